@@ -1,0 +1,289 @@
+//! The typed client: one method for each REST call.
+//!
+//! It translates and nothing else: no retry, no cache, no opinion. What to do
+//! about a failure is the caller's business, so [`ClientError`] answers the two
+//! questions a caller has: did the hub say no, or was there no hub to say it.
+//!
+//! Plain HTTP, no proxy, no redirect: a token goes to the hub that was named and
+//! nowhere else. A part of a path that came from outside is encoded, so an id
+//! can never turn one call into another.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{ApiError, ErrorBody, ErrorCode};
+use crate::health::Health;
+use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
+use crate::instances::{
+    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
+};
+use crate::messages::{
+    History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest, To,
+};
+use crate::teams::{PutTeam, TeamView, Teams};
+
+mod failure;
+
+pub use failure::ClientError;
+
+/// How long an ordinary call may take, and how much longer than its own wait a
+/// long poll may.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the hub waits and collects when the query does not say.
+const DEFAULT_WAIT: f64 = 60.0;
+const DEFAULT_WINDOW: f64 = 2.0;
+
+/// A caller of one hub.
+#[derive(Clone)]
+pub struct Client {
+    base: Url,
+    token: Option<String>,
+    http: reqwest::Client,
+}
+
+impl Client {
+    /// A caller of the hub at `base_url`, for example `http://127.0.0.1:9889`.
+    pub fn new(base_url: &str) -> Result<Self, ClientError> {
+        let bad = |why: &str| ClientError::BadUrl { text: base_url.to_owned(), why: why.into() };
+        let base = Url::parse(base_url).map_err(|e| bad(&e.to_string()))?;
+        if base.scheme() != "http" || !base.has_host() {
+            return Err(bad("it does not begin with http://"));
+        }
+        if !matches!(base.path(), "" | "/") || base.query().is_some() || base.fragment().is_some() {
+            return Err(bad("nothing can follow the port"));
+        }
+        if !base.username().is_empty() || base.password().is_some() {
+            return Err(bad("a token does not belong into the address"));
+        }
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|e| bad(&e.to_string()))?;
+        Ok(Self { base, token: None, http })
+    }
+
+    pub fn with_token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Where the hub is, without a slash at the end.
+    pub fn url(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// Whether the hub runs on this machine, as far as its address tells.
+    pub fn is_local(&self) -> bool {
+        let host = self.base.host_str().unwrap_or_default();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// `GET /health`
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        self.get(&["health"], &()).await
+    }
+
+    /// `POST /v1/instances`
+    pub async fn create_instance(&self, request: &CreateInstance) -> Result<Joined, ClientError> {
+        self.post(&["v1", "instances"], request).await
+    }
+
+    /// `GET /v1/instances`
+    pub async fn instances(&self, query: &InstancesQuery) -> Result<Instances, ClientError> {
+        self.get(&["v1", "instances"], query).await
+    }
+
+    /// `GET /v1/instances/{id}`
+    pub async fn instance(&self, id: &str) -> Result<InstanceView, ClientError> {
+        self.get(&["v1", "instances", id], &()).await
+    }
+
+    /// `DELETE /v1/instances/{id}`
+    pub async fn leave(&self, id: &str) -> Result<InstanceView, ClientError> {
+        let request = self.request(Method::DELETE, &["v1", "instances", id])?;
+        self.read_answer(request.timeout(PATIENCE)).await
+    }
+
+    /// `POST /v1/join`
+    pub async fn join(&self, request: &JoinRequest) -> Result<Joined, ClientError> {
+        self.post(&["v1", "join"], request).await
+    }
+
+    /// `POST /v1/messages` to one address.
+    pub async fn send(&self, request: &SendRequest) -> Result<Receipt, ClientError> {
+        if matches!(request.to, To::Many(_)) {
+            let told = "a list of addresses has one answer for each of them";
+            return Err(ApiError::new(ErrorCode::InvalidArgument, told).into());
+        }
+        self.post(&["v1", "messages"], request).await
+    }
+
+    /// `POST /v1/messages` to a list of addresses: one answer for each, in order.
+    pub async fn send_many(&self, request: &SendRequest) -> Result<SendMany, ClientError> {
+        match &request.to {
+            To::Many(_) => self.post(&["v1", "messages"], request).await,
+            To::One(to) => {
+                let list = SendRequest { to: To::Many(vec![to.clone()]), ..request.clone() };
+                self.post(&["v1", "messages"], &list).await
+            }
+        }
+    }
+
+    /// `GET /v1/inbox`: answers when there is mail, or when the time is over.
+    pub async fn inbox(&self, query: &InboxQuery) -> Result<Inbox<'static>, ClientError> {
+        let wait = query.timeout.unwrap_or(DEFAULT_WAIT);
+        let window = query.batch_window.unwrap_or(DEFAULT_WINDOW);
+        // What cannot be a duration is the hub's to refuse.
+        let poll = Duration::try_from_secs_f64(wait + window).unwrap_or_default();
+        let request = self.request(Method::GET, &["v1", "inbox"])?.query(query);
+        self.read_answer(request.timeout(poll.saturating_add(PATIENCE))).await
+    }
+
+    /// `POST /v1/inbox/ack`
+    pub async fn ack(&self, request: &SettleRequest) -> Result<Acked, ClientError> {
+        self.post(&["v1", "inbox", "ack"], request).await
+    }
+
+    /// `POST /v1/inbox/nack`
+    pub async fn nack(&self, request: &SettleRequest) -> Result<Returned, ClientError> {
+        self.post(&["v1", "inbox", "nack"], request).await
+    }
+
+    /// `GET /v1/messages`
+    pub async fn history(&self, query: &HistoryQuery) -> Result<History, ClientError> {
+        self.get(&["v1", "messages"], query).await
+    }
+
+    /// `GET /v1/messages/{id or seq}`
+    pub async fn read(&self, id: &str, query: &ReadQuery) -> Result<MessageView, ClientError> {
+        self.get(&["v1", "messages", id], query).await
+    }
+
+    /// `POST /v1/messages/{id}/requeue`
+    pub async fn requeue(&self, id: &str) -> Result<MessageView, ClientError> {
+        self.ask(&["v1", "messages", id, "requeue"]).await
+    }
+
+    /// `POST /v1/messages/{id}/cancel`
+    pub async fn cancel(&self, id: &str) -> Result<MessageView, ClientError> {
+        self.ask(&["v1", "messages", id, "cancel"]).await
+    }
+
+    /// `GET /v1/teams`
+    pub async fn teams(&self) -> Result<Teams, ClientError> {
+        self.get(&["v1", "teams"], &()).await
+    }
+
+    /// `GET /v1/teams/{name}`
+    pub async fn team(&self, name: &str) -> Result<TeamView, ClientError> {
+        self.get(&["v1", "teams", name], &()).await
+    }
+
+    /// `PUT /v1/teams/{name}`
+    pub async fn put_team(&self, name: &str, request: &PutTeam) -> Result<TeamView, ClientError> {
+        let call = self.request(Method::PUT, &["v1", "teams", name])?.json(request);
+        self.read_answer(call.timeout(PATIENCE)).await
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read_answer(self.request(Method::GET, path)?.query(query).timeout(PATIENCE)).await
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read_answer(self.request(Method::POST, path)?.json(body).timeout(PATIENCE)).await
+    }
+
+    /// A `POST` whose path says everything.
+    async fn ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
+        self.read_answer(self.request(Method::POST, path)?.timeout(PATIENCE)).await
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
+        let request = self.http.request(method, self.at(path)?);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        })
+    }
+
+    /// The address of a call. Encoding tames every part but these: a URL forgets
+    /// `.`, `..`, line ends and tabs, and the call would be another one.
+    fn at(&self, path: &[&str]) -> Result<Url, ClientError> {
+        let forgotten =
+            |part: &str| matches!(part, "" | "." | "..") || part.chars().any(|c| c.is_control());
+        if let Some(part) = path.iter().find(|part| forgotten(part)) {
+            let told = format!("`{}` cannot name anything", part.escape_debug());
+            return Err(ApiError::new(ErrorCode::InvalidArgument, told).into());
+        }
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut parts) => parts.clear().extend(path),
+            Err(()) => {
+                let text = self.base.to_string();
+                return Err(ClientError::BadUrl { text, why: "it has no path".into() });
+            }
+        };
+        Ok(url)
+    }
+
+    async fn read_answer<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let (status, body) = self.answer(request).await?;
+        serde_json::from_slice(&body).map_err(|e| self.not_a_hub(status, e.to_string()))
+    }
+
+    /// The body of a good answer; a bad one becomes the error that it tells.
+    async fn answer(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ClientError> {
+        let answer = request.send().await.map_err(|e| self.failed(e))?;
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(|e| self.failed(e))?;
+        if status.is_success() {
+            return Ok((status.as_u16(), body.into()));
+        }
+        match serde_json::from_slice::<ErrorBody>(&body) {
+            Ok(told) => Err(told.error.into()),
+            Err(e) => Err(self.not_a_hub(status.as_u16(), e.to_string())),
+        }
+    }
+
+    fn failed(&self, source: reqwest::Error) -> ClientError {
+        let url = self.url().to_owned();
+        let source = source.without_url();
+        if source.is_connect() {
+            ClientError::Unreachable { url, source }
+        } else {
+            ClientError::Interrupted { url, source }
+        }
+    }
+
+    fn not_a_hub(&self, status: u16, why: String) -> ClientError {
+        ClientError::NotAHub { url: self.url().to_owned(), status, why }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = if self.token.is_some() { "present" } else { "absent" };
+        f.debug_struct("Client").field("url", &self.url()).field("token", &token).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

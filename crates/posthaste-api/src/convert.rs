@@ -1,0 +1,218 @@
+//! From the core's words to the wire's.
+
+use posthaste_core::address::AddressError;
+use posthaste_core::messaging::message as core;
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::{ActError, DeliveryRecord, Record, RecordState, StoreError};
+use posthaste_core::registry::RegistryError;
+use serde_json::json;
+
+use crate::error::{ApiError, ErrorCode};
+use crate::messages::{DeliveryView, MessageRef, MessageView, Part, Receipt, Recipient};
+
+impl From<AddressError> for ApiError {
+    fn from(e: AddressError) -> Self {
+        let error = Self::new(ErrorCode::InvalidAddress, e.to_string())
+            .details(json!({"address": e.text, "position": e.at, "suggestion": e.suggestion}));
+        match &e.suggestion {
+            Some(meant) => error.hint(format!("did you mean `{meant}`?")),
+            None => error.hint("addresses look like mason, mason@team, mason.a3f7b2c1, @anyone, @everyone or human"),
+        }
+    }
+}
+
+impl From<core::DraftError> for ApiError {
+    fn from(e: core::DraftError) -> Self {
+        let message = e.to_string();
+        match e {
+            core::DraftError::TooLarge { limit, key, .. } => {
+                Self::new(ErrorCode::TooLarge, message)
+                    .hint(format!("send less, or raise limits.{key} (now {limit} bytes)"))
+                    .details(json!({"limit": limit, "key": format!("limits.{key}")}))
+            }
+            core::DraftError::Invalid { field, .. } => {
+                Self::new(ErrorCode::InvalidArgument, message).details(json!({"field": field}))
+            }
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(e: StoreError) -> Self {
+        let hint = match &e {
+            StoreError::Unavailable(_) => {
+                "nothing was changed; check the disk of the data folder, then try again"
+            }
+            StoreError::Closed => "try again when it is back",
+        };
+        Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint)
+    }
+}
+
+impl From<SendError> for ApiError {
+    fn from(e: SendError) -> Self {
+        let message = e.to_string();
+        match e {
+            SendError::Address(e) => e.into(),
+            SendError::Draft(e) => e.into(),
+            SendError::Store(e) => e.into(),
+            SendError::NoRecipient { nearest, .. } => Self::new(ErrorCode::NoRecipient, message)
+                .hint(nearest_hint(&nearest, "`posthaste agents` lists who is here"))
+                .details(json!({ "nearest": nearest })),
+            SendError::RecipientGone { .. } => Self::new(ErrorCode::RecipientGone, message)
+                .hint("write to its name instead: the next instance of it will read that"),
+            SendError::SelfSend => {
+                Self::new(ErrorCode::InvalidArgument, message).hint("choose another recipient")
+            }
+            SendError::SenderGone => {
+                Self::new(ErrorCode::Unauthorized, message).hint("join again for a new token")
+            }
+            SendError::MailboxFull { messages, bytes, .. } => {
+                Self::new(ErrorCode::MailboxFull, message)
+                    .hint("wait until its reader has caught up; results and answers always fit")
+                    .details(json!({
+                        "limits.mailbox_messages": messages,
+                        "limits.mailbox_bytes": bytes,
+                    }))
+            }
+            SendError::KeyReused { seq } => Self::new(ErrorCode::KeyReused, message)
+                .hint("use a new key for a new message")
+                .details(json!({ "seq": seq.0 })),
+            SendError::NoSuchMessage(_) => Self::new(ErrorCode::NotFound, message)
+                .hint("give the id of a message that you sent or received"),
+        }
+    }
+}
+
+impl From<RegistryError> for ApiError {
+    fn from(e: RegistryError) -> Self {
+        let message = e.to_string();
+        match e {
+            RegistryError::Invalid { field, .. } => {
+                Self::new(ErrorCode::InvalidArgument, message).details(json!({ "field": field }))
+            }
+            RegistryError::NotFound { nearest, .. } => Self::new(ErrorCode::NotFound, message)
+                .hint(nearest_hint(&nearest, "`posthaste agents` lists who is here")),
+            RegistryError::Ended(_) => Self::new(ErrorCode::Conflict, message),
+            RegistryError::Unavailable(_) => Self::new(ErrorCode::Unavailable, message)
+                .hint("nothing was changed; check the disk of the data folder, then try again"),
+        }
+    }
+}
+
+impl From<ActError> for ApiError {
+    fn from(e: ActError) -> Self {
+        let message = e.to_string();
+        match e {
+            ActError::NotFound => Self::new(ErrorCode::NotFound, message)
+                .hint("only its sender and the operator can cancel or requeue a message"),
+            ActError::Refused(_) | ActError::Conflict(_) => Self::new(ErrorCode::Conflict, message),
+            ActError::Store(e) => e.into(),
+        }
+    }
+}
+
+fn nearest_hint(nearest: &[String], otherwise: &str) -> String {
+    if nearest.is_empty() {
+        otherwise.to_owned()
+    } else {
+        format!("did you mean {}?", nearest.join(" or "))
+    }
+}
+
+impl TryFrom<&MessageRef> for core::MessageRef {
+    type Error = ApiError;
+
+    fn try_from(wire: &MessageRef) -> Result<Self, ApiError> {
+        let parsed = match wire {
+            MessageRef::Seq(n) => n.to_string().parse(),
+            MessageRef::Text(text) => text.parse(),
+        };
+        parsed.map_err(ApiError::from)
+    }
+}
+
+impl From<core::Receipt> for Receipt {
+    fn from(r: core::Receipt) -> Self {
+        let recipients = r.recipients.into_iter().map(|to| Recipient {
+            mailbox: to.mailbox.to_string(),
+            active: to.active,
+            waiting: to.waiting,
+        });
+        Self {
+            seq: r.seq.0,
+            id: r.id.to_string(),
+            thread_id: r.thread.to_string(),
+            recipients: recipients.collect(),
+            duplicate: r.duplicate,
+            durable: r.durable,
+            skipped: r.skipped.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl From<Record> for MessageView {
+    fn from(record: Record) -> Self {
+        let m = &record.message;
+        let acked = |d: &DeliveryRecord| matches!(d.state, RecordState::Acked(_));
+        Self {
+            seq: m.seq.0,
+            id: m.id.to_string(),
+            thread_id: m.thread.to_string(),
+            from: m.from.address.to_string(),
+            sender_id: m.from.id(),
+            to: m.to.clone(),
+            kind: m.kind.as_str().to_owned(),
+            priority: m.priority.as_str().to_owned(),
+            message: m.body.clone(),
+            label: m.label.clone(),
+            in_reply_to: m.in_reply_to.map(|s| s.0),
+            metadata: m
+                .metadata
+                .as_deref()
+                .and_then(|text| serde_json::from_str(text).ok())
+                .unwrap_or_default(),
+            created_at: m.created_at.to_string(),
+            expires_at: m.expires_at.map(|t| t.to_string()),
+            via: m.via.as_str().to_owned(),
+            read: !record.deliveries.is_empty() && record.deliveries.iter().all(acked),
+            deliveries: record.deliveries.iter().map(DeliveryView::from).collect(),
+            part: None,
+        }
+    }
+}
+
+impl MessageView {
+    /// Only the characters from `offset` on, at most `most` of them.
+    pub fn part(mut self, offset: usize, most: usize) -> Self {
+        let total_chars = self.message.chars().count();
+        let end = offset.saturating_add(most);
+        self.message = self.message.chars().skip(offset).take(most).collect();
+        let next_offset = (end < total_chars).then_some(end);
+        self.part = Some(Part { offset, total_chars, next_offset });
+        self
+    }
+}
+
+impl From<&DeliveryRecord> for DeliveryView {
+    fn from(d: &DeliveryRecord) -> Self {
+        let (proof, reason, maybe_seen) = match d.state {
+            RecordState::Queued | RecordState::Leased => (None, None, false),
+            RecordState::Acked(proof) => (Some(proof.as_str().to_owned()), None, false),
+            RecordState::Dead { reason, maybe_seen } => {
+                (None, Some(reason.as_str().to_owned()), maybe_seen)
+            }
+        };
+        Self {
+            mailbox: d.mailbox.to_string(),
+            state: d.state.as_str().to_owned(),
+            by: d.by.map(|p| p.to_string()),
+            proof,
+            reason,
+            maybe_seen,
+            redelivered: d.marked,
+            leased_at: d.leased_at.map(|t| t.to_string()),
+            settled_at: d.settled_at.map(|t| t.to_string()),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One table from failures to answers: code, HTTP status, exit status.
+//!
+//! What a client may build on is the code. Message and hint are for people. A
+//! code once shipped is never reused for another meaning.
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong, in one word that programs may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// Broken JSON, broken UTF-8, a request that cannot be read at all.
+    BadRequest,
+    /// No token, or one that the hub does not know.
+    Unauthorized,
+    /// The caller is known and may not do this.
+    Forbidden,
+    /// The address names nobody.
+    NoRecipient,
+    /// No such message, instance, team or route.
+    NotFound,
+    MethodNotAllowed,
+    /// The client was too slow to send its request.
+    RequestTimeout,
+    /// The lease is held by another reader now.
+    LeaseLost,
+    /// The same idempotency key came with another message.
+    KeyReused,
+    /// The thing is in a state that does not allow this.
+    Conflict,
+    /// The recipient has ended.
+    RecipientGone,
+    TooLarge,
+    /// The address does not follow the grammar.
+    InvalidAddress,
+    /// A field is missing, unknown or out of range.
+    InvalidArgument,
+    MailboxFull,
+    RateLimited,
+    Internal,
+    /// The hub cannot keep mail just now (disk full, shutting down). Try again.
+    Unavailable,
+}
+
+impl ErrorCode {
+    pub const ALL: [Self; 18] = [
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NoRecipient,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::LeaseLost,
+        Self::KeyReused,
+        Self::Conflict,
+        Self::RecipientGone,
+        Self::TooLarge,
+        Self::InvalidAddress,
+        Self::InvalidArgument,
+        Self::MailboxFull,
+        Self::RateLimited,
+        Self::Internal,
+        Self::Unavailable,
+    ];
+
+    /// The HTTP status, and the exit status of the command line.
+    const fn row(self) -> (u16, u8) {
+        match self {
+            Self::BadRequest => (400, 2),
+            Self::Unauthorized => (401, 6),
+            Self::Forbidden => (403, 6),
+            Self::NoRecipient => (404, 3),
+            Self::NotFound => (404, 3),
+            Self::MethodNotAllowed => (405, 2),
+            Self::RequestTimeout => (408, 5),
+            Self::LeaseLost => (409, 4),
+            Self::KeyReused => (409, 4),
+            Self::Conflict => (409, 4),
+            Self::RecipientGone => (410, 3),
+            Self::TooLarge => (413, 2),
+            Self::InvalidAddress => (422, 2),
+            Self::InvalidArgument => (422, 2),
+            Self::MailboxFull => (429, 4),
+            Self::RateLimited => (429, 4),
+            Self::Internal => (500, 1),
+            Self::Unavailable => (503, 5),
+        }
+    }
+
+    pub const fn status(self) -> u16 {
+        self.row().0
+    }
+
+    pub const fn exit(self) -> u8 {
+        self.row().1
+    }
+}
+
+/// Every error answer: `{"error": {code, message, hint, details?}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    pub error: ApiError,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    pub code: ErrorCode,
+    /// What happened, for people.
+    pub message: String,
+    /// What to do next, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
+}
+
+impl ApiError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, details: None }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn details(mut self, details: serde_json::Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_own_word_and_a_sensible_status() {
+        let mut words: Vec<String> = ErrorCode::ALL
+            .iter()
+            .map(|c| serde_json::to_string(c).expect("a code is a word"))
+            .collect();
+        words.sort();
+        words.dedup();
+        assert_eq!(words.len(), ErrorCode::ALL.len());
+        for code in ErrorCode::ALL {
+            assert!((400..=599).contains(&code.status()), "{code:?}");
+            assert!((1..=6).contains(&code.exit()), "{code:?}");
+        }
+    }
+}

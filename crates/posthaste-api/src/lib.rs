@@ -1,0 +1,19 @@
+//! The contract: what travels between the hub and its clients over REST.
+//!
+//! Wire types, the one table of error codes, and a typed client. The server and
+//! every client use the same types, so they cannot drift apart; a change inside
+//! the core is not a change of the API.
+//!
+//! Start with [`messages`] and [`inbox`]; [`error`] is the table.
+
+pub mod client;
+mod convert;
+pub mod error;
+pub mod health;
+pub mod inbox;
+pub mod instances;
+pub mod messages;
+pub mod teams;
+
+pub use client::Client;
+pub use error::{ApiError, ErrorCode};

@@ -1,0 +1,224 @@
+//! `POST /v1/messages`, and reading what was sent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ApiError;
+
+/// One address or up to 100 of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum To {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// `POST /v1/messages`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SendRequest {
+    pub to: To,
+    pub message: String,
+    /// `normal` (default) or `urgent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
+    /// `text` (default), `result`, `question`, `answer`, … or any slug.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// The number or the 16-digit id of the message that this one answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_reply_to: Option<MessageRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Dies unread after this many seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+impl SendRequest {
+    pub fn new(to: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            to: To::One(to.into()),
+            message: message.into(),
+            priority: None,
+            kind: None,
+            label: None,
+            thread_id: None,
+            in_reply_to: None,
+            metadata: None,
+            ttl_s: None,
+            idempotency_key: None,
+        }
+    }
+}
+
+/// A message by number (`4711`, `"4711"`) or by id (`"9f86d081884c7d65"`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MessageRef {
+    Seq(u64),
+    Text(String),
+}
+
+/// 201: the message is accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub seq: u64,
+    pub id: String,
+    pub thread_id: String,
+    pub recipients: Vec<Recipient>,
+    /// The same idempotency key was accepted before; this is that message.
+    pub duplicate: bool,
+    /// `false` only under `--ephemeral`.
+    pub durable: bool,
+    /// Full mailboxes that `@everyone` left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+}
+
+/// Who has a key to the mailbox right now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipient {
+    pub mailbox: String,
+    /// Instances that are starting or running and may read it.
+    pub active: u32,
+    /// Of those, how many wait for mail at this moment.
+    pub waiting: u32,
+}
+
+/// 207: one answer for each address of the list, in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SendMany {
+    pub results: Vec<SendOne>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SendOne {
+    pub to: String,
+    /// The HTTP status that this one alone would have had.
+    pub status: u16,
+    #[serde(flatten)]
+    pub outcome: SendOutcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SendOutcome {
+    Accepted(Receipt),
+    Refused { error: ApiError },
+}
+
+/// A message as history shows it: everything, and where each delivery stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MessageView {
+    pub seq: u64,
+    pub id: String,
+    pub thread_id: String,
+    /// The sender's address; `sender_id` is the instance, or `human`, or `system`.
+    pub from: String,
+    pub sender_id: String,
+    pub to: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub priority: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_reply_to: Option<u64>,
+    #[serde(default)]
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    pub via: String,
+    /// True once every delivery is proved.
+    pub read: bool,
+    pub deliveries: Vec<DeliveryView>,
+    /// Set when `message` is only a part of the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+}
+
+/// Which part of a long body an answer holds, in characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub offset: usize,
+    pub total_chars: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryView {
+    pub mailbox: String,
+    /// `queued`, `leased`, `acked` or `dead`.
+    pub state: String,
+    /// Who holds or settled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What proved it (`receipt`, `reply`, `auto`, …).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
+    /// Why it is dead (`recipient_gone`, `expired`, `cancelled`, `refused`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Dead, and somebody may have read it before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_seen: bool,
+    /// May have been handed out before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redelivered: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leased_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<String>,
+}
+
+/// `GET /v1/messages`: filters are joined by AND; newest last.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HistoryQuery {
+    /// A mailbox key (`i.a3f7b2c1`, `n.mason`, `human`, …) or an instance id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// `queued`, `leased`, `acked` or `dead`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Unix milliseconds; strictly after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<i64>,
+    /// 1 to 200, default 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_n: Option<u32>,
+    /// From a former answer: the page before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    pub messages: Vec<MessageView>,
+    /// Give it back as `cursor` for what came before; absent at the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// `GET /v1/messages/{id or seq}`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadQuery {
+    /// Begin the body at this character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<usize>,
+    /// At most this many characters of the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_chars: Option<usize>,
+}

@@ -1,0 +1,25 @@
+//! `/v1/teams`: address scopes with leaders.
+
+use serde::{Deserialize, Serialize};
+
+/// `PUT /v1/teams/{name}` (operator)
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutTeam {
+    /// Agent names (any instance of it leads) or instance ids.
+    #[serde(default)]
+    pub leaders: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamView {
+    pub name: String,
+    pub leaders: Vec<String>,
+    /// Addresses of those who are starting, running or lost.
+    pub members: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Teams {
+    pub teams: Vec<TeamView>,
+}

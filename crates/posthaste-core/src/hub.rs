@@ -1,0 +1,190 @@
+//! The one façade of the rules. Doors translate words and call it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::address::{InstanceId, Name};
+use crate::limits::Limits;
+use crate::messaging::message::{MessageRef, Principal};
+use crate::messaging::proof::Proofs;
+use crate::ports::{Clock, HistoryQuery, Queue, Record, Store, StoreError};
+use crate::registry::{
+    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
+};
+
+/// How long a failed sweep waits before it is tried again.
+const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+
+pub struct Hub {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) proofs: Arc<Mutex<Proofs>>,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    /// A proof may be due sooner than the upkeep knows.
+    pub(crate) soon: Notify,
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hub")
+    }
+}
+
+impl Hub {
+    /// Starts the upkeep and opens for business.
+    pub fn start(
+        store: Arc<dyn Store>,
+        queue: Arc<dyn Queue>,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Arc<Self> {
+        let hub = Arc::new(Self {
+            proofs: Arc::new(Mutex::new(Proofs::new(limits.proof_grace, limits.receipts))),
+            store,
+            queue,
+            clock,
+            limits,
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            soon: Notify::new(),
+        });
+        hub.tasks.spawn(Arc::clone(&hub).upkeep());
+        hub
+    }
+
+    /// Ends every wait politely, finishes what is under way, and notes that the
+    /// stop was clean.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.stop_waiting();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.queue.close();
+        self.store.close().await
+    }
+
+    /// The first half of [`close`](Self::close): waits end, calls are still answered.
+    pub fn stop_waiting(&self) {
+        self.stopping.cancel();
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn is_durable(&self) -> bool {
+        self.store.is_durable()
+    }
+
+    pub fn is_healthy(&self) -> bool {
+        self.store.is_healthy()
+    }
+
+    // Who is here.
+
+    pub fn caller(&self, token: &TokenHash) -> Option<Principal> {
+        self.store.caller(token)
+    }
+
+    pub async fn join(&self, new: NewInstance) -> Result<Joined, RegistryError> {
+        let long = |text: &Option<String>, limit| {
+            text.as_ref().is_some_and(|t| t.is_empty() || t.chars().count() > limit)
+        };
+        for (field, text, limit) in [
+            ("key", &new.key, self.limits.key_chars),
+            ("label", &new.label, self.limits.label_chars),
+        ] {
+            if long(text, limit) {
+                let why = format!("it has 1 to {limit} characters");
+                return Err(RegistryError::Invalid { field, why });
+            }
+        }
+        self.store.join(new).await
+    }
+
+    pub fn instance(&self, id: InstanceId) -> Option<InstanceView> {
+        self.store.instance(id)
+    }
+
+    /// How many calls of this instance wait for mail.
+    pub fn is_waiting(&self, id: InstanceId) -> bool {
+        self.queue.waiting(&crate::address::Mailbox::Instance(id), Principal::Operator) > 0
+    }
+
+    pub fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {
+        self.store.instances(filter)
+    }
+
+    pub async fn put_team(&self, team: Team) -> Result<(), RegistryError> {
+        self.store.put_team(team).await
+    }
+
+    pub fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
+        self.store.team(name)
+    }
+
+    pub fn teams(&self) -> Vec<Name> {
+        self.store.teams()
+    }
+
+    // Reading without taking.
+
+    /// One message, if the caller may read it.
+    pub async fn message(
+        &self,
+        by: Principal,
+        which: MessageRef,
+    ) -> Result<Option<Record>, StoreError> {
+        let record = self.store.message(which).await?;
+        Ok(record.filter(|r| self.may_read(by, r)))
+    }
+
+    /// Messages that the caller may read, oldest first; never consumes.
+    pub async fn history(
+        &self,
+        by: Principal,
+        query: HistoryQuery,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.store.history(HistoryQuery { of: by.instance(), ..query }).await
+    }
+
+    /// Looks again, every now and then, for what nobody rings a bell for.
+    async fn upkeep(self: Arc<Self>) {
+        let mut next_sweep = Instant::now() + self.limits.sweep;
+        let mut not_before = Instant::now();
+        loop {
+            let due = self.proofs.lock().next_due();
+            let expiry = self.store.next_expiry().map(|at| {
+                // The expiry itself is no longer alive: one tick later.
+                let left = at.since(self.clock.now()) + std::time::Duration::from_millis(1);
+                Instant::now() + left
+            });
+            let expiry = expiry.map(|at| at.max(not_before));
+            let until = [due, expiry].into_iter().flatten().fold(next_sweep, Instant::min);
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.soon.notified() => {}
+                () = sleep_until(until) => {}
+            }
+            let effects = self.proofs.lock().due(Instant::now());
+            self.perform(effects);
+            let expired = Instant::now() >= not_before
+                && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
+            if Instant::now() >= next_sweep || expired {
+                if let Err(error) = self.store.sweep().await {
+                    tracing::warn!(%error, "the sweep failed; it is tried again");
+                    not_before = Instant::now() + RETRY;
+                }
+                next_sweep = Instant::now() + self.limits.sweep;
+            }
+        }
+    }
+}

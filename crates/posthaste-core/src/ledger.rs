@@ -1,0 +1,333 @@
+//! The table beside the writer: who is here, what is open, who holds what.
+//!
+//! A store that keeps its truth in one process (SQLite) decides everything with
+//! this table and writes the decision down. It is loaded from disk at start and
+//! owned by the writer; it is not a cache, because nothing else changes what it
+//! describes.
+//!
+//! Every durable move has three steps. `plan` decides and takes what it needs, so
+//! that the next plan of the same transaction sees it; `commit` makes it visible
+//! to readers after the flush; `undo` gives back what a failed flush did not keep.
+//! Plans are undone in reverse order. Leases need no disk and are one step.
+//!
+//! Memory: 48 bytes for each open delivery; the text only of those in a window at
+//! the head of each mailbox, the rest stays on disk.
+//!
+//! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
+
+mod append;
+mod lease;
+mod people;
+mod route;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+pub use append::{AppendPlan, KeyDigest, Planned};
+pub use lease::Sought;
+pub use people::{EndPlan, JoinPlan};
+pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
+
+use crate::address::{InstanceId, Mailbox, Name};
+use crate::limits::Limits;
+use crate::messaging::delivery::{DeliveryNo, DeliveryState};
+use crate::messaging::message::{Message, Principal, Seq};
+use crate::ports::Ticket;
+use crate::registry::{AgentKind, Instance, Team, TokenHash};
+use crate::time::Timestamp;
+
+/// A mailbox's number in the table and on disk.
+pub type BoxNo = u32;
+
+/// A delivery that waits in its queue.
+#[derive(Debug, Clone)]
+pub struct Queued {
+    pub delivery: DeliveryNo,
+    pub seq: Seq,
+    /// In the window; else the text is on disk.
+    pub message: Option<Arc<Message>>,
+    pub size: u32,
+    /// Who sent it, if an instance did.
+    pub sender: Option<InstanceId>,
+    pub attempts: u8,
+    pub urgent: bool,
+    /// May have been seen: `redelivered: true`.
+    pub marked: bool,
+    /// Was handed to somebody since the hub started.
+    pub leased_before: bool,
+    /// Its reader cancelled an answer that held it.
+    pub doubted: bool,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A delivery out of its queue: in a reader's hands, or being settled.
+#[derive(Debug, Clone)]
+pub(crate) struct Out {
+    entry: Queued,
+    at: BoxNo,
+    state: DeliveryState,
+    since: Timestamp,
+}
+
+#[derive(Debug)]
+struct Queue {
+    mailbox: Mailbox,
+    normal: VecDeque<Queued>,
+    urgent: VecDeque<Queued>,
+    /// Open deliveries: queued, leased, being settled, being appended.
+    unread: usize,
+    bytes: usize,
+}
+
+impl Queue {
+    fn lane(&mut self, urgent: bool) -> &mut VecDeque<Queued> {
+        if urgent { &mut self.urgent } else { &mut self.normal }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Queued> {
+        self.urgent.iter().chain(&self.normal)
+    }
+
+    fn len(&self) -> usize {
+        self.urgent.len() + self.normal.len()
+    }
+
+    /// Puts a delivery where its number belongs; new mail belongs at the end.
+    fn put(&mut self, entry: Queued) {
+        let lane = self.lane(entry.urgent);
+        let at = lane.partition_point(|q| q.delivery < entry.delivery);
+        lane.insert(at, entry);
+    }
+
+    fn find(&self, delivery: DeliveryNo) -> Option<&Queued> {
+        [&self.urgent, &self.normal].into_iter().find_map(|lane| {
+            lane.binary_search_by_key(&delivery, |q| q.delivery).ok().map(|i| &lane[i])
+        })
+    }
+
+    fn take(&mut self, delivery: DeliveryNo) -> Option<Queued> {
+        for lane in [&mut self.urgent, &mut self.normal] {
+            if let Ok(i) = lane.binary_search_by_key(&delivery, |q| q.delivery) {
+                return lane.remove(i);
+            }
+        }
+        None
+    }
+
+    /// The queued delivery of a message, if this mailbox has one.
+    fn of_message(&self, seq: Seq) -> Option<&Queued> {
+        [&self.urgent, &self.normal].into_iter().find_map(|lane| {
+            // Numbers of deliveries and of messages grow together.
+            lane.binary_search_by_key(&seq, |q| q.seq).ok().map(|i| &lane[i])
+        })
+    }
+}
+
+#[derive(Debug)]
+pub struct Ledger {
+    limits: Limits,
+    next_seq: u64,
+    next_delivery: u64,
+    window_bytes: usize,
+
+    queues: Vec<Queue>,
+    numbers: HashMap<Mailbox, BoxNo>,
+    out: HashMap<DeliveryNo, Out>,
+    held: HashMap<Principal, BTreeSet<DeliveryNo>>,
+    expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
+    keys: HashMap<u128, append::Key>,
+    key_times: VecDeque<(Timestamp, u128)>,
+
+    profiles: BTreeMap<Name, AgentKind>,
+    teams: BTreeMap<Name, Team>,
+    instances: BTreeMap<InstanceId, Instance>,
+    named: HashMap<Name, BTreeSet<InstanceId>>,
+    joined: HashMap<(Name, Name, String), InstanceId>,
+    tokens: HashMap<TokenHash, InstanceId>,
+    token_lists: HashMap<InstanceId, VecDeque<TokenHash>>,
+    unsaved_signs: HashSet<InstanceId>,
+}
+
+impl Ledger {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            next_seq: 1,
+            next_delivery: 1,
+            window_bytes: 0,
+            queues: Vec::new(),
+            numbers: HashMap::new(),
+            out: HashMap::new(),
+            held: HashMap::new(),
+            expiries: BTreeSet::new(),
+            keys: HashMap::new(),
+            key_times: VecDeque::new(),
+            profiles: BTreeMap::new(),
+            teams: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            named: HashMap::new(),
+            joined: HashMap::new(),
+            tokens: HashMap::new(),
+            token_lists: HashMap::new(),
+            unsaved_signs: HashSet::new(),
+        }
+    }
+
+    // Loading, once, at start.
+
+    pub fn load_counters(&mut self, last_seq: u64, last_delivery: u64) {
+        self.next_seq = last_seq + 1;
+        self.next_delivery = last_delivery + 1;
+    }
+
+    pub fn load_mailbox(&mut self, number: BoxNo, mailbox: Mailbox) {
+        debug_assert_eq!(number as usize, self.queues.len(), "mailboxes are loaded in order");
+        self.add_queue(mailbox);
+    }
+
+    /// In the order of its numbers.
+    pub fn load_delivery(&mut self, at: BoxNo, entry: Queued) {
+        if let Some(expiry) = entry.expires_at {
+            self.expiries.insert((expiry, entry.delivery, at));
+        }
+        let Some(queue) = self.queues.get_mut(at as usize) else { return };
+        queue.unread += 1;
+        queue.bytes += entry.size as usize;
+        queue.lane(entry.urgent).push_back(entry);
+    }
+
+    // What waits, for those who look.
+
+    /// Deliveries of `mailbox` that nobody has proved yet.
+    pub fn unread(&self, mailbox: &Mailbox) -> usize {
+        self.numbers.get(mailbox).map_or(0, |no| self.queues[*no as usize].unread)
+    }
+
+    /// Where an open delivery stands: who holds it, since when, whether marked.
+    /// `None` when it is settled.
+    pub fn standing(&self, at: &Mailbox, delivery: DeliveryNo) -> Option<Standing> {
+        if let Some(out) = self.out.get(&delivery) {
+            let by = match out.state.unsettle() {
+                DeliveryState::Leased { by, .. } => Some(by),
+                DeliveryState::Queued | DeliveryState::Settling { .. } => None,
+            };
+            return Some(Standing { by, since: Some(out.since), marked: out.entry.marked });
+        }
+        let queue = &self.queues[*self.numbers.get(at)? as usize];
+        let entry = queue.find(delivery)?;
+        Some(Standing { by: None, since: None, marked: entry.marked })
+    }
+
+    pub fn mailbox(&self, number: BoxNo) -> Option<&Mailbox> {
+        self.queues.get(number as usize).map(|q| &q.mailbox)
+    }
+
+    pub fn mailbox_no(&self, mailbox: &Mailbox) -> Option<BoxNo> {
+        self.numbers.get(mailbox).copied()
+    }
+
+    /// Deliveries that must start marked after a clean stop: whatever anybody was
+    /// given and has not proved.
+    pub fn possibly_seen(&self) -> Vec<DeliveryNo> {
+        let queued = self.queues.iter().flat_map(|q| q.all());
+        let out = self.out.values().map(|o| &o.entry);
+        let mut seen: Vec<_> =
+            queued.chain(out).filter(|e| e.marked || e.leased_before).map(|e| e.delivery).collect();
+        seen.sort_unstable();
+        seen
+    }
+
+    /// The lowest open delivery: nothing below needs to be read at start.
+    pub fn low_water(&self) -> DeliveryNo {
+        let heads = self.queues.iter().flat_map(|q| [q.urgent.front(), q.normal.front()]);
+        let queued = heads.flatten().map(|e| e.delivery);
+        let out = self.out.keys().copied();
+        queued.chain(out).min().unwrap_or(DeliveryNo(self.next_delivery))
+    }
+
+    /// Tickets for the first of what waits in each mailbox that is `listened` to.
+    pub fn waiting_tickets(&self, listened: impl Fn(&Mailbox) -> bool) -> Vec<Ticket> {
+        let waiting = self.queues.iter().filter(|q| q.len() > 0 && listened(&q.mailbox));
+        waiting.filter_map(|q| q.all().next().map(|e| ticket(&q.mailbox, e))).collect()
+    }
+
+    /// The highest numbers given to a message and to a delivery.
+    pub fn last_numbers(&self) -> (u64, u64) {
+        (self.next_seq - 1, self.next_delivery - 1)
+    }
+
+    fn add_queue(&mut self, mailbox: Mailbox) -> BoxNo {
+        let number = BoxNo::try_from(self.queues.len()).unwrap_or(BoxNo::MAX);
+        self.numbers.insert(mailbox.clone(), number);
+        self.queues.push(Queue {
+            mailbox,
+            normal: VecDeque::new(),
+            urgent: VecDeque::new(),
+            unread: 0,
+            bytes: 0,
+        });
+        number
+    }
+
+    /// Keeps the text of new mail in memory while there is room in the window.
+    /// It stays there until the delivery is settled.
+    fn window(&mut self, at: BoxNo, entry: &mut Queued) {
+        let Some(message) = &entry.message else { return };
+        let full = self.queues[at as usize].len() >= self.limits.window_messages
+            || self.window_bytes + message.body.len() > self.limits.window_bytes;
+        if full && !entry.urgent {
+            entry.message = None;
+        } else {
+            self.window_bytes += message.body.len();
+        }
+    }
+
+    /// Back into its queue; returns the ticket.
+    fn back(&mut self, at: BoxNo, entry: Queued) -> Ticket {
+        let queue = &mut self.queues[at as usize];
+        let ticket = ticket(&queue.mailbox, &entry);
+        queue.put(entry);
+        ticket
+    }
+
+    /// No longer open.
+    fn close_delivery(&mut self, delivery: DeliveryNo) -> Option<Out> {
+        let out = self.out.remove(&delivery)?;
+        self.release(&out);
+        if let Some(message) = &out.entry.message {
+            self.window_bytes = self.window_bytes.saturating_sub(message.body.len());
+        }
+        let queue = &mut self.queues[out.at as usize];
+        queue.unread = queue.unread.saturating_sub(1);
+        queue.bytes = queue.bytes.saturating_sub(out.entry.size as usize);
+        if let Some(expiry) = out.entry.expires_at {
+            self.expiries.remove(&(expiry, delivery, out.at));
+        }
+        Some(out)
+    }
+
+    /// The holder no longer holds it.
+    fn release(&mut self, out: &Out) {
+        if let DeliveryState::Leased { by, .. } = out.state.unsettle()
+            && let Some(held) = self.held.get_mut(&by)
+        {
+            held.remove(&out.entry.delivery);
+            if held.is_empty() {
+                self.held.remove(&by);
+            }
+        }
+    }
+}
+
+/// Where an open delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    pub by: Option<Principal>,
+    pub since: Option<Timestamp>,
+    pub marked: bool,
+}
+
+fn ticket(mailbox: &Mailbox, entry: &Queued) -> Ticket {
+    Ticket { delivery: entry.delivery, mailbox: mailbox.clone(), message: entry.message.clone() }
+}

@@ -1,0 +1,278 @@
+//! Taking a message in: idempotency, route, limits, numbers.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::settle::AckPlan;
+use super::{BoxNo, Ledger, Queued};
+use crate::address::{Address, Mailbox};
+use crate::messaging::delivery::{DeliveryNo, Proof};
+use crate::messaging::message::{
+    Draft, Message, MessageId, Principal, Priority, Recipient, Sender, Seq, ThreadId,
+};
+use crate::messaging::send::SendError;
+use crate::ports::{Appended, Ticket, What};
+use crate::time::Timestamp;
+
+/// What is remembered of an idempotency key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    seq: Seq,
+    body: u64,
+}
+
+/// A key as it is written down: digests, so that neither key nor body is read
+/// again to compare. 128 bits of SHA-256 are proof enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyDigest {
+    pub key: u128,
+    pub body: u64,
+}
+
+impl KeyDigest {
+    fn of(draft: &Draft) -> Option<Self> {
+        let key = draft.details().idempotency_key.as_ref()?;
+        let mut hash = Sha256::new();
+        // Parts are separated by a byte that occurs in none of the first two.
+        hash.update(draft.from.to_string());
+        hash.update([0xff]);
+        hash.update(draft.to.to_string());
+        hash.update([0xff]);
+        hash.update(key);
+        let key = hash.finalize();
+        let body = Sha256::digest(draft.body());
+        let first = |bytes: &[u8]| bytes[..8].try_into().map_or(0, u64::from_be_bytes);
+        let wide = (u128::from(first(&key)) << 64) | u128::from(first(&key[8..]));
+        Some(Self { key: wide, body: first(&body) })
+    }
+}
+
+/// What the writer does with a draft.
+#[derive(Debug)]
+pub enum Planned {
+    /// Write it.
+    New(Box<AppendPlan>),
+    /// It was accepted before, as this one.
+    Duplicate(Seq),
+}
+
+/// A message that waits for its commit.
+#[derive(Debug)]
+pub struct AppendPlan {
+    pub message: Arc<Message>,
+    pub deliveries: Vec<(BoxNo, DeliveryNo)>,
+    /// Mailboxes that this message is the first for.
+    pub opened: Vec<(BoxNo, Mailbox)>,
+    pub key: Option<KeyDigest>,
+    /// What the sender held and answers with this message.
+    pub reply: Option<AckPlan>,
+    recipients: Vec<Recipient>,
+    skipped: Vec<Mailbox>,
+}
+
+impl AppendPlan {
+    pub fn appended(&mut self) -> Appended {
+        Appended {
+            seq: self.message.seq,
+            id: self.message.id,
+            thread: self.message.thread,
+            recipients: std::mem::take(&mut self.recipients),
+            skipped: std::mem::take(&mut self.skipped),
+            duplicate: false,
+        }
+    }
+}
+
+impl Ledger {
+    /// Decides everything about a draft: accepted before, for whom, whether there
+    /// is room, which numbers. `id` is random; the hub has no other use for chance.
+    pub fn plan_append(
+        &mut self,
+        mut draft: Draft,
+        id: MessageId,
+        now: Timestamp,
+    ) -> Result<Planned, SendError> {
+        let key = KeyDigest::of(&draft);
+        if let Some(digest) = key
+            && let Some(known) = self.keys.get(&digest.key)
+        {
+            if known.body == digest.body {
+                return Ok(Planned::Duplicate(known.seq));
+            }
+            return Err(SendError::KeyReused { seq: known.seq });
+        }
+
+        let from = self.sender(draft.from)?;
+        let thread = self.thread_of(&draft);
+        draft.set_thread(thread);
+        let named = self.route(draft.from, &draft.to)?;
+        let (mailboxes, skipped) = self.with_room(&draft, named)?;
+
+        let recipients = mailboxes
+            .iter()
+            .map(|m| Recipient {
+                mailbox: m.clone(),
+                active: self.active(m, draft.from),
+                waiting: 0,
+            })
+            .collect();
+        let reply = draft.details().in_reply_to.and_then(|seq| {
+            let plan =
+                self.plan_ack(draft.from, &What::Messages(vec![seq]), Proof::Reply, now, true);
+            (!plan.settled.is_empty()).then_some(plan)
+        });
+        let size = draft.body().len();
+        let seq = Seq(self.next_seq);
+        self.next_seq += 1;
+        let mut opened = Vec::new();
+        let deliveries = mailboxes
+            .into_iter()
+            .map(|mailbox| {
+                let number = self.mailbox_no(&mailbox).unwrap_or_else(|| {
+                    let number = self.add_queue(mailbox.clone());
+                    opened.push((number, mailbox));
+                    number
+                });
+                let queue = &mut self.queues[number as usize];
+                queue.unread += 1;
+                queue.bytes += size;
+                let delivery = DeliveryNo(self.next_delivery);
+                self.next_delivery += 1;
+                (number, delivery)
+            })
+            .collect();
+        if let Some(digest) = key {
+            self.keys.insert(digest.key, Key { seq, body: digest.body });
+        }
+        let message = Arc::new(draft.accept(seq, id, from, thread, now));
+        Ok(Planned::New(Box::new(AppendPlan {
+            message,
+            deliveries,
+            opened,
+            key,
+            reply,
+            recipients,
+            skipped,
+        })))
+    }
+
+    /// The message is on disk: its deliveries can be read from now on.
+    pub fn commit_append(&mut self, plan: &AppendPlan, tickets: &mut Vec<Ticket>) {
+        let message = &plan.message;
+        if let Some(reply) = &plan.reply {
+            self.commit_ack(reply);
+        }
+        if let Some(digest) = plan.key {
+            self.key_times.push_back((message.created_at, digest.key));
+        }
+        for (at, delivery) in &plan.deliveries {
+            let mut entry = Queued {
+                delivery: *delivery,
+                seq: message.seq,
+                message: Some(Arc::clone(message)),
+                size: u32::try_from(message.body.len()).unwrap_or(u32::MAX),
+                sender: message.from.instance,
+                attempts: 0,
+                urgent: message.priority == Priority::Urgent,
+                marked: false,
+                leased_before: false,
+                doubted: false,
+                expires_at: message.expires_at,
+            };
+            if let Some(expiry) = entry.expires_at {
+                self.expiries.insert((expiry, *delivery, *at));
+            }
+            tickets.push(super::ticket(&self.queues[*at as usize].mailbox, &entry));
+            self.window(*at, &mut entry);
+            self.queues[*at as usize].put(entry);
+        }
+    }
+
+    pub fn undo_append(&mut self, plan: &AppendPlan) {
+        if let Some(digest) = plan.key {
+            self.keys.remove(&digest.key);
+        }
+        for (at, delivery) in plan.deliveries.iter().rev() {
+            let queue = &mut self.queues[*at as usize];
+            queue.unread = queue.unread.saturating_sub(1);
+            queue.bytes = queue.bytes.saturating_sub(plan.message.body.len());
+            self.next_delivery = delivery.0;
+        }
+        for (_, mailbox) in plan.opened.iter().rev() {
+            self.numbers.remove(mailbox);
+            self.queues.pop();
+        }
+        self.next_seq = plan.message.seq.0;
+        if let Some(reply) = &plan.reply {
+            self.undo_ack(reply);
+        }
+    }
+
+    pub fn load_key(&mut self, digest: KeyDigest, seq: Seq, at: Timestamp) {
+        self.keys.insert(digest.key, Key { seq, body: digest.body });
+        self.key_times.push_back((at, digest.key));
+    }
+
+    /// Forgets keys older than `before`; how many.
+    pub fn forget_keys(&mut self, before: Timestamp) -> usize {
+        let old = self.key_times.partition_point(|(at, _)| *at < before);
+        for (_, key) in self.key_times.drain(..old) {
+            self.keys.remove(&key);
+        }
+        old
+    }
+
+    fn sender(&self, from: Principal) -> Result<Sender, SendError> {
+        match from {
+            Principal::Operator => Ok(Sender::human()),
+            Principal::Instance(id) => match self.instances.get(&id) {
+                Some(i) if !i.status.has_ended() => Ok(i.sender()),
+                _ => Err(SendError::SenderGone),
+            },
+        }
+    }
+
+    /// The given thread, else the sender's own; what the operator writes to one
+    /// agent belongs to that agent's thread.
+    fn thread_of(&self, draft: &Draft) -> ThreadId {
+        let own = |id| self.instances.get(&id).map(|i| i.thread);
+        draft.details().thread.unwrap_or_else(|| {
+            let thread = match (draft.from, &draft.to) {
+                (Principal::Instance(id), _) => own(id),
+                (Principal::Operator, Address::Exact { instance, .. }) => own(*instance),
+                (Principal::Operator, _) => None,
+            };
+            thread.unwrap_or(ThreadId::OPERATOR)
+        })
+    }
+
+    /// A full mailbox refuses the send; `@everyone` leaves full ones out and says
+    /// so. Results, answers and the hub's own mail always fit.
+    fn with_room(
+        &self,
+        draft: &Draft,
+        named: Vec<Mailbox>,
+    ) -> Result<(Vec<Mailbox>, Vec<Mailbox>), SendError> {
+        if draft.details().kind.always_fits() {
+            return Ok((named, Vec::new()));
+        }
+        let full = |mailbox: &Mailbox| {
+            self.mailbox_no(mailbox).is_some_and(|no| {
+                let queue = &self.queues[no as usize];
+                queue.unread >= self.limits.mailbox_messages
+                    || queue.bytes + draft.body().len() > self.limits.mailbox_bytes
+            })
+        };
+        let (skipped, fitting): (Vec<_>, Vec<_>) = named.into_iter().partition(|m| full(m));
+        if let (true, Some(first)) = (fitting.is_empty(), skipped.first()) {
+            return Err(SendError::MailboxFull {
+                mailbox: first.clone(),
+                unread: self.unread(first),
+                messages: self.limits.mailbox_messages,
+                bytes: self.limits.mailbox_bytes,
+            });
+        }
+        Ok((fitting, skipped))
+    }
+}

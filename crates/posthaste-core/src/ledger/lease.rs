@@ -1,0 +1,240 @@
+//! Handing mail out, and looking without taking.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{BoxNo, Ledger, Out, Queued};
+use crate::address::{InstanceId, Mailbox};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
+use crate::messaging::message::{Message, Principal, SenderKind, Seq};
+use crate::ports::{Filter, Survey, Take, Ticket};
+use crate::time::Timestamp;
+
+/// What a lease found. Texts that are on disk must be fetched by the store.
+#[derive(Debug, Clone)]
+pub struct Sought {
+    pub delivery: DeliveryNo,
+    pub seq: Seq,
+    pub mailbox: Mailbox,
+    pub message: Option<Arc<Message>>,
+    pub redelivered: bool,
+    pub doubted: bool,
+}
+
+impl Ledger {
+    /// Leases what fits, and counts what does not. `on_disk` tells for a message
+    /// outside the window whether the filter accepts it.
+    pub fn lease(
+        &mut self,
+        take: &Take,
+        now: Timestamp,
+        on_disk: &dyn Fn(Seq) -> bool,
+    ) -> (Vec<Sought>, usize) {
+        let wanted = self.wanted(take, now, on_disk);
+        let mut bytes = 0;
+        let mut found = Vec::with_capacity(wanted.len());
+        for (at, delivery, size) in wanted {
+            if !found.is_empty() && bytes + size as usize > take.bytes {
+                break;
+            }
+            bytes += size as usize;
+            found.extend(self.hand_out(at, delivery, take, now));
+        }
+        let remaining = self.remaining(take, now, on_disk);
+        (found, remaining)
+    }
+
+    /// What still waits in the reader's own mailbox. Of one-of mailboxes nothing
+    /// remains: the rest is for others, too.
+    fn remaining(&self, take: &Take, now: Timestamp, on_disk: &dyn Fn(Seq) -> bool) -> usize {
+        let keys = self.keys_of(take.reader);
+        let own = keys.iter().filter(|m| !m.is_one_of()).filter_map(|m| self.mailbox_no(m));
+        own.map(|no| &self.queues[no as usize])
+            .map(|queue| match (queue.len(), take.filter.is_empty()) {
+                (0, _) => 0,
+                (len, true) => len,
+                (_, false) => queue
+                    .all()
+                    .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, on_disk))
+                    .count(),
+            })
+            .sum()
+    }
+
+    /// Candidates in the order of reading: urgent first, then by number.
+    fn wanted(
+        &self,
+        take: &Take,
+        now: Timestamp,
+        on_disk: &dyn Fn(Seq) -> bool,
+    ) -> Vec<(BoxNo, DeliveryNo, u32)> {
+        let mut wanted: Vec<(bool, DeliveryNo, BoxNo, u32)> = Vec::new();
+        for mailbox in self.keys_of(take.reader) {
+            let Some(at) = self.mailbox_no(&mailbox) else { continue };
+            let most = if mailbox.is_one_of() { 1 } else { take.messages };
+            let queue = &self.queues[at as usize];
+            let fits =
+                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, on_disk);
+            let chosen = queue.all().filter(fits).take(most);
+            wanted.extend(chosen.map(|e| (!e.urgent, e.delivery, at, e.size)));
+        }
+        wanted.sort_unstable();
+        wanted.truncate(take.messages);
+        wanted.into_iter().map(|(_, delivery, at, size)| (at, delivery, size)).collect()
+    }
+
+    fn hand_out(
+        &mut self,
+        at: BoxNo,
+        delivery: DeliveryNo,
+        take: &Take,
+        now: Timestamp,
+    ) -> Option<Sought> {
+        let state = DeliveryState::Queued.lease(take.reader, take.answer).ok()?;
+        let mut entry = self.queues[at as usize].take(delivery)?;
+        let sought = Sought {
+            delivery,
+            seq: entry.seq,
+            mailbox: self.queues[at as usize].mailbox.clone(),
+            message: entry.message.clone(),
+            redelivered: entry.marked,
+            doubted: entry.doubted,
+        };
+        entry.leased_before = true;
+        self.held.entry(take.reader).or_default().insert(delivery);
+        self.out.insert(delivery, Out { entry, at, state, since: now });
+        Some(sought)
+    }
+
+    /// Nothing was handed over after all: back, unmarked, as it was.
+    pub fn unlease(&mut self, found: &[Sought], by: Principal) -> Vec<Ticket> {
+        let mut tickets = Vec::new();
+        for sought in found {
+            let Some(out) = self.out.remove(&sought.delivery) else { continue };
+            match out.state.give_back(by, None) {
+                Ok(_) => {
+                    self.release(&out);
+                    let mut entry = out.entry;
+                    entry.leased_before = sought.redelivered;
+                    tickets.push(self.back(out.at, entry));
+                }
+                Err(_) => {
+                    self.out.insert(sought.delivery, out);
+                }
+            }
+        }
+        tickets
+    }
+
+    /// Returns what `answer` still holds of `what`, marked.
+    pub fn give_back(
+        &mut self,
+        by: Principal,
+        what: &[DeliveryNo],
+        from: Option<AnswerId>,
+        doubt: bool,
+    ) -> Vec<Ticket> {
+        let mut tickets = Vec::new();
+        for delivery in what {
+            let Some(out) = self.out.get(delivery) else { continue };
+            if out.state.give_back(by, from).is_err() {
+                continue;
+            }
+            let Some(out) = self.out.remove(delivery) else { continue };
+            self.release(&out);
+            let mut entry = out.entry;
+            entry.marked = true;
+            entry.doubted |= doubt;
+            tickets.push(self.back(out.at, entry));
+        }
+        tickets
+    }
+
+    /// All that a reader holds.
+    pub fn held_by(&self, reader: Principal) -> Vec<DeliveryNo> {
+        self.held.get(&reader).map_or_else(Vec::new, |held| held.iter().copied().collect())
+    }
+
+    /// One-of leases of somebody who shows no sign of life.
+    pub fn one_of_held_by(&self, reader: Principal) -> Vec<DeliveryNo> {
+        let held = self.held_by(reader).into_iter();
+        held.filter(|d| {
+            self.out.get(d).is_some_and(|o| self.queues[o.at as usize].mailbox.is_one_of())
+        })
+        .collect()
+    }
+
+    /// Messages whose text must be asked for before this filter can be judged.
+    pub fn unjudged(&self, reader: Principal, filter: &Filter) -> Vec<Seq> {
+        if filter.is_empty() {
+            return Vec::new();
+        }
+        let boxes = self.keys_of(reader);
+        let queues = boxes.iter().filter_map(|m| self.mailbox_no(m));
+        let entries = queues.flat_map(|no| self.queues[no as usize].all());
+        let mut seqs: Vec<Seq> = entries.filter(|e| e.message.is_none()).map(|e| e.seq).collect();
+        seqs.sort_unstable();
+        seqs
+    }
+
+    /// What a lease would find.
+    pub fn survey(
+        &self,
+        reader: Principal,
+        filter: &Filter,
+        now: Timestamp,
+        on_disk: &dyn Fn(Seq) -> bool,
+    ) -> Survey {
+        let mut survey = Survey::default();
+        let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
+        for mailbox in self.keys_of(reader) {
+            let Some(at) = self.mailbox_no(&mailbox) else { continue };
+            let entries = self.queues[at as usize].all();
+            let fits = |e: &&Queued| may_take(e, reader, now);
+            let most = if mailbox.is_one_of() { 1 } else { usize::MAX };
+            for entry in entries.filter(fits).take(most) {
+                // Urgent, human mail and questions end a wait, whatever the filter.
+                let human = entry.sender.is_none();
+                let ends =
+                    entry.urgent || entry.message.as_ref().map_or(human, |m| m.ends_a_wait());
+                survey.ends_wait |= ends;
+                if !accepts(filter, entry, on_disk) {
+                    continue;
+                }
+                survey.waiting += 1;
+                if let Some(message) = &entry.message {
+                    let at = message.created_at;
+                    survey.first_at = Some(survey.first_at.map_or(at, |first| first.min(at)));
+                    if message.from.kind == SenderKind::System {
+                        continue;
+                    }
+                    labels.extend(message.label.clone());
+                }
+                senders.insert(entry.sender);
+            }
+        }
+        let address = |id: Option<InstanceId>| match id.and_then(|id| self.instances.get(&id)) {
+            Some(instance) => Arc::clone(&instance.address),
+            None => "human".into(),
+        };
+        survey.senders = senders.into_iter().map(address).collect();
+        survey.labels = labels.into_iter().collect();
+        survey
+    }
+}
+
+/// A sender never claims its own mail, and the expired are nobody's.
+fn may_take(entry: &Queued, reader: Principal, now: Timestamp) -> bool {
+    (entry.sender.is_none() || entry.sender != reader.instance())
+        && entry.expires_at.is_none_or(|at| at > now)
+}
+
+fn accepts(filter: &Filter, entry: &Queued, on_disk: &dyn Fn(Seq) -> bool) -> bool {
+    if filter.is_empty() {
+        return true;
+    }
+    match &entry.message {
+        Some(message) => filter.accepts(message),
+        None => on_disk(entry.seq),
+    }
+}

@@ -1,0 +1,359 @@
+//! Instances and teams: joining, signs of life, the end.
+
+use std::collections::VecDeque;
+
+use super::settle::{End, Settled, dead, settled};
+use super::{Ledger, Queued};
+use crate::address::{InstanceId, Mailbox, Name};
+use crate::messaging::delivery::{DeliveryNo, DeliveryState, Proof, Reason};
+use crate::messaging::message::{Principal, ThreadId};
+use crate::ports::Ticket;
+use crate::registry::{
+    AgentKind, Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Status,
+    Team, TokenHash, nearest,
+};
+use crate::time::Timestamp;
+
+/// The team of those who name none.
+const DEFAULT_TEAM: &str = "main";
+
+#[derive(Debug)]
+pub struct JoinPlan {
+    pub instance: Instance,
+    pub token: TokenHash,
+    pub resumed: bool,
+    pub new_profile: Option<(Name, AgentKind)>,
+    pub new_team: Option<Name>,
+    /// The oldest tokens make room for new ones.
+    pub dropped: Vec<TokenHash>,
+    before: Option<Instance>,
+}
+
+impl JoinPlan {
+    pub fn joined(&self) -> Joined {
+        Joined { instance: self.instance.clone(), resumed: self.resumed }
+    }
+}
+
+/// A death, whole.
+#[derive(Debug)]
+pub struct EndPlan {
+    pub instance: Instance,
+    pub at: Timestamp,
+    pub settled: Vec<Settled>,
+    before: Instance,
+    tokens: VecDeque<TokenHash>,
+    one_of: Vec<DeliveryNo>,
+}
+
+impl Ledger {
+    pub fn load_profile(&mut self, name: Name, kind: AgentKind) {
+        self.profiles.insert(name, kind);
+    }
+
+    pub fn load_team(&mut self, team: Team) {
+        self.teams.insert(team.name.clone(), team);
+    }
+
+    pub fn load_instance(&mut self, instance: Instance) {
+        self.add_instance(instance);
+    }
+
+    /// Oldest first.
+    pub fn load_token(&mut self, token: TokenHash, of: InstanceId) {
+        self.add_token(token, of);
+    }
+
+    /// Creates an instance, or finds the one with the same key. `dice` gives
+    /// random numbers for ids.
+    pub fn plan_join(
+        &mut self,
+        new: NewInstance,
+        now: Timestamp,
+        mut dice: impl FnMut() -> u32,
+    ) -> Result<JoinPlan, RegistryError> {
+        if let Some(parent) = new.parent
+            && self.instances.get(&parent).is_none_or(|p| p.status.has_ended())
+        {
+            let known: Vec<_> = self.instances.keys().map(InstanceId::to_string).collect();
+            return Err(RegistryError::NotFound {
+                what: "parent",
+                name: parent.to_string(),
+                nearest: nearest(&parent.to_string(), known.iter().map(String::as_str)),
+            });
+        }
+        let team = match new.team {
+            Some(team) => team,
+            None => DEFAULT_TEAM.parse().map_err(|_| RegistryError::Invalid {
+                field: "team",
+                why: "the default team has no valid name".into(),
+            })?,
+        };
+        let before = new.key.as_ref().and_then(|key| {
+            let known = (new.agent.clone(), team.clone(), key.clone());
+            self.joined.get(&known).and_then(|id| self.instances.get(id)).cloned()
+        });
+        let before = before.filter(|i| !i.status.has_ended());
+        let known_kind = self.profiles.get(&new.agent).copied();
+        let instance = match &before {
+            Some(old) => Instance { status: Status::Running, last_seen: now, ..old.clone() },
+            None => {
+                let id = loop {
+                    let id = InstanceId(dice());
+                    if !self.instances.contains_key(&id) {
+                        break id;
+                    }
+                };
+                Instance {
+                    id,
+                    address: format!("{}.{id}@{team}", new.agent).into(),
+                    agent: new.agent.clone(),
+                    team: team.clone(),
+                    kind: new.kind.or(known_kind).unwrap_or_default(),
+                    label: new.label,
+                    parent: new.parent,
+                    thread: ThreadId(dice().max(1)),
+                    key: new.key,
+                    status: Status::Running,
+                    created_at: now,
+                    last_seen: now,
+                    ended_at: None,
+                }
+            }
+        };
+        let new_profile = known_kind.is_none().then(|| (new.agent, instance.kind));
+        let new_team = (!self.teams.contains_key(&team)).then_some(team);
+        if let Some((name, kind)) = &new_profile {
+            self.profiles.insert(name.clone(), *kind);
+        }
+        if let Some(name) = &new_team {
+            self.teams.insert(name.clone(), Team { name: name.clone(), leaders: Vec::new() });
+        }
+        self.add_instance(instance.clone());
+        let dropped = self.add_token(new.token, instance.id);
+        Ok(JoinPlan {
+            resumed: before.is_some(),
+            instance,
+            token: new.token,
+            new_profile,
+            new_team,
+            dropped,
+            before,
+        })
+    }
+
+    pub fn undo_join(&mut self, plan: &JoinPlan) {
+        let id = plan.instance.id;
+        self.tokens.remove(&plan.token);
+        if let Some(list) = self.token_lists.get_mut(&id) {
+            list.retain(|t| *t != plan.token);
+            for token in plan.dropped.iter().rev() {
+                list.push_front(*token);
+                self.tokens.insert(*token, id);
+            }
+        }
+        match &plan.before {
+            Some(before) => self.add_instance(before.clone()),
+            None => self.remove_instance(&plan.instance),
+        }
+        if let Some((name, _)) = &plan.new_profile {
+            self.profiles.remove(name);
+        }
+        if let Some(name) = &plan.new_team {
+            self.teams.remove(name);
+        }
+    }
+
+    /// Takes everything that the instance's end settles: mail in its own mailbox
+    /// is proved by `acked` or dies; one-of mail in its hands goes back.
+    pub fn plan_end(
+        &mut self,
+        id: InstanceId,
+        status: Status,
+        acked: &[DeliveryNo],
+        now: Timestamp,
+    ) -> Result<EndPlan, RegistryError> {
+        let before = self.instances.get(&id).cloned().ok_or_else(|| RegistryError::NotFound {
+            what: "instance",
+            name: id.to_string(),
+            nearest: Vec::new(),
+        })?;
+        if before.status.has_ended() {
+            return Err(RegistryError::Ended(before.address.to_string()));
+        }
+        let me = Principal::Instance(id);
+        let own = Mailbox::Instance(id);
+        let mut one_of = self.one_of_held_by(me);
+        one_of.retain(|d| !acked.contains(d));
+        let mut list = Vec::new();
+        for delivery in acked {
+            if let Ok(out) = self.settle_in(&own, *delivery, |state, _| state.ack(me, false)) {
+                list.push(settled(out, Some(me), End::Acked(Proof::End)));
+            }
+        }
+        let mut exact: Vec<DeliveryNo> = self.held_by(me);
+        exact.retain(|d| !one_of.contains(d) && !acked.contains(d));
+        if let Some(no) = self.mailbox_no(&own) {
+            exact.extend(self.queues[no as usize].all().map(|e| e.delivery));
+        }
+        for delivery in exact {
+            let gone = |state: DeliveryState, _: &Queued| state.die_held(me);
+            if let Ok(out) = self.settle_in(&own, delivery, gone) {
+                list.push(dead(out, Reason::RecipientGone));
+            }
+        }
+        let instance = Instance { status, ended_at: Some(now), ..before.clone() };
+        self.instances.insert(id, instance.clone());
+        let tokens = self.token_lists.remove(&id).unwrap_or_default();
+        for token in &tokens {
+            self.tokens.remove(token);
+        }
+        Ok(EndPlan { instance, at: now, settled: list, before, tokens, one_of })
+    }
+
+    pub fn commit_end(&mut self, plan: &EndPlan, tickets: &mut Vec<Ticket>) {
+        for settled in &plan.settled {
+            self.close_delivery(settled.delivery);
+        }
+        let me = Principal::Instance(plan.instance.id);
+        tickets.extend(self.give_back(me, &plan.one_of, None, false));
+    }
+
+    pub fn undo_end(&mut self, plan: &EndPlan) {
+        self.unsettle(&plan.settled);
+        self.instances.insert(plan.before.id, plan.before.clone());
+        for token in &plan.tokens {
+            self.tokens.insert(*token, plan.before.id);
+        }
+        self.token_lists.insert(plan.before.id, plan.tokens.clone());
+    }
+
+    /// Returns the team as it was, for an undo.
+    pub fn put_team(&mut self, team: Team) -> Option<Team> {
+        self.teams.insert(team.name.clone(), team)
+    }
+
+    pub fn undo_put_team(&mut self, name: &Name, before: Option<Team>) {
+        match before {
+            Some(team) => self.teams.insert(name.clone(), team),
+            None => self.teams.remove(name),
+        };
+    }
+
+    pub fn caller(&self, token: &TokenHash) -> Option<Principal> {
+        self.tokens.get(token).map(|id| Principal::Instance(*id))
+    }
+
+    /// Any call is a sign of life.
+    pub fn seen(&mut self, who: Principal, now: Timestamp) {
+        let Some(instance) = who.instance().and_then(|id| self.instances.get_mut(&id)) else {
+            return;
+        };
+        if instance.status.has_ended() {
+            return;
+        }
+        if instance.status == Status::Lost {
+            instance.status = Status::Running;
+        }
+        instance.last_seen = now;
+        self.unsaved_signs.insert(instance.id);
+    }
+
+    /// Those who are running, as far as is known.
+    pub fn running(&self) -> Vec<InstanceId> {
+        let running = self.instances.values().filter(|i| i.status == Status::Running);
+        running.map(|i| i.id).collect()
+    }
+
+    /// Marks those lost who showed no sign of life since `before`, and returns the
+    /// one-of mail in their hands. Their own mail stays theirs.
+    pub fn lose(&mut self, before: Timestamp) -> (Vec<InstanceId>, Vec<Ticket>) {
+        let silent = |i: &&Instance| i.status == Status::Running && i.last_seen < before;
+        let lost: Vec<_> = self.instances.values().filter(silent).map(|i| i.id).collect();
+        let mut tickets = Vec::new();
+        for id in &lost {
+            if let Some(instance) = self.instances.get_mut(id) {
+                instance.status = Status::Lost;
+                self.unsaved_signs.insert(*id);
+            }
+            let me = Principal::Instance(*id);
+            let held = self.one_of_held_by(me);
+            tickets.extend(self.give_back(me, &held, None, false));
+        }
+        (lost, tickets)
+    }
+
+    /// Signs of life since the last call, to be written down.
+    pub fn take_signs(&mut self) -> Vec<(InstanceId, Timestamp, Status)> {
+        let ids = std::mem::take(&mut self.unsaved_signs);
+        let of = |id| self.instances.get(&id).map(|i| (i.id, i.last_seen, i.status));
+        ids.into_iter().filter_map(of).filter(|(_, _, status)| !status.has_ended()).collect()
+    }
+
+    pub fn instance(&self, id: InstanceId) -> Option<InstanceView> {
+        self.instances.get(&id).map(|i| self.view(i))
+    }
+
+    pub fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {
+        let wanted = |i: &&Instance| {
+            filter.agent.as_ref().is_none_or(|a| i.agent == *a)
+                && filter.team.as_ref().is_none_or(|t| i.team == *t)
+                && (filter.statuses.is_empty() || filter.statuses.contains(&i.status))
+                && filter.after.is_none_or(|after| i.id > after)
+        };
+        self.instances.values().filter(wanted).take(filter.limit).map(|i| self.view(i)).collect()
+    }
+
+    pub fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
+        let team = self.teams.get(name)?.clone();
+        let here = |i: &&Instance| i.team == *name && !i.status.has_ended();
+        Some((team, self.instances.values().filter(here).cloned().collect()))
+    }
+
+    pub fn team_names(&self) -> Vec<Name> {
+        self.teams.keys().cloned().collect()
+    }
+
+    fn view(&self, instance: &Instance) -> InstanceView {
+        InstanceView {
+            unread: self.unread(&Mailbox::Instance(instance.id)),
+            instance: instance.clone(),
+        }
+    }
+
+    fn add_instance(&mut self, instance: Instance) {
+        self.named.entry(instance.agent.clone()).or_default().insert(instance.id);
+        if let Some(key) = &instance.key {
+            let known = (instance.agent.clone(), instance.team.clone(), key.clone());
+            self.joined.insert(known, instance.id);
+        }
+        self.instances.insert(instance.id, instance);
+    }
+
+    fn remove_instance(&mut self, instance: &Instance) {
+        if let Some(ids) = self.named.get_mut(&instance.agent) {
+            ids.remove(&instance.id);
+        }
+        if let Some(key) = &instance.key {
+            let known = (instance.agent.clone(), instance.team.clone(), key.clone());
+            self.joined.remove(&known);
+        }
+        self.token_lists.remove(&instance.id);
+        self.instances.remove(&instance.id);
+    }
+
+    /// Returns the tokens that had to go.
+    fn add_token(&mut self, token: TokenHash, of: InstanceId) -> Vec<TokenHash> {
+        self.tokens.insert(token, of);
+        let list = self.token_lists.entry(of).or_default();
+        list.push_back(token);
+        let mut dropped = Vec::new();
+        while list.len() > self.limits.tokens.max(1) {
+            dropped.extend(list.pop_front());
+        }
+        for token in &dropped {
+            self.tokens.remove(token);
+        }
+        dropped
+    }
+}

@@ -1,0 +1,161 @@
+//! Address to mailboxes, at the moment of the send.
+
+use super::Ledger;
+use crate::address::{Address, InstanceId, Mailbox, Name};
+use crate::messaging::message::{Principal, SenderKind};
+use crate::messaging::send::SendError;
+use crate::registry::{AgentKind, Instance, Relation, nearest};
+
+impl Ledger {
+    /// The mailboxes that `to` names now. Unknown names are errors with the
+    /// nearest names; one-of mail may wait for somebody who comes later.
+    pub(super) fn route(&self, from: Principal, to: &Address) -> Result<Vec<Mailbox>, SendError> {
+        if let Address::Named { team: Some(team), .. }
+        | Address::Anyone { team: Some(team) }
+        | Address::Everyone { team: Some(team) } = to
+        {
+            self.known_team(to, team)?;
+        }
+        match to {
+            Address::Human if from == Principal::Operator => Err(SendError::SelfSend),
+            Address::Human => Ok(vec![Mailbox::Human]),
+            Address::Exact { name, instance, team } => {
+                self.exact(from, to, name.as_ref(), *instance, team.as_ref())
+            }
+            Address::Named { name, team } => {
+                if !self.profiles.contains_key(name) {
+                    let known = self.profiles.keys().map(Name::as_str);
+                    return Err(SendError::NoRecipient {
+                        to: to.to_string(),
+                        why: format!("no agent is called `{name}`"),
+                        nearest: nearest(name.as_str(), known),
+                    });
+                }
+                Ok(vec![match team {
+                    Some(team) => Mailbox::NameIn(name.clone(), team.clone()),
+                    None => Mailbox::Name(name.clone()),
+                }])
+            }
+            Address::Anyone { team: None } => Ok(vec![Mailbox::Anyone]),
+            Address::Anyone { team: Some(team) } => Ok(vec![Mailbox::AnyoneIn(team.clone())]),
+            Address::Everyone { team } => {
+                let all: Vec<Mailbox> = self
+                    .instances
+                    .values()
+                    .filter(|i| i.status.is_active() && team.as_ref().is_none_or(|t| i.team == *t))
+                    .filter(|i| from != Principal::Instance(i.id))
+                    .map(|i| Mailbox::Instance(i.id))
+                    .collect();
+                if all.is_empty() {
+                    return Err(SendError::NoRecipient {
+                        to: to.to_string(),
+                        why: "nobody else is active there right now".into(),
+                        nearest: Vec::new(),
+                    });
+                }
+                Ok(all)
+            }
+        }
+    }
+
+    fn known_team(&self, to: &Address, team: &Name) -> Result<(), SendError> {
+        if self.teams.contains_key(team) {
+            return Ok(());
+        }
+        Err(SendError::NoRecipient {
+            to: to.to_string(),
+            why: format!("no team is called `{team}`"),
+            nearest: nearest(team.as_str(), self.teams.keys().map(Name::as_str)),
+        })
+    }
+
+    /// Every given part of an exact address must match.
+    fn exact(
+        &self,
+        from: Principal,
+        to: &Address,
+        name: Option<&Name>,
+        id: InstanceId,
+        team: Option<&Name>,
+    ) -> Result<Vec<Mailbox>, SendError> {
+        let nobody =
+            |why: String, nearest| Err(SendError::NoRecipient { to: to.to_string(), why, nearest });
+        let Some(instance) = self.instances.get(&id) else {
+            let wanted = id.to_string();
+            let active = self.instances.values().filter(|i| !i.status.has_ended());
+            let known: Vec<String> = active.map(|i| i.id.to_string()).collect();
+            let near = nearest(&wanted, known.iter().map(String::as_str));
+            return nobody(format!("no instance has the id `{id}`"), near);
+        };
+        if name.is_some_and(|n| *n != instance.agent) || team.is_some_and(|t| *t != instance.team) {
+            let actual = instance.address.to_string();
+            return nobody(format!("`{id}` is {actual}"), vec![actual]);
+        }
+        if from == Principal::Instance(id) {
+            return Err(SendError::SelfSend);
+        }
+        if instance.status.has_ended() {
+            return Err(SendError::RecipientGone { address: instance.address.to_string() });
+        }
+        Ok(vec![Mailbox::Instance(id)])
+    }
+
+    /// Instances that are active and hold a key to the mailbox, apart from `but`.
+    pub fn active(&self, mailbox: &Mailbox, but: Principal) -> u32 {
+        let counts = |i: &Instance| i.status.is_active() && but != Principal::Instance(i.id);
+        let anyone = |i: &Instance| counts(i) && i.kind != AgentKind::Mechanical;
+        let of_name = |name: &Name| {
+            let ids = self.named.get(name).into_iter().flatten();
+            ids.filter_map(|id| self.instances.get(id)).filter(|i| counts(i))
+        };
+        let count = match mailbox {
+            Mailbox::Human => 1,
+            Mailbox::Instance(id) => usize::from(self.instances.get(id).is_some_and(counts)),
+            Mailbox::Name(name) => of_name(name).count(),
+            Mailbox::NameIn(name, team) => of_name(name).filter(|i| i.team == *team).count(),
+            Mailbox::Anyone => self.instances.values().filter(|i| anyone(i)).count(),
+            Mailbox::AnyoneIn(team) => {
+                self.instances.values().filter(|i| anyone(i) && i.team == *team).count()
+            }
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// The mailboxes that a reader holds keys to, its own first.
+    pub fn keys_of(&self, reader: Principal) -> Vec<Mailbox> {
+        match reader {
+            Principal::Operator => vec![Mailbox::Human],
+            Principal::Instance(id) => {
+                self.instances.get(&id).map_or_else(Vec::new, Instance::keys)
+            }
+        }
+    }
+
+    pub fn relation(
+        &self,
+        reader: Principal,
+        sender: Option<InstanceId>,
+        kind: SenderKind,
+    ) -> Relation {
+        match kind {
+            SenderKind::Human => return Relation::Human,
+            SenderKind::System => return Relation::System,
+            SenderKind::Agent => {}
+        }
+        let of = |id: InstanceId| self.instances.get(&id);
+        let (Some(me), Some(them)) = (reader.instance().and_then(of), sender.and_then(of)) else {
+            return Relation::Peer;
+        };
+        if me.parent == Some(them.id) {
+            Relation::Parent
+        } else if them.parent == Some(me.id) {
+            Relation::Child
+        } else if me.parent.is_some() && me.parent == them.parent {
+            Relation::Sibling
+        } else if self.teams.get(&me.team).is_some_and(|team| team.is_led_by(them)) {
+            Relation::Leader
+        } else {
+            Relation::Peer
+        }
+    }
+}

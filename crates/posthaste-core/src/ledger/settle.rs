@@ -1,0 +1,355 @@
+//! The last moves of a delivery: acked, dead, refused, and queued once more.
+
+use std::collections::HashMap;
+
+use super::{BoxNo, Ledger, Out, Queued};
+use crate::address::Mailbox;
+use crate::messaging::delivery::{DeliveryNo, DeliveryState, MoveError, Proof, Reason};
+use crate::messaging::message::{Principal, Seq};
+use crate::ports::{ActError, Ticket, What};
+use crate::time::Timestamp;
+
+/// One delivery at its end, as it is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    pub delivery: DeliveryNo,
+    pub seq: Seq,
+    pub by: Option<Principal>,
+    pub leased_at: Option<Timestamp>,
+    pub end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Acked(Proof),
+    Dead { reason: Reason, maybe_seen: bool },
+}
+
+#[derive(Debug, Default)]
+pub struct AckPlan {
+    pub settled: Vec<Settled>,
+    pub at: Timestamp,
+    /// Held by another reader now, or never handed to the caller.
+    pub lost: Vec<Seq>,
+    /// Not open: settled before, or never there.
+    pub unknown: Vec<Seq>,
+}
+
+#[derive(Debug, Default)]
+pub struct DiePlan {
+    pub dead: Vec<Settled>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+pub struct NackPlan {
+    /// Back to the queue, with the number of refusals so far.
+    pub returned: Vec<(DeliveryNo, u8)>,
+    /// Refused too often.
+    pub dead: Vec<Settled>,
+    pub at: Timestamp,
+    pub lost: Vec<Seq>,
+}
+
+/// Dead deliveries, read from disk, that are to be queued again.
+#[derive(Debug)]
+pub struct RequeuePlan {
+    pub entries: Vec<(BoxNo, Queued)>,
+}
+
+impl Ledger {
+    /// `held_only` leaves mail alone that lies queued again.
+    pub fn plan_ack(
+        &mut self,
+        by: Principal,
+        what: &What,
+        proof: Proof,
+        now: Timestamp,
+        held_only: bool,
+    ) -> AckPlan {
+        let mut plan = AckPlan { at: now, ..AckPlan::default() };
+        let boxes = self.boxes_of(by);
+        for (seq, delivery) in self.meant(by, &boxes, what) {
+            let Some(delivery) = delivery else {
+                plan.unknown.push(seq);
+                continue;
+            };
+            match self
+                .settle(&boxes, delivery, |state, entry| state.ack(by, entry.marked && !held_only))
+            {
+                Ok(out) => plan.settled.push(settled(out, Some(by), End::Acked(proof))),
+                Err(MoveError::Settling) => {}
+                Err(_) => plan.lost.push(seq),
+            }
+        }
+        plan
+    }
+
+    pub fn commit_ack(&mut self, plan: &AckPlan) {
+        for settled in &plan.settled {
+            self.close_delivery(settled.delivery);
+        }
+    }
+
+    pub fn undo_ack(&mut self, plan: &AckPlan) {
+        self.unsettle(&plan.settled);
+    }
+
+    pub fn plan_nack(&mut self, by: Principal, what: &What, now: Timestamp) -> NackPlan {
+        let mut plan = NackPlan { at: now, ..NackPlan::default() };
+        let limit = self.limits.attempts;
+        let boxes = self.boxes_of(by);
+        for (seq, delivery) in self.meant(by, &boxes, what) {
+            let taken = delivery.ok_or(MoveError::NotLeased).and_then(|d| {
+                // A nack acts on the caller's own lease only.
+                let own = |state: DeliveryState, _: &Queued| state.ack(by, false);
+                self.settle(&boxes, d, own).cloned()
+            });
+            match taken {
+                Ok(out) if out.entry.attempts + 1 >= limit => {
+                    let end = End::Dead { reason: Reason::Refused, maybe_seen: true };
+                    plan.dead.push(settled(&out, Some(by), end));
+                }
+                Ok(out) => plan.returned.push((out.entry.delivery, out.entry.attempts + 1)),
+                Err(_) => plan.lost.push(seq),
+            }
+        }
+        plan
+    }
+
+    pub fn commit_nack(&mut self, plan: &NackPlan, tickets: &mut Vec<Ticket>) {
+        for (delivery, attempts) in &plan.returned {
+            let Some(out) = self.out.remove(delivery) else { continue };
+            self.release(&out);
+            let mut entry = out.entry;
+            entry.attempts = *attempts;
+            entry.marked = true;
+            tickets.push(self.back(out.at, entry));
+        }
+        for dead in &plan.dead {
+            self.close_delivery(dead.delivery);
+        }
+    }
+
+    pub fn undo_nack(&mut self, plan: &NackPlan) {
+        for (delivery, _) in &plan.returned {
+            self.unsettle_one(*delivery);
+        }
+        self.unsettle(&plan.dead);
+    }
+
+    /// The operator, or the sender, takes back what is still queued.
+    pub fn plan_cancel(
+        &mut self,
+        deliveries: &[(Mailbox, DeliveryNo)],
+        now: Timestamp,
+    ) -> Result<DiePlan, ActError> {
+        let mut plan = DiePlan { at: now, ..DiePlan::default() };
+        let mut refusal = None;
+        for (mailbox, delivery) in deliveries {
+            match self.settle_in(mailbox, *delivery, |state, _| state.die_queued()) {
+                Ok(out) => plan.dead.push(dead(out, Reason::Cancelled)),
+                Err(error) => refusal = Some(error),
+            }
+        }
+        match (plan.dead.is_empty(), refusal) {
+            (true, Some(error @ (MoveError::Leased | MoveError::Settling))) => Err(error.into()),
+            (true, _) => Err(ActError::Conflict("nothing of it is queued any more".into())),
+            (false, _) => Ok(plan),
+        }
+    }
+
+    /// Whatever has outlived its time and is not in somebody's hands.
+    pub fn plan_expiry(&mut self, now: Timestamp) -> DiePlan {
+        let mut plan = DiePlan { at: now, ..DiePlan::default() };
+        let due: Vec<_> = self.expiries.iter().take_while(|(at, ..)| *at <= now).copied().collect();
+        for (_, delivery, at) in due {
+            let mailbox = self.queues[at as usize].mailbox.clone();
+            if let Ok(out) = self.settle_in(&mailbox, delivery, |state, _| state.die_queued()) {
+                plan.dead.push(dead(out, Reason::Expired));
+            }
+        }
+        plan
+    }
+
+    pub fn next_expiry(&self) -> Option<Timestamp> {
+        let queued =
+            |(_, delivery, _): &&(Timestamp, DeliveryNo, BoxNo)| !self.out.contains_key(delivery);
+        self.expiries.iter().find(queued).map(|(at, ..)| *at)
+    }
+
+    pub fn commit_die(&mut self, plan: &DiePlan) {
+        for settled in &plan.dead {
+            self.close_delivery(settled.delivery);
+        }
+    }
+
+    pub fn undo_die(&mut self, plan: &DiePlan) {
+        self.unsettle(&plan.dead);
+    }
+
+    /// Dead mail gets another chance, unless its recipient has ended.
+    pub fn plan_requeue(&mut self, entries: Vec<(BoxNo, Queued)>) -> Result<RequeuePlan, ActError> {
+        if entries.is_empty() {
+            return Err(ActError::Conflict("nothing of it is dead".into()));
+        }
+        for (at, entry) in &entries {
+            let gone = match &self.queues[*at as usize].mailbox {
+                Mailbox::Instance(id) => {
+                    self.instances.get(id).is_none_or(|i| i.status.has_ended())
+                }
+                _ => false,
+            };
+            if gone {
+                return Err(ActError::Conflict("its recipient has ended".into()));
+            }
+            if self.out.contains_key(&entry.delivery)
+                || self.queues[*at as usize].find(entry.delivery).is_some()
+            {
+                return Err(ActError::Conflict("nothing of it is dead".into()));
+            }
+        }
+        for (at, entry) in &entries {
+            let queue = &mut self.queues[*at as usize];
+            queue.unread += 1;
+            queue.bytes += entry.size as usize;
+        }
+        Ok(RequeuePlan { entries })
+    }
+
+    pub fn commit_requeue(&mut self, plan: &RequeuePlan, tickets: &mut Vec<Ticket>) {
+        for (at, entry) in &plan.entries {
+            if let Some(expiry) = entry.expires_at {
+                self.expiries.insert((expiry, entry.delivery, *at));
+            }
+            tickets.push(self.back(*at, entry.clone()));
+        }
+    }
+
+    pub fn undo_requeue(&mut self, plan: &RequeuePlan) {
+        for (at, entry) in &plan.entries {
+            let queue = &mut self.queues[*at as usize];
+            queue.unread = queue.unread.saturating_sub(1);
+            queue.bytes = queue.bytes.saturating_sub(entry.size as usize);
+        }
+    }
+
+    /// Which deliveries a caller means: those it holds, or that lie in a mailbox
+    /// it has a key to.
+    fn meant(&self, by: Principal, boxes: &[BoxNo], what: &What) -> Vec<(Seq, Option<DeliveryNo>)> {
+        let queues = || boxes.iter().map(|no| &self.queues[*no as usize]);
+        let seqs = match what {
+            What::Deliveries(list) => {
+                let open = |d: &DeliveryNo| match self.out.get(d) {
+                    Some(out) => Some(out.entry.seq),
+                    None => queues().find_map(|q| q.find(*d)).map(|e| e.seq),
+                };
+                let found = list.iter().map(|d| (open(d), *d));
+                return found.map(|(seq, d)| (seq.unwrap_or(Seq(0)), seq.map(|_| d))).collect();
+            }
+            What::Messages(seqs) => seqs,
+        };
+        let held: HashMap<Seq, DeliveryNo> = self
+            .held
+            .get(&by)
+            .into_iter()
+            .flatten()
+            .filter_map(|d| self.out.get(d).map(|o| (o.entry.seq, *d)))
+            .collect();
+        let queued = |seq: Seq| queues().find_map(|q| q.of_message(seq)).map(|e| e.delivery);
+        let elsewhere = |seq: Seq| {
+            let mut out = self.out.iter();
+            out.find(|(_, o)| o.entry.seq == seq && boxes.contains(&o.at)).map(|(d, _)| *d)
+        };
+        seqs.iter()
+            .map(|seq| {
+                let found = held.get(seq).copied();
+                (*seq, found.or_else(|| queued(*seq)).or_else(|| elsewhere(*seq)))
+            })
+            .collect()
+    }
+
+    fn boxes_of(&self, by: Principal) -> Vec<BoxNo> {
+        self.keys_of(by).iter().filter_map(|m| self.mailbox_no(m)).collect()
+    }
+
+    /// Takes a delivery for its last move: from its holder, or from one of `boxes`.
+    fn settle(
+        &mut self,
+        boxes: &[BoxNo],
+        delivery: DeliveryNo,
+        step: impl Fn(DeliveryState, &Queued) -> Result<DeliveryState, MoveError>,
+    ) -> Result<&Out, MoveError> {
+        if self.out.contains_key(&delivery) {
+            let out = self.out.get_mut(&delivery).ok_or(MoveError::NotLeased)?;
+            out.state = step(out.state, &out.entry)?;
+            return Ok(out);
+        }
+        let in_box = |no: &&BoxNo| self.queues[**no as usize].find(delivery).is_some();
+        let at = *boxes.iter().find(in_box).ok_or(MoveError::NotLeased)?;
+        self.settle_queued(at, delivery, step)
+    }
+
+    /// The same when the mailbox is known.
+    pub(super) fn settle_in(
+        &mut self,
+        mailbox: &Mailbox,
+        delivery: DeliveryNo,
+        step: impl Fn(DeliveryState, &Queued) -> Result<DeliveryState, MoveError>,
+    ) -> Result<&Out, MoveError> {
+        let at = self.mailbox_no(mailbox).ok_or(MoveError::NotLeased)?;
+        self.settle(&[at], delivery, step)
+    }
+
+    fn settle_queued(
+        &mut self,
+        at: BoxNo,
+        delivery: DeliveryNo,
+        step: impl Fn(DeliveryState, &Queued) -> Result<DeliveryState, MoveError>,
+    ) -> Result<&Out, MoveError> {
+        let queue = &mut self.queues[at as usize];
+        let state = step(DeliveryState::Queued, queue.find(delivery).ok_or(MoveError::NotLeased)?)?;
+        let entry = queue.take(delivery).ok_or(MoveError::NotLeased)?;
+        Ok(self.out.entry(delivery).or_insert(Out { entry, at, state, since: Timestamp(0) }))
+    }
+
+    pub(super) fn unsettle(&mut self, list: &[Settled]) {
+        for settled in list {
+            self.unsettle_one(settled.delivery);
+        }
+    }
+
+    fn unsettle_one(&mut self, delivery: DeliveryNo) {
+        let Some(mut out) = self.out.remove(&delivery) else { return };
+        out.state = out.state.unsettle();
+        match out.state {
+            DeliveryState::Queued => {
+                self.back(out.at, out.entry);
+            }
+            DeliveryState::Leased { .. } | DeliveryState::Settling { .. } => {
+                self.out.insert(delivery, out);
+            }
+        }
+    }
+}
+
+pub(super) fn settled(out: &Out, by: Option<Principal>, end: End) -> Settled {
+    let leased = matches!(out.state.unsettle(), DeliveryState::Leased { .. });
+    Settled {
+        delivery: out.entry.delivery,
+        seq: out.entry.seq,
+        by,
+        leased_at: leased.then_some(out.since),
+        end,
+    }
+}
+
+/// Dead mail that anyone may have read says so, whatever the reason.
+pub(super) fn dead(out: &Out, reason: Reason) -> Settled {
+    let by = match out.state.unsettle() {
+        DeliveryState::Leased { by, .. } => Some(by),
+        DeliveryState::Queued | DeliveryState::Settling { .. } => None,
+    };
+    let maybe_seen = out.entry.marked || out.entry.leased_before;
+    settled(out, by, End::Dead { reason, maybe_seen })
+}

@@ -1,0 +1,19 @@
+//! The rules of the post office: addresses, messages, instances, proof.
+//!
+//! No socket, file or process is opened here; what the rules need of the world
+//! stands in [`ports`]. Reading order: [`address`], [`messaging`] (the road of a
+//! message in words), [`ledger`] (the decisions of the embedded store), then
+//! [`Hub`], the one façade that every door calls.
+
+pub mod address;
+mod hub;
+pub mod ledger;
+pub mod limits;
+pub mod messaging;
+pub mod ports;
+pub mod registry;
+pub mod time;
+
+pub use hub::Hub;
+pub use limits::Limits;
+pub use time::{SystemClock, Timestamp};

@@ -1,0 +1,18 @@
+//! The road of a message.
+//!
+//! ```text
+//! send          check, store                  put             deliver                     settle
+//! ────▶ Draft ────▶ Message + deliveries ────▶ tickets ────▶ Queue::listen, Store::lease ────▶ Store::ack, nack
+//! door          send.rs, Store::append        Queue::put      receive.rs                   settle.rs
+//! ```
+//!
+//! A message that was accepted is delivered, and "delivered" is never claimed
+//! before it is true: reading leases, and only proof acks. [`delivery`] knows the
+//! moves of one delivery, [`proof`] what a reader's behaviour proves.
+
+pub mod delivery;
+pub mod message;
+pub mod proof;
+pub mod receive;
+pub mod send;
+pub mod settle;

@@ -1,0 +1,262 @@
+//! One message in one mailbox, in exactly one state.
+//!
+//! ```text
+//!            lease              ack
+//!  queued ─────────▶ leased ─────────▶ acked
+//!    ▲  ▲              │ │               ▲
+//!    │  └── give_back ─┘ └── die ─▶ dead │
+//!    │        (marked)                   │
+//!    ├── die ─▶ dead ── requeue ─▶ queued│
+//!    └── a late ack settles it ──────────┘
+//! ```
+//!
+//! Every move that must survive is written before it is told. While it is being
+//! written the delivery is [`DeliveryState::Settling`]: nobody else can move it,
+//! and a failed write puts it back where it was.
+
+use std::fmt;
+
+use crate::messaging::message::Principal;
+
+/// The number of a delivery, counted over all mailboxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeliveryNo(pub u64);
+
+/// The answer that holds, or held, a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AnswerId(pub u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryState {
+    Queued,
+    Leased {
+        by: Principal,
+        answer: AnswerId,
+    },
+    /// On its way to `acked` or `dead`; `was` is where a failed write returns to.
+    Settling {
+        was: Open,
+    },
+}
+
+/// The two states from which a delivery can be settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    Queued,
+    Leased { by: Principal, answer: AnswerId },
+}
+
+impl From<Open> for DeliveryState {
+    fn from(open: Open) -> Self {
+        match open {
+            Open::Queued => Self::Queued,
+            Open::Leased { by, answer } => Self::Leased { by, answer },
+        }
+    }
+}
+
+/// Why a move is not possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MoveError {
+    #[error("another reader holds it now")]
+    LeaseLost,
+    #[error("it is not leased by the caller")]
+    NotLeased,
+    #[error("it is leased: wait until its reader settles or returns it")]
+    Leased,
+    #[error("it is being settled")]
+    Settling,
+}
+
+impl DeliveryState {
+    pub fn lease(self, by: Principal, answer: AnswerId) -> Result<Self, MoveError> {
+        match self {
+            Self::Queued => Ok(Self::Leased { by, answer }),
+            Self::Leased { .. } => Err(MoveError::Leased),
+            Self::Settling { .. } => Err(MoveError::Settling),
+        }
+    }
+
+    /// A late ack still settles a delivery that is queued again, if it was given
+    /// out before (`marked`): whoever has a key to the mailbox may say so.
+    pub fn ack(self, by: Principal, marked: bool) -> Result<Self, MoveError> {
+        match self {
+            Self::Leased { by: holder, answer } if holder == by => {
+                Ok(Self::Settling { was: Open::Leased { by, answer } })
+            }
+            Self::Leased { .. } => Err(MoveError::LeaseLost),
+            Self::Queued if marked => Ok(Self::Settling { was: Open::Queued }),
+            Self::Queued => Err(MoveError::NotLeased),
+            Self::Settling { .. } => Err(MoveError::Settling),
+        }
+    }
+
+    /// Only the holder returns, and a stale answer returns nothing.
+    pub fn give_back(self, by: Principal, from: Option<AnswerId>) -> Result<Self, MoveError> {
+        match self {
+            Self::Leased { by: holder, answer }
+                if holder == by && from.is_none_or(|a| a == answer) =>
+            {
+                Ok(Self::Queued)
+            }
+            Self::Leased { .. } => Err(MoveError::LeaseLost),
+            Self::Queued => Err(MoveError::NotLeased),
+            Self::Settling { .. } => Err(MoveError::Settling),
+        }
+    }
+
+    /// Expiry and cancel act on queued mail only.
+    pub fn die_queued(self) -> Result<Self, MoveError> {
+        match self {
+            Self::Queued => Ok(Self::Settling { was: Open::Queued }),
+            Self::Leased { .. } => Err(MoveError::Leased),
+            Self::Settling { .. } => Err(MoveError::Settling),
+        }
+    }
+
+    /// The end of the recipient, or of its patience, takes what it holds, too.
+    pub fn die_held(self, by: Principal) -> Result<Self, MoveError> {
+        match self {
+            Self::Queued => Ok(Self::Settling { was: Open::Queued }),
+            Self::Leased { by: holder, answer } if holder == by => {
+                Ok(Self::Settling { was: Open::Leased { by, answer } })
+            }
+            Self::Leased { .. } => Err(MoveError::LeaseLost),
+            Self::Settling { .. } => Err(MoveError::Settling),
+        }
+    }
+
+    /// The write failed: as if it had never been tried.
+    pub fn unsettle(self) -> Self {
+        match self {
+            Self::Settling { was } => was.into(),
+            Self::Queued | Self::Leased { .. } => self,
+        }
+    }
+}
+
+/// What showed that the reader had it, strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The reader named the answer's receipt, or the message's id.
+    Receipt,
+    /// The runner stored it in its conversation.
+    Stored,
+    /// The agent's own output showed that the turn with it began.
+    Turn,
+    /// A reply by the holder names it.
+    Reply,
+    /// A later hook of the same reader.
+    Hook,
+    /// A later call of the same reader.
+    NextCall,
+    /// The model finished its own turn after it, then the agent ended.
+    End,
+    /// None: the caller accepted the risk.
+    Auto,
+}
+
+impl Proof {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Receipt, "receipt"),
+        (Self::Stored, "stored"),
+        (Self::Turn, "turn"),
+        (Self::Reply, "reply"),
+        (Self::Hook, "hook"),
+        (Self::NextCall, "next_call"),
+        (Self::End, "end"),
+        (Self::Auto, "auto"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(p, _)| *p == self).map_or("", |(_, word)| word)
+    }
+
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, w)| *w == word).map(|(p, _)| *p)
+    }
+
+    /// Proves only that the client went on: the reader is told which ids.
+    pub fn is_weak(self) -> bool {
+        matches!(self, Self::Hook | Self::NextCall)
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a delivery is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    RecipientGone,
+    Expired,
+    Cancelled,
+    Refused,
+}
+
+impl Reason {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::RecipientGone, "recipient_gone"),
+        (Self::Expired, "expired"),
+        (Self::Cancelled, "cancelled"),
+        (Self::Refused, "refused"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(r, _)| *r == self).map_or("", |(_, word)| word)
+    }
+
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, w)| *w == word).map(|(r, _)| *r)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::InstanceId;
+
+    const BOB: Principal = Principal::Instance(InstanceId(1));
+    const EVE: Principal = Principal::Instance(InstanceId(2));
+    const FIRST: AnswerId = AnswerId(1);
+
+    fn leased() -> DeliveryState {
+        DeliveryState::Queued.lease(BOB, FIRST).expect("queued mail can be leased")
+    }
+
+    #[test]
+    fn a_lease_has_one_holder() {
+        assert_eq!(leased().lease(EVE, AnswerId(2)), Err(MoveError::Leased));
+        assert_eq!(leased().ack(EVE, true), Err(MoveError::LeaseLost));
+        assert_eq!(leased().give_back(EVE, None), Err(MoveError::LeaseLost));
+        assert!(leased().ack(BOB, false).is_ok());
+    }
+
+    #[test]
+    fn a_stale_answer_returns_nothing() {
+        assert_eq!(leased().give_back(BOB, Some(AnswerId(9))), Err(MoveError::LeaseLost));
+        assert_eq!(leased().give_back(BOB, Some(FIRST)), Ok(DeliveryState::Queued));
+    }
+
+    #[test]
+    fn a_late_ack_settles_what_was_given_out_before_and_nothing_else() {
+        assert_eq!(DeliveryState::Queued.ack(BOB, false), Err(MoveError::NotLeased));
+        assert!(DeliveryState::Queued.ack(BOB, true).is_ok());
+    }
+
+    #[test]
+    fn a_failed_write_puts_a_delivery_back_where_it_was() {
+        let settling = leased().ack(BOB, false).expect("the holder acks");
+        assert_eq!(settling.lease(EVE, AnswerId(2)), Err(MoveError::Settling));
+        assert_eq!(settling.unsettle(), leased());
+    }
+
+    #[test]
+    fn expiry_and_cancel_leave_leased_mail_alone() {
+        assert_eq!(leased().die_queued(), Err(MoveError::Leased));
+        assert!(DeliveryState::Queued.die_queued().is_ok());
+    }
+}

@@ -1,0 +1,522 @@
+//! How the hub knows that a message arrived.
+//!
+//! A read leases; only proof acks. This module keeps, for each answer that a
+//! reader was given, what has happened since, and says what follows: an ack with
+//! its proof, or a return with a mark. It knows no store and no clock; the
+//! [`Hub`](crate::Hub) carries out the [`Effect`]s.
+//!
+//! The rules, each with a test of its name below and in the model test:
+//!
+//! * **return**: a suspicious answer gives its mail back at once, marked.
+//! * **grace**: a later call or hook proves an answer 2 s after it began, unless a
+//!   cancel came; a cancel before proof is suspicion.
+//! * **again**: a repeated call is no later call; it makes the first suspicious.
+//! * **driver**: an interrupt by the hub's own driver makes running calls suspicious.
+//! * **doubt**: a cancel after the answer is suspicion once per delivery.
+//! * **cut**: a beginning ends the open calls of the readers before it.
+//! * **settled**: ids proven by a later call or hook are named in each answer until
+//!   one is proven; a beginning, a hub start or a cancel of it starts over.
+//! * **end**: an end acks only what a turn finished by the model itself followed.
+//!
+//! (**clean**, **commit**, **maybe** and **fence** are the store's.)
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
+use crate::messaging::message::{Principal, Seq};
+use crate::ports::Leased;
+
+/// How many ids taken as received are named at most.
+const NAMED: usize = 20;
+
+/// Through which door a call came, and so what counts as proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// Receipts and replies only.
+    Rest,
+    /// Later calls and hooks, too.
+    Mcp,
+}
+
+/// What a beginning returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Leases of answers through this door.
+    Door(Door),
+    /// All: a session started, or a driver.
+    All,
+}
+
+/// What the store must do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    Ack { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof },
+    Return { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, doubt: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// The call runs, or its answer is on its way.
+    No,
+    Yes,
+    /// Ended without an answer, or cut off before it was written.
+    Closed,
+}
+
+#[derive(Debug)]
+struct Answer {
+    who: Principal,
+    beginning: u64,
+    door: Door,
+    /// What the client calls this call; a repeat has the same.
+    call: Option<String>,
+    receipt: u64,
+    cut: CancellationToken,
+    written: Written,
+    mail: Vec<Held>,
+    /// Ids under `settled`.
+    named: Vec<Seq>,
+    /// Answered so late that the client may have given up.
+    late: bool,
+    suspicious: bool,
+    later: Option<(Instant, Proof)>,
+    proven: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    delivery: DeliveryNo,
+    seq: Seq,
+    doubted: bool,
+    /// This answer's part is over: settled or returned.
+    gone: bool,
+}
+
+impl Answer {
+    fn holds(&self) -> Vec<DeliveryNo> {
+        self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    beginning: u64,
+    /// Two processes use the one identity: only strong proofs count.
+    shared: bool,
+    answers: VecDeque<AnswerId>,
+    taken: VecDeque<Taken>,
+}
+
+/// An id taken as received, and the proven answer that told the reader so.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    seq: Seq,
+    told: Option<AnswerId>,
+}
+
+/// A call that runs.
+#[derive(Debug, Clone)]
+pub struct Running {
+    pub id: AnswerId,
+    /// Fires when a beginning or an interrupt ends the call.
+    pub cut: CancellationToken,
+}
+
+/// What goes into an answer beside the mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub receipt: u64,
+    pub settled: Vec<Seq>,
+}
+
+#[derive(Debug)]
+pub struct Proofs {
+    grace: Duration,
+    keep: usize,
+    next: u64,
+    readers: HashMap<Principal, Reader>,
+    answers: HashMap<AnswerId, Answer>,
+    receipts: HashMap<u64, AnswerId>,
+    due: BTreeSet<(Instant, AnswerId)>,
+}
+
+impl Proofs {
+    /// `grace` is how long a later call must stay uncancelled; `keep` how many
+    /// answers are remembered for each reader.
+    pub fn new(grace: Duration, keep: usize) -> Self {
+        Self {
+            grace,
+            keep,
+            next: 0,
+            readers: HashMap::new(),
+            answers: HashMap::new(),
+            receipts: HashMap::new(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// What the store remembers from before the hub started: named once more.
+    pub fn remember(&mut self, who: Principal, taken: &[Seq]) {
+        let list = taken.iter().map(|seq| Taken { seq: *seq, told: None });
+        self.readers
+            .entry(who)
+            .or_insert_with(|| Reader { taken: list.collect(), ..Reader::default() });
+    }
+
+    pub fn knows(&self, who: Principal) -> bool {
+        self.readers.contains_key(&who)
+    }
+
+    /// The reader starts anew: earlier calls end without mail, and what it held
+    /// unproven comes again.
+    pub fn begin(&mut self, who: Principal, scope: Scope) -> Vec<Effect> {
+        let reader = self.readers.entry(who).or_default();
+        reader.beginning += 1;
+        for taken in &mut reader.taken {
+            taken.told = None;
+        }
+        let mut effects = Vec::new();
+        for id in self.answers_of(who) {
+            let Some(answer) = self.answers.get_mut(&id) else { continue };
+            if matches!(scope, Scope::Door(door) if door != answer.door) {
+                continue;
+            }
+            self.due.retain(|(_, due)| *due != id);
+            answer.later = None;
+            if answer.written == Written::No && !answer.cut.is_cancelled() && answer.mail.is_empty()
+            {
+                answer.cut.cancel();
+                answer.written = Written::Closed;
+                if let Some(reader) = self.readers.get_mut(&who) {
+                    reader.shared = true;
+                }
+            }
+            effects.extend(self.give_back(id, false));
+        }
+        effects
+    }
+
+    /// A call begins. Through the MCP door it is also the later call that proves
+    /// the answers before it, unless it repeats one of them.
+    pub fn open(
+        &mut self,
+        who: Principal,
+        door: Door,
+        call: Option<&str>,
+        receipt: u64,
+        now: Instant,
+    ) -> (Running, Vec<Effect>) {
+        let mut effects = Vec::new();
+        if door == Door::Mcp {
+            let earlier = self.answers_of(who);
+            for id in &earlier {
+                if self.answers.get(id).is_some_and(|a| a.late && !a.proven) {
+                    effects.extend(self.suspect(*id, false));
+                }
+            }
+            let same = |a: &Answer| call.is_some() && a.call.as_deref() == call;
+            let repeated: Vec<_> =
+                earlier.into_iter().filter(|id| self.answers.get(id).is_some_and(same)).collect();
+            for id in &repeated {
+                effects.extend(self.suspect(*id, false));
+            }
+            if repeated.is_empty() {
+                self.later(who, Proof::NextCall, now);
+            }
+        }
+
+        self.next += 1;
+        let id = AnswerId(self.next);
+        let cut = CancellationToken::new();
+        let reader = self.readers.entry(who).or_default();
+        reader.answers.push_back(id);
+        self.answers.insert(
+            id,
+            Answer {
+                who,
+                beginning: reader.beginning,
+                door,
+                call: call.map(str::to_owned),
+                receipt,
+                cut: cut.clone(),
+                written: Written::No,
+                mail: Vec::new(),
+                named: Vec::new(),
+                late: false,
+                suspicious: false,
+                later: None,
+                proven: false,
+            },
+        );
+        self.forget_oldest(who);
+        (Running { id, cut }, effects)
+    }
+
+    /// The call is answered with this mail; tells what else the answer must say.
+    pub fn answered(&mut self, id: AnswerId, mail: &[Leased]) -> Told {
+        let Some(answer) = self.answers.get_mut(&id) else {
+            return Told { receipt: 0, settled: Vec::new() };
+        };
+        let held = |l: &Leased| Held {
+            delivery: l.delivery,
+            seq: l.message.seq,
+            doubted: l.doubted,
+            gone: false,
+        };
+        answer.mail = mail.iter().map(held).collect();
+        if let Some(reader) = self.readers.get(&answer.who) {
+            let open = reader.taken.iter().filter(|t| t.told.is_none());
+            answer.named = open.map(|t| t.seq).collect();
+        }
+        if !answer.mail.is_empty() {
+            self.receipts.insert(answer.receipt, id);
+        }
+        Told { receipt: answer.receipt, settled: answer.named.clone() }
+    }
+
+    /// The answer came so close to the client's known limit that it may have been
+    /// dropped: its mail returns at the reader's next call.
+    pub fn came_late(&mut self, id: AnswerId) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.late = true;
+        }
+    }
+
+    /// The answer's body is in the kernel's hands.
+    pub fn written(&mut self, id: AnswerId) {
+        let Some(answer) = self.answers.get_mut(&id) else { return };
+        if answer.written == Written::No {
+            answer.written = Written::Yes;
+        }
+        if answer.mail.is_empty() && answer.named.is_empty() {
+            self.forget(id);
+        }
+    }
+
+    /// The connection closed before the body was written.
+    pub fn unwritten(&mut self, id: AnswerId) -> Vec<Effect> {
+        let Some(answer) = self.answers.get_mut(&id) else { return Vec::new() };
+        if answer.written == Written::Yes {
+            return Vec::new();
+        }
+        answer.written = Written::Closed;
+        let effects = self.suspect(id, false).into_iter().collect();
+        if self.answers.get(&id).is_some_and(|a| a.mail.is_empty()) {
+            self.forget(id);
+        }
+        effects
+    }
+
+    /// The client cancelled the call: before its answer it just ends, after it
+    /// the answer is suspicious.
+    pub fn cancelled(&mut self, who: Principal, call: &str) -> Vec<Effect> {
+        let same = |a: &&Answer| a.who == who && a.call.as_deref() == Some(call);
+        let found = self.answers.iter().find(|(_, a)| same(a)).map(|(id, _)| *id);
+        found.map_or_else(Vec::new, |id| self.cancel(id))
+    }
+
+    pub fn cancel(&mut self, id: AnswerId) -> Vec<Effect> {
+        let Some(answer) = self.answers.get_mut(&id) else { return Vec::new() };
+        match answer.written {
+            Written::No if answer.mail.is_empty() => {
+                answer.cut.cancel();
+                answer.written = Written::Closed;
+                Vec::new()
+            }
+            Written::No | Written::Closed => self.suspect(id, false).into_iter().collect(),
+            Written::Yes => {
+                for taken in self.readers.entry(answer.who).or_default().taken.iter_mut() {
+                    if taken.told == Some(id) {
+                        taken.told = None;
+                    }
+                }
+                self.suspect(id, true).into_iter().collect()
+            }
+        }
+    }
+
+    /// The hub's own driver interrupted the agent: its calls lead nowhere.
+    pub fn interrupted(&mut self, who: Principal) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for id in self.answers_of(who) {
+            let Some(answer) = self.answers.get_mut(&id) else { continue };
+            if answer.written == Written::No && answer.mail.is_empty() {
+                answer.cut.cancel();
+                answer.written = Written::Closed;
+            } else if !answer.proven {
+                effects.extend(self.suspect(id, false));
+            }
+        }
+        effects
+    }
+
+    /// A hook of the same reader fired.
+    pub fn hook(&mut self, who: Principal, now: Instant) {
+        self.later(who, Proof::Hook, now);
+    }
+
+    /// The reader names a receipt. An unknown one is ignored.
+    pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
+        let id = *self.receipts.get(&receipt)?;
+        let answer = self.answers.get_mut(&id).filter(|a| a.who == who)?;
+        let what = answer.mail.iter().map(|h| h.delivery).collect();
+        Some((id, what))
+    }
+
+    /// An ack is committed: these are settled, and by which proof.
+    pub fn acked(&mut self, id: AnswerId, proof: Proof) {
+        let Some(answer) = self.answers.get_mut(&id) else { return };
+        let who = answer.who;
+        let held = answer.mail.iter_mut().filter(|h| !h.gone);
+        let seqs: Vec<Seq> = held
+            .map(|h| {
+                h.gone = true;
+                h.seq
+            })
+            .collect();
+        if proof.is_weak() {
+            let reader = self.readers.entry(who).or_default();
+            reader.taken.extend(seqs.into_iter().map(|seq| Taken { seq, told: None }));
+            while reader.taken.len() > NAMED {
+                reader.taken.pop_front();
+            }
+        } else {
+            self.tell(id);
+            self.forget(id);
+        }
+    }
+
+    /// Answers whose later call has stayed uncancelled long enough.
+    pub fn due(&mut self, now: Instant) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while let Some((at, id)) = self.due.first().copied()
+            && at <= now
+        {
+            self.due.pop_first();
+            let Some(answer) = self.answers.get_mut(&id) else { continue };
+            let Some((_, proof)) = answer.later.take() else { continue };
+            answer.proven = true;
+            let what = answer.holds();
+            let by = answer.who;
+            self.tell(id);
+            if !what.is_empty() {
+                effects.push(Effect::Ack { by, answer: id, what, proof });
+            }
+        }
+        effects
+    }
+
+    pub fn next_due(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The instance ends. What its end proves, if the model finished its own turn.
+    pub fn end(&mut self, who: Principal, finished: bool) -> Vec<DeliveryNo> {
+        let mut acked = Vec::new();
+        for id in self.answers_of(who) {
+            if let Some(answer) = self.answers.get(&id) {
+                answer.cut.cancel();
+                if finished && answer.written == Written::Yes && !answer.suspicious {
+                    acked.extend(answer.holds());
+                }
+            }
+            self.forget(id);
+        }
+        self.readers.remove(&who);
+        acked
+    }
+
+    /// The ids that `id` named are told: its reader went on after it.
+    fn tell(&mut self, id: AnswerId) {
+        let Some(answer) = self.answers.get(&id) else { return };
+        if answer.suspicious {
+            return;
+        }
+        let Some(reader) = self.readers.get_mut(&answer.who) else { return };
+        if reader.beginning != answer.beginning {
+            return;
+        }
+        for taken in &mut reader.taken {
+            if answer.named.contains(&taken.seq) && taken.told.is_none() {
+                taken.told = Some(id);
+            }
+        }
+    }
+
+    /// What came later than an answer that was written and is in no doubt.
+    fn later(&mut self, who: Principal, proof: Proof, now: Instant) {
+        let Some(reader) = self.readers.get(&who) else { return };
+        if reader.shared {
+            return;
+        }
+        let beginning = reader.beginning;
+        let due = now + self.grace;
+        for id in self.answers_of(who) {
+            let Some(answer) = self.answers.get_mut(&id) else { continue };
+            let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
+            if open
+                && answer.door == Door::Mcp
+                && answer.beginning == beginning
+                && answer.later.is_none()
+            {
+                answer.later = Some((due, proof));
+                self.due.insert((due, id));
+            }
+        }
+    }
+
+    /// Gives the mail of a suspicious answer back. A cancel makes a delivery
+    /// suspicious once, not twice: some clients cancel every finished call.
+    fn suspect(&mut self, id: AnswerId, cancelled: bool) -> Option<Effect> {
+        let answer = self.answers.get_mut(&id)?;
+        let mut mine = answer.mail.iter().filter(|h| !h.gone).peekable();
+        if cancelled && mine.peek().is_some() && mine.all(|h| h.doubted) {
+            return None;
+        }
+        answer.suspicious = true;
+        if let Some((at, _)) = answer.later.take() {
+            self.due.remove(&(at, id));
+        }
+        self.give_back(id, true)
+    }
+
+    fn give_back(&mut self, id: AnswerId, doubt: bool) -> Option<Effect> {
+        let answer = self.answers.get_mut(&id)?;
+        let what = answer.holds();
+        for held in &mut answer.mail {
+            held.gone = true;
+        }
+        let by = answer.who;
+        (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt })
+    }
+
+    fn answers_of(&self, who: Principal) -> Vec<AnswerId> {
+        self.readers.get(&who).map_or_else(Vec::new, |r| r.answers.iter().copied().collect())
+    }
+
+    /// A reader that never proves anything is not remembered for ever. Its leases
+    /// stay; only its old receipts are forgotten.
+    fn forget_oldest(&mut self, who: Principal) {
+        let Some(reader) = self.readers.get(&who) else { return };
+        if reader.answers.len() > self.keep
+            && let Some(oldest) = reader.answers.front().copied()
+        {
+            self.forget(oldest);
+        }
+    }
+
+    fn forget(&mut self, id: AnswerId) {
+        let Some(answer) = self.answers.remove(&id) else { return };
+        self.receipts.remove(&answer.receipt);
+        if let Some((at, _)) = answer.later {
+            self.due.remove(&(at, id));
+        }
+        if let Some(reader) = self.readers.get_mut(&answer.who) {
+            reader.answers.retain(|a| *a != id);
+        }
+    }
+}

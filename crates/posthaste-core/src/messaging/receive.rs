@@ -1,0 +1,412 @@
+//! Waiting for mail: listen, look, gather, lease.
+//!
+//! Nothing is leased while the reader waits: a wait only counts what is there,
+//! and the lease is taken when the answer is made. So a reader that goes away in
+//! mid-wait holds nothing, and two readers cannot starve each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::delivery::{AnswerId, DeliveryNo};
+use crate::messaging::message::{Principal, Seq};
+use crate::messaging::proof::{Door, Running, Scope};
+use crate::ports::{Filter, Lease, Leased, StoreError, Survey, Take};
+
+/// What a reader asks for.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    pub reader: Principal,
+    pub door: Door,
+    /// What the client calls this call, where it tells.
+    pub call: Option<String>,
+    pub timeout: Duration,
+    pub window: Duration,
+    pub wait_for: WaitFor,
+    pub filter: Filter,
+    pub budget: Budget,
+    /// Consumed once written, at the caller's own risk.
+    pub auto_ack: bool,
+    /// The reader starts anew.
+    pub begin: bool,
+}
+
+impl Ask {
+    /// What is there for `reader` now.
+    pub fn now(reader: Principal) -> Self {
+        Self {
+            reader,
+            door: Door::Rest,
+            call: None,
+            timeout: Duration::ZERO,
+            window: Duration::ZERO,
+            wait_for: WaitFor::Any,
+            filter: Filter::default(),
+            budget: Budget::Whole,
+            auto_ack: false,
+            begin: false,
+        }
+    }
+}
+
+/// When a wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFor {
+    Any,
+    /// Everyone in `from`.
+    All,
+    /// So many distinct senders.
+    Senders(usize),
+}
+
+/// How much an answer may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// Whole messages up to the limit of the hub; at least one.
+    Whole,
+    /// So many characters, shared fairly: longer bodies are clipped.
+    Chars(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchStatus {
+    /// What was waited for is here.
+    Complete,
+    /// Some of it; the rest is `missing`.
+    Partial,
+    /// Time is up and nothing came.
+    Empty,
+    /// The wait was ended from outside: call again.
+    CallAgain,
+}
+
+impl BatchStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Empty => "empty",
+            Self::CallAgain => "call_again",
+        }
+    }
+}
+
+/// One of those waited for who has not sent yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub instance: Option<InstanceId>,
+    pub label: Option<String>,
+    pub status: &'static str,
+}
+
+/// An answer. Its mail is leased until [`Handed::written`] and a proof, or until
+/// it is dropped unwritten.
+#[derive(Debug)]
+pub struct Batch {
+    pub mail: Vec<Entry>,
+    pub status: BatchStatus,
+    pub waited: Duration,
+    pub missing: Vec<Missing>,
+    pub remaining: usize,
+    pub settled: Vec<Seq>,
+    pub receipt: u64,
+    pub handed: Handed,
+}
+
+/// One message of an answer, and how much of its body is in it.
+#[derive(Debug)]
+pub struct Entry {
+    pub leased: Leased,
+    /// Cut to so many characters of so many.
+    pub clip: Option<Clip>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clip {
+    pub chars: usize,
+    pub bytes: usize,
+    pub total_chars: usize,
+}
+
+impl Entry {
+    pub fn text(&self) -> &str {
+        let body = &self.leased.message.body;
+        self.clip.map_or(body, |clip| &body[..clip.bytes])
+    }
+}
+
+/// The answer on its way to the client. Dropped without a word it was not
+/// written, and its mail goes back, marked.
+#[derive(Debug)]
+pub struct Handed {
+    hub: Arc<Hub>,
+    id: AnswerId,
+    auto: Option<(Principal, Vec<DeliveryNo>)>,
+    done: bool,
+}
+
+impl Handed {
+    /// Everything is in the kernel's hands.
+    pub fn written(mut self) {
+        self.done = true;
+        self.hub.answer_written(self.id, self.auto.take());
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if !self.done {
+            self.hub.answer_unwritten(self.id);
+        }
+    }
+}
+
+impl Hub {
+    /// Waits for mail. Time up is an empty answer, not an error.
+    pub async fn receive(self: &Arc<Self>, ask: Ask) -> Result<Batch, StoreError> {
+        let began = Instant::now();
+        self.store.seen(ask.reader);
+        if ask.begin {
+            self.begin(ask.reader, Scope::Door(ask.door));
+        }
+        let call = self.open_call(&ask);
+        let mut handed = Handed { hub: Arc::clone(self), id: call.id, auto: None, done: false };
+
+        // Listen first, look second: what arrives in between rings the bell that
+        // we already hold.
+        let keys = self.store.keys(ask.reader);
+        let mut bell = self.queue.listen(ask.reader, &keys, ask.filter.clone());
+        let deadline = began + ask.timeout;
+        let (lease, status, missing) = loop {
+            let look = self.look(&ask, deadline).await?;
+            match look {
+                Look::Take { met } => {
+                    let lease = self.store.lease(self.take(&ask, call.id)).await?;
+                    let over = Instant::now() >= deadline;
+                    if !lease.mail.is_empty() || over {
+                        let (status, missing) = self.judge(&ask, &lease, met).await?;
+                        break (lease, status, missing);
+                    }
+                    // Nothing yet, or another reader was quicker.
+                    if !self.wait(&mut *bell, &call, deadline).await {
+                        break (Lease::default(), BatchStatus::CallAgain, Vec::new());
+                    }
+                }
+                Look::WaitUntil(until) => {
+                    if !self.wait(&mut *bell, &call, until).await {
+                        break (Lease::default(), BatchStatus::CallAgain, Vec::new());
+                    }
+                }
+            }
+        };
+
+        let taken: Vec<DeliveryNo> = lease.mail.iter().map(|l| l.delivery).collect();
+        bell.answered(&taken);
+        let told = self.proofs.lock().answered(call.id, &lease.mail);
+        if ask.auto_ack {
+            handed.auto = Some((ask.reader, taken));
+        }
+        self.store.seen(ask.reader);
+        Ok(Batch {
+            mail: clip(lease.mail, ask.budget),
+            status,
+            waited: began.elapsed(),
+            missing,
+            remaining: lease.remaining,
+            settled: told.settled,
+            receipt: told.receipt,
+            handed,
+        })
+    }
+
+    /// Waits for the bell; `false` when the call was ended from outside.
+    async fn wait(
+        &self,
+        bell: &mut dyn crate::ports::Bell,
+        call: &Running,
+        until: Instant,
+    ) -> bool {
+        // A lost ticket costs a sweep, never a message.
+        let next_look = until.min(Instant::now() + self.limits.sweep);
+        tokio::select! {
+            biased;
+            () = call.cut.cancelled() => false,
+            () = self.stopping.cancelled() => false,
+            () = bell.rung() => true,
+            () = sleep_until(next_look) => true,
+        }
+    }
+
+    /// Is it time to take what is there?
+    async fn look(&self, ask: &Ask, deadline: Instant) -> Result<Look, StoreError> {
+        let over = Instant::now() >= deadline;
+        let plain = ask.wait_for == WaitFor::Any;
+        if plain && (ask.window.is_zero() || ask.timeout.is_zero()) {
+            // Nothing to weigh: whatever is there is the answer.
+            return Ok(Look::Take { met: true });
+        }
+        let survey = self.survey(ask).await?;
+        if survey.waiting == 0 && !over && !self.is_met(ask, &survey) {
+            return Ok(Look::WaitUntil(deadline));
+        }
+        if !plain {
+            let met = self.is_met(ask, &survey);
+            let take = met || over || survey.ends_wait;
+            return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
+        }
+        // The window starts at the first message's arrival, so a backlog does not
+        // wait. It may outlast the timeout: that was for the first message.
+        let age = survey.first_at.map(|at| self.clock.now().since(at));
+        let left = age.map_or(Duration::ZERO, |age| ask.window.saturating_sub(age));
+        if left.is_zero() || survey.waiting >= self.limits.answer_messages {
+            return Ok(Look::Take { met: true });
+        }
+        Ok(Look::WaitUntil(Instant::now() + left))
+    }
+
+    async fn survey(&self, ask: &Ask) -> Result<Survey, StoreError> {
+        self.store.survey(ask.reader, ask.filter.clone()).await
+    }
+
+    fn is_met(&self, ask: &Ask, survey: &Survey) -> bool {
+        match ask.wait_for {
+            WaitFor::Any => survey.waiting > 0,
+            WaitFor::All => ask.filter.from.iter().all(|who| has_sent(survey, who)),
+            WaitFor::Senders(n) => survey.senders.len() >= n,
+        }
+    }
+
+    /// `complete` is judged when it is said: by what the answer really holds.
+    async fn judge(
+        &self,
+        ask: &Ask,
+        lease: &Lease,
+        met: bool,
+    ) -> Result<(BatchStatus, Vec<Missing>), StoreError> {
+        let mail = &lease.mail;
+        let here = |who: &str| mail.iter().any(|l| crate::ports::is_from(&l.message, who));
+        let missing: Vec<Missing> = match ask.wait_for {
+            WaitFor::All => {
+                let absent = ask.filter.from.iter().filter(|who| !here(who));
+                absent.map(|who| self.missing(who)).collect()
+            }
+            WaitFor::Any | WaitFor::Senders(_) => Vec::new(),
+        };
+        let status = match ask.wait_for {
+            WaitFor::All if missing.is_empty() => BatchStatus::Complete,
+            _ if mail.is_empty() => BatchStatus::Empty,
+            WaitFor::Any => BatchStatus::Complete,
+            // What is left behind for want of room is still to come.
+            _ if met && lease.remaining > 0 => BatchStatus::CallAgain,
+            WaitFor::Senders(_) if met => BatchStatus::Complete,
+            WaitFor::All | WaitFor::Senders(_) => BatchStatus::Partial,
+        };
+        Ok((status, missing))
+    }
+
+    fn missing(&self, who: &str) -> Missing {
+        let instance = who.parse::<InstanceId>().ok();
+        let status = match instance.map(|id| self.store.instance(id)) {
+            Some(Some(view)) => view.instance.status.as_str(),
+            Some(None) => "unknown",
+            None => "waiting",
+        };
+        let label = instance.is_none().then(|| who.to_owned());
+        Missing { instance, label, status }
+    }
+
+    fn take(&self, ask: &Ask, answer: AnswerId) -> Take {
+        let (messages, bytes) = match ask.budget {
+            Budget::Whole => (self.limits.answer_messages, self.limits.answer_bytes),
+            Budget::Chars(chars) => {
+                let fit = (chars / self.limits.answer_share_chars.max(1)).max(1);
+                (fit.min(self.limits.answer_messages), usize::MAX)
+            }
+        };
+        Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
+    }
+}
+
+enum Look {
+    Take { met: bool },
+    WaitUntil(Instant),
+}
+
+/// Whether what waits holds something of `who`: an instance, a name, an address
+/// or a label.
+fn has_sent(survey: &Survey, who: &str) -> bool {
+    let id = who.parse::<InstanceId>().ok().map(|id| id.to_string());
+    survey.labels.iter().any(|label| label == who)
+        || survey.senders.iter().any(|address| {
+            let mut parts = address.split(['.', '@']);
+            let (name, instance) = (parts.next(), parts.next());
+            &**address == who || name == Some(who) || (id.is_some() && instance == id.as_deref())
+        })
+}
+
+/// Gives every message an equal share first; what short ones leave goes to the
+/// longer ones. Cut at character boundaries.
+fn clip(mail: Vec<Leased>, budget: Budget) -> Vec<Entry> {
+    let whole = |leased| Entry { leased, clip: None };
+    let Budget::Chars(chars) = budget else { return mail.into_iter().map(whole).collect() };
+    let lengths: Vec<usize> = mail.iter().map(|l| l.message.body.chars().count()).collect();
+    let share = fair_share(&lengths, chars);
+    mail.into_iter()
+        .zip(lengths)
+        .map(|(leased, total_chars)| {
+            if total_chars <= share {
+                return whole(leased);
+            }
+            let body = &leased.message.body;
+            let bytes = body.char_indices().nth(share).map_or(body.len(), |(at, _)| at);
+            Entry { clip: Some(Clip { chars: share, bytes, total_chars }), leased }
+        })
+        .collect()
+}
+
+/// The largest share such that nobody's part, capped at it, exceeds the budget.
+fn fair_share(lengths: &[usize], budget: usize) -> usize {
+    let mut sorted = lengths.to_vec();
+    sorted.sort_unstable();
+    let mut left = budget;
+    for (i, length) in sorted.iter().enumerate() {
+        let share = left / (sorted.len() - i);
+        if *length > share {
+            return share;
+        }
+        left -= length;
+    }
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn short_messages_leave_their_room_to_long_ones() {
+        assert_eq!(fair_share(&[10, 10, 10], 30), usize::MAX);
+        assert_eq!(fair_share(&[10, 100], 60), 50);
+        assert_eq!(fair_share(&[100, 100], 60), 30);
+        assert_eq!(fair_share(&[], 60), usize::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_never_exceed_the_budget(lengths in proptest::collection::vec(0usize..500, 0..60), budget in 0usize..5000) {
+            let share = fair_share(&lengths, budget);
+            let used: usize = lengths.iter().map(|l| (*l).min(share)).sum();
+            prop_assert!(used <= budget);
+            // Nothing that would fit is held back: one more each would not fit.
+            if share != usize::MAX {
+                let more: usize = lengths.iter().map(|l| (*l).min(share + 1)).sum();
+                prop_assert!(more > budget);
+            }
+        }
+    }
+}

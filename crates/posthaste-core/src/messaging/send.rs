@@ -1,0 +1,80 @@
+//! Check, store, put, and tell the sender what is true.
+
+use crate::Hub;
+use crate::address::{AddressError, Mailbox};
+use crate::messaging::message::{
+    Draft, DraftError, MessageRef, Principal, Receipt, Recipient, Seq, ThreadId,
+};
+use crate::ports::{Appended, Record, Started, StoreError};
+
+impl Hub {
+    /// When this returns `Ok` the message is safe. Dropping the future does not
+    /// take the message back.
+    pub async fn send(&self, draft: Draft) -> Result<Receipt, SendError> {
+        self.start_send(draft).await
+    }
+
+    /// The same in two steps: several sends that are started together share one
+    /// flush, and are answered in order.
+    pub fn start_send(&self, draft: Draft) -> Started<Receipt, SendError> {
+        let from = draft.from;
+        self.store.seen(from);
+        let appended = self.store.append(draft);
+        let queue = std::sync::Arc::clone(&self.queue);
+        let durable = self.store.is_durable();
+        Box::pin(async move {
+            let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
+            let look = |r: Recipient| Recipient { waiting: queue.waiting(&r.mailbox, from), ..r };
+            let recipients = recipients.into_iter().map(look).collect();
+            Ok(Receipt { seq, id, thread, recipients, duplicate, durable, skipped })
+        })
+    }
+
+    /// The message that a reply names, and its thread. Only who sent or may read a
+    /// message can answer it.
+    pub async fn answered_message(
+        &self,
+        caller: Principal,
+        which: MessageRef,
+    ) -> Result<(Seq, ThreadId), SendError> {
+        let record = self.store.message(which).await?;
+        let visible = record.filter(|r| self.may_read(caller, r));
+        let record = visible.ok_or(SendError::NoSuchMessage(which))?;
+        Ok((record.message.seq, record.message.thread))
+    }
+
+    /// Who sent it, whoever has a key to one of its mailboxes, and the operator.
+    pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
+        let Principal::Instance(id) = caller else { return true };
+        if record.message.from.instance == Some(id) {
+            return true;
+        }
+        let keys = self.store.keys(caller);
+        record.deliveries.iter().any(|d| keys.contains(&d.mailbox))
+    }
+}
+
+/// Why a message was not accepted. Nothing is kept of it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SendError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Draft(#[from] DraftError),
+    #[error("`{to}` reaches nobody: {why}")]
+    NoRecipient { to: String, why: String, nearest: Vec<String> },
+    #[error("{address} has ended")]
+    RecipientGone { address: String },
+    #[error("an agent cannot write to itself")]
+    SelfSend,
+    #[error("the sender has ended")]
+    SenderGone,
+    #[error("mailbox {mailbox} is full: {unread} unread")]
+    MailboxFull { mailbox: Mailbox, unread: usize, messages: usize, bytes: usize },
+    #[error("this idempotency key was used for message {seq}, which had another text")]
+    KeyReused { seq: Seq },
+    #[error("there is no message {0} that you could answer")]
+    NoSuchMessage(MessageRef),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,173 @@
+//! Ack, nack, cancel, requeue; and what follows from a reader's behaviour.
+
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
+use crate::messaging::message::{MessageRef, Principal, Seq};
+use crate::messaging::proof::{Effect, Running, Scope};
+use crate::messaging::receive::Ask;
+use crate::ports::{Acked, ActError, Nacked, Record, StoreError, What};
+use crate::registry::{Instance, RegistryError, Status};
+
+impl Hub {
+    /// The reader names the receipt of an answer. An unknown one is ignored.
+    pub async fn ack_receipt(&self, by: Principal, receipt: u64) -> Result<Acked, StoreError> {
+        self.store.seen(by);
+        let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else {
+            return Ok(Acked::default());
+        };
+        let acked = self.store.ack(by, What::Deliveries(what), Proof::Receipt).await?;
+        self.proofs.lock().acked(answer, Proof::Receipt);
+        Ok(acked)
+    }
+
+    /// The same beside another call, which does not wait for it.
+    pub fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
+        let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else { return };
+        self.ack_beside(by, answer, what, Proof::Receipt);
+    }
+
+    /// The reader names messages.
+    pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
+        self.store.seen(by);
+        self.store.ack(by, What::Messages(seqs), Proof::Receipt).await
+    }
+
+    pub async fn nack_receipt(&self, by: Principal, receipt: u64) -> Result<Nacked, StoreError> {
+        self.store.seen(by);
+        let Some((_, what)) = self.proofs.lock().receipt(by, receipt) else {
+            return Ok(Nacked::default());
+        };
+        self.store.nack(by, What::Deliveries(what)).await
+    }
+
+    pub async fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Nacked, StoreError> {
+        self.store.seen(by);
+        self.store.nack(by, What::Messages(seqs)).await
+    }
+
+    /// Takes back what nobody has been handed yet. Only the sender and the
+    /// operator can.
+    pub async fn cancel(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
+        let record = self.owned(by, which).await?;
+        self.store.cancel(record.message.seq).await?;
+        self.reread(record.message.seq).await
+    }
+
+    /// Gives dead mail another chance.
+    pub async fn requeue(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
+        let record = self.owned(by, which).await?;
+        self.store.requeue(record.message.seq).await?;
+        self.reread(record.message.seq).await
+    }
+
+    async fn owned(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
+        let record = self.store.message(which).await?.ok_or(ActError::NotFound)?;
+        match by {
+            Principal::Operator => Ok(record),
+            Principal::Instance(id) if record.message.from.instance == Some(id) => Ok(record),
+            Principal::Instance(_) => Err(ActError::NotFound),
+        }
+    }
+
+    async fn reread(&self, seq: Seq) -> Result<Record, ActError> {
+        self.store.message(MessageRef::Seq(seq)).await?.ok_or(ActError::NotFound)
+    }
+
+    /// The reader starts anew.
+    pub fn begin(&self, who: Principal, scope: Scope) {
+        self.recall(who);
+        let effects = self.proofs.lock().begin(who, scope);
+        self.perform(effects);
+    }
+
+    /// The client cancelled a call by its own name for it.
+    pub fn cancel_call(&self, who: Principal, call: &str) {
+        let effects = self.proofs.lock().cancelled(who, call);
+        self.perform(effects);
+    }
+
+    /// The hub's own driver interrupted the agent.
+    pub fn interrupted(&self, who: Principal) {
+        let effects = self.proofs.lock().interrupted(who);
+        self.perform(effects);
+    }
+
+    /// A hook of the reader fired at a tool boundary.
+    pub fn hook_fired(&self, who: Principal) {
+        self.store.seen(who);
+        self.proofs.lock().hook(who, tokio::time::Instant::now());
+        self.soon.notify_one();
+    }
+
+    /// The instance ends. `finished`: its model was seen to finish its own turn.
+    pub async fn end(
+        &self,
+        id: InstanceId,
+        status: Status,
+        finished: bool,
+    ) -> Result<Instance, RegistryError> {
+        let acked = self.proofs.lock().end(Principal::Instance(id), finished);
+        let instance = self.store.end(id, status, acked).await?;
+        self.queue.cleanup(&crate::address::Mailbox::Instance(id));
+        Ok(instance)
+    }
+
+    pub(crate) fn open_call(&self, ask: &Ask) -> Running {
+        self.recall(ask.reader);
+        let now = tokio::time::Instant::now();
+        let receipt = rand::random();
+        let (running, effects) =
+            self.proofs.lock().open(ask.reader, ask.door, ask.call.as_deref(), receipt, now);
+        self.perform(effects);
+        self.soon.notify_one();
+        running
+    }
+
+    pub(crate) fn answer_written(&self, id: AnswerId, auto: Option<(Principal, Vec<DeliveryNo>)>) {
+        self.proofs.lock().written(id);
+        if let Some((by, what)) = auto
+            && !what.is_empty()
+        {
+            self.ack_beside(by, id, what, Proof::Auto);
+        }
+    }
+
+    pub(crate) fn answer_unwritten(&self, id: AnswerId) {
+        let effects = self.proofs.lock().unwritten(id);
+        self.perform(effects);
+    }
+
+    /// Carries out what follows from a reader's behaviour.
+    pub(crate) fn perform(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Ack { by, answer, what, proof } => self.ack_beside(by, answer, what, proof),
+                Effect::Return { by, answer, what, doubt } => {
+                    self.store.give_back(by, what, answer, doubt);
+                }
+            }
+        }
+    }
+
+    /// Acks without anyone waiting for it. Nobody is told before it is committed.
+    fn ack_beside(&self, by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof) {
+        let acked = self.store.ack(by, What::Deliveries(what), proof);
+        let proofs = std::sync::Arc::clone(&self.proofs);
+        self.tasks.spawn(async move {
+            match acked.await {
+                Ok(_) => proofs.lock().acked(answer, proof),
+                Err(error) => tracing::warn!(%by, %error, "an ack was not kept; it stays leased"),
+            }
+        });
+    }
+
+    /// After a hub start: ids that this reader must be told of once more.
+    fn recall(&self, who: Principal) {
+        let mut proofs = self.proofs.lock();
+        if !proofs.knows(who) {
+            let taken = self.store.taken(who);
+            proofs.remember(who, &taken);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! What the core asks of the world.
+//!
+//! [`Store`] is the memory of the hub and its only source of truth, leases
+//! included. [`Queue`] carries tickets and loses nothing that matters: what a
+//! ticket says, a look into the store says better. Each promise in a doc comment
+//! here has a test in the conformance suites, which every backend runs.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::address::{Mailbox, Name};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof, Reason};
+use crate::messaging::message::{
+    Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
+};
+use crate::messaging::send::SendError;
+use crate::registry::{
+    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Status,
+    Team, TokenHash,
+};
+use crate::time::Timestamp;
+
+pub use crate::time::Clock;
+
+/// The work is under way when the call returns, and a dropped future does not
+/// stop it: the future only tells how it went.
+pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
+
+/// The truth: messages, deliveries, leases, and who is here.
+pub trait Store: Mail + Registry + Upkeep {}
+impl<T: Mail + Registry + Upkeep> Store for T {}
+
+/// Messages and deliveries.
+pub trait Mail: Send + Sync {
+    /// Routes the draft and keeps the message with one queued delivery per
+    /// mailbox: all or nothing, on disk when the future says so. Routing, the
+    /// recipient's life and the limits are decided inside the same transaction.
+    /// Tickets are put after the commit, in its order, before this answers.
+    fn append(&self, draft: Draft) -> Started<Appended, SendError>;
+
+    /// Hands out queued mail, urgent first, then by number: everything of the
+    /// reader's own mailbox that fits and at most one message of each one-of
+    /// mailbox, never the reader's own. A delivery has at most one lease.
+    fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
+
+    /// What a lease would find, without taking anything.
+    fn survey(
+        &self,
+        reader: Principal,
+        filter: Filter,
+    ) -> BoxFuture<'_, Result<Survey, StoreError>>;
+
+    /// Settles what the caller holds, or held and lies queued again. An ack is
+    /// final; what is settled already stays so. What another holds is `lost`.
+    fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked>;
+
+    /// Returns the caller's leases to their queues, marked. Only what that answer
+    /// still holds; `doubt` remembers that its reader cancelled.
+    fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool);
+
+    /// The reader refuses: back to the queue, marked, and dead the fifth time.
+    fn nack(&self, by: Principal, what: What) -> Started<Nacked>;
+
+    /// Kills the queued deliveries of a message. `Conflict` if none is queued.
+    fn cancel(&self, message: Seq) -> Started<(), ActError>;
+
+    /// Queues the dead deliveries of a message again, marked if anybody may have
+    /// seen them. `Conflict` if none is dead or a recipient has ended.
+    fn requeue(&self, message: Seq) -> Started<(), ActError>;
+
+    /// One message with all its deliveries.
+    fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
+
+    /// Messages, oldest first; never consumes.
+    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
+
+    /// Ids taken as received by a weak proof, that the reader was not told yet
+    /// before the last hub start.
+    fn taken(&self, reader: Principal) -> Vec<Seq>;
+
+    /// Whether a restart keeps what was accepted.
+    fn is_durable(&self) -> bool;
+}
+
+/// Profiles, instances, teams, tokens.
+pub trait Registry: Send + Sync {
+    /// Creates an instance, or finds the one that joined with the same key. An
+    /// unknown agent becomes a profile of kind external, an unknown team a team.
+    fn join(&self, new: NewInstance) -> Started<Joined, RegistryError>;
+
+    /// Whose token this is. Ended instances have none.
+    fn caller(&self, token: &TokenHash) -> Option<Principal>;
+
+    /// A sign of life; a lost instance is running again.
+    fn seen(&self, who: Principal);
+
+    fn instance(&self, id: crate::address::InstanceId) -> Option<InstanceView>;
+
+    fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView>;
+
+    /// The mailboxes that the reader holds keys to.
+    fn keys(&self, reader: Principal) -> Vec<Mailbox>;
+
+    /// What `sender` is to `reader`.
+    fn relation(&self, reader: Principal, sender: &crate::messaging::message::Sender) -> Relation;
+
+    /// Death in one transaction: the status, returned one-of leases, dead exact
+    /// mail (`maybe_seen` if anyone may have read it). `acked` are the deliveries
+    /// that the end itself proves.
+    fn end(
+        &self,
+        who: crate::address::InstanceId,
+        status: Status,
+        acked: Vec<DeliveryNo>,
+    ) -> Started<Instance, RegistryError>;
+
+    fn put_team(&self, team: Team) -> Started<(), RegistryError>;
+
+    fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)>;
+
+    fn teams(&self) -> Vec<Name>;
+}
+
+/// What happens without being asked.
+pub trait Upkeep: Send + Sync {
+    /// Expires, prunes, marks the lost, writes signs of life, puts tickets of
+    /// mail that waits: whatever is due at this time.
+    fn sweep(&self) -> BoxFuture<'_, Result<Swept, StoreError>>;
+
+    /// When the next message expires.
+    fn next_expiry(&self) -> Option<Timestamp>;
+
+    /// Whether the last write succeeded.
+    fn is_healthy(&self) -> bool;
+
+    /// Finishes what is under way and notes that the stop was clean.
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Carries tickets to those who wait. In process it is a bell per reader.
+pub trait Queue: Send + Sync {
+    /// Hands a ticket over. It delays nobody and never fails: a ticket that is
+    /// lost is found by the sweep.
+    fn put(&self, ticket: Ticket);
+
+    /// Listens on these mailboxes from now on. Mail of an exact mailbox rings
+    /// all its listeners, one-of mail rings the first that may take it.
+    fn listen(&self, reader: Principal, mailboxes: &[Mailbox], filter: Filter) -> Box<dyn Bell>;
+
+    /// How many listen on this mailbox right now, apart from `but`.
+    fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32;
+
+    /// The mailbox has ended with its instance.
+    fn cleanup(&self, mailbox: &Mailbox);
+
+    fn close(&self);
+}
+
+/// Rings when there may be mail. Dropped unanswered, it passes one-of tickets on
+/// to the next who waits.
+pub trait Bell: Send {
+    /// Completes when something arrived since the last time, at once if so.
+    fn rung(&mut self) -> BoxFuture<'_, ()>;
+
+    /// The reader was answered: tickets of what it took are spent, the rest is
+    /// passed on.
+    fn answered(&mut self, taken: &[DeliveryNo]);
+}
+
+/// A delivery that became queued. It says enough to tell who might want it.
+#[derive(Debug, Clone)]
+pub struct Ticket {
+    pub delivery: DeliveryNo,
+    pub mailbox: Mailbox,
+    /// `None` when the text is on disk: then everybody may want it.
+    pub message: Option<Arc<Message>>,
+}
+
+/// What a reader wants of what waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Instances, names or labels; empty is everybody.
+    pub from: Vec<String>,
+    pub label: Option<String>,
+    pub thread: Option<ThreadId>,
+    /// Also what ends every wait, whatever else is asked for.
+    pub or_ends_wait: bool,
+}
+
+impl Filter {
+    /// Takes everything.
+    pub fn is_empty(&self) -> bool {
+        self.from.is_empty() && self.label.is_none() && self.thread.is_none()
+    }
+
+    pub fn accepts(&self, message: &Message) -> bool {
+        self.or_ends_wait && message.ends_a_wait() || self.asks_for(message)
+    }
+
+    fn asks_for(&self, message: &Message) -> bool {
+        (self.from.is_empty() || self.from.iter().any(|who| is_from(message, who)))
+            && self.label.as_ref().is_none_or(|l| message.label.as_ref() == Some(l))
+            && self.thread.is_none_or(|t| message.thread == t)
+    }
+}
+
+/// Whether `who`, an instance, a name, an address or a label, sent it.
+pub fn is_from(message: &Message, who: &str) -> bool {
+    let address = &*message.from.address;
+    address == who
+        || message.label.as_deref() == Some(who)
+        || message.from.instance.is_some_and(|id| who.parse() == Ok(id))
+        || address.split(['.', '@']).next() == Some(who)
+}
+
+/// One read.
+#[derive(Debug, Clone)]
+pub struct Take {
+    pub reader: Principal,
+    pub answer: AnswerId,
+    pub filter: Filter,
+    pub messages: usize,
+    /// Bytes of bodies after which no more is taken; the first always is.
+    pub bytes: usize,
+}
+
+/// What one read got.
+#[derive(Debug, Clone, Default)]
+pub struct Lease {
+    pub mail: Vec<Leased>,
+    /// How much more waits for this reader that did not fit.
+    pub remaining: usize,
+}
+
+/// A delivery in the hands of a reader.
+#[derive(Debug, Clone)]
+pub struct Leased {
+    pub delivery: DeliveryNo,
+    pub mailbox: Mailbox,
+    pub message: Arc<Message>,
+    /// May have been seen before.
+    pub redelivered: bool,
+    /// Its reader cancelled the answer that held it once already.
+    pub doubted: bool,
+    pub relation: Relation,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    pub waiting: usize,
+    /// When the first of it arrived; `None` also for an old backlog.
+    pub first_at: Option<Timestamp>,
+    /// Something waits that ends every wait.
+    pub ends_wait: bool,
+    /// Addresses of the distinct senders of what waits.
+    pub senders: Vec<Arc<str>>,
+    /// Labels of what waits.
+    pub labels: Vec<String>,
+}
+
+/// What is to be settled.
+#[derive(Debug, Clone)]
+pub enum What {
+    Deliveries(Vec<DeliveryNo>),
+    Messages(Vec<Seq>),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Acked {
+    pub acked: usize,
+    /// Held by another reader now.
+    pub lost: Vec<Seq>,
+    /// Never handed to the caller.
+    pub unknown: Vec<Seq>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Nacked {
+    pub returned: usize,
+    pub refused: usize,
+    /// Not leased by the caller.
+    pub lost: Vec<Seq>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Appended {
+    pub seq: Seq,
+    pub id: MessageId,
+    pub thread: ThreadId,
+    /// `waiting` is not known here: the queue knows it.
+    pub recipients: Vec<Recipient>,
+    pub skipped: Vec<Mailbox>,
+    pub duplicate: bool,
+}
+
+/// A message and where each of its deliveries stands.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub message: Arc<Message>,
+    pub deliveries: Vec<DeliveryRecord>,
+}
+
+#[derive(Debug, Clone)]
+pub struct DeliveryRecord {
+    pub delivery: DeliveryNo,
+    pub mailbox: Mailbox,
+    pub state: RecordState,
+    pub marked: bool,
+    pub leased_at: Option<Timestamp>,
+    pub settled_at: Option<Timestamp>,
+    /// Who holds or settled it.
+    pub by: Option<Principal>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordState {
+    Queued,
+    Leased,
+    Acked(Proof),
+    Dead { reason: Reason, maybe_seen: bool },
+}
+
+impl RecordState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Leased => "leased",
+            Self::Acked(_) => "acked",
+            Self::Dead { .. } => "dead",
+        }
+    }
+}
+
+/// Filters are joined by AND.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryQuery {
+    pub mailbox: Option<Mailbox>,
+    pub thread: Option<ThreadId>,
+    /// One of `queued`, `leased`, `acked`, `dead`.
+    pub status: Option<&'static str>,
+    /// Strictly after.
+    pub since: Option<Timestamp>,
+    /// Strictly before this number.
+    pub before: Option<Seq>,
+    pub last: usize,
+    /// Only what this one sent or may read.
+    pub of: Option<crate::address::InstanceId>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub expired: usize,
+    pub pruned: usize,
+    pub lost: usize,
+}
+
+/// Why a message cannot be cancelled or queued again.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    #[error("no such message")]
+    NotFound,
+    #[error("{0}")]
+    Refused(#[from] MoveError),
+    #[error("{0}")]
+    Conflict(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Variants answer the caller's one question: what can I do about it?
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Try again later. Nothing was changed.
+    #[error("the store cannot write or read just now: {0}")]
+    Unavailable(Arc<str>),
+    /// The hub is stopping.
+    #[error("the hub is stopping")]
+    Closed,
+}

@@ -1,0 +1,298 @@
+//! Who is here, and in what state: profiles, instances, teams.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::address::{Address, InstanceId, Mailbox, Name};
+use crate::messaging::message::{Principal, Sender, SenderKind, ThreadId};
+use crate::time::Timestamp;
+
+/// SHA-256 of a token. The token itself is kept nowhere.
+pub type TokenHash = [u8; 32];
+
+/// What an agent is, as far as mail is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AgentKind {
+    /// Comes by itself and reads its mail.
+    #[default]
+    External,
+    /// A machine of fixed habits: reachable by name, never given `@anyone`.
+    Mechanical,
+}
+
+impl AgentKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::External => "external",
+            Self::Mechanical => "mechanical",
+        }
+    }
+}
+
+impl FromStr for AgentKind {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, RegistryError> {
+        match text {
+            "external" => Ok(Self::External),
+            "mechanical" => Ok(Self::Mechanical),
+            _ => Err(RegistryError::Invalid {
+                field: "kind",
+                why: "it is `external` or `mechanical`".into(),
+            }),
+        }
+    }
+}
+
+/// ```text
+/// starting ──▶ running ──▶ finished | failed | stopped
+///                 ▲ ▼
+///                lost      (no sign of life; any sign brings it back)
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Starting,
+    Running,
+    Lost,
+    Finished,
+    Failed,
+    Stopped,
+}
+
+impl Status {
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Starting, "starting"),
+        (Self::Running, "running"),
+        (Self::Lost, "lost"),
+        (Self::Finished, "finished"),
+        (Self::Failed, "failed"),
+        (Self::Stopped, "stopped"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(s, _)| *s == self).map_or("", |(_, word)| word)
+    }
+
+    /// Ended for good: its address takes no more mail.
+    pub fn has_ended(self) -> bool {
+        match self {
+            Self::Starting | Self::Running | Self::Lost => false,
+            Self::Finished | Self::Failed | Self::Stopped => true,
+        }
+    }
+
+    /// Counted by receipts and by `@everyone`.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+impl FromStr for Status {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, RegistryError> {
+        Self::ALL.iter().find(|(_, word)| *word == text).map(|(s, _)| *s).ok_or_else(|| {
+            RegistryError::Invalid {
+                field: "status",
+                why: "it is starting, running, lost, finished, failed or stopped".into(),
+            }
+        })
+    }
+}
+
+/// One running or connected agent.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    pub id: InstanceId,
+    pub agent: Name,
+    pub team: Name,
+    pub kind: AgentKind,
+    pub label: Option<String>,
+    pub parent: Option<InstanceId>,
+    pub thread: ThreadId,
+    /// The key that it joined with.
+    pub key: Option<String>,
+    pub status: Status,
+    pub created_at: Timestamp,
+    pub last_seen: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    /// `agent.instance@team`, made once.
+    pub address: Arc<str>,
+}
+
+impl Instance {
+    pub fn sender(&self) -> Sender {
+        Sender {
+            address: Arc::clone(&self.address),
+            instance: Some(self.id),
+            kind: SenderKind::Agent,
+        }
+    }
+
+    /// The mailboxes that it holds the keys to, its own first.
+    pub fn keys(&self) -> Vec<Mailbox> {
+        let mut keys = vec![
+            Mailbox::Instance(self.id),
+            Mailbox::Name(self.agent.clone()),
+            Mailbox::NameIn(self.agent.clone(), self.team.clone()),
+        ];
+        if self.kind != AgentKind::Mechanical {
+            keys.push(Mailbox::Anyone);
+            keys.push(Mailbox::AnyoneIn(self.team.clone()));
+        }
+        keys
+    }
+}
+
+/// An instance in the words of a caller: what it is and what waits for it.
+#[derive(Debug, Clone)]
+pub struct InstanceView {
+    pub instance: Instance,
+    pub unread: usize,
+}
+
+/// What the operator, or an agent that joins, asks for.
+#[derive(Debug, Clone)]
+pub struct NewInstance {
+    pub agent: Name,
+    pub team: Option<Name>,
+    pub label: Option<String>,
+    pub parent: Option<InstanceId>,
+    pub kind: Option<AgentKind>,
+    /// The same key gives the same instance again.
+    pub key: Option<String>,
+    pub token: TokenHash,
+}
+
+/// The instance that a create or a join led to.
+#[derive(Debug, Clone)]
+pub struct Joined {
+    pub instance: Instance,
+    /// It was here before.
+    pub resumed: bool,
+}
+
+/// An address scope with leaders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Team {
+    pub name: Name,
+    pub leaders: Vec<Leader>,
+}
+
+/// Who leads: every instance of a name, also a future one, or one instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leader {
+    Name(Name),
+    Instance(InstanceId),
+}
+
+impl FromStr for Leader {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, RegistryError> {
+        match text.parse::<Address>() {
+            Ok(Address::Named { name, team: None }) => Ok(Self::Name(name)),
+            Ok(Address::Exact { instance, team: None, .. }) => Ok(Self::Instance(instance)),
+            _ => Err(RegistryError::Invalid {
+                field: "leaders",
+                why: format!("`{text}` is neither an agent's name nor an instance"),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => name.fmt(f),
+            Self::Instance(id) => id.fmt(f),
+        }
+    }
+}
+
+impl Team {
+    pub fn is_led_by(&self, instance: &Instance) -> bool {
+        self.leaders.iter().any(|leader| match leader {
+            Leader::Name(name) => *name == instance.agent,
+            Leader::Instance(id) => *id == instance.id,
+        })
+    }
+}
+
+/// What the sender of a message is to its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    Parent,
+    Child,
+    Sibling,
+    Leader,
+    Peer,
+    Human,
+    System,
+}
+
+impl Relation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Parent => "parent",
+            Self::Child => "child",
+            Self::Sibling => "sibling",
+            Self::Leader => "leader",
+            Self::Peer => "peer",
+            Self::Human => "human",
+            Self::System => "system",
+        }
+    }
+}
+
+/// Which instances a listing shows.
+#[derive(Debug, Clone, Default)]
+pub struct InstanceFilter {
+    pub agent: Option<Name>,
+    pub team: Option<Name>,
+    pub statuses: Vec<Status>,
+    pub limit: usize,
+    /// The last id of the page before.
+    pub after: Option<InstanceId>,
+}
+
+/// The names nearest to one that nobody has, best first.
+pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut scored: Vec<(f64, &str)> = known
+        .map(|name| (strsim::jaro_winkler(wanted, name), name))
+        .filter(|(score, _)| *score > 0.7)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// Who is calling, found by token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caller {
+    pub principal: Principal,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    #[error("{field}: {why}")]
+    Invalid { field: &'static str, why: String },
+    #[error("no such {what}: {name}")]
+    NotFound { what: &'static str, name: String, nearest: Vec<String> },
+    #[error("{0} has already ended")]
+    Ended(String),
+    #[error("the hub cannot write just now: {0}")]
+    Unavailable(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_come_best_first() {
+        let known = ["mason", "maison", "builder", "madison"];
+        assert_eq!(nearest("masonn", known.into_iter())[0], "mason");
+        assert!(nearest("zzz", known.into_iter()).is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! Waking readers in this process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use posthaste_core::address::Mailbox;
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::ports::{Bell, Filter, Queue, Ticket};
+use tokio::sync::Notify;
+
+/// A bell for everyone who waits, in the order in which they came.
+#[derive(Clone, Default)]
+pub struct LocalQueue {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: u64,
+    boxes: HashMap<Mailbox, BTreeMap<u64, Arc<Listener>>>,
+}
+
+struct Listener {
+    reader: Principal,
+    filter: Filter,
+    notify: Notify,
+    /// One-of tickets that this listener was rung for.
+    handed: Mutex<Vec<Ticket>>,
+}
+
+impl Listener {
+    fn may_want(&self, ticket: &Ticket) -> bool {
+        ticket.message.as_ref().is_none_or(|m| {
+            let own = m.from.instance.is_some() && m.from.instance == self.reader.instance();
+            !own && self.filter.accepts(m)
+        })
+    }
+}
+
+impl LocalQueue {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Queue for LocalQueue {
+    fn put(&self, ticket: Ticket) {
+        let inner = self.inner.lock();
+        let Some(listeners) = inner.boxes.get(&ticket.mailbox) else { return };
+        if !ticket.mailbox.is_one_of() {
+            let rung = listeners.values().filter(|l| l.may_want(&ticket));
+            rung.for_each(|l| l.notify.notify_one());
+            return;
+        }
+        // The first who may take it and was not rung for another one already.
+        let mut able = listeners.values().filter(|l| l.may_want(&ticket)).peekable();
+        let first = able.peek().copied();
+        let free = able.find(|l| l.handed.lock().is_empty()).or(first);
+        if let Some(listener) = free {
+            listener.handed.lock().push(ticket);
+            listener.notify.notify_one();
+        }
+    }
+
+    fn listen(&self, reader: Principal, mailboxes: &[Mailbox], filter: Filter) -> Box<dyn Bell> {
+        let listener = Arc::new(Listener {
+            reader,
+            filter,
+            notify: Notify::new(),
+            handed: Mutex::new(Vec::new()),
+        });
+        let mut inner = self.inner.lock();
+        inner.next += 1;
+        let number = inner.next;
+        for mailbox in mailboxes {
+            match inner.boxes.get_mut(mailbox) {
+                Some(listeners) => listeners.insert(number, Arc::clone(&listener)),
+                None => inner
+                    .boxes
+                    .entry(mailbox.clone())
+                    .or_default()
+                    .insert(number, Arc::clone(&listener)),
+            };
+        }
+        drop(inner);
+        Box::new(LocalBell { queue: self.clone(), number, listener, mailboxes: mailboxes.to_vec() })
+    }
+
+    fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32 {
+        let inner = self.inner.lock();
+        let listeners = inner.boxes.get(mailbox).into_iter().flat_map(BTreeMap::values);
+        let count = listeners.filter(|l| l.reader != but).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn cleanup(&self, mailbox: &Mailbox) {
+        self.inner.lock().boxes.remove(mailbox);
+    }
+
+    fn close(&self) {
+        self.inner.lock().boxes.clear();
+    }
+}
+
+struct LocalBell {
+    queue: LocalQueue,
+    number: u64,
+    listener: Arc<Listener>,
+    mailboxes: Vec<Mailbox>,
+}
+
+impl LocalBell {
+    /// Whoever waits next gets what this one was rung for and did not take.
+    fn pass_on(&self, taken: &[DeliveryNo]) {
+        let handed = std::mem::take(&mut *self.listener.handed.lock());
+        for ticket in handed.into_iter().filter(|t| !taken.contains(&t.delivery)) {
+            self.queue.put(ticket);
+        }
+    }
+
+    fn leave(&mut self) {
+        let mut inner = self.queue.inner.lock();
+        for mailbox in self.mailboxes.drain(..) {
+            if let Some(listeners) = inner.boxes.get_mut(&mailbox) {
+                listeners.remove(&self.number);
+                if listeners.is_empty() {
+                    inner.boxes.remove(&mailbox);
+                }
+            }
+        }
+    }
+}
+
+impl Bell for LocalBell {
+    fn rung(&mut self) -> BoxFuture<'_, ()> {
+        self.listener.notify.notified().boxed()
+    }
+
+    fn answered(&mut self, taken: &[DeliveryNo]) {
+        self.leave();
+        self.pass_on(taken);
+    }
+}
+
+impl Drop for LocalBell {
+    fn drop(&mut self) {
+        self.leave();
+        self.pass_on(&[]);
+    }
+}

@@ -1,0 +1,116 @@
+//! The loop that all sockets run on.
+//!
+//! An accept loop of our own instead of a framework's, for two reasons: small
+//! buffers, so that ten thousand waiting readers fit into little memory, and a
+//! socket that knows when it was flushed ([`written`](crate::written)).
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioTimer;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::util::ServiceExt;
+
+use crate::written::{Outgoing, Wire};
+use crate::{App, guard, rest};
+
+/// hyper's smallest read buffer.
+const BUFFER: usize = 8 * 1024;
+/// After an accept that failed (no descriptors left), before the next.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) async fn run(
+    listener: TcpListener,
+    app: App,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let router = rest::router(app.clone());
+    let room = Arc::new(Semaphore::new(app.config.connections));
+    let open = TaskTracker::new();
+    loop {
+        let permit = tokio::select! {
+            () = shutdown.cancelled() => break,
+            permit = Arc::clone(&room).acquire_owned() => permit.map_err(io::Error::other)?,
+        };
+        let socket = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match socket {
+            Ok((socket, _)) => {
+                let served =
+                    connection(socket, app.clone(), router.clone(), shutdown.clone(), permit);
+                open.spawn(served);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    app.hub.stop_waiting();
+    open.close();
+    if tokio::time::timeout(app.config.shutdown_grace, open.wait()).await.is_err() {
+        tracing::warn!(open = open.len(), "connections did not end in time and are cut");
+    }
+    Ok(())
+}
+
+async fn connection(
+    socket: TcpStream,
+    app: App,
+    router: Router,
+    shutdown: CancellationToken,
+    _permit: OwnedSemaphorePermit,
+) {
+    // A small answer must not wait for a second packet.
+    let _ = socket.set_nodelay(true);
+    let head_timeout = app.config.head_timeout;
+    let outgoing = Arc::new(Outgoing::default());
+    let wire = Wire::new(socket, Arc::clone(&outgoing));
+    let service = service_fn(move |request: Request<Incoming>| {
+        answer(request, app.clone(), router.clone(), Arc::clone(&outgoing))
+    });
+    let served = http1::Builder::new()
+        .max_buf_size(BUFFER)
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout)
+        .serve_connection(wire, service);
+    let mut served = std::pin::pin!(served);
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+async fn answer(
+    mut request: Request<Incoming>,
+    app: App,
+    router: Router,
+    outgoing: Arc<Outgoing>,
+) -> Result<Response, Infallible> {
+    if let Err(refused) = guard::check(&app, request.method(), request.headers()) {
+        return Ok(refused.into_response());
+    }
+    request.extensions_mut().insert(outgoing);
+    router.oneshot(request.map(Body::new)).await
+}

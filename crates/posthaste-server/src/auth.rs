@@ -1,0 +1,134 @@
+//! Who is calling: by token, and by nothing else.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::registry::TokenHash;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::App;
+use crate::failure::Failure;
+
+/// SHA-256 of the two tokens that are not an instance's.
+#[derive(Clone)]
+pub struct Keys {
+    pub operator: TokenHash,
+    pub join: TokenHash,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+/// What a token opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opens {
+    Mail(Principal),
+    Join,
+}
+
+pub(crate) fn digest(token: &str) -> TokenHash {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn opens(app: &App, parts: &Parts) -> Result<Option<Opens>, Failure> {
+    let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(None) };
+    let token = header.to_str().ok().and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let Some(token) = token else {
+        return Err(unauthorized("the Authorization header is not `Bearer TOKEN`"));
+    };
+    let hash = digest(token);
+    if bool::from(hash.ct_eq(&app.keys.operator)) {
+        return Ok(Some(Opens::Mail(Principal::Operator)));
+    }
+    if bool::from(hash.ct_eq(&app.keys.join)) {
+        return Ok(Some(Opens::Join));
+    }
+    match app.hub.caller(&hash) {
+        Some(principal) => Ok(Some(Opens::Mail(principal))),
+        None => Err(unauthorized("the token is not known here")),
+    }
+}
+
+fn unauthorized(why: &str) -> Failure {
+    Failure(ApiError::new(ErrorCode::Unauthorized, why).hint(
+        "send `Authorization: Bearer TOKEN`: an agent's from POST /v1/join, the operator's from the file operator.token in the data folder",
+    ))
+}
+
+fn forbidden(why: &str) -> Failure {
+    Failure(ApiError::new(ErrorCode::Forbidden, why))
+}
+
+/// An instance or the operator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        match opens(app, parts)? {
+            Some(Opens::Mail(principal)) => Ok(Self(principal)),
+            Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
+            None => Err(unauthorized("this call needs a token")),
+        }
+    }
+}
+
+/// A caller, or nobody: for routes that also serve those without a token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaybeCaller(pub(crate) Option<Principal>);
+
+impl FromRequestParts<App> for MaybeCaller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        match opens(app, parts)? {
+            Some(Opens::Mail(principal)) => Ok(Self(Some(principal))),
+            Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
+            None => Ok(Self(None)),
+        }
+    }
+}
+
+/// The operator alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operator;
+
+impl FromRequestParts<App> for Operator {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        match Caller::from_request_parts(parts, app).await? {
+            Caller(Principal::Operator) => Ok(Self),
+            Caller(Principal::Instance(_)) => Err(forbidden("only the operator may do this")),
+        }
+    }
+}
+
+/// Whoever may bring a new agent: the join token, or the operator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joiner;
+
+impl FromRequestParts<App> for Joiner {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        match opens(app, parts)? {
+            Some(Opens::Join | Opens::Mail(Principal::Operator)) => Ok(Self),
+            Some(Opens::Mail(Principal::Instance(_))) => {
+                Err(forbidden("an agent's token does not open this; use the join token"))
+            }
+            None => Err(unauthorized("joining needs the join token (`posthaste token`)")),
+        }
+    }
+}

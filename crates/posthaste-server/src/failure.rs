@@ -1,0 +1,41 @@
+//! Every failure leaves the house in one form.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
+
+/// An error answer: `{"error": {code, message, hint, details?}}`.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) ApiError);
+
+impl<E: Into<ApiError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let retry = matches!(self.0.code, ErrorCode::Unavailable);
+        let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
+        if retry {
+            let seconds = axum::http::HeaderValue::from_static("1");
+            response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+/// A field that is missing, unknown or out of range.
+pub(crate) fn invalid(field: &'static str, why: impl Into<String>) -> Failure {
+    let message = format!("{field}: {}", why.into());
+    let error = ApiError::new(ErrorCode::InvalidArgument, message);
+    Failure(error.details(serde_json::json!({ "field": field })))
+}
+
+pub(crate) fn not_found(what: &str) -> Failure {
+    Failure(ApiError::new(ErrorCode::NotFound, format!("no such {what}")))
+}

@@ -1,0 +1,58 @@
+//! The doors: every way in from outside.
+//!
+//! A handler translates words into one call of the [`Hub`] and words back. Who is
+//! calling is decided in [`auth`], by token alone; what a failure looks like in
+//! `posthaste-api`'s one table. [`accept`] is the loop that all sockets run on,
+//! [`written`] is how the hub knows that an answer left the house.
+//!
+//! Start with [`rest`]: the route table.
+
+mod accept;
+mod auth;
+mod cao;
+mod config;
+mod extract;
+mod failure;
+mod guard;
+mod rest;
+mod written;
+
+use std::io;
+use std::sync::Arc;
+
+use posthaste_core::Hub;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use auth::Keys;
+pub use config::{CompatConfig, ServerConfig};
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) config: Arc<ServerConfig>,
+    /// CAO's routes believe a loopback caller without a token.
+    pub(crate) cao: bool,
+}
+
+/// Serves until `shutdown`, then ends long polls politely and lets open requests
+/// finish for [`ServerConfig::shutdown_grace`].
+pub async fn serve(
+    listener: TcpListener,
+    hub: Arc<Hub>,
+    config: ServerConfig,
+    compat: CompatConfig,
+    keys: Keys,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    let app = App {
+        hub,
+        keys: Arc::new(keys),
+        config: Arc::new(config),
+        cao: compat.cao && address.ip().is_loopback(),
+    };
+    accept::run(listener, app, shutdown).await
+}

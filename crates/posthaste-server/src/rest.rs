@@ -1,0 +1,47 @@
+//! The route table of REST. One file per subject; a handler translates, and that
+//! is all.
+
+mod health;
+pub(crate) mod inbox;
+mod instances;
+pub(crate) mod messages;
+mod teams;
+
+use axum::Router;
+use axum::http::{Method, Uri};
+use axum::routing::{get, post};
+use posthaste_api::error::{ApiError, ErrorCode};
+
+use crate::failure::Failure;
+use crate::{App, cao};
+
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .route("/health", get(health::health))
+        .route("/v1/messages", post(messages::send).get(messages::history))
+        .route("/v1/messages/{id}", get(messages::read))
+        .route("/v1/messages/{id}/cancel", post(messages::cancel))
+        .route("/v1/messages/{id}/requeue", post(messages::requeue))
+        .route("/v1/inbox", get(inbox::receive))
+        .route("/v1/inbox/ack", post(inbox::ack))
+        .route("/v1/inbox/nack", post(inbox::nack))
+        .route("/v1/join", post(instances::join))
+        .route("/v1/instances", post(instances::create).get(instances::list))
+        .route("/v1/instances/{id}", get(instances::show).delete(instances::leave))
+        .route("/v1/teams", get(teams::list))
+        .route("/v1/teams/{name}", get(teams::show).put(teams::put))
+        .merge(cao::routes())
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(unknown_method)
+        .with_state(app)
+}
+
+async fn unknown_route(method: Method, uri: Uri) -> Failure {
+    let message = format!("there is no {method} {}", uri.path());
+    Failure(ApiError::new(ErrorCode::NotFound, message).hint("the calls begin with /v1/"))
+}
+
+async fn unknown_method(method: Method, uri: Uri) -> Failure {
+    let message = format!("{} does not take {method}", uri.path());
+    Failure(ApiError::new(ErrorCode::MethodNotAllowed, message))
+}

@@ -1,0 +1,229 @@
+//! `/v1/inbox`: waiting for mail, and proving that it arrived.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::{Extension, Json as Answer};
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_api::inbox::{Acked, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest};
+use posthaste_api::messages::MessageRef;
+use posthaste_core::Limits;
+use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
+use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, WaitFor};
+use posthaste_core::ports::Filter;
+
+use crate::App;
+use crate::auth::Caller;
+use crate::extract::{Json, Params};
+use crate::failure::{Failure, invalid};
+use crate::written::{Outgoing, watched};
+
+const TIMEOUT: f64 = 60.0;
+const WINDOW: f64 = 2.0;
+
+/// `GET /v1/inbox`
+pub(crate) async fn receive(
+    State(app): State<App>,
+    Caller(reader): Caller,
+    Extension(outgoing): Extension<Arc<Outgoing>>,
+    Params(query): Params<InboxQuery>,
+) -> Result<Response, Failure> {
+    let ask = ask(reader, &query, app.hub.limits())?;
+    if let Some(receipt) = query.receipt.as_deref().and_then(parse_receipt) {
+        app.hub.ack_receipt_beside(reader, receipt);
+    }
+    // What the request brought is dropped before the wait: a waiting reader is
+    // cheap.
+    drop(query);
+    let batch = app.hub.receive(ask).await?;
+    let json = serde_json::to_vec(&inbox(&batch)).map_err(internal)?;
+    Ok(watched(json, batch.handed, &outgoing))
+}
+
+fn internal(error: serde_json::Error) -> Failure {
+    Failure(ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
+}
+
+fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Failure> {
+    let wait_for = match query.wait_for.as_deref() {
+        None | Some("any") => WaitFor::Any,
+        Some("all") => WaitFor::All,
+        Some(number) => match number.parse() {
+            Ok(n) if n >= 1 => WaitFor::Senders(n),
+            _ => return Err(invalid("wait_for", "it is `any`, `all` or a number from 1")),
+        },
+    };
+    let auto_ack = match query.ack.as_deref() {
+        None | Some("receipt") => false,
+        Some("auto") => true,
+        Some(_) => return Err(invalid("ack", "it is `receipt` or `auto`")),
+    };
+    let budget = match query.max_chars {
+        None => Budget::Whole,
+        Some(0) => return Err(invalid("max_chars", "it is at least 1")),
+        Some(chars) => Budget::Chars(chars),
+    };
+    let from = query.from.as_deref().unwrap_or("").split(',').map(str::trim);
+    Ok(Ask {
+        door: Door::Rest,
+        call: None,
+        timeout: seconds("timeout", query.timeout, TIMEOUT, limits.wait)?,
+        window: seconds("batch_window", query.batch_window, WINDOW, limits.batch_window)?,
+        wait_for,
+        filter: Filter {
+            from: from.filter(|f| !f.is_empty()).map(str::to_owned).collect(),
+            label: query.label.clone(),
+            thread: query.thread_id.as_deref().map(str::parse).transpose()?,
+            or_ends_wait: wait_for != WaitFor::Any,
+        },
+        budget,
+        auto_ack,
+        begin: query.begin.unwrap_or(false),
+        ..Ask::now(reader)
+    })
+}
+
+/// Out of range is refused, not clamped.
+pub(crate) fn seconds(
+    field: &'static str,
+    given: Option<f64>,
+    default: f64,
+    most: Duration,
+) -> Result<Duration, Failure> {
+    let seconds = given.unwrap_or(default);
+    if !(0.0..=most.as_secs_f64()).contains(&seconds) {
+        return Err(invalid(field, format!("it lies between 0 and {} seconds", most.as_secs())));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn entry(e: &Handed) -> Entry<'_> {
+    let m = &e.leased.message;
+    Entry {
+        id: m.seq.0,
+        uid: Cow::Owned(m.id.to_string()),
+        from: Cow::Borrowed(&m.from.address),
+        sender_id: Cow::Owned(m.from.id()),
+        relation: Cow::Borrowed(e.leased.relation.as_str()),
+        to: Cow::Borrowed(&m.to),
+        message: Cow::Borrowed(e.text()),
+        kind: Cow::Borrowed(m.kind.as_str()),
+        urgent: m.priority == Priority::Urgent,
+        thread_id: Cow::Owned(m.thread.to_string()),
+        created_at: Cow::Owned(m.created_at.to_string()),
+        label: m.label.as_deref().map(Cow::Borrowed),
+        in_reply_to: m.in_reply_to.map(|s| s.0),
+        redelivered: e.leased.redelivered,
+        truncated: e.clip.is_some(),
+        total_chars: e.clip.map(|c| c.total_chars),
+        next_offset: e.clip.map(|c| c.chars),
+        metadata: m.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()),
+    }
+}
+
+fn inbox(batch: &Batch) -> Inbox<'_> {
+    Inbox {
+        messages: batch.mail.iter().map(entry).collect(),
+        total: batch.mail.len(),
+        status: Cow::Borrowed(batch.status.as_str()),
+        waited_s: (batch.waited.as_secs_f64() * 1000.0).round() / 1000.0,
+        missing: batch
+            .missing
+            .iter()
+            .map(|m| Missing {
+                instance: m.instance.map(|id| id.to_string()),
+                label: m.label.clone(),
+                status: m.status.to_owned(),
+            })
+            .collect(),
+        remaining: batch.remaining,
+        settled: batch.settled.iter().map(|s| s.0).collect(),
+        receipt: (!batch.mail.is_empty()).then(|| Cow::Owned(print_receipt(batch.receipt))),
+    }
+}
+
+fn print_receipt(receipt: u64) -> String {
+    format!("r-{receipt:016x}")
+}
+
+/// An unreadable receipt is an unknown one: ignored, never an error.
+fn parse_receipt(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("r-")?, 16).ok()
+}
+
+/// What `ack` and `nack` name.
+enum Named {
+    Receipt(Option<u64>),
+    Messages(Vec<Seq>),
+}
+
+async fn named(app: &App, by: Principal, request: SettleRequest) -> Result<Named, Failure> {
+    match (request.receipt, request.ids) {
+        (Some(receipt), None) => Ok(Named::Receipt(parse_receipt(&receipt))),
+        (None, Some(ids)) => {
+            let mut seqs = Vec::with_capacity(ids.len());
+            for id in &ids {
+                seqs.push(seq(app, by, id).await?);
+            }
+            Ok(Named::Messages(seqs))
+        }
+        _ => Err(invalid("receipt", "give either `receipt` or `ids`")),
+    }
+}
+
+async fn seq(app: &App, by: Principal, id: &MessageRef) -> Result<Seq, Failure> {
+    match id.try_into()? {
+        Which::Seq(seq) => Ok(seq),
+        which @ Which::Id(_) => {
+            let record = app.hub.message(by, which).await?;
+            record.map(|r| r.message.seq).ok_or_else(|| crate::failure::not_found("message"))
+        }
+    }
+}
+
+/// `POST /v1/inbox/ack`
+pub(crate) async fn ack(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Json(request): Json<SettleRequest>,
+) -> Result<Answer<Acked>, Failure> {
+    let acked = match named(&app, by, request).await? {
+        Named::Receipt(None) => return Ok(Answer(Acked { acked: 0 })),
+        Named::Receipt(Some(receipt)) => app.hub.ack_receipt(by, receipt).await?,
+        Named::Messages(seqs) => app.hub.ack_messages(by, seqs).await?,
+    };
+    if acked.lost.is_empty() {
+        return Ok(Answer(Acked { acked: acked.acked }));
+    }
+    Err(lost(&acked.lost, acked.acked))
+}
+
+/// `POST /v1/inbox/nack`
+pub(crate) async fn nack(
+    State(app): State<App>,
+    Caller(by): Caller,
+    Json(request): Json<SettleRequest>,
+) -> Result<Answer<Returned>, Failure> {
+    let nacked = match named(&app, by, request).await? {
+        Named::Receipt(None) => return Ok(Answer(Returned { returned: 0, refused: 0 })),
+        Named::Receipt(Some(receipt)) => app.hub.nack_receipt(by, receipt).await?,
+        Named::Messages(seqs) => app.hub.nack_messages(by, seqs).await?,
+    };
+    if nacked.lost.is_empty() {
+        return Ok(Answer(Returned { returned: nacked.returned, refused: nacked.refused }));
+    }
+    Err(lost(&nacked.lost, nacked.returned + nacked.refused))
+}
+
+fn lost(seqs: &[Seq], settled: usize) -> Failure {
+    let ids: Vec<u64> = seqs.iter().map(|s| s.0).collect();
+    let message = format!("not held by you: {ids:?}");
+    let error = ApiError::new(ErrorCode::LeaseLost, message)
+        .hint("another reader has it now, or you were never handed it; read again")
+        .details(serde_json::json!({ "lost": ids, "settled": settled }));
+    Failure(error)
+}

@@ -1,0 +1,183 @@
+//! `/v1/messages`: sending, and reading again.
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use posthaste_api::error::ApiError;
+use posthaste_api::messages::{
+    History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendOne, SendOutcome,
+    SendRequest, To,
+};
+use posthaste_core::address::{InstanceId, Mailbox};
+use posthaste_core::messaging::message::{Details, Draft, MessageRef, Principal, Seq, Via};
+use posthaste_core::ports::{HistoryQuery as Query, Started};
+use posthaste_core::time::Timestamp;
+
+use crate::App;
+use crate::auth::Caller;
+use crate::extract::{Json, Params};
+use crate::failure::{Failure, invalid, not_found};
+
+/// `POST /v1/messages`
+pub(crate) async fn send(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    Json(request): Json<SendRequest>,
+) -> Result<Response, Failure> {
+    let details = details(&app, caller, &request).await?;
+    let to = match request.to {
+        To::One(to) => {
+            let receipt = start(&app, caller, &to, request.message, details)?.await?;
+            return Ok((StatusCode::CREATED, Answer(Receipt::from(receipt))).into_response());
+        }
+        To::Many(list) => list,
+    };
+    let most = app.hub.limits().recipients;
+    if to.is_empty() || to.len() > most {
+        return Err(invalid("to", format!("a list has 1 to {most} addresses (limits.recipients)")));
+    }
+    // All are under way before the first is waited for: they share a flush.
+    let started: Vec<_> = to
+        .iter()
+        .map(|to| start(&app, caller, to, request.message.clone(), details.clone()))
+        .collect();
+    let mut results = Vec::with_capacity(to.len());
+    for (to, sent) in to.into_iter().zip(started) {
+        let sent = match sent {
+            Ok(sent) => sent.await.map_err(ApiError::from),
+            Err(Failure(error)) => Err(error),
+        };
+        let (status, outcome) = match sent {
+            Ok(receipt) => (201, SendOutcome::Accepted(receipt.into())),
+            Err(error) => (error.code.status(), SendOutcome::Refused { error }),
+        };
+        results.push(SendOne { to, status, outcome });
+    }
+    Ok((StatusCode::MULTI_STATUS, Answer(SendMany { results })).into_response())
+}
+
+type Sent = Started<
+    posthaste_core::messaging::message::Receipt,
+    posthaste_core::messaging::send::SendError,
+>;
+
+fn start(
+    app: &App,
+    from: Principal,
+    to: &str,
+    body: String,
+    details: Details,
+) -> Result<Sent, Failure> {
+    let to = to.parse().map_err(ApiError::from)?;
+    let draft = Draft::new(from, to, body, details, Via::Rest, app.hub.limits())?;
+    Ok(app.hub.start_send(draft))
+}
+
+async fn details(app: &App, caller: Principal, request: &SendRequest) -> Result<Details, Failure> {
+    let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
+    let mut thread = parsed(&request.thread_id)?;
+    let mut in_reply_to = None;
+    if let Some(which) = &request.in_reply_to {
+        let answered = app.hub.answered_message(caller, which.try_into()?).await?;
+        in_reply_to = Some(answered.0);
+        thread = thread.or(Some(answered.1));
+    }
+    let metadata = request
+        .metadata
+        .as_ref()
+        .map(|map| serde_json::to_string(map).map_err(|e| invalid("metadata", e.to_string())));
+    Ok(Details {
+        priority: request.priority.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
+        kind: request.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
+        label: request.label.clone(),
+        thread,
+        in_reply_to,
+        metadata: metadata.transpose()?,
+        ttl: request.ttl_s.map(Duration::from_secs),
+        idempotency_key: request.idempotency_key.clone(),
+    })
+}
+
+/// `GET /v1/messages/{id or seq}`
+pub(crate) async fn read(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    Path(id): Path<String>,
+    Params(query): Params<ReadQuery>,
+) -> Result<Answer<MessageView>, Failure> {
+    let which: MessageRef = id.parse()?;
+    let record = app.hub.message(caller, which).await?.ok_or_else(|| not_found("message"))?;
+    let view = MessageView::from(record);
+    Ok(Answer(match (query.offset, query.max_chars) {
+        (None, None) => view,
+        (offset, most) => view.part(offset.unwrap_or(0), most.unwrap_or(usize::MAX)),
+    }))
+}
+
+/// `GET /v1/messages`
+pub(crate) async fn history(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    Params(query): Params<HistoryQuery>,
+) -> Result<Answer<History>, Failure> {
+    let last = query.last_n.unwrap_or(20);
+    if !(1..=200).contains(&last) {
+        return Err(invalid("last_n", "it lies between 1 and 200"));
+    }
+    let before = query.cursor.as_deref().map(|c| c.parse().map(Seq));
+    let before = before.transpose().map_err(|_| invalid("cursor", "take it from an answer"))?;
+    let records = app
+        .hub
+        .history(
+            caller,
+            Query {
+                mailbox: query.mailbox.as_deref().map(mailbox).transpose()?,
+                thread: query.thread_id.as_deref().map(str::parse).transpose()?,
+                status: query.status.as_deref().map(status).transpose()?,
+                since: query.since.map(Timestamp),
+                before,
+                last: last as usize,
+                of: None,
+            },
+        )
+        .await?;
+    let full = records.len() == last as usize;
+    let cursor = records.first().filter(|_| full).map(|r| r.message.seq.to_string());
+    let messages = records.into_iter().map(MessageView::from).collect();
+    Ok(Answer(History { messages, cursor }))
+}
+
+/// A mailbox key, or an instance's id for its own mailbox.
+fn mailbox(text: &str) -> Result<Mailbox, Failure> {
+    if let Ok(id) = text.parse::<InstanceId>() {
+        return Ok(Mailbox::Instance(id));
+    }
+    Ok(text.parse::<Mailbox>()?)
+}
+
+pub(crate) fn status(text: &str) -> Result<&'static str, Failure> {
+    let known = ["queued", "leased", "acked", "dead"];
+    let found = known.into_iter().find(|word| *word == text);
+    found.ok_or_else(|| invalid("status", "it is queued, leased, acked or dead"))
+}
+
+/// `POST /v1/messages/{id}/cancel`
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    Path(id): Path<String>,
+) -> Result<Answer<MessageView>, Failure> {
+    Ok(Answer(app.hub.cancel(caller, id.parse()?).await?.into()))
+}
+
+/// `POST /v1/messages/{id}/requeue`
+pub(crate) async fn requeue(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    Path(id): Path<String>,
+) -> Result<Answer<MessageView>, Failure> {
+    Ok(Answer(app.hub.requeue(caller, id.parse()?).await?.into()))
+}

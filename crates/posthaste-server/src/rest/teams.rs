@@ -1,0 +1,49 @@
+//! `/v1/teams`: address scopes with leaders.
+
+use axum::Json as Answer;
+use axum::extract::{Path, State};
+use posthaste_api::teams::{PutTeam, TeamView, Teams};
+use posthaste_core::address::Name;
+use posthaste_core::registry::{Instance, Team};
+
+use crate::App;
+use crate::auth::{Caller, Operator};
+use crate::extract::Json;
+use crate::failure::{Failure, not_found};
+
+fn view((team, members): (Team, Vec<Instance>)) -> TeamView {
+    TeamView {
+        name: team.name.to_string(),
+        leaders: team.leaders.iter().map(ToString::to_string).collect(),
+        members: members.iter().map(|i| i.address.to_string()).collect(),
+    }
+}
+
+/// `GET /v1/teams`
+pub(crate) async fn list(State(app): State<App>, _: Caller) -> Answer<Teams> {
+    let names = app.hub.teams();
+    Answer(Teams { teams: names.iter().filter_map(|n| app.hub.team(n)).map(view).collect() })
+}
+
+/// `GET /v1/teams/{name}`
+pub(crate) async fn show(
+    State(app): State<App>,
+    _: Caller,
+    Path(name): Path<String>,
+) -> Result<Answer<TeamView>, Failure> {
+    let name: Name = name.parse()?;
+    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| not_found("team"))?)))
+}
+
+/// `PUT /v1/teams/{name}`
+pub(crate) async fn put(
+    State(app): State<App>,
+    _: Operator,
+    Path(name): Path<String>,
+    Json(request): Json<PutTeam>,
+) -> Result<Answer<TeamView>, Failure> {
+    let name: Name = name.parse()?;
+    let leaders = request.leaders.iter().map(|l| l.parse()).collect::<Result<_, _>>()?;
+    app.hub.put_team(Team { name: name.clone(), leaders }).await?;
+    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| not_found("team"))?)))
+}

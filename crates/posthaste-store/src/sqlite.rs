@@ -1,0 +1,406 @@
+//! One hub's memory in one SQLite file.
+//!
+//! ```text
+//! callers ──▶ commands ──▶ plan (ledger) ──▶ one transaction ──▶ commit (ledger) ──▶ tickets ──▶ answers
+//!                          on the loop       on a thread         on the loop
+//! ```
+//!
+//! Everything that must survive goes through [`writer`]; leases live in the
+//! ledger alone, since every start returns them. Queries have connections of
+//! their own ([`reader`]) and never wait for a writer.
+
+mod background;
+mod lock;
+mod open;
+mod ops;
+mod reader;
+mod rows;
+mod writer;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use posthaste_core::Limits;
+use posthaste_core::address::{InstanceId, Mailbox, Name};
+use posthaste_core::ledger::{Ledger, Sought};
+use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
+use posthaste_core::messaging::message::{
+    Draft, Message, MessageRef, Principal, Recipient, Sender, Seq,
+};
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::{
+    Acked, ActError, Appended, Clock, Filter, HistoryQuery, Lease, Leased, Mail, Nacked, Queue,
+    Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
+};
+use posthaste_core::registry::{
+    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Status,
+    Team, TokenHash,
+};
+use posthaste_core::time::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::lock::FolderLock;
+use self::ops::append::Accepted;
+use self::reader::Readers;
+use self::writer::Commands;
+use crate::{OpenError, Place, StoreConfig};
+
+/// The embedded store.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
+    /// Held as long as the store is open.
+    lock: Mutex<Option<FolderLock>>,
+}
+
+/// What the writer, the readers and the callers have in common.
+pub(crate) struct Shared {
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) commands: Commands,
+    pub(crate) readers: Readers,
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) config: StoreConfig,
+    pub(crate) healthy: AtomicBool,
+    /// The writer should copy the rest of the log before it goes on.
+    pub(crate) log_is_long: AtomicBool,
+    pub(crate) durable: bool,
+    taken: HashMap<Principal, Vec<Seq>>,
+}
+
+impl SqliteStore {
+    /// Opens the memory of a hub, creating it if there is none, and returns all
+    /// leases of the last run to their queues. Must be called within a runtime.
+    pub fn open(
+        place: &Place,
+        config: StoreConfig,
+        limits: Limits,
+        queue: Arc<dyn Queue>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, OpenError> {
+        let opened = open::open(place, &config, &limits, clock.now())?;
+        let stopping = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let commands = Commands::default();
+        let shared = Arc::new(Shared {
+            ledger: Mutex::new(opened.ledger),
+            readers: Readers::new(place, &config, commands.clone()),
+            commands,
+            queue,
+            clock,
+            limits,
+            durable: matches!(place, Place::File(_)),
+            config,
+            healthy: AtomicBool::new(true),
+            log_is_long: AtomicBool::new(false),
+            taken: opened.taken,
+        });
+        tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
+        if let Place::File(folder) = place {
+            let work = background::run(
+                Arc::clone(&shared),
+                folder.clone(),
+                opened.marks,
+                stopping.clone(),
+            );
+            tasks.spawn(work);
+        }
+        Ok(Arc::new(Self { shared, tasks, stopping, lock: Mutex::new(opened.lock) }))
+    }
+
+    fn put_all(&self, tickets: Vec<Ticket>) {
+        for ticket in tickets {
+            self.shared.queue.put(ticket);
+        }
+    }
+
+    /// Which messages outside the window a filter accepts.
+    async fn judge(&self, reader: Principal, filter: &Filter) -> Result<Vec<Seq>, StoreError> {
+        let unjudged = self.shared.ledger.lock().unjudged(reader, filter);
+        if unjudged.is_empty() {
+            return Ok(Vec::new());
+        }
+        let filter = filter.clone();
+        let judge = move |db: &rusqlite::Connection| {
+            let found = rows::messages(db, &unjudged)?;
+            let good = found.into_values().filter(|m| filter.accepts(m)).map(|m| m.seq);
+            let mut good: Vec<Seq> = good.collect();
+            good.sort_unstable();
+            Ok(good)
+        };
+        self.shared.readers.query(judge).await
+    }
+
+    async fn lease_now(&self, take: Take) -> Result<Lease, StoreError> {
+        let accepted = self.judge(take.reader, &take.filter).await?;
+        let on_disk = |seq: Seq| accepted.binary_search(&seq).is_ok();
+        let now = self.shared.clock.now();
+        let (found, remaining) = self.shared.ledger.lock().lease(&take, now, &on_disk);
+        // From here on the mail is out: a caller that goes away gives it back.
+        let held = Unread { store: self, by: take.reader, found };
+        let texts = self.texts(&held.found).await?;
+        let found = held.keep();
+
+        let ledger = self.shared.ledger.lock();
+        let mail = found.into_iter().filter_map(|sought| {
+            let message = sought.message.or_else(|| texts.get(&sought.seq).cloned())?;
+            let from = &message.from;
+            Some(Leased {
+                delivery: sought.delivery,
+                mailbox: sought.mailbox,
+                redelivered: sought.redelivered,
+                doubted: sought.doubted,
+                relation: ledger.relation(take.reader, from.instance, from.kind),
+                message,
+            })
+        });
+        Ok(Lease { mail: mail.collect(), remaining })
+    }
+
+    /// The texts that are not in the window.
+    async fn texts(&self, found: &[Sought]) -> Result<HashMap<Seq, Arc<Message>>, StoreError> {
+        let missing: Vec<Seq> =
+            found.iter().filter(|s| s.message.is_none()).map(|s| s.seq).collect();
+        if missing.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let wanted = missing.len();
+        let texts = self.shared.readers.query(move |db| rows::messages(db, &missing)).await?;
+        if texts.len() < wanted {
+            return Err(StoreError::Unavailable("a message's text cannot be read".into()));
+        }
+        Ok(texts)
+    }
+}
+
+/// Leased, but not in the caller's hands yet.
+struct Unread<'a> {
+    store: &'a SqliteStore,
+    by: Principal,
+    found: Vec<Sought>,
+}
+
+impl Unread<'_> {
+    fn keep(mut self) -> Vec<Sought> {
+        std::mem::take(&mut self.found)
+    }
+}
+
+impl Drop for Unread<'_> {
+    fn drop(&mut self) {
+        if !self.found.is_empty() {
+            let tickets = self.store.shared.ledger.lock().unlease(&self.found, self.by);
+            self.store.put_all(tickets);
+        }
+    }
+}
+
+impl Mail for SqliteStore {
+    fn append(&self, draft: Draft) -> Started<Appended, SendError> {
+        let from = draft.from;
+        let accepted = self.shared.commands.append(draft);
+        let shared = Arc::clone(&self.shared);
+        async move {
+            match accepted.await {
+                Ok(Ok(Accepted::New(appended))) => Ok(appended),
+                Ok(Ok(Accepted::Before(seq))) => duplicate(&shared, from, seq).await,
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(StoreError::Closed.into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        self.lease_now(take).boxed()
+    }
+
+    fn survey(
+        &self,
+        reader: Principal,
+        filter: Filter,
+    ) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        async move {
+            let accepted = self.judge(reader, &filter).await?;
+            let on_disk = |seq: Seq| accepted.binary_search(&seq).is_ok();
+            let now = self.shared.clock.now();
+            Ok(self.shared.ledger.lock().survey(reader, &filter, now, &on_disk))
+        }
+        .boxed()
+    }
+
+    fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
+        let answer = self.shared.commands.push(|tx| ops::settle::Ack::new(by, what, proof, tx));
+        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+    }
+
+    fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
+        let tickets = self.shared.ledger.lock().give_back(by, &what, Some(from), doubt);
+        self.put_all(tickets);
+    }
+
+    fn nack(&self, by: Principal, what: What) -> Started<Nacked> {
+        let answer = self.shared.commands.push(|tx| ops::settle::Nack::new(by, what, tx));
+        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+    }
+
+    fn cancel(&self, message: Seq) -> Started<(), ActError> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let record =
+                find(&shared, MessageRef::Seq(message)).await?.ok_or(ActError::NotFound)?;
+            let targets = record.deliveries.into_iter().map(|d| (d.mailbox, d.delivery)).collect();
+            let answer = shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
+            answer.await.map_err(|_| StoreError::Closed)?
+        }
+        .boxed()
+    }
+
+    fn requeue(&self, message: Seq) -> Started<(), ActError> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let dead = shared.readers.query(move |db| rows::dead_of(db, message)).await?;
+            let answer = shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
+            answer.await.map_err(|_| StoreError::Closed)?
+        }
+        .boxed()
+    }
+
+    fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+        find(&self.shared, which).boxed()
+    }
+
+    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        reader::history(&self.shared, query).boxed()
+    }
+
+    fn taken(&self, reader: Principal) -> Vec<Seq> {
+        self.shared.taken.get(&reader).cloned().unwrap_or_default()
+    }
+
+    fn is_durable(&self) -> bool {
+        self.shared.durable
+    }
+}
+
+impl Registry for SqliteStore {
+    fn join(&self, new: NewInstance) -> Started<Joined, RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::people::Join::new(new, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    fn caller(&self, token: &TokenHash) -> Option<Principal> {
+        self.shared.ledger.lock().caller(token)
+    }
+
+    fn seen(&self, who: Principal) {
+        self.shared.ledger.lock().seen(who, self.shared.clock.now());
+    }
+
+    fn instance(&self, id: InstanceId) -> Option<InstanceView> {
+        self.shared.ledger.lock().instance(id)
+    }
+
+    fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {
+        self.shared.ledger.lock().instances(filter)
+    }
+
+    fn keys(&self, reader: Principal) -> Vec<Mailbox> {
+        self.shared.ledger.lock().keys_of(reader)
+    }
+
+    fn relation(&self, reader: Principal, sender: &Sender) -> Relation {
+        self.shared.ledger.lock().relation(reader, sender.instance, sender.kind)
+    }
+
+    fn end(
+        &self,
+        who: InstanceId,
+        status: Status,
+        acked: Vec<DeliveryNo>,
+    ) -> Started<Instance, RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::people::End::new(who, status, acked, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    fn put_team(&self, team: Team) -> Started<(), RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::people::PutTeam::new(team, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
+        self.shared.ledger.lock().team(name)
+    }
+
+    fn teams(&self) -> Vec<Name> {
+        self.shared.ledger.lock().team_names()
+    }
+}
+
+impl Upkeep for SqliteStore {
+    fn sweep(&self) -> BoxFuture<'_, Result<Swept, StoreError>> {
+        background::sweep(&self.shared).boxed()
+    }
+
+    fn next_expiry(&self) -> Option<Timestamp> {
+        self.shared.ledger.lock().next_expiry()
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.shared.healthy.load(Ordering::Relaxed)
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        async move {
+            if self.stopping.is_cancelled() {
+                return Ok(());
+            }
+            let answer = self.shared.commands.push(ops::upkeep::CleanStop::new);
+            let closed = answer.await.map_err(|_| StoreError::Closed)?;
+            self.shared.commands.close();
+            self.stopping.cancel();
+            self.tasks.close();
+            self.tasks.wait().await;
+            self.shared.readers.close();
+            self.lock.lock().take();
+            closed
+        }
+        .boxed()
+    }
+}
+
+async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, StoreError> {
+    let found = shared.readers.query(move |db| rows::record(db, which)).await?;
+    Ok(found.map(|raw| reader::stand(shared, raw)))
+}
+
+/// The receipt of a message that was accepted before.
+async fn duplicate(shared: &Shared, from: Principal, seq: Seq) -> Result<Appended, SendError> {
+    let record = find(shared, MessageRef::Seq(seq)).await?;
+    let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
+    let ledger = shared.ledger.lock();
+    let recipients = record.deliveries.into_iter().map(|d| Recipient {
+        active: ledger.active(&d.mailbox, from),
+        mailbox: d.mailbox,
+        waiting: 0,
+    });
+    Ok(Appended {
+        seq,
+        id: record.message.id,
+        thread: record.message.thread,
+        recipients: recipients.collect(),
+        skipped: Vec::new(),
+        duplicate: true,
+    })
+}
+
+fn stopping() -> RegistryError {
+    RegistryError::Unavailable("the hub is stopping".into())
+}

@@ -1,0 +1,155 @@
+//! Off the path of a send: checkpoints, indexes, and the sweep.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use posthaste_core::address::Mailbox;
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::ports::{StoreError, Swept};
+use rusqlite::Connection;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::ops::upkeep::{Chore, Expire, Index, Prune, Signs};
+use super::rows::Marks;
+use super::{Shared, open};
+
+/// How often the background looks.
+const TICK: Duration = Duration::from_millis(250);
+/// Quiet for this long: the indexes are brought up to date.
+const QUIET: Duration = Duration::from_secs(2);
+/// Never further behind than this many deliveries.
+const FAR_BEHIND: u64 = 100_000;
+/// Rows indexed, or messages pruned, in one transaction.
+const STEP: u64 = 5_000;
+const PRUNE_STEP: usize = 1_000;
+
+/// Checkpoints and indexes until the store stops.
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    folder: PathBuf,
+    mut marks: Marks,
+    stopping: CancellationToken,
+) {
+    let mut checkpoints = Checkpoints { file: folder.join(open::FILE), db: None };
+    let mut checkpointed = Marks::default();
+    let mut last = numbers(&shared);
+    let mut quiet_since = Instant::now();
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = sleep(TICK) => {}
+        }
+        let now = numbers(&shared);
+        if now != last {
+            last = now;
+            quiet_since = Instant::now();
+        }
+        if now != checkpointed {
+            checkpoints.run(&shared).await;
+            checkpointed = now;
+        }
+        let quiet = quiet_since.elapsed() >= QUIET;
+        while now.delivery - marks.delivery >= FAR_BEHIND || quiet && marks != now {
+            let to = Marks {
+                seq: now.seq.min(marks.seq + STEP),
+                delivery: now.delivery.min(marks.delivery + STEP),
+            };
+            let step = Index { from: marks, to };
+            let done = shared.commands.push(|tx| Chore::new(step, tx)).await;
+            if !matches!(done, Ok(Ok(()))) {
+                break;
+            }
+            marks = to;
+        }
+    }
+}
+
+fn numbers(shared: &Shared) -> Marks {
+    let (seq, delivery) = shared.ledger.lock().last_numbers();
+    Marks { seq, delivery }
+}
+
+/// Copies what the log holds into the database, on a connection of its own.
+/// Passive: it waits for nobody and nobody waits for it. A busy writer stays ahead
+/// of it, so the log would grow for ever: once it is long, the writer is asked to
+/// copy the short rest between two groups, and starts the log anew.
+struct Checkpoints {
+    file: PathBuf,
+    db: Option<Connection>,
+}
+
+impl Checkpoints {
+    async fn run(&mut self, shared: &Shared) {
+        let (file, known) = (self.file.clone(), self.db.take());
+        let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<_> {
+            let db = known.map_or_else(|| Connection::open(&file), Ok)?;
+            let pages = checkpoint(&db)?;
+            Ok((db, pages))
+        });
+        match work.await {
+            Ok(Ok((db, pages))) => {
+                self.db = Some(db);
+                let long = pages * open::PAGE > shared.config.wal_bytes / 2;
+                shared.log_is_long.store(long, Ordering::Relaxed);
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "a checkpoint failed; it is tried again"),
+            Err(panic) => tracing::warn!(%panic, "a checkpoint failed; it is tried again"),
+        }
+    }
+}
+
+/// Returns how many pages the log holds.
+pub(crate) fn checkpoint(db: &Connection) -> rusqlite::Result<u64> {
+    let pages: i64 = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
+    Ok(pages.max(0).cast_unsigned())
+}
+
+/// Whatever is due: expiry, the lost, signs of life, pruning, forgotten tickets.
+pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
+    let now = shared.clock.now();
+    let closed = |_| StoreError::Closed;
+    let expired = shared.commands.push(Expire::new).await.map_err(closed)??;
+
+    let (lost, mut tickets) = {
+        let mut ledger = shared.ledger.lock();
+        // An open wait is a sign of life.
+        let all = ledger.running();
+        for id in all {
+            if shared.queue.waiting(&Mailbox::Instance(id), Principal::Operator) > 0 {
+                ledger.seen(Principal::Instance(id), now);
+            }
+        }
+        let (lost, tickets) = ledger.lose(now - shared.limits.lost_after);
+        (lost.len(), tickets)
+    };
+    let waited_for = |m: &Mailbox| shared.queue.waiting(m, Principal::Operator) > 0;
+    tickets.extend(shared.ledger.lock().waiting_tickets(waited_for));
+    for ticket in tickets {
+        shared.queue.put(ticket);
+    }
+
+    let signs = Signs::before(now - shared.limits.key_retention);
+    shared.commands.push(|tx| Chore::new(signs, tx)).await.map_err(closed)??;
+
+    let acked_before = now - shared.limits.settled_retention;
+    let dead_before = now - shared.limits.dead_retention;
+    let mut pruned = 0;
+    loop {
+        let old =
+            move |db: &Connection| super::rows::prunable(db, acked_before, dead_before, PRUNE_STEP);
+        let seqs = shared.readers.query(old).await?;
+        let found = seqs.len();
+        if found > 0 {
+            let answer = shared.commands.push(|tx| Chore::new(Prune(seqs), tx));
+            answer.await.map_err(closed)??;
+        }
+        pruned += found;
+        if found < PRUNE_STEP {
+            break;
+        }
+    }
+    Ok(Swept { expired, pruned, lost })
+}

@@ -1,0 +1,277 @@
+//! Opening: the lock, the schema, and everything back into the ledger.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use posthaste_core::Limits;
+use posthaste_core::address::InstanceId;
+use posthaste_core::ledger::{KeyDigest, Ledger, Queued};
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
+use posthaste_core::registry::{AgentKind, Instance, Status, Team};
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, ErrorCode, params};
+
+use super::lock::FolderLock;
+use super::rows::{self, Marks};
+use crate::{OpenError, Place, StoreConfig};
+
+pub(crate) const FILE: &str = "hub.db";
+pub(crate) const PAGE: u64 = 8192;
+
+/// "PHST": so that another program's file is not taken for ours.
+const APPLICATION_ID: i64 = 0x5048_5354;
+
+/// Numbered steps, each applied once.
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_backbone.sql")];
+
+pub(crate) struct Opened {
+    pub(crate) db: Connection,
+    pub(crate) ledger: Ledger,
+    pub(crate) marks: Marks,
+    pub(crate) taken: HashMap<Principal, Vec<Seq>>,
+    pub(crate) lock: Option<FolderLock>,
+}
+
+pub(crate) fn open(
+    place: &Place,
+    config: &StoreConfig,
+    limits: &Limits,
+    now: Timestamp,
+) -> Result<Opened, OpenError> {
+    let (file, lock) = match place {
+        Place::Memory => (PathBuf::from(":memory:"), None),
+        Place::File(folder) => {
+            let unusable = |e: std::io::Error| OpenError::Unusable {
+                path: folder.clone(),
+                why: e.to_string(),
+            };
+            std::fs::create_dir_all(folder).map_err(unusable)?;
+            (folder.join(FILE), Some(FolderLock::take(folder)?))
+        }
+    };
+    let explain = |error: rusqlite::Error| explain(&file, &error);
+    let db = Connection::open(&file).map_err(explain)?;
+    prepare(&db, config, lock.is_some()).map_err(explain)?;
+    migrate(&db, &file)?;
+    let ledger = load(&db, limits, now).map_err(explain)?;
+    let taken = taken(&db).map_err(explain)?;
+    let marks = rows::marks(&db).map_err(explain)?;
+    // From here on a kill must be noticed.
+    rows::set_meta(&db, "clean", 0).map_err(explain)?;
+    if lock.is_some() {
+        grow_wal(&db, &file, config.wal_bytes)?;
+    }
+    Ok(Opened { db, ledger, marks, taken, lock })
+}
+
+fn prepare(db: &Connection, config: &StoreConfig, on_disk: bool) -> rusqlite::Result<()> {
+    db.pragma_update(None, "page_size", PAGE.cast_signed())?;
+    if on_disk {
+        db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        // Checkpoints are run in the background, off the path of a send.
+        db.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+    }
+    db.pragma_update(None, "temp_store", "MEMORY")?;
+    let kib = i64::try_from(config.cache_bytes / 1024).unwrap_or(16_384);
+    db.pragma_update(None, "cache_size", -kib)?;
+    if config.max_bytes > 0 {
+        let pages = i64::try_from(config.max_bytes / PAGE).unwrap_or(i64::MAX).max(1);
+        db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    db.set_prepared_statement_cache_capacity(64);
+    db.busy_timeout(std::time::Duration::from_secs(5))
+}
+
+fn migrate(db: &Connection, file: &Path) -> Result<(), OpenError> {
+    let explain = |error: rusqlite::Error| explain(file, &error);
+    let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let version = number("user_version").map_err(explain)?;
+    let application = number("application_id").map_err(explain)?;
+    let tables: i64 = db
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(explain)?;
+    if tables > 0 && application != APPLICATION_ID {
+        return Err(OpenError::Foreign { file: file.to_owned() });
+    }
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    if version > known {
+        return Err(OpenError::Newer { file: file.to_owned(), found: version, known });
+    }
+    let done = usize::try_from(version).unwrap_or(0);
+    for (step, sql) in MIGRATIONS.iter().enumerate().skip(done) {
+        let whole = format!(
+            "BEGIN IMMEDIATE; {sql}; PRAGMA application_id = {APPLICATION_ID}; \
+             PRAGMA user_version = {}; COMMIT;",
+            step + 1
+        );
+        db.execute_batch(&whole).map_err(explain)?;
+    }
+    Ok(())
+}
+
+fn load(db: &Connection, limits: &Limits, now: Timestamp) -> rusqlite::Result<Ledger> {
+    let mut ledger = Ledger::new(limits.clone());
+    let (seq, delivery) = rows::counters(db)?;
+    ledger.load_counters(seq, delivery);
+    load_people(db, &mut ledger)?;
+    load_deliveries(db, &mut ledger)?;
+    let oldest = now - limits.key_retention;
+    let mut select = db.prepare("SELECT key, body, seq, at FROM keys ORDER BY no")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let at = Timestamp(row.get(3)?);
+        if at >= oldest {
+            let key = u128::from_be_bytes(row.get::<_, [u8; 16]>(0)?);
+            let digest = KeyDigest { key, body: row.get::<_, i64>(1)?.cast_unsigned() };
+            ledger.load_key(digest, Seq(row.get(2)?), at);
+        }
+    }
+    Ok(ledger)
+}
+
+/// Every start returns all leases. After a clean stop what was never handed out
+/// is unmarked; after a kill nobody can tell, and everything is marked.
+fn load_deliveries(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut boxes = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
+    let mut rows = boxes.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(mailbox) = row.get_ref(1)?.as_str()?.parse() {
+            ledger.load_mailbox(row.get(0)?, mailbox);
+        }
+    }
+    let clean = rows::meta(db, "clean")? == Some(1);
+    let low = rows::meta(db, "low_water")?.unwrap_or(0);
+    let mut select = db.prepare(
+        "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, expires_at \
+         FROM deliveries WHERE no >= ?1 AND state = 0 ORDER BY no",
+    )?;
+    let mut rows = select.query(params![low])?;
+    while let Some(row) = rows.next()? {
+        let marked = !clean || row.get(6)?;
+        let entry = Queued {
+            delivery: DeliveryNo(row.get(0)?),
+            seq: Seq(row.get(2)?),
+            message: None,
+            size: row.get(3)?,
+            sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
+            urgent: row.get(5)?,
+            marked,
+            leased_before: false,
+            doubted: false,
+            attempts: row.get(7)?,
+            expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+        };
+        ledger.load_delivery(row.get(1)?, entry);
+    }
+    Ok(())
+}
+
+fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut select = db.prepare("SELECT name, kind FROM profiles")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(name) = row.get_ref(0)?.as_str()?.parse() {
+            let kind = row.get_ref(1)?.as_str()?.parse::<AgentKind>().unwrap_or_default();
+            ledger.load_profile(name, kind);
+        }
+    }
+    let mut select = db.prepare("SELECT name, leaders FROM teams")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Ok(name) = row.get_ref(0)?.as_str()?.parse() {
+            let leaders = row.get_ref(1)?.as_str()?.split_whitespace();
+            let leaders = leaders.filter_map(|l| l.parse().ok()).collect();
+            ledger.load_team(Team { name, leaders });
+        }
+    }
+    let mut select = db.prepare(
+        "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
+         last_seen, ended_at FROM instances ORDER BY created_at",
+    )?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let text = |i: usize| -> rusqlite::Result<String> { row.get(i) };
+        let (Ok(agent), Ok(team)) = (text(1)?.parse(), text(2)?.parse()) else { continue };
+        let id = InstanceId(row.get(0)?);
+        ledger.load_instance(Instance {
+            id,
+            address: format!("{agent}.{id}@{team}").into(),
+            agent,
+            team,
+            kind: text(3)?.parse().unwrap_or_default(),
+            label: row.get(4)?,
+            parent: row.get::<_, Option<u32>>(5)?.map(InstanceId),
+            thread: ThreadId(row.get(6)?),
+            key: row.get(7)?,
+            status: text(8)?.parse().unwrap_or(Status::Lost),
+            created_at: Timestamp(row.get(9)?),
+            last_seen: Timestamp(row.get(10)?),
+            ended_at: row.get::<_, Option<i64>>(11)?.map(Timestamp),
+        });
+    }
+    let mut select = db.prepare("SELECT hash, instance FROM tokens ORDER BY no")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        ledger.load_token(row.get(0)?, InstanceId(row.get(1)?));
+    }
+    Ok(())
+}
+
+/// The last ids that each reader was taken to have received.
+fn taken(db: &Connection) -> rusqlite::Result<HashMap<Principal, Vec<Seq>>> {
+    let mut by_reader: HashMap<Principal, Vec<Seq>> = HashMap::new();
+    let mut select = db.prepare("SELECT reader, seq FROM taken ORDER BY no")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Some(reader) = rows::principal(row.get_ref(0)?.as_str()?) {
+            let list = by_reader.entry(reader).or_default();
+            list.push(Seq(row.get(1)?));
+            if list.len() > 20 {
+                list.remove(0);
+            }
+        }
+    }
+    Ok(by_reader)
+}
+
+/// Appends zeros to the log while nobody else has it open. SQLite then overwrites
+/// from the start, which is quicker than growing, and steadier.
+fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(|error| explain(file, &error))?;
+    let mut path = file.as_os_str().to_owned();
+    path.push("-wal");
+    let path = PathBuf::from(path);
+    let grow = || -> std::io::Result<()> {
+        let mut wal = OpenOptions::new().append(true).create(true).open(&path)?;
+        let zeros = vec![0_u8; 1 << 20];
+        let mut left = bytes.saturating_sub(wal.metadata()?.len());
+        while left > 0 {
+            let part = left.min(zeros.len() as u64);
+            wal.write_all(&zeros[..usize::try_from(part).unwrap_or(zeros.len())])?;
+            left -= part;
+        }
+        wal.sync_all()
+    };
+    if let Err(error) = grow() {
+        // A small disk is no reason not to start: the log then grows as it must.
+        tracing::warn!(%error, "the log could not be grown beforehand");
+    }
+    Ok(())
+}
+
+fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {
+    let why = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            OpenError::Corrupt { file: file.to_owned(), why }
+        }
+        Some(_) => OpenError::Unusable { path: file.to_owned(), why },
+        // A row that does not read as what it must be.
+        None => OpenError::Corrupt { file: file.to_owned(), why },
+    }
+}

@@ -1,0 +1,6 @@
+//! The durable changes, one struct each: plan, write, commit or undo, answer.
+
+pub(crate) mod append;
+pub(crate) mod people;
+pub(crate) mod settle;
+pub(crate) mod upkeep;

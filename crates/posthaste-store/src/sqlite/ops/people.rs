@@ -1,0 +1,187 @@
+//! Who comes, who goes, who leads.
+
+use posthaste_core::address::InstanceId;
+use posthaste_core::ledger::{EndPlan, JoinPlan, Ledger};
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::ports::{StoreError, Ticket};
+use posthaste_core::registry::{Instance, Joined, NewInstance, RegistryError, Status, Team};
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
+
+use super::settle::write_settled;
+use crate::sqlite::writer::Op;
+
+fn unavailable(failure: &StoreError) -> RegistryError {
+    RegistryError::Unavailable(failure.to_string())
+}
+
+pub(crate) struct Join {
+    new: NewInstance,
+    plan: Result<JoinPlan, RegistryError>,
+    tx: oneshot::Sender<Result<Joined, RegistryError>>,
+}
+
+impl Join {
+    pub(crate) fn new(
+        new: NewInstance,
+        tx: oneshot::Sender<Result<Joined, RegistryError>>,
+    ) -> Self {
+        Self { new, plan: Err(RegistryError::Ended(String::new())), tx }
+    }
+}
+
+impl Op for Join {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_join(self.new.clone(), now, rand::random);
+        self.plan.is_ok()
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let Ok(plan) = &self.plan else { return Ok(()) };
+        let i = &plan.instance;
+        if let Some((name, kind)) = &plan.new_profile {
+            db.execute(
+                "INSERT INTO profiles (name, kind, created_at) VALUES (?1, ?2, ?3)",
+                params![name.as_str(), kind.as_str(), i.last_seen.0],
+            )?;
+        }
+        if let Some(name) = &plan.new_team {
+            db.execute(
+                "INSERT INTO teams (name, leaders) VALUES (?1, '')",
+                params![name.as_str()],
+            )?;
+        }
+        db.execute(
+            "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
+             created_at, last_seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+             ON CONFLICT (id) DO UPDATE SET status = excluded.status, last_seen = excluded.last_seen",
+            params![
+                i.id.0,
+                i.agent.as_str(),
+                i.team.as_str(),
+                i.kind.as_str(),
+                i.label,
+                i.parent.map(|p| p.0),
+                i.thread.0,
+                i.key,
+                i.status.as_str(),
+                i.created_at.0,
+                i.last_seen.0
+            ],
+        )?;
+        for token in &plan.dropped {
+            db.execute("DELETE FROM tokens WHERE hash = ?1", params![token])?;
+        }
+        db.execute(
+            "INSERT INTO tokens (hash, instance) VALUES (?1, ?2)",
+            params![plan.token, i.id.0],
+        )?;
+        Ok(())
+    }
+
+    fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Ok(plan) = &self.plan {
+            ledger.undo_join(plan);
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let joined = self.plan.map(|plan| plan.joined());
+        let _ = self.tx.send(failure.map_or(joined, |f| Err(unavailable(&f))));
+    }
+}
+
+pub(crate) struct End {
+    who: InstanceId,
+    status: Status,
+    acked: Vec<DeliveryNo>,
+    plan: Result<EndPlan, RegistryError>,
+    tx: oneshot::Sender<Result<Instance, RegistryError>>,
+}
+
+impl End {
+    pub(crate) fn new(
+        who: InstanceId,
+        status: Status,
+        acked: Vec<DeliveryNo>,
+        tx: oneshot::Sender<Result<Instance, RegistryError>>,
+    ) -> Self {
+        Self { who, status, acked, plan: Err(RegistryError::Ended(String::new())), tx }
+    }
+}
+
+impl Op for End {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_end(self.who, self.status, &self.acked, now);
+        self.plan.is_ok()
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let Ok(plan) = &self.plan else { return Ok(()) };
+        db.execute(
+            "UPDATE instances SET status = ?2, ended_at = ?3 WHERE id = ?1",
+            params![plan.instance.id.0, plan.instance.status.as_str(), plan.at.0],
+        )?;
+        db.execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
+        write_settled(db, &plan.settled, plan.at)
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
+        if let Ok(plan) = &self.plan {
+            ledger.commit_end(plan, tickets);
+        }
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Ok(plan) = &self.plan {
+            ledger.undo_end(plan);
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let ended = self.plan.map(|plan| plan.instance);
+        let _ = self.tx.send(failure.map_or(ended, |f| Err(unavailable(&f))));
+    }
+}
+
+pub(crate) struct PutTeam {
+    team: Team,
+    before: Option<Team>,
+    tx: oneshot::Sender<Result<(), RegistryError>>,
+}
+
+impl PutTeam {
+    pub(crate) fn new(team: Team, tx: oneshot::Sender<Result<(), RegistryError>>) -> Self {
+        Self { team, before: None, tx }
+    }
+}
+
+impl Op for PutTeam {
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+        self.before = ledger.put_team(self.team.clone());
+        true
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let leaders: Vec<String> = self.team.leaders.iter().map(ToString::to_string).collect();
+        db.execute(
+            "INSERT INTO teams (name, leaders) VALUES (?1, ?2) \
+             ON CONFLICT (name) DO UPDATE SET leaders = excluded.leaders",
+            params![self.team.name.as_str(), leaders.join(" ")],
+        )?;
+        Ok(())
+    }
+
+    fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        ledger.undo_put_team(&self.team.name, self.before.take());
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), |f| Err(unavailable(&f))));
+    }
+}

@@ -1,0 +1,247 @@
+//! Acks, refusals, cancels, and another chance for the dead.
+
+use posthaste_core::address::Mailbox;
+use posthaste_core::ledger::{
+    AckPlan, BoxNo, DiePlan, End, Ledger, NackPlan, Queued, RequeuePlan, Settled,
+};
+use posthaste_core::messaging::delivery::{DeliveryNo, Proof};
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::ports::{Acked, ActError, Nacked, StoreError, Ticket, What};
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
+
+use crate::sqlite::writer::Op;
+
+/// Writes the ends of deliveries down.
+pub(crate) fn write_settled(
+    db: &Connection,
+    list: &[Settled],
+    at: Timestamp,
+) -> rusqlite::Result<()> {
+    let mut update = db.prepare_cached(
+        "UPDATE deliveries SET state = ?2, leased_at = ?3, settled_at = ?4, settled_by = ?5, \
+         how = ?6, maybe_seen = ?7 WHERE no = ?1",
+    )?;
+    for settled in list {
+        let (state, how, maybe) = match settled.end {
+            End::Acked(proof) => (1, proof.as_str(), None),
+            End::Dead { reason, maybe_seen } => (2, reason.as_str(), Some(maybe_seen)),
+        };
+        let by = settled.by.map(|p| p.to_string());
+        update.execute(params![
+            settled.delivery.0,
+            state,
+            settled.leased_at.map(|t| t.0),
+            at.0,
+            by,
+            how,
+            maybe
+        ])?;
+        if let (End::Acked(proof), Some(by)) = (settled.end, by)
+            && proof.is_weak()
+        {
+            db.prepare_cached("INSERT INTO taken (reader, seq, at) VALUES (?1, ?2, ?3)")?
+                .execute(params![by, settled.seq.0, at.0])?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) struct Ack {
+    by: Principal,
+    what: What,
+    proof: Proof,
+    plan: AckPlan,
+    tx: oneshot::Sender<Result<Acked, StoreError>>,
+}
+
+impl Ack {
+    pub(crate) fn new(
+        by: Principal,
+        what: What,
+        proof: Proof,
+        tx: oneshot::Sender<Result<Acked, StoreError>>,
+    ) -> Self {
+        Self { by, what, proof, plan: AckPlan::default(), tx }
+    }
+}
+
+impl Op for Ack {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_ack(self.by, &self.what, self.proof, now, false);
+        !self.plan.settled.is_empty()
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        write_settled(db, &self.plan.settled, self.plan.at)
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        ledger.commit_ack(&self.plan);
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        ledger.undo_ack(&self.plan);
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let acked = Acked {
+            acked: self.plan.settled.len(),
+            lost: self.plan.lost,
+            unknown: self.plan.unknown,
+        };
+        let _ = self.tx.send(failure.map_or(Ok(acked), Err));
+    }
+}
+
+pub(crate) struct Nack {
+    by: Principal,
+    what: What,
+    plan: NackPlan,
+    tx: oneshot::Sender<Result<Nacked, StoreError>>,
+}
+
+impl Nack {
+    pub(crate) fn new(
+        by: Principal,
+        what: What,
+        tx: oneshot::Sender<Result<Nacked, StoreError>>,
+    ) -> Self {
+        Self { by, what, plan: NackPlan::default(), tx }
+    }
+}
+
+impl Op for Nack {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_nack(self.by, &self.what, now);
+        !(self.plan.returned.is_empty() && self.plan.dead.is_empty())
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let mut update =
+            db.prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
+        for (delivery, attempts) in &self.plan.returned {
+            update.execute(params![delivery.0, attempts])?;
+        }
+        write_settled(db, &self.plan.dead, self.plan.at)
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
+        ledger.commit_nack(&self.plan, tickets);
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        ledger.undo_nack(&self.plan);
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let nacked = Nacked {
+            returned: self.plan.returned.len(),
+            refused: self.plan.dead.len(),
+            lost: self.plan.lost,
+        };
+        let _ = self.tx.send(failure.map_or(Ok(nacked), Err));
+    }
+}
+
+pub(crate) struct Cancel {
+    targets: Vec<(Mailbox, DeliveryNo)>,
+    plan: Result<DiePlan, ActError>,
+    tx: oneshot::Sender<Result<(), ActError>>,
+}
+
+impl Cancel {
+    pub(crate) fn new(
+        targets: Vec<(Mailbox, DeliveryNo)>,
+        tx: oneshot::Sender<Result<(), ActError>>,
+    ) -> Self {
+        Self { targets, plan: Ok(DiePlan::default()), tx }
+    }
+}
+
+impl Op for Cancel {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_cancel(&self.targets, now);
+        self.plan.is_ok()
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.plan.as_ref().map_or(Ok(()), |plan| write_settled(db, &plan.dead, plan.at))
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        if let Ok(plan) = &self.plan {
+            ledger.commit_die(plan);
+        }
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Ok(plan) = &self.plan {
+            ledger.undo_die(plan);
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let done = self.plan.map(|_| ());
+        let _ = self.tx.send(failure.map_or(done, |f| Err(f.into())));
+    }
+}
+
+pub(crate) struct Requeue {
+    dead: Vec<(BoxNo, Queued)>,
+    plan: Result<RequeuePlan, ActError>,
+    tx: oneshot::Sender<Result<(), ActError>>,
+}
+
+impl Requeue {
+    pub(crate) fn new(
+        dead: Vec<(BoxNo, Queued)>,
+        tx: oneshot::Sender<Result<(), ActError>>,
+    ) -> Self {
+        Self { dead, plan: Err(ActError::NotFound), tx }
+    }
+}
+
+impl Op for Requeue {
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+        self.plan = ledger.plan_requeue(self.dead.clone());
+        self.plan.is_ok()
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let Ok(plan) = &self.plan else { return Ok(()) };
+        let mut update = db.prepare_cached(
+            "UPDATE deliveries SET state = 0, marked = ?2, attempts = 0, expires_at = NULL, \
+             leased_at = NULL, settled_at = NULL, settled_by = NULL, how = NULL, maybe_seen = NULL \
+             WHERE no = ?1",
+        )?;
+        for (_, entry) in &plan.entries {
+            update.execute(params![entry.delivery.0, entry.marked])?;
+        }
+        // A delivery from below the mark is open again: look there at start.
+        let lowest = plan.entries.iter().map(|(_, e)| e.delivery.0).min().unwrap_or(u64::MAX);
+        db.execute(
+            "UPDATE meta SET value = min(value, ?1) WHERE key = 'low_water'",
+            params![lowest],
+        )?;
+        Ok(())
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
+        if let Ok(plan) = &self.plan {
+            ledger.commit_requeue(plan, tickets);
+        }
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Ok(plan) = &self.plan {
+            ledger.undo_requeue(plan);
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let done = self.plan.map(|_| ());
+        let _ = self.tx.send(failure.map_or(done, |f| Err(f.into())));
+    }
+}

@@ -1,0 +1,198 @@
+//! What the store does for itself: expiry, signs of life, pruning, indexing, and
+//! the note of a clean stop.
+
+use posthaste_core::address::InstanceId;
+use posthaste_core::ledger::{DiePlan, Ledger};
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::ports::{StoreError, Ticket};
+use posthaste_core::registry::Status;
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
+
+use super::settle::write_settled;
+use crate::sqlite::rows;
+use crate::sqlite::writer::Op;
+
+/// Kills what has outlived its time.
+pub(crate) struct Expire {
+    plan: DiePlan,
+    tx: oneshot::Sender<Result<usize, StoreError>>,
+}
+
+impl Expire {
+    pub(crate) fn new(tx: oneshot::Sender<Result<usize, StoreError>>) -> Self {
+        Self { plan: DiePlan::default(), tx }
+    }
+}
+
+impl Op for Expire {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_expiry(now);
+        !self.plan.dead.is_empty()
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        write_settled(db, &self.plan.dead, self.plan.at)
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        ledger.commit_die(&self.plan);
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        ledger.undo_die(&self.plan);
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(self.plan.dead.len()), Err));
+    }
+}
+
+/// Writes that decides nothing: the ledger is only asked for what to write.
+pub(crate) struct Chore<W> {
+    work: W,
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// The work of a [`Chore`].
+pub(crate) trait Work: Send {
+    fn gather(&mut self, _ledger: &mut Ledger, _now: Timestamp) -> bool {
+        true
+    }
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()>;
+}
+
+impl<W: Work> Chore<W> {
+    pub(crate) fn new(work: W, tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { work, tx }
+    }
+}
+
+impl<W: Work> Op for Chore<W> {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.work.gather(ledger, now)
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.work.write(db)
+    }
+
+    fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
+
+    fn undo(&mut self, _: &mut Ledger) {}
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
+    }
+}
+
+/// Signs of life since the last time, and where a start may begin to look.
+#[derive(Default)]
+pub(crate) struct Signs {
+    signs: Vec<(InstanceId, Timestamp, Status)>,
+    low: Option<DeliveryNo>,
+    forget_keys: Option<Timestamp>,
+}
+
+impl Signs {
+    pub(crate) fn before(forget_keys: Timestamp) -> Self {
+        Self { forget_keys: Some(forget_keys), ..Self::default() }
+    }
+}
+
+impl Work for Signs {
+    fn gather(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+        // A failed write loses a sign of life, not more: the next one comes.
+        self.signs.extend(ledger.take_signs());
+        self.low = Some(ledger.low_water());
+        if let Some(before) = self.forget_keys {
+            ledger.forget_keys(before);
+        }
+        true
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let mut update =
+            db.prepare_cached("UPDATE instances SET last_seen = ?2, status = ?3 WHERE id = ?1")?;
+        for (id, seen, status) in &self.signs {
+            update.execute(params![id.0, seen.0, status.as_str()])?;
+        }
+        if let Some(low) = self.low {
+            rows::set_meta(db, "low_water", low.0.cast_signed())?;
+        }
+        if let Some(before) = self.forget_keys {
+            db.execute(
+                "DELETE FROM keys WHERE no < (SELECT coalesce(min(no), 0) FROM keys WHERE at >= ?1) \
+                 OR (SELECT max(at) FROM keys) < ?1",
+                params![before.0],
+            )?;
+            db.execute("DELETE FROM taken WHERE at < ?1", params![before.0])?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes messages that nobody needs any more.
+pub(crate) struct Prune(pub(crate) Vec<Seq>);
+
+impl Work for Prune {
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        rows::note_counters(db)?;
+        for seq in &self.0 {
+            rows::remove_message(db, *seq)?;
+        }
+        Ok(())
+    }
+}
+
+/// Indexes messages up to these numbers, in sorted batches.
+pub(crate) struct Index {
+    pub(crate) from: rows::Marks,
+    pub(crate) to: rows::Marks,
+}
+
+impl Work for Index {
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        rows::index(db, self.from, self.to)
+    }
+}
+
+/// The last write: marks what anybody may have seen, and says that the stop was
+/// clean. After a kill this note is missing, and everything counts as seen.
+pub(crate) struct CleanStop {
+    seen: Vec<DeliveryNo>,
+    signs: Signs,
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl CleanStop {
+    pub(crate) fn new(tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { seen: Vec::new(), signs: Signs::default(), tx }
+    }
+}
+
+impl Op for CleanStop {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.seen = ledger.possibly_seen();
+        self.signs.gather(ledger, now)
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        self.signs.write(db)?;
+        let mut mark = db.prepare_cached("UPDATE deliveries SET marked = 1 WHERE no = ?1")?;
+        for delivery in &self.seen {
+            mark.execute(params![delivery.0])?;
+        }
+        rows::set_meta(db, "clean", 1)
+    }
+
+    fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
+
+    fn undo(&mut self, _: &mut Ledger) {}
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
+    }
+}

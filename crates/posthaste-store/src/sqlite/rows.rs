@@ -1,0 +1,318 @@
+//! Rows to types and back: the SQL that more than one place needs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use posthaste_core::address::{InstanceId, Mailbox};
+use posthaste_core::ledger::{BoxNo, Queued};
+use posthaste_core::messaging::delivery::{DeliveryNo, Proof, Reason};
+use posthaste_core::messaging::message::{
+    Kind, Message, MessageId, MessageRef, Principal, Priority, Sender, Seq, ThreadId, Via,
+};
+use posthaste_core::ports::RecordState;
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+const MESSAGE: &str = "seq, id, thread, created_at, first_delivery, copies, sender, \
+    sender_instance, recipient, kind, urgent, label, in_reply_to, expires_at, via, \
+    idempotency_key, metadata, body";
+
+/// A message with its deliveries as they stand on disk.
+#[derive(Debug)]
+pub(crate) struct RawRecord {
+    pub(crate) message: Arc<Message>,
+    pub(crate) deliveries: Vec<RawDelivery>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RawDelivery {
+    pub(crate) delivery: DeliveryNo,
+    pub(crate) mailbox: Mailbox,
+    /// `None`: open, the ledger knows more.
+    pub(crate) end: Option<RecordState>,
+    pub(crate) marked: bool,
+    pub(crate) leased_at: Option<Timestamp>,
+    pub(crate) settled_at: Option<Timestamp>,
+    pub(crate) by: Option<Principal>,
+}
+
+/// How far the indexes reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Marks {
+    pub(crate) seq: u64,
+    pub(crate) delivery: u64,
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
+    let instance: Option<u32> = row.get(7)?;
+    let urgent: bool = row.get(10)?;
+    Ok(Message {
+        seq: Seq(row.get(0)?),
+        id: MessageId(row.get::<_, i64>(1)?.cast_unsigned()),
+        thread: ThreadId(row.get(2)?),
+        created_at: Timestamp(row.get(3)?),
+        from: Sender::read(row.get_ref(6)?.as_str()?, instance.map(InstanceId)),
+        to: row.get(8)?,
+        kind: Kind::read(row.get_ref(9)?.as_str()?),
+        priority: if urgent { Priority::Urgent } else { Priority::Normal },
+        label: row.get(11)?,
+        in_reply_to: row.get::<_, Option<u64>>(12)?.map(Seq),
+        expires_at: row.get::<_, Option<i64>>(13)?.map(Timestamp),
+        via: Via::read(row.get_ref(14)?.as_str()?),
+        idempotency_key: row.get(15)?,
+        metadata: row.get(16)?,
+        body: row.get(17)?,
+    })
+}
+
+/// The texts of these messages.
+pub(crate) fn messages(
+    db: &Connection,
+    seqs: &[Seq],
+) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+    let mut select =
+        db.prepare_cached(&format!("SELECT {MESSAGE} FROM messages WHERE seq = ?1"))?;
+    let mut found = HashMap::with_capacity(seqs.len());
+    for seq in seqs {
+        if let Some(m) = select.query_row(params![seq.0], message).optional()? {
+            found.insert(*seq, Arc::new(m));
+        }
+    }
+    Ok(found)
+}
+
+/// One message with its deliveries, by number or by id.
+pub(crate) fn record(db: &Connection, which: MessageRef) -> rusqlite::Result<Option<RawRecord>> {
+    let seq = match which {
+        MessageRef::Seq(seq) => Some(seq.0),
+        MessageRef::Id(id) => by_id(db, id)?,
+    };
+    let Some(seq) = seq else { return Ok(None) };
+    let sql = format!("SELECT {MESSAGE} FROM messages WHERE seq = ?1");
+    let found = db
+        .prepare_cached(&sql)?
+        .query_row(params![seq], |row| {
+            Ok((message(row)?, row.get::<_, u64>(4)?, row.get::<_, u64>(5)?))
+        })
+        .optional()?;
+    let Some((message, first, copies)) = found else { return Ok(None) };
+    let mut select = db.prepare_cached(
+        "SELECT d.no, m.key, d.state, d.marked, d.leased_at, d.settled_at, d.settled_by, d.how, \
+         d.maybe_seen FROM deliveries d JOIN mailboxes m ON m.no = d.mailbox \
+         WHERE d.no >= ?1 AND d.no < ?1 + ?2 ORDER BY d.no",
+    )?;
+    let rows = select.query_map(params![first, copies], |row| {
+        let key: String = row.get(1)?;
+        Ok(RawDelivery {
+            delivery: DeliveryNo(row.get(0)?),
+            mailbox: key.parse().unwrap_or(Mailbox::Human),
+            end: end(row.get(2)?, row.get::<_, Option<String>>(7)?.as_deref(), row.get(8)?),
+            marked: row.get(3)?,
+            leased_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+            settled_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+            by: row.get::<_, Option<String>>(6)?.as_deref().and_then(principal),
+        })
+    })?;
+    Ok(Some(RawRecord { message: Arc::new(message), deliveries: rows.collect::<Result<_, _>>()? }))
+}
+
+fn by_id(db: &Connection, id: MessageId) -> rusqlite::Result<Option<u64>> {
+    let id = id.0.cast_signed();
+    let indexed = db
+        .prepare_cached("SELECT seq FROM message_ids WHERE id = ?1")?
+        .query_row(params![id], |row| row.get(0))
+        .optional()?;
+    if indexed.is_some() {
+        return Ok(indexed);
+    }
+    let mark = marks(db)?;
+    db.prepare_cached("SELECT seq FROM messages WHERE seq > ?1 AND id = ?2")?
+        .query_row(params![mark.seq, id], |row| row.get(0))
+        .optional()
+}
+
+fn end(state: i64, how: Option<&str>, maybe_seen: Option<bool>) -> Option<RecordState> {
+    match state {
+        1 => Some(RecordState::Acked(how.and_then(Proof::read).unwrap_or(Proof::Auto))),
+        2 => Some(RecordState::Dead {
+            reason: how.and_then(Reason::read).unwrap_or(Reason::Cancelled),
+            maybe_seen: maybe_seen.unwrap_or(false),
+        }),
+        _ => None,
+    }
+}
+
+pub(crate) fn principal(text: &str) -> Option<Principal> {
+    match text {
+        "human" => Some(Principal::Operator),
+        id => id.parse().ok().map(Principal::Instance),
+    }
+}
+
+/// The dead deliveries of a message, as they would be queued again.
+pub(crate) fn dead_of(db: &Connection, seq: Seq) -> rusqlite::Result<Vec<(BoxNo, Queued)>> {
+    let mut select = db.prepare_cached(
+        "SELECT d.no, d.mailbox, d.size, d.sender, d.urgent, d.marked OR coalesce(d.maybe_seen, 0) \
+         FROM messages m JOIN deliveries d \
+         ON d.no >= m.first_delivery AND d.no < m.first_delivery + m.copies \
+         WHERE m.seq = ?1 AND d.state = 2",
+    )?;
+    let rows = select.query_map(params![seq.0], |row| {
+        let queued = Queued {
+            delivery: DeliveryNo(row.get(0)?),
+            seq,
+            message: None,
+            size: row.get(2)?,
+            sender: row.get::<_, Option<u32>>(3)?.map(InstanceId),
+            attempts: 0,
+            urgent: row.get(4)?,
+            marked: row.get(5)?,
+            leased_before: row.get(5)?,
+            doubted: false,
+            expires_at: None,
+        };
+        Ok((row.get(1)?, queued))
+    })?;
+    rows.collect()
+}
+
+// Notes about the whole.
+
+pub(crate) fn meta(db: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row(params![key], |row| row.get(0))
+        .optional()
+}
+
+pub(crate) fn set_meta(db: &Connection, key: &str, value: i64) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO meta (key, value) VALUES (?1, ?2) \
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+    )?
+    .execute(params![key, value])?;
+    Ok(())
+}
+
+/// The highest numbers ever given: a pruned number is never given again.
+pub(crate) fn counters(db: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let max = |sql: &str, key| -> rusqlite::Result<u64> {
+        let row: Option<i64> = db.query_row(sql, [], |row| row.get(0))?;
+        let noted = meta(db, key)?.unwrap_or(0);
+        Ok(row.unwrap_or(0).max(noted).cast_unsigned())
+    };
+    Ok((
+        max("SELECT max(seq) FROM messages", "last_seq")?,
+        max("SELECT max(no) FROM deliveries", "last_delivery")?,
+    ))
+}
+
+pub(crate) fn note_counters(db: &Connection) -> rusqlite::Result<()> {
+    let (seq, delivery) = counters(db)?;
+    set_meta(db, "last_seq", seq.cast_signed())?;
+    set_meta(db, "last_delivery", delivery.cast_signed())
+}
+
+pub(crate) fn marks(db: &Connection) -> rusqlite::Result<Marks> {
+    Ok(Marks {
+        seq: meta(db, "indexed_seq")?.unwrap_or(0).cast_unsigned(),
+        delivery: meta(db, "indexed_delivery")?.unwrap_or(0).cast_unsigned(),
+    })
+}
+
+pub(crate) fn index(db: &Connection, from: Marks, to: Marks) -> rusqlite::Result<()> {
+    let seqs = params![from.seq, to.seq];
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO message_ids (id, seq) \
+         SELECT id, seq FROM messages WHERE seq > ?1 AND seq <= ?2 ORDER BY id",
+    )?
+    .execute(seqs)?;
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO thread_index (thread, seq) \
+         SELECT thread, seq FROM messages WHERE seq > ?1 AND seq <= ?2 ORDER BY thread, seq",
+    )?
+    .execute(seqs)?;
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO mailbox_index (mailbox, seq) \
+         SELECT mailbox, seq FROM deliveries WHERE no > ?1 AND no <= ?2 ORDER BY mailbox, seq",
+    )?
+    .execute(params![from.delivery, to.delivery])?;
+    set_meta(db, "indexed_seq", to.seq.cast_signed())?;
+    set_meta(db, "indexed_delivery", to.delivery.cast_signed())
+}
+
+/// Removes a message, its deliveries and what points at it.
+pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> {
+    let found = db
+        .prepare_cached("SELECT id, thread, first_delivery, copies FROM messages WHERE seq = ?1")?
+        .query_row(params![seq.0], |row| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, i64>(2)?,
+                row.get::<_, i64>(3)?,
+            ))
+        })
+        .optional()?;
+    let Some((id, thread, first, copies)) = found else { return Ok(()) };
+    let range = params![first, first + copies, seq.0];
+    db.prepare_cached(
+        "DELETE FROM mailbox_index WHERE seq = ?3 AND mailbox IN \
+         (SELECT mailbox FROM deliveries WHERE no >= ?1 AND no < ?2)",
+    )?
+    .execute(range)?;
+    db.prepare_cached("DELETE FROM deliveries WHERE no >= ?1 AND no < ?2")?
+        .execute(params![first, first + copies])?;
+    db.prepare_cached("DELETE FROM thread_index WHERE thread = ?1 AND seq = ?2")?
+        .execute(params![thread, seq.0])?;
+    db.prepare_cached("DELETE FROM message_ids WHERE id = ?1")?.execute(params![id])?;
+    db.prepare_cached("DELETE FROM messages WHERE seq = ?1")?.execute(params![seq.0])?;
+    Ok(())
+}
+
+/// Messages whose last delivery was settled long enough ago. What is open is
+/// never among them, whatever its age.
+pub(crate) fn prunable(
+    db: &Connection,
+    acked_before: Timestamp,
+    dead_before: Timestamp,
+    most: usize,
+) -> rusqlite::Result<Vec<Seq>> {
+    // Younger messages cannot have been settled before: stop there.
+    let youngest: Option<i64> = db
+        .prepare_cached("SELECT max(seq) FROM messages WHERE seq <= ?1")?
+        .query_row(params![last_before(db, acked_before)?], |row| row.get(0))?;
+    let Some(youngest) = youngest else { return Ok(Vec::new()) };
+    let mut select = db.prepare_cached(
+        "SELECT d.seq FROM deliveries d WHERE d.seq <= ?1 GROUP BY d.seq \
+         HAVING min(d.state > 0 AND d.settled_at < CASE d.state WHEN 2 THEN ?3 ELSE ?2 END) = 1 \
+         LIMIT ?4",
+    )?;
+    let rows = select.query_map(params![youngest, acked_before.0, dead_before.0, most], |row| {
+        Ok(Seq(row.get(0)?))
+    })?;
+    rows.collect()
+}
+
+/// The last message that was accepted before `time`, by bisection: numbers and
+/// times grow together.
+fn last_before(db: &Connection, time: Timestamp) -> rusqlite::Result<u64> {
+    let bounds = |sql| db.query_row::<Option<u64>, _, _>(sql, [], |row| row.get(0));
+    let (Some(mut low), Some(mut high)) =
+        (bounds("SELECT min(seq) FROM messages")?, bounds("SELECT max(seq) FROM messages")?)
+    else {
+        return Ok(0);
+    };
+    let mut at =
+        db.prepare_cached("SELECT created_at FROM messages WHERE seq >= ?1 ORDER BY seq LIMIT 1")?;
+    let mut is_old = |seq: u64| -> rusqlite::Result<bool> {
+        Ok(at.query_row(params![seq], |row| row.get::<_, i64>(0))? < time.0)
+    };
+    if !is_old(low)? {
+        return Ok(0);
+    }
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if is_old(middle)? { low = middle } else { high = middle - 1 }
+    }
+    Ok(low)
+}

@@ -1,0 +1,243 @@
+//! The one writer: take what waits, one transaction, answer after the commit.
+//!
+//! A command plans on the event loop, under the ledger's lock, in microseconds.
+//! The statements of a whole group run in one transaction on a blocking thread,
+//! without the lock, so that readers lease while the disk works. Nobody hears of
+//! anything before the flush.
+//!
+//! If a group fails for a reason of one command, every command is tried again
+//! alone: a bad neighbour fails only itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use posthaste_core::ledger::Ledger;
+use posthaste_core::messaging::message::Draft;
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::{StoreError, Ticket};
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::background::checkpoint;
+use super::ops::append::{Accepted, Append};
+
+/// One durable change, from its plan to its answer.
+pub(crate) trait Op: Send {
+    /// Decides and takes. `false`: there is nothing to write, answer at once.
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool;
+    /// Writes the decision down.
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()>;
+    /// It is on disk: readers may see it.
+    fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>);
+    /// It is not on disk: as if it had never been planned.
+    fn undo(&mut self, ledger: &mut Ledger);
+    /// Tells the caller; `failure` when the store could not write.
+    fn answer(self: Box<Self>, failure: Option<StoreError>);
+}
+
+/// Where commands wait for the writer.
+#[derive(Clone, Default)]
+pub(crate) struct Commands {
+    inner: Arc<CommandsInner>,
+}
+
+#[derive(Default)]
+struct CommandsInner {
+    waiting: Mutex<Vec<Box<dyn Op>>>,
+    due: Notify,
+    closed: AtomicBool,
+}
+
+impl Commands {
+    /// Hands a command over. Its answer comes after the commit; none comes when
+    /// the store is closed.
+    pub(crate) fn push<T, O: Op + 'static>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<T>) -> O,
+    ) -> oneshot::Receiver<T> {
+        let (tx, rx) = oneshot::channel();
+        if !self.inner.closed.load(Ordering::Acquire) {
+            self.inner.waiting.lock().push(Box::new(make(tx)));
+            self.inner.due.notify_one();
+        }
+        rx
+    }
+
+    pub(crate) fn append(&self, draft: Draft) -> oneshot::Receiver<Result<Accepted, SendError>> {
+        self.push(|tx| Append::new(draft, tx))
+    }
+
+    pub(crate) fn close(&self) {
+        self.inner.closed.store(true, Ordering::Release);
+        self.inner.due.notify_one();
+    }
+
+    async fn take(&self, most: usize) -> Vec<Box<dyn Op>> {
+        loop {
+            let ready = !self.inner.waiting.lock().is_empty();
+            if !ready {
+                self.inner.due.notified().await;
+            }
+            // Let every ready socket be read first: the group grows without a timer.
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+            let mut waiting = self.inner.waiting.lock();
+            if waiting.len() > most {
+                return waiting.drain(..most).collect();
+            }
+            if !waiting.is_empty() {
+                return std::mem::take(&mut *waiting);
+            }
+        }
+    }
+}
+
+/// Serves commands until the store stops.
+pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: CancellationToken) {
+    let mut db = Some(db);
+    loop {
+        let group = tokio::select! {
+            biased;
+            group = shared.commands.take(shared.config.batch.max(1)) => group,
+            () = stopping.cancelled() => break,
+        };
+        commit(&shared, &mut db, group).await;
+    }
+    if let Some(db) = db {
+        let closed = tokio::task::spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
+        if let Ok(Err(error)) = closed {
+            tracing::warn!(%error, "the database did not close cleanly");
+        }
+    }
+}
+
+/// Plans, writes and answers one group; what fails together is tried alone.
+async fn commit(shared: &Shared, db: &mut Option<Connection>, group: Vec<Box<dyn Op>>) {
+    let many = group.len() > 1;
+    let Err((error, group)) = attempt(shared, db, group).await else { return };
+    if !many || !is_of_one_command(&error) {
+        return fail(group, &error);
+    }
+    tracing::warn!(%error, "a group of writes failed; each is tried alone");
+    for op in group {
+        if let Err((error, group)) = attempt(shared, db, vec![op]).await {
+            fail(group, &error);
+        }
+    }
+}
+
+type Failed = (rusqlite::Error, Vec<Box<dyn Op>>);
+
+async fn attempt(
+    shared: &Shared,
+    db: &mut Option<Connection>,
+    group: Vec<Box<dyn Op>>,
+) -> Result<(), Failed> {
+    let now = shared.clock.now();
+    let mut ops = Vec::with_capacity(group.len());
+    let mut refused = Vec::new();
+    {
+        let mut ledger = shared.ledger.lock();
+        for mut op in group {
+            let writes = op.plan(&mut ledger, now);
+            if writes { ops.push(op) } else { refused.push(op) }
+        }
+    }
+    if ops.is_empty() {
+        refused.into_iter().for_each(|op| op.answer(None));
+        return Ok(());
+    }
+
+    let result = match db.take() {
+        Some(connection) => {
+            let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
+            let work = tokio::task::spawn_blocking(move || {
+                if log_is_long && let Err(error) = checkpoint(&connection) {
+                    tracing::warn!(%error, "a checkpoint failed; it is tried again");
+                }
+                let result = transaction(&connection, &mut ops);
+                (connection, ops, result)
+            });
+            match work.await {
+                Ok((connection, returned, result)) => {
+                    *db = Some(connection);
+                    ops = returned;
+                    result
+                }
+                Err(panic) => {
+                    // The connection and the group are gone with the thread. What
+                    // was promised to nobody is lost to nobody; the hub must restart.
+                    tracing::error!(%panic, "the writer failed");
+                    shared.healthy.store(false, Ordering::Relaxed);
+                    return Ok(());
+                }
+            }
+        }
+        None => Err(rusqlite::Error::InvalidQuery),
+    };
+    shared.healthy.store(result.is_ok(), Ordering::Relaxed);
+
+    let mut tickets = Vec::new();
+    {
+        let mut ledger = shared.ledger.lock();
+        match &result {
+            Ok(()) => ops.iter_mut().for_each(|op| op.commit(&mut ledger, &mut tickets)),
+            Err(_) => ops.iter_mut().rev().for_each(|op| op.undo(&mut ledger)),
+        }
+    }
+    for ticket in tickets {
+        shared.queue.put(ticket);
+    }
+    refused.into_iter().for_each(|op| op.answer(None));
+    match result {
+        Ok(()) => {
+            ops.into_iter().for_each(|op| op.answer(None));
+            Ok(())
+        }
+        Err(error) => Err((error, ops)),
+    }
+}
+
+fn transaction(db: &Connection, ops: &mut [Box<dyn Op>]) -> rusqlite::Result<()> {
+    let run = || -> rusqlite::Result<()> {
+        db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        for op in ops {
+            op.write(db)?;
+        }
+        db.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    };
+    let result = run();
+    if result.is_err() && !db.is_autocommit() {
+        // A failed rollback leaves nothing committed either.
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    result
+}
+
+fn fail(group: Vec<Box<dyn Op>>, error: &rusqlite::Error) {
+    tracing::error!(%error, writes = group.len(), "the store cannot write");
+    let failure = StoreError::Unavailable(error.to_string().into());
+    group.into_iter().for_each(|op| op.answer(Some(failure.clone())));
+}
+
+/// Whether trying each command alone could help. A full disk fails them all.
+fn is_of_one_command(error: &rusqlite::Error) -> bool {
+    !matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+        )
+    )
+}

@@ -1,0 +1,293 @@
+//! The table of commands.
+//!
+//! Words in, and nothing else: what a command does stands in `commands/`, what
+//! an operator can turn in `config.rs`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use humantime_serde::re::humantime;
+
+use crate::identity::Key;
+
+/// Ten years. A clock can be turned this far without falling off.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+const STORY: &str = "\
+Try:
+  posthaste up                                        # in one terminal
+  posthaste join alice                                # in another
+  posthaste join bob
+  posthaste send bob \"the build is green\" --as alice
+  posthaste inbox --as bob";
+
+/// The post office for AI agents: addresses, durable mailboxes, and proof that
+/// a message arrived.
+///
+/// Without a command it starts the hub, as `posthaste up` does.
+#[derive(Parser)]
+#[command(name = "posthaste", version, after_help = STORY)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) up: UpArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Flags that every command takes.
+#[derive(Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// Answers and errors as JSON, one per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// The hub to talk to [default: the one that runs on the data folder]
+    #[arg(long, global = true, value_name = "URL", env = "POSTHASTE_HUB", hide_env_values = true)]
+    pub(crate) hub: Option<String>,
+    /// The data folder: messages, tokens, identities
+    #[arg(long, global = true, value_name = "DIR", env = "POSTHASTE_DATA", hide_env_values = true)]
+    pub(crate) data: Option<PathBuf>,
+    /// Act as this agent, after `posthaste join NAME` [default: the operator]
+    #[arg(long = "as", global = true, value_name = "NAME")]
+    pub(crate) acting: Option<String>,
+    /// Act as whoever this token belongs to; beats --as
+    #[arg(long, global = true, env = "POSTHASTE_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// The configuration file
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "POSTHASTE_CONFIG",
+        hide_env_values = true
+    )]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start the hub (what `posthaste` does without a command)
+    Up(UpArgs),
+    /// Join as an agent; afterwards `--as NAME` works
+    Join(JoinArgs),
+    /// Leave, and forget the identity that `join` kept
+    Leave(LeaveArgs),
+    /// Send a message
+    Send(SendArgs),
+    /// Wait for mail, show it, and prove that it arrived
+    Inbox(InboxArgs),
+    /// Who is here
+    Agents(AgentsArgs),
+    /// Show or replace the tokens of the hub on this machine
+    Token(TokenArgs),
+}
+
+#[derive(Args, Default)]
+#[command(next_help_heading = "Options of up")]
+pub(crate) struct UpArgs {
+    /// Where to listen [default: 127.0.0.1:9889]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Keep everything in memory: it is gone when the hub stops
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
+    /// Allow an address that other machines can reach
+    #[arg(long)]
+    pub(crate) allow_remote: bool,
+    /// How the log on stderr looks
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// What the log tells: debug, or warn,posthaste=debug
+    #[arg(long, value_name = "FILTER", env = "POSTHASTE_LOG", hide_env_values = true)]
+    pub(crate) log: Option<String>,
+}
+
+impl UpArgs {
+    /// The flags that were given, as they are written.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            (self.listen.is_some(), "--listen"),
+            (self.ephemeral, "--ephemeral"),
+            (self.allow_remote, "--allow-remote"),
+            (self.log_format.is_some(), "--log-format"),
+        ];
+        flags.into_iter().filter_map(|(given, flag)| given.then_some(flag)).collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Human,
+    Json,
+}
+
+#[derive(Args)]
+pub(crate) struct JoinArgs {
+    /// The agent's name
+    pub(crate) name: String,
+    /// Its team [default: main]
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// The same key gives the same instance again [default: cli:NAME, with the team if one is given]
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Print the token and nothing else, for POSTHASTE_TOKEN
+    #[arg(long)]
+    pub(crate) print_token: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct LeaveArgs {
+    /// The name that joined
+    pub(crate) name: String,
+}
+
+#[derive(Args)]
+#[command(override_usage = "posthaste send [OPTIONS] <TO>... <MESSAGE>")]
+pub(crate) struct SendArgs {
+    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several, also with commas.
+    /// Then the text; `-` reads it from stdin, without the newline at its end
+    #[arg(required = true, value_names = ["TO", "MESSAGE"], num_args = 1..)]
+    pub(crate) words: Vec<String>,
+    /// Ahead of other mail, and it ends every wait
+    #[arg(long)]
+    pub(crate) urgent: bool,
+    /// text, result, question, answer, directive, inform, progress, or a word of your own
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// A label that readers can select by
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// The conversation it belongs to
+    #[arg(long)]
+    pub(crate) thread: Option<String>,
+    /// The number or id of the message that this one answers
+    #[arg(long, value_name = "ID")]
+    pub(crate) reply_to: Option<String>,
+    /// Dies unread after this time: 30s, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) ttl: Option<Duration>,
+    /// The same key is accepted once: sending again is safe
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Something more for the reader; may be given several times
+    #[arg(long = "meta", value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) meta: Vec<(String, String)>,
+}
+
+#[derive(Args)]
+pub(crate) struct InboxArgs {
+    /// How long to wait for mail: seconds, or 10m
+    #[arg(long, value_name = "TIME", default_value = "60", value_parser = time)]
+    pub(crate) timeout: Duration,
+    /// Go on for ever, also when the hub restarts
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// any, all, or a number of distinct senders
+    #[arg(long, value_name = "WHOM")]
+    pub(crate) wait_for: Option<String>,
+    /// Only from these: instances, names or labels
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
+    pub(crate) from: Vec<String>,
+    /// Only with this label
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Only of this conversation
+    #[arg(long)]
+    pub(crate) thread: Option<String>,
+    /// How long to go on collecting after the first message
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) batch_window: Option<Duration>,
+}
+
+#[derive(Args)]
+pub(crate) struct AgentsArgs {
+    /// Only of this team
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// Also those who have left
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TokenArgs {
+    /// The operator's token instead of the join token
+    #[arg(long, conflicts_with = "new")]
+    pub(crate) operator: bool,
+    /// Replace this token; it counts from the next start of the hub
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) new: Option<Key>,
+}
+
+/// Seconds (`60`, `2.5`) or a time with its unit (`10m`).
+fn time(text: &str) -> Result<Duration, String> {
+    let time = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
+        Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
+    };
+    if time > LONGEST { Err("nobody waits that long".to_owned()) } else { Ok(time) }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it like name=value".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Cli {
+        match Cli::try_parse_from(line.split(' ')) {
+            Ok(cli) => cli,
+            Err(e) => panic!("{line}: {e}"),
+        }
+    }
+
+    #[test]
+    fn the_table_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_command_the_hub_starts() {
+        let cli = parse("posthaste --ephemeral --listen 127.0.0.1:0 --json");
+        assert!(cli.command.is_none() && cli.global.json);
+        assert_eq!(cli.up.given(), ["--listen", "--ephemeral"]);
+    }
+
+    #[test]
+    fn flags_may_stand_between_the_words_of_a_send() {
+        for line in [
+            "posthaste send a,b c hello --as x --ttl 10m",
+            "posthaste send a,b --ttl 10m c --as x hello",
+            "posthaste --as x send --ttl 10m a,b c hello",
+        ] {
+            let cli = parse(line);
+            let Some(Command::Send(send)) = cli.command else { panic!("{line}: not a send") };
+            assert_eq!(send.words, ["a,b", "c", "hello"], "{line}");
+            assert_eq!(send.ttl, Some(Duration::from_secs(600)), "{line}");
+            assert_eq!(cli.global.acting.as_deref(), Some("x"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_seconds_or_has_a_unit() {
+        assert_eq!(time("2.5"), Ok(Duration::from_millis(2500)));
+        assert_eq!(time("10m"), Ok(Duration::from_secs(600)));
+        for bad in ["-1", "soon", "", "NaN", "inf", "1e300", "99years"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+        assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(pair("=b").is_err() && pair("ab").is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! What each command does, one file each, and what they share: which hub they
+//! talk to, and as whom.
+
+use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_core::address::Name;
+
+use crate::cli::{Cli, Command, Global};
+use crate::config;
+use crate::failure::{Failure, invalid};
+use crate::identity::{DataFolder, Key, Token};
+use crate::output::Output;
+
+mod agents;
+mod inbox;
+mod join;
+mod send;
+mod token;
+mod up;
+
+/// Where a hub listens if nobody says otherwise.
+const DEFAULT_HUB: &str = "http://127.0.0.1:9889";
+
+pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
+    let Cli { global, up, command } = cli;
+    if let (Some(_), [flag, ..]) = (&command, up.given().as_slice()) {
+        let told = invalid(format!("{flag} stands before the command"));
+        return Err(told.hint(format!("write `posthaste up {flag} …`")).into());
+    }
+    let session = Session::new(&global)?;
+    if session.token.is_some() && session.acting.is_some() {
+        output.note("a token is given, in --token or POSTHASTE_TOKEN, so --as counts for nothing");
+    }
+    let done = match command.unwrap_or(Command::Up(up)) {
+        Command::Up(args) => up::run(args, &global, &session.folder, output).await,
+        Command::Join(args) => join::join(args, &session, output).await,
+        Command::Leave(args) => join::leave(&args, &session, output).await,
+        Command::Send(args) => send::run(args, &session, output).await,
+        Command::Inbox(args) => inbox::run(&args, &session, output).await,
+        Command::Agents(args) => agents::run(args, &session, output).await,
+        Command::Token(args) => token::run(&args, &session, output),
+    };
+    done.map_err(|failure| session.explain(failure))
+}
+
+/// One call of the program: which hub, and who is calling.
+struct Session {
+    folder: DataFolder,
+    hub: Option<String>,
+    acting: Option<Name>,
+    token: Option<Token>,
+}
+
+impl Session {
+    fn new(global: &Global) -> Result<Self, Failure> {
+        // A variable that is set to nothing says nothing.
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Ok(Self {
+            folder: config::data_folder(global)?,
+            hub: given(&global.hub),
+            acting: global.acting.as_deref().map(name).transpose()?,
+            token: given(&global.token).map(Token::from),
+        })
+    }
+
+    /// A client of the hub, without a token.
+    fn stranger(&self) -> Result<Client, Failure> {
+        let running = || self.folder.running().map(|hub| hub.url);
+        let url = self.hub.clone().or_else(running);
+        Ok(Client::new(url.as_deref().unwrap_or(DEFAULT_HUB))?)
+    }
+
+    /// A client of the hub, as the caller: the token's owner, or `--as`, or else
+    /// the operator.
+    fn client(&self) -> Result<Client, Failure> {
+        let client = self.stranger()?;
+        let token = match (&self.token, &self.acting) {
+            (Some(token), _) => token.clone(),
+            (None, Some(name)) => self.folder.identity(name)?.token,
+            (None, None) => self.key(Key::Operator, &client)?,
+        };
+        Ok(client.with_token(token.reveal()))
+    }
+
+    /// A client of the hub that may join.
+    fn joining(&self) -> Result<Client, Failure> {
+        let client = self.stranger()?;
+        let token = match &self.token {
+            Some(token) => token.clone(),
+            None => self.key(Key::Join, &client)?,
+        };
+        Ok(client.with_token(token.reveal()))
+    }
+
+    /// The hub's own token, for the hub of this folder and no other.
+    fn key(&self, key: Key, client: &Client) -> Result<Token, Failure> {
+        let own = self.folder.running().is_some_and(|hub| hub.url == client.url());
+        if !own && !client.is_local() {
+            let told = format!("the {key} of this machine is not sent to {}", client.url());
+            let hint = "give that hub's token with --token or POSTHASTE_TOKEN";
+            return Err(ApiError::new(ErrorCode::Forbidden, told).hint(hint).into());
+        }
+        match self.folder.key(key)? {
+            Some(token) => Ok(token),
+            None => {
+                let place = self.folder.path().display();
+                let told = format!("no hub was ever started on {place}");
+                let hint = "start one with `posthaste up`, or name its folder with --data";
+                Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
+            }
+        }
+    }
+
+    /// The hub does not know our token: say which one, and what to do here.
+    fn explain(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Told(error) if error.code == ErrorCode::Unauthorized => {
+                let hint = match (&self.token, &self.acting) {
+                    (Some(_), _) => {
+                        "is the token in --token or POSTHASTE_TOKEN of this hub?".into()
+                    }
+                    (None, Some(name)) => format!("posthaste join {name}"),
+                    (None, None) => "does this hub use another folder? Name it with --data".into(),
+                };
+                Failure::Told(ApiError { hint: Some(hint), ..error })
+            }
+            other => other,
+        }
+    }
+}
+
+/// Reads an agent's or a team's name as a person writes it.
+fn name(text: &str) -> Result<Name, Failure> {
+    text.parse().map_err(|e: posthaste_core::address::AddressError| {
+        let told = invalid(format!("`{text}` is not a name: {}", e.why));
+        match e.suggestion {
+            Some(meant) => told.hint(format!("did you mean `{meant}`?")).into(),
+            None => told.hint("a name looks like `alice` or `code-reviewer2`").into(),
+        }
+    })
+}

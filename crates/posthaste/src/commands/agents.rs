@@ -1,0 +1,85 @@
+//! `posthaste agents`: who is here.
+
+use posthaste_api::instances::{InstanceView, Instances, InstancesQuery};
+
+use super::Session;
+use crate::cli::AgentsArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::when;
+
+/// The largest page that the hub gives.
+const PAGE: u32 = 1000;
+
+const HEAD: [&str; 5] = ["ADDRESS", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
+
+pub(super) async fn run(
+    args: AgentsArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = session.client()?;
+    let mut query = InstancesQuery {
+        team: args.team,
+        status: args.all.then(|| "all".to_owned()),
+        limit: Some(PAGE),
+        ..InstancesQuery::default()
+    };
+    let mut found = Vec::new();
+    loop {
+        let page = client.instances(&query).await?;
+        found.extend(page.instances);
+        query.cursor = page.cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+
+    if output.json() {
+        return output.answer(&Instances { instances: found, cursor: None });
+    }
+    if found.is_empty() {
+        let place = query.team.map(|team| format!(" in {team}")).unwrap_or_default();
+        output.say(&format!("nobody is here{place} yet"))?;
+        return output.say("add an agent with: posthaste join alice");
+    }
+    let now = when::now().timestamp();
+    output.say(&table(found.iter().map(|agent| row(agent, now)).collect()))
+}
+
+fn row(agent: &InstanceView, now: jiff::Timestamp) -> [String; 5] {
+    [
+        // A cell is one line, whatever an agent is called.
+        agent.address.replace(['\n', '\t'], " "),
+        agent.status.clone(),
+        agent.activity.replace('_', " "),
+        agent.unread.to_string(),
+        when::ago(&agent.last_seen, now),
+    ]
+}
+
+fn table(rows: Vec<[String; 5]>) -> String {
+    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
+    let line = |row: &[String; 5]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_stand_under_their_heads() {
+        let row = ["alice.a3f7b2c1@main", "running", "waiting inbox", "3", "just now"];
+        assert_eq!(
+            table(vec![row.map(str::to_owned)]),
+            "ADDRESS              STATUS   ACTIVITY       UNREAD  LAST SEEN\n\
+             alice.a3f7b2c1@main  running  waiting inbox  3       just now"
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! `posthaste inbox`: wait, show, and only then prove.
+//!
+//! Mail is acked after it has left the program. A closed pipe, a full disk or a
+//! kill in between leaves it unproven, and it comes again, marked.
+
+use std::time::Duration;
+
+use posthaste_api::ApiError;
+use posthaste_api::client::ClientError;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use super::Session;
+use crate::cli::InboxArgs;
+use crate::failure::{Failure, internal, invalid};
+use crate::output::{Output, stdout_is_closed};
+use reader::Reader;
+use show::show;
+
+mod reader;
+mod show;
+
+/// The longest wait that the hub grants in one call.
+const LONGEST_POLL: Duration = Duration::from_secs(600);
+/// Less than this is no time to wait in.
+const MOMENT: Duration = Duration::from_millis(10);
+/// Between calls that a hub answers with nothing and at once.
+const PAUSE: Duration = Duration::from_millis(200);
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(
+    args: &InboxArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if stdout_is_closed() {
+        let told = invalid("stdout is closed, so no mail can be shown");
+        return Err(told.hint("nothing was taken; give it a pipe, a file or a terminal").into());
+    }
+    let mut reader = Reader::new(session.client()?, args);
+    if args.follow {
+        follow(&mut reader, args.timeout, session, output).await
+    } else {
+        wait(&mut reader, args.timeout, output).await
+    }
+}
+
+/// One wait, as long as the caller says, in as many calls as the hub wants.
+async fn wait(reader: &mut Reader, patience: Duration, output: &mut Output) -> Result<(), Failure> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let asked = deadline.saturating_duration_since(Instant::now()).min(LONGEST_POLL);
+        let called = Instant::now();
+        let answer = reader.read(asked, output).await?;
+        let again = match answer.status.as_ref() {
+            "complete" => false,
+            "call_again" | "empty" => true,
+            // The hub's longest wait is over; the caller's may not be.
+            _ => called.elapsed() >= asked,
+        };
+        let over = !again || deadline.saturating_duration_since(Instant::now()) < MOMENT;
+        if over || !answer.messages.is_empty() {
+            show(&answer, output)?;
+            reader.prove(&answer, output).await.map_err(unproven)?;
+        }
+        if over {
+            if answer.messages.is_empty() {
+                output.note(&match again {
+                    true => format!("no mail within {}", seconds(patience)),
+                    false => "nothing is open, so there is nothing to wait for".to_owned(),
+                });
+            }
+            return Ok(());
+        }
+        if called.elapsed() < PAUSE && answer.messages.is_empty() {
+            sleep(PAUSE.min(deadline.saturating_duration_since(Instant::now()))).await;
+        }
+    }
+}
+
+/// For ever, over restarts of the hub, until Ctrl-C.
+async fn follow(
+    reader: &mut Reader,
+    patience: Duration,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut interrupted =
+        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
+    let poll = patience.clamp(Duration::from_secs(1), LONGEST_POLL);
+    let mut retry = None;
+    loop {
+        let called = Instant::now();
+        // After an outage a short look says at once whether the hub is back.
+        let patience = if retry.is_some() { Duration::ZERO } else { poll };
+        // A read that is dropped takes nothing: its mail comes again, marked.
+        let read = tokio::select! {
+            _ = interrupted.recv() => return Ok(()),
+            read = reader.read(patience, output) => read,
+        };
+        let pause = match read {
+            Ok(answer) => {
+                if retry.take().is_some() {
+                    output.note(&format!("the hub at {} is back", reader.url()));
+                }
+                if answer.messages.is_empty() {
+                    PAUSE.saturating_sub(called.elapsed())
+                } else {
+                    show(&answer, output)?;
+                    // What could not be proven now is proven before the next read.
+                    if let Err(e) = reader.prove(&answer, output).await
+                        && !e.is_passing()
+                    {
+                        return Err(unproven(e));
+                    }
+                    Duration::ZERO
+                }
+            }
+            Err(e) if e.is_passing() => {
+                if retry.is_none() {
+                    output.note(&format!("{e}; trying again"));
+                }
+                reader.reconnect(session);
+                let pause = retry.map_or(FIRST_RETRY, |last: Duration| (last * 2).min(LAST_RETRY));
+                *retry.insert(pause)
+            }
+            Err(e) => return Err(e.into()),
+        };
+        tokio::select! {
+            _ = interrupted.recv() => return Ok(()),
+            () = sleep(pause) => (),
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", (time.as_secs_f64() * 10.0).round() / 10.0)
+}
+
+/// The mail was shown and counts as unread: whoever reads the error must know.
+fn unproven(error: ClientError) -> Failure {
+    let error = ApiError::from(error);
+    let message = format!("shown, but the hub could not be told: {}", error.message);
+    let hint = "the same mail comes again, marked as redelivered".to_owned();
+    Failure::Told(ApiError { message, hint: Some(hint), ..error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_mail_is_told_shortly() {
+        assert_eq!(seconds(Duration::from_secs(60)), "60 s");
+        assert_eq!(seconds(Duration::from_millis(1540)), "1.5 s");
+    }
+}

@@ -1,0 +1,106 @@
+//! One reader of a mailbox: what it asks, and what it still owes the hub.
+
+use std::time::Duration;
+
+use posthaste_api::client::ClientError;
+use posthaste_api::inbox::{Inbox, InboxQuery, SettleRequest};
+use posthaste_api::messages::MessageRef;
+use posthaste_api::{Client, ErrorCode};
+
+use crate::cli::InboxArgs;
+use crate::commands::Session;
+use crate::output::Output;
+
+/// One reader: it begins anew with its first call, and after every broken one.
+pub(super) struct Reader {
+    client: Client,
+    query: InboxQuery,
+    begin: bool,
+    /// Shown, and the hub could not be told.
+    owed: Vec<u64>,
+}
+
+impl Reader {
+    pub(super) fn new(client: Client, args: &InboxArgs) -> Self {
+        let query = InboxQuery {
+            batch_window: args.batch_window.map(|window| window.as_secs_f64()),
+            wait_for: args.wait_for.clone(),
+            from: (!args.from.is_empty()).then(|| args.from.join(",")),
+            label: args.label.clone(),
+            thread_id: args.thread.clone(),
+            ..InboxQuery::default()
+        };
+        Self { client, query, begin: true, owed: Vec::new() }
+    }
+
+    /// Where its hub is.
+    pub(super) fn url(&self) -> &str {
+        self.client.url()
+    }
+
+    pub(super) async fn read(
+        &mut self,
+        wait: Duration,
+        output: &mut Output,
+    ) -> Result<Inbox<'static>, ClientError> {
+        let owed = self.owed.clone();
+        self.settle(owed, output).await?;
+        self.query.timeout = Some(wait.as_millis() as f64 / 1000.0);
+        self.query.begin = self.begin.then_some(true);
+        // Until the answer is here, it may be lost on its way.
+        self.begin = true;
+        let answer = self.client.inbox(&self.query).await?;
+        self.begin = false;
+        Ok(answer)
+    }
+
+    /// Tells the hub that this answer was shown.
+    pub(super) async fn prove(
+        &mut self,
+        answer: &Inbox<'_>,
+        output: &mut Output,
+    ) -> Result<(), ClientError> {
+        let ids: Vec<u64> = answer.messages.iter().map(|entry| entry.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        if let Some(receipt) = &answer.receipt {
+            let proof = SettleRequest { receipt: Some(receipt.to_string()), ids: None };
+            match self.client.ack(&proof).await {
+                Ok(settled) if settled.acked > 0 => return Ok(()),
+                // A hub that has restarted does not know its receipts any more.
+                Ok(_) => (),
+                Err(e) => {
+                    self.owed = ids;
+                    return Err(e);
+                }
+            }
+        }
+        self.settle(ids, output).await
+    }
+
+    /// Tells the hub by number. What another reader holds now is that reader's.
+    async fn settle(&mut self, ids: Vec<u64>, output: &mut Output) -> Result<(), ClientError> {
+        self.owed = ids;
+        if self.owed.is_empty() {
+            return Ok(());
+        }
+        let ids = self.owed.iter().copied().map(MessageRef::Seq).collect();
+        match self.client.ack(&SettleRequest { receipt: None, ids: Some(ids) }).await {
+            Ok(_) => (),
+            Err(e) if e.is_passing() || e.code() == ErrorCode::Unauthorized => return Err(e),
+            Err(e) => output.note(&format!("shown here, and not only here: {e}")),
+        }
+        self.owed.clear();
+        Ok(())
+    }
+
+    /// The hub may come back on another port, and says so in its folder.
+    pub(super) fn reconnect(&mut self, session: &Session) {
+        if (session.hub.is_some() || session.folder.running().is_some())
+            && let Ok(client) = session.client()
+        {
+            self.client = client;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! An answer of the inbox as a person reads it, or a program.
+
+use posthaste_api::inbox::{Entry, Inbox, Missing};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::terminal::indented;
+use crate::when;
+
+/// Shows everything, and returns when it has left the program.
+pub(super) fn show(answer: &Inbox<'_>, output: &mut Output) -> Result<(), Failure> {
+    if output.json() {
+        output.answer(answer)?;
+        return output.flush();
+    }
+    let now = when::now();
+    for entry in &answer.messages {
+        output.say(&line(entry, &now))?;
+    }
+    output.flush()?;
+    if !answer.missing.is_empty() {
+        let missing: Vec<String> = answer.missing.iter().map(absent).collect();
+        output.note(&format!("still missing: {}", missing.join(", ")));
+    }
+    if answer.remaining > 0 {
+        output.note(&format!("{} more waiting", answer.remaining));
+    }
+    Ok(())
+}
+
+/// `[4711] alice.1a2b3c4d@main (peer, 12:03:04): the text`
+fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> String {
+    let mut about = vec![entry.relation.to_string()];
+    if entry.kind != "text" {
+        about.push(entry.kind.to_string());
+    }
+    if entry.urgent {
+        about.push("urgent".to_owned());
+    }
+    if let Some(label) = &entry.label {
+        about.push(format!("label {label}"));
+    }
+    if let Some(id) = entry.in_reply_to {
+        about.push(format!("answers {id}"));
+    }
+    about.push(when::time_of_day(&entry.created_at, now));
+    if entry.redelivered {
+        about.push("redelivered".to_owned());
+    }
+    // The head is one line, whatever a sender put into a label.
+    let head = format!("[{}] {} ({})", entry.id, entry.from, about.join(", "));
+    let clipped = match (entry.truncated, entry.total_chars) {
+        (true, Some(total)) => format!("\n    (clipped: it has {total} characters)"),
+        (true, None) => "\n    (clipped)".to_owned(),
+        (false, _) => String::new(),
+    };
+    format!("{}: {}{clipped}", head.replace(['\n', '\t'], " "), indented(&entry.message))
+}
+
+fn absent(missing: &Missing) -> String {
+    let who = missing.label.as_ref().or(missing.instance.as_ref());
+    format!("{} ({})", who.map_or("somebody", String::as_str), missing.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::tests::overheard;
+
+    fn entry(message: &str) -> Entry<'static> {
+        serde_json::from_value(serde_json::json!({
+            "id": 4711, "uid": "9f86d081884c7d65", "from": "alice.1a2b3c4d@main",
+            "sender_id": "1a2b3c4d", "relation": "peer", "to": "bob", "message": message,
+            "type": "text", "thread_id": "t-12345678", "created_at": "2026-03-04T12:03:04.567Z",
+        }))
+        .expect("an entry of the hub")
+    }
+
+    fn noon() -> jiff::Zoned {
+        let noon: jiff::Timestamp = "2026-03-04T12:00:00Z".parse().expect("a time");
+        noon.to_zoned(jiff::tz::TimeZone::UTC)
+    }
+
+    #[test]
+    fn a_message_is_one_line_with_its_sender_and_its_time() {
+        let shown = line(&entry("the build is green"), &noon());
+        assert_eq!(shown, "[4711] alice.1a2b3c4d@main (peer, 12:03:04): the build is green");
+    }
+
+    #[test]
+    fn what_is_special_about_a_message_stands_in_its_head() {
+        let special = Entry {
+            kind: "question".into(),
+            urgent: true,
+            label: Some("ci\nfake".into()),
+            in_reply_to: Some(4700),
+            redelivered: true,
+            ..entry("two\nlines")
+        };
+        assert_eq!(
+            line(&special, &noon()),
+            "[4711] alice.1a2b3c4d@main (peer, question, urgent, label ci fake, answers 4700, \
+             12:03:04, redelivered): two\n    lines"
+        );
+    }
+
+    #[test]
+    fn who_is_missing_and_what_still_waits_is_said_beside_the_mail() {
+        let answer = Inbox {
+            messages: vec![entry("\x1b[31mred")],
+            total: 1,
+            status: "partial".into(),
+            waited_s: 1.0,
+            missing: vec![Missing {
+                instance: Some("0000000a".into()),
+                label: None,
+                status: "running".into(),
+            }],
+            remaining: 3,
+            settled: vec![],
+            receipt: Some("r".into()),
+        };
+        let (mut output, out, err) = overheard(false);
+        assert!(show(&answer, &mut output).is_ok());
+        assert!(out.text().ends_with("): \\u{1b}[31mred\n"), "{}", out.text());
+        assert_eq!(err.text(), "note: still missing: 0000000a (running)\nnote: 3 more waiting\n");
+        let (mut output, out, _) = overheard(true);
+        assert!(show(&answer, &mut output).is_ok());
+        assert_eq!(out.text().lines().count(), 1);
+        assert!(out.text().contains(r#""status":"partial""#));
+    }
+}

@@ -1,0 +1,251 @@
+//! `posthaste up`: the hub, from its port to its last word.
+//!
+//! The order matters. The port comes first, because a second `up` should find
+//! the first one and not its lock. Then the store, which takes the folder. The
+//! address is announced last, when whoever reads it gets an answer.
+
+use std::io::{self, ErrorKind, IsTerminal};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use posthaste_api::{ApiError, Client, ErrorCode};
+use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Global, LogFormat, UpArgs};
+use crate::config::{self, Config};
+use crate::failure::{Failure, internal, invalid};
+use crate::identity::{DataFolder, Running};
+use crate::output::Output;
+use crate::{ports, wiring};
+
+/// Ours, and only the warnings of the libraries.
+const DEFAULT_LOG: &str = "warn,posthaste=info";
+/// How long whoever holds the port may take to say who they are.
+const GREETING: Duration = Duration::from_secs(3);
+
+pub(super) async fn run(
+    args: UpArgs,
+    global: &Global,
+    folder: &DataFolder,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let config = Config::load(global, &args)?;
+    log_to_stderr(args.log.as_deref(), args.log_format.unwrap_or(LogFormat::Human))?;
+    prepare_process();
+
+    let Some(listener) = bind(config.server.listen, output).await? else { return Ok(()) };
+    let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
+    folder.make()?;
+    let hub = wiring::hub(&config, folder, args.ephemeral)?;
+    let keys = wiring::keys(folder)?;
+    let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
+
+    let running = Running { url: reachable(listen), pid: std::process::id() };
+    folder.announce(&running)?;
+    greet(&running, folder, args.ephemeral, output);
+
+    let shutdown = CancellationToken::new();
+    let serving = posthaste_server::serve(
+        listener,
+        hub.clone(),
+        config.server,
+        config.compat,
+        keys,
+        shutdown.clone(),
+    );
+    let work = async {
+        let served = serving.await;
+        // Nobody who comes now should find the way here.
+        folder.withdraw(&running);
+        (served, hub.close().await)
+    };
+    let (served, closed) = signals.stop_in_order(work, &shutdown).await;
+    served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
+    closed.map_err(|e| internal(format!("the stop was not clean: {e}")))?;
+    Ok(())
+}
+
+/// The port, or nothing if a hub has it already.
+async fn bind(listen: SocketAddr, output: &mut Output) -> Result<Option<TcpListener>, Failure> {
+    let error = match TcpListener::bind(listen).await {
+        Ok(listener) => return Ok(Some(listener)),
+        Err(e) => e,
+    };
+    if error.kind() != ErrorKind::AddrInUse {
+        let told = invalid(format!("cannot listen on {listen}: {error}"));
+        return Err(told.hint("choose another address with --listen").into());
+    }
+    let url = reachable(listen);
+    let client = Client::new(&url)?;
+    if let Ok(Ok(health)) = timeout(GREETING, client.health()).await
+        && health.service == "posthaste"
+    {
+        if output.json() {
+            output
+                .answer(&json!({ "status": "already_running", "url": url, "pid": health.pid }))?;
+        } else {
+            output.say(&format!("a hub is already running at {url} (pid {})", health.pid))?;
+        }
+        return Ok(None);
+    }
+    let who = match ports::holder(listen) {
+        Some(holder) => format!("{} (pid {})", holder.name, holder.pid),
+        None => "an unknown process".to_owned(),
+    };
+    let told = format!("{listen} is taken by {who}, which is not a hub");
+    let hint = "choose another port with --listen, for example --listen 127.0.0.1:9890";
+    Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
+}
+
+/// How this machine reaches the hub that listens there.
+fn reachable(listen: SocketAddr) -> String {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, listen.port()))
+}
+
+/// Where the hub is, and what to try next. A hub that nobody listens to is a hub
+/// all the same, so a closed stdout is no failure here.
+fn greet(running: &Running, folder: &DataFolder, ephemeral: bool, output: &mut Output) {
+    let version = env!("CARGO_PKG_VERSION");
+    let Running { url, pid } = running;
+    let data = folder.path();
+    let said = if output.json() {
+        output.answer(&json!({
+            "status": "listening", "url": url, "pid": pid, "data": data,
+            "durable": !ephemeral, "version": version,
+        }))
+    } else {
+        let kept = match ephemeral {
+            true => format!(
+                "messages: in memory only, gone when the hub stops\ntokens:   {}",
+                data.display()
+            ),
+            false => format!("data: {}", data.display()),
+        };
+        let usual = config::default_data_folder().is_ok_and(|usual| usual == data);
+        let elsewhere = match usual {
+            true => String::new(),
+            false => format!("  export POSTHASTE_DATA={}\n", quoted(&data.to_string_lossy())),
+        };
+        output.say(&format!(
+            "posthaste {version} is listening at {url} (pid {pid})\n{kept}\n\n\
+             try in another terminal:\n{elsewhere}  \
+             posthaste join alice\n  posthaste join bob\n  \
+             posthaste send bob \"the build is green\" --as alice\n  \
+             posthaste inbox --as bob\n\n\
+             Ctrl-C stops the hub."
+        ))
+    };
+    let _ = said.and_then(|()| output.flush());
+}
+
+/// One word for a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+fn log_to_stderr(filter: Option<&str>, format: LogFormat) -> Result<(), ApiError> {
+    let filter = filter.filter(|text| !text.is_empty()).unwrap_or(DEFAULT_LOG);
+    let filter = EnvFilter::try_new(filter).map_err(|e| {
+        invalid(format!("`{filter}` cannot filter the log: {e}"))
+            .hint("for example POSTHASTE_LOG=debug or POSTHASTE_LOG=warn,posthaste=debug")
+    })?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
+    let ready = match format {
+        LogFormat::Human => log.try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+    ready.map_err(|e| internal(format!("no log: {e}")))
+}
+
+/// Files for the owner alone, and as many connections as the system grants.
+fn prepare_process() {
+    umask(Mode::from_raw_mode(0o077));
+    let now = getrlimit(Resource::Nofile);
+    let most = Rlimit { current: now.maximum, ..now };
+    if let Err(error) = setrlimit(Resource::Nofile, most) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Ctrl-C and `kill`: the first asks the hub to finish, the second does not ask.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn stop_in_order<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        shutdown: &CancellationToken,
+    ) -> T {
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => return done,
+            _ = self.next() => (),
+        }
+        tracing::info!("stopping; a second signal stops at once");
+        shutdown.cancel();
+        tokio::select! {
+            done = work => done,
+            number = self.next() => {
+                tracing::warn!("stopped at once; the next start marks what may have been seen");
+                std::process::exit(128 + number)
+            }
+        }
+    }
+
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_on_all_addresses_is_reached_on_this_machine_by_loopback() {
+        let reach = |text: &str| reachable(text.parse().expect("an address"));
+        assert_eq!(reach("0.0.0.0:9889"), "http://127.0.0.1:9889");
+        assert_eq!(reach("[::]:9889"), "http://[::1]:9889");
+        assert_eq!(reach("192.168.1.2:80"), "http://192.168.1.2:80");
+    }
+
+    #[test]
+    fn a_path_with_spaces_is_still_one_word_for_a_shell() {
+        assert_eq!(quoted("/home/me/.local/share"), "/home/me/.local/share");
+        assert_eq!(quoted("/tmp/my data"), "'/tmp/my data'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

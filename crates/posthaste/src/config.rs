@@ -1,0 +1,329 @@
+//! Everything an operator can turn: defaults, then the file, then the
+//! environment, then flags.
+//!
+//! Each crate owns its section. A key that nobody knows is an error, because a
+//! misspelt limit that counts for nothing is worse than a hub that does not
+//! start. `Config::default()` is a working hub: loopback only, one folder.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use directories::ProjectDirs;
+use figment::error::Kind;
+use figment::providers::{Format, Toml};
+use figment::value::magic::RelativePathBuf;
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use posthaste_api::ApiError;
+use posthaste_core::Limits;
+use posthaste_server::{CompatConfig, ServerConfig};
+use posthaste_store::StoreConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::{Global, UpArgs};
+use crate::failure::invalid;
+use crate::identity::DataFolder;
+
+const PREFIX: &str = "POSTHASTE_";
+
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The data folder; in a file it is relative to that file.
+    pub(crate) data: Option<RelativePathBuf>,
+    pub(crate) server: ServerConfig,
+    pub(crate) store: StoreConfig,
+    pub(crate) limits: Limits,
+    pub(crate) queue: QueueConfig,
+    pub(crate) compat: CompatConfig,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct QueueConfig {
+    pub(crate) backend: Backend,
+}
+
+/// What carries tickets to readers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", rename_all = "lowercase")]
+pub(crate) enum Backend {
+    /// In this process. `asyncio` is its name in the tools that came before.
+    #[default]
+    Local,
+}
+
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "local" | "asyncio" => Ok(Self::Local),
+            "rabbitmq" => Err("the queue `rabbitmq` is not built into this version yet".into()),
+            _ => Err(format!("no queue is called `{text}`; known: local, asyncio, rabbitmq")),
+        }
+    }
+}
+
+impl TryFrom<String> for Backend {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl Config {
+    pub(crate) fn load(global: &Global, up: &UpArgs) -> Result<Self, ApiError> {
+        let mut config: Self =
+            layers(global.config.as_deref(), environment())?.extract().map_err(|e| explain(&e))?;
+        if let Some(listen) = up.listen {
+            config.server.listen = listen;
+        }
+        config.server.allow_remote |= up.allow_remote;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Loopback unless somebody says otherwise in so many words.
+    fn check(&self) -> Result<(), ApiError> {
+        let listen = self.server.listen;
+        if listen.ip().is_loopback() || self.server.allow_remote {
+            return Ok(());
+        }
+        let told =
+            format!("{listen} can be reached from other machines, and traffic is not encrypted");
+        Err(invalid(told).hint("if you mean it, add --allow-remote or set server.allow_remote"))
+    }
+}
+
+/// The data folder alone, so that a client never stumbles over a setting that
+/// only the hub needs.
+pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
+    let given = global.data.clone().filter(|path| !path.as_os_str().is_empty());
+    let path = match given {
+        Some(path) => path,
+        None => {
+            let layers = layers(global.config.as_deref(), environment())?;
+            match layers.extract_inner::<RelativePathBuf>("data") {
+                Ok(path) => path.relative(),
+                Err(e) if e.missing() => default_data_folder()?,
+                Err(e) => return Err(explain(&e)),
+            }
+        }
+    };
+    let path = std::path::absolute(&path).unwrap_or(path);
+    Ok(DataFolder::new(path))
+}
+
+pub(crate) fn default_data_folder() -> Result<PathBuf, ApiError> {
+    Ok(project()?.data_dir().to_owned())
+}
+
+fn project() -> Result<ProjectDirs, ApiError> {
+    ProjectDirs::from("", "", "posthaste").ok_or_else(|| {
+        invalid("there is no home folder to keep data in").hint("name one with --data DIR")
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
+fn environment() -> impl Iterator<Item = (String, String)> {
+    // What is not text is not ours.
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text)
+}
+
+/// File and environment. A file that was named must be there.
+fn layers(
+    file: Option<&Path>,
+    vars: impl Iterator<Item = (String, String)>,
+) -> Result<Figment, ApiError> {
+    let file = match file.filter(|path| !path.as_os_str().is_empty()) {
+        Some(path) if !path.is_file() => {
+            return Err(invalid(format!("there is no configuration file {}", path.display())));
+        }
+        Some(path) => Some(path.to_owned()),
+        None => project()
+            .ok()
+            .map(|project| project.config_dir().join("config.toml"))
+            .filter(|path| path.exists()),
+    };
+    let layers = match file {
+        Some(path) => Figment::new().merge(Toml::file_exact(path)),
+        None => Figment::new(),
+    };
+    Ok(layers.merge(Environment::new(vars)))
+}
+
+/// `POSTHASTE_SECTION__KEY`, and the two older names of the queue's backend.
+struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    fn new(vars: impl Iterator<Item = (String, String)>) -> Self {
+        let mut found = Vec::new();
+        let mut backend = None;
+        for (name, value) in vars {
+            match name.as_str() {
+                _ if value.is_empty() => (),
+                "POSTHASTE_QUEUE_BACKEND" => backend = Some(value),
+                "CAO_QUEUE_BACKEND" => backend = backend.or(Some(value)),
+                _ => {
+                    if let Some(key) = name.strip_prefix(PREFIX)
+                        && key.contains("__")
+                    {
+                        found.push((key.to_ascii_lowercase().replace("__", "."), value));
+                    }
+                }
+            }
+        }
+        found.extend(backend.map(|value| ("queue.backend".to_owned(), value)));
+        Self(found)
+    }
+}
+
+impl Provider for Environment {
+    fn metadata(&self) -> Metadata {
+        Metadata::named("the environment")
+            .interpolater(|_, keys| format!("{PREFIX}{}", keys.join("__").to_ascii_uppercase()))
+    }
+
+    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
+        let mut all = Dict::new();
+        for (key, text) in &self.0 {
+            let value = text.parse().unwrap_or_else(|never: Infallible| match never {});
+            put(&mut all, key, value);
+        }
+        Ok(Profile::Default.collect(all))
+    }
+}
+
+fn put(dict: &mut Dict, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            dict.insert(key.to_owned(), value);
+        }
+        Some((section, rest)) => {
+            let inner = dict.entry(section.to_owned()).or_insert_with(|| Dict::new().into());
+            if let Value::Dict(_, inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Which key, where it stands, and what was expected instead.
+fn explain(error: &figment::Error) -> ApiError {
+    let key = error.path.join(".");
+    let place = error.metadata.as_ref().map(|from| match &from.source {
+        Some(source) => format!(" in {source}"),
+        None => format!(" in {}", from.name),
+    });
+    let place = place.unwrap_or_default();
+    let why = error.kind.to_string();
+    let why = why.trim_end();
+    match &error.kind {
+        Kind::UnknownField(field, known) => {
+            // The path leads to the section, and in some cases to the key.
+            let mut path = error.path.clone();
+            if path.last() != Some(field) {
+                path.push(field.clone());
+            }
+            let known = known.join(", ");
+            invalid(format!("unknown key `{}`{place}", path.join(".")))
+                .hint(format!("known here: {known}"))
+        }
+        _ if key.is_empty() => invalid(format!("the configuration{place} is wrong: {why}")),
+        _ => invalid(format!("`{key}`{place}: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(file: &str, vars: &[(&str, &str)]) -> Result<Config, ApiError> {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let path = scratch.path().join("config.toml");
+        std::fs::write(&path, file).expect("written");
+        let vars = vars.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let config: Config = layers(Some(&path), vars)?.extract().map_err(|e| explain(&e))?;
+        config.check().map(|()| config)
+    }
+
+    fn error(file: &str, vars: &[(&str, &str)]) -> String {
+        let error = load(file, vars).expect_err("refused");
+        assert_eq!(error.code.exit(), 2);
+        format!("{} / {}", error.message, error.hint.unwrap_or_default())
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_working_hub_on_loopback() {
+        let config = load("", &[]).expect("the defaults are good");
+        assert_eq!(config.server.listen.to_string(), "127.0.0.1:9889");
+        assert_eq!(config.queue.backend, Backend::Local);
+        assert_eq!(config.limits, Limits::default());
+    }
+
+    #[test]
+    fn the_environment_beats_the_file() {
+        let file = "[server]\nlisten = '127.0.0.1:1'\n[limits]\nrecipients = 7\nattempts = 3\n";
+        let vars = [
+            ("POSTHASTE_LIMITS__RECIPIENTS", "8"),
+            ("POSTHASTE_LIMITS__SWEEP", "5s"),
+            ("POSTHASTE_SERVER__LISTEN", ""),
+            ("POSTHASTE_TOKEN", "geheim"),
+            ("HOME__SWEET", "home"),
+        ];
+        let config = load(file, &vars).expect("good");
+        assert_eq!(config.server.listen.port(), 1);
+        assert_eq!((config.limits.recipients, config.limits.attempts), (8, 3));
+        assert_eq!(config.limits.sweep.as_secs(), 5);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_its_place() {
+        let told = error("[limits]\nrecipient = 7\n", &[]);
+        assert!(told.starts_with("unknown key `limits.recipient` in "), "{told}");
+        assert!(told.contains("config.toml") && told.contains("recipients"), "{told}");
+        let told = error("", &[("POSTHASTE_LIMITS__RECIPIENT", "7")]);
+        assert!(told.starts_with("unknown key `limits.recipient` in the environment"), "{told}");
+        let told = error("dta = '/tmp'\n", &[]);
+        assert!(told.starts_with("unknown key `dta` in ") && told.contains("data, "), "{told}");
+        let told = error("[serve]\nlisten = '127.0.0.1:1'\n", &[]);
+        assert!(told.starts_with("unknown key `serve` in "), "{told}");
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_key() {
+        let told = error("[limits]\nrecipients = 'many'\n", &[]);
+        assert!(told.starts_with("`limits.recipients` in "), "{told}");
+        let told = error("[limits\n", &[]);
+        assert!(told.contains("config.toml"), "{told}");
+    }
+
+    #[test]
+    fn a_queue_that_nobody_knows_stops_the_start_with_the_list_of_those_known() {
+        for (vars, told) in [
+            ([("CAO_QUEUE_BACKEND", "kafka")], "known: local, asyncio, rabbitmq"),
+            ([("POSTHASTE_QUEUE_BACKEND", "rabbitmq")], "not built into this version yet"),
+            ([("POSTHASTE_QUEUE__BACKEND", "redis")], "no queue is called `redis`"),
+        ] {
+            assert!(error("", &vars).contains(told), "{vars:?}");
+        }
+        let both = [("CAO_QUEUE_BACKEND", "kafka"), ("POSTHASTE_QUEUE_BACKEND", "asyncio")];
+        assert!(load("[queue]\nbackend = 'local'\n", &both).is_ok());
+    }
+
+    #[test]
+    fn other_machines_are_let_in_only_on_request() {
+        let told = error("[server]\nlisten = '0.0.0.0:9889'\n", &[]);
+        assert!(told.contains("0.0.0.0:9889") && told.contains("--allow-remote"), "{told}");
+        let file = "[server]\nlisten = '0.0.0.0:9889'\nallow_remote = true\n";
+        assert!(load(file, &[]).is_ok());
+        assert!(load("[server]\nlisten = '[::1]:9889'\n", &[]).is_ok());
+    }
+}

@@ -1,0 +1,59 @@
+//! Why a command ended without doing what was asked.
+//!
+//! There is one table from failures to exit codes, the hub's own; a failure that
+//! never met the hub is told in the same words.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use posthaste_api::client::ClientError;
+use posthaste_api::{ApiError, ErrorCode};
+
+/// The exit status of a program that wrote to a closed pipe: 128 + SIGPIPE.
+const UNHEARD: u8 = 141;
+
+pub(crate) enum Failure {
+    /// To be told on stderr, with its hint.
+    Told(ApiError),
+    /// It was told already; only the exit status is left.
+    Shown(ErrorCode),
+    /// Nobody reads stdout any more.
+    Unheard,
+}
+
+impl Failure {
+    pub(crate) fn exit(&self) -> u8 {
+        match self {
+            Self::Told(error) => error.code.exit(),
+            Self::Shown(code) => code.exit(),
+            Self::Unheard => UNHEARD,
+        }
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::Told(error.into())
+    }
+}
+
+/// The caller asked for something that cannot be.
+pub(crate) fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InvalidArgument, message)
+}
+
+/// The machine refused: a file, a folder, a socket.
+pub(crate) fn machine(what: &str, path: &Path, error: impl Display) -> ApiError {
+    ApiError::new(ErrorCode::Internal, format!("cannot {what} {}: {error}", path.display()))
+}
+
+/// Something that should not have happened.
+pub(crate) fn internal(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::Internal, message)
+}

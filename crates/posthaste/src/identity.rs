@@ -1,0 +1,302 @@
+//! Where tokens live: the data folder of the hub on this machine.
+//!
+//! ```text
+//! <data>/operator.token         whoever reads it is the operator
+//! <data>/join.token             whoever reads it may join as an agent
+//! <data>/identities/alice.json  who `--as alice` is
+//! <data>/hub.json               where the running hub listens
+//! ```
+//!
+//! Every file is for its owner alone, and no token is ever part of a `Debug`.
+
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use posthaste_api::instances::Joined;
+use posthaste_api::{ApiError, ErrorCode};
+use posthaste_core::address::Name;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::machine;
+use crate::private;
+
+/// The shortest text that the hub takes for a secret.
+const MIN_TOKEN: usize = 16;
+
+/// A secret. Its `Debug` says nothing.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Token(String);
+
+impl Token {
+    /// 256 random bits.
+    fn random() -> Self {
+        let bytes: [u8; 32] = rand::random();
+        Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Token {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// The two tokens that belong to the hub and not to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Key {
+    Join,
+    Operator,
+}
+
+impl Key {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Join => "join.token",
+            Self::Operator => "operator.token",
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Join => "join token",
+            Self::Operator => "operator's token",
+        })
+    }
+}
+
+/// Who `--as NAME` is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) instance: String,
+    pub(crate) address: String,
+    pub(crate) token: Token,
+}
+
+impl From<&Joined> for Identity {
+    fn from(joined: &Joined) -> Self {
+        Self {
+            instance: joined.instance.clone(),
+            address: joined.address.clone(),
+            token: joined.token.clone().into(),
+        }
+    }
+}
+
+/// Where the running hub listens, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) url: String,
+    pub(crate) pid: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct DataFolder(PathBuf);
+
+impl DataFolder {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn make(&self) -> Result<(), ApiError> {
+        private::folder(&self.0).map_err(|e| {
+            machine("make the folder", &self.0, e).hint("name another one with --data")
+        })
+    }
+
+    /// The hub's token, made on first use and never overwritten.
+    pub(crate) fn key_or_new(&self, key: Key) -> Result<Token, ApiError> {
+        let path = self.0.join(key.file());
+        private::create(&path, line(&Token::random()).as_bytes())
+            .map_err(|e| machine("write", &path, e))?;
+        match self.key(key)? {
+            Some(token) => Ok(token),
+            None => Err(machine("read", &path, "it vanished")),
+        }
+    }
+
+    /// The hub's token, if a hub was ever started here.
+    pub(crate) fn key(&self, key: Key) -> Result<Option<Token>, ApiError> {
+        let path = self.0.join(key.file());
+        let Some(text) = private::read(&path).map_err(|e| machine("read", &path, e))? else {
+            return Ok(None);
+        };
+        let text = text.trim();
+        if text.len() < MIN_TOKEN || !text.bytes().all(|b| b.is_ascii_graphic()) {
+            let word = if key == Key::Join { "join" } else { "operator" };
+            return Err(machine("use", &path, "this is not a token")
+                .hint(format!("replace it with `posthaste token --new {word}`")));
+        }
+        Ok(Some(Token(text.to_owned())))
+    }
+
+    /// Puts a new token in the place of the old one. A running hub goes on with
+    /// the one that it read at its start.
+    pub(crate) fn replace_key(&self, key: Key) -> Result<Token, ApiError> {
+        self.make()?;
+        let (path, token) = (self.0.join(key.file()), Token::random());
+        private::write(&path, line(&token).as_bytes()).map_err(|e| machine("write", &path, e))?;
+        Ok(token)
+    }
+
+    pub(crate) fn identity(&self, name: &Name) -> Result<Identity, ApiError> {
+        let path = self.identity_file(name);
+        match private::read(&path).map_err(|e| machine("read", &path, e))? {
+            Some(text) => serde_json::from_str(&text).map_err(|e| {
+                machine("read", &path, e)
+                    .hint(format!("write it anew with `posthaste join {name}`"))
+            }),
+            None => Err(ApiError::new(
+                ErrorCode::NotFound,
+                format!("nobody has joined as {name} from here"),
+            )
+            .hint(format!("posthaste join {name}"))),
+        }
+    }
+
+    pub(crate) fn keep_identity(&self, name: &Name, who: &Identity) -> Result<(), ApiError> {
+        let path = self.identity_file(name);
+        let text = serde_json::to_string_pretty(who).expect("an identity has only text fields");
+        private::folder(&self.identities())
+            .and_then(|()| private::write(&path, text.as_bytes()))
+            .map_err(|e| machine("write", &path, e))
+    }
+
+    pub(crate) fn forget_identity(&self, name: &Name) -> Result<(), ApiError> {
+        let path = self.identity_file(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(machine("remove", &path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a running hub said of itself. It may have died since, and a file
+    /// that cannot be read says nothing.
+    pub(crate) fn running(&self) -> Option<Running> {
+        let text = private::read(&self.hub_file()).ok()??;
+        serde_json::from_str(&text).ok()
+    }
+
+    pub(crate) fn announce(&self, hub: &Running) -> Result<(), ApiError> {
+        let text = serde_json::to_string(hub).expect("an address and a number are JSON");
+        private::write(&self.hub_file(), text.as_bytes())
+            .map_err(|e| machine("write", &self.hub_file(), e))
+    }
+
+    /// Takes back what [`Self::announce`] said, unless another hub spoke since.
+    pub(crate) fn withdraw(&self, hub: &Running) {
+        if self.running().as_ref() == Some(hub) {
+            let _ = fs::remove_file(self.hub_file());
+        }
+    }
+
+    fn hub_file(&self) -> PathBuf {
+        self.0.join("hub.json")
+    }
+
+    fn identities(&self) -> PathBuf {
+        self.0.join("identities")
+    }
+
+    /// A name has no slash and no dot, so it is safe as a part of a path.
+    fn identity_file(&self, name: &Name) -> PathBuf {
+        self.identities().join(format!("{name}.json"))
+    }
+}
+
+fn line(token: &Token) -> String {
+    format!("{}\n", token.reveal())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, DataFolder) {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let folder = DataFolder::new(scratch.path().join("data"));
+        folder.make().expect("made");
+        (scratch, folder)
+    }
+
+    fn alice() -> Name {
+        "alice".parse().expect("a good name")
+    }
+
+    #[test]
+    fn the_tokens_are_made_once_and_differ() {
+        let (_scratch, folder) = folder();
+        assert!(folder.key(Key::Join).expect("no error").is_none());
+        let join = folder.key_or_new(Key::Join).expect("made");
+        let operator = folder.key_or_new(Key::Operator).expect("made");
+        assert!(join != operator);
+        assert_eq!(join.reveal().len(), 64);
+        assert!(folder.key_or_new(Key::Join).expect("kept") == join);
+        assert!(folder.replace_key(Key::Join).expect("new") != join);
+    }
+
+    #[test]
+    fn an_empty_token_file_never_becomes_an_empty_password() {
+        let (_scratch, folder) = folder();
+        for text in ["", "\n", "short", "two words that are long enough"] {
+            fs::write(folder.path().join("operator.token"), text).expect("written");
+            let error = folder.key_or_new(Key::Operator).expect_err("refused");
+            assert!(error.hint.expect("a hint").contains("--new operator"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_not_joined_is_told_how() {
+        let (_scratch, folder) = folder();
+        let error = folder.identity(&alice()).expect_err("unknown");
+        assert_eq!(error.code, ErrorCode::NotFound);
+        assert_eq!(error.hint.as_deref(), Some("posthaste join alice"));
+        let who = Identity {
+            instance: "a3f7b2c1".into(),
+            address: "alice.a3f7b2c1@main".into(),
+            token: Token::random(),
+        };
+        folder.keep_identity(&alice(), &who).expect("kept");
+        assert!(folder.identity(&alice()).expect("known") == who);
+        folder.forget_identity(&alice()).expect("forgotten");
+        folder.forget_identity(&alice()).expect("twice is fine");
+        assert!(folder.identity(&alice()).is_err());
+    }
+
+    #[test]
+    fn a_hub_takes_back_only_its_own_announcement() {
+        let (_scratch, folder) = folder();
+        let old = Running { url: "http://127.0.0.1:1".into(), pid: 1 };
+        let new = Running { url: "http://127.0.0.1:2".into(), pid: 2 };
+        folder.announce(&old).expect("said");
+        folder.announce(&new).expect("said");
+        folder.withdraw(&old);
+        assert_eq!(folder.running(), Some(new.clone()));
+        folder.withdraw(&new);
+        assert_eq!(folder.running(), None);
+    }
+
+    #[test]
+    fn a_token_is_never_printed() {
+        let token = Token::from("geheim-geheim-geheim".to_owned());
+        assert_eq!(format!("{token:?}"), "Token(..)");
+    }
+}

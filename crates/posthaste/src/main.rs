@@ -1,0 +1,68 @@
+//! The binary `posthaste`: flags, configuration, wiring.
+//!
+//! Read in this order: [`cli`] is the table of commands, [`commands`] what they
+//! do, [`config`] what an operator can turn, [`wiring`] which backends there are.
+//! This is the only crate that reads the environment, the command line and files
+//! of configuration.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use cli::Cli;
+use failure::Failure;
+use output::Output;
+
+mod cli;
+mod commands;
+mod config;
+mod failure;
+mod identity;
+mod output;
+mod ports;
+mod private;
+mod terminal;
+mod when;
+mod wiring;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let mut output = Output::new(cli.global.json);
+    let done = run(cli, &mut output).and_then(|()| output.flush());
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // What was said before the failure stands before it.
+            let _ = output.flush();
+            if let Failure::Told(error) = &failure {
+                output.fail(error);
+            }
+            ExitCode::from(failure.exit())
+        }
+    }
+}
+
+/// One thread for all sockets: the store has its own, and a message that changes
+/// threads on its way costs more than it gains.
+fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| failure::internal(format!("no runtime: {e}")))?;
+    runtime.block_on(commands::run(cli, output))
+}
+
+/// Help is an answer; everything else that clap says is an error of usage.
+fn usage(error: &clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if asked || !std::env::args().any(|arg| arg == "--json") {
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    Output::new(true).fail(&failure::invalid(message).hint("posthaste --help"));
+    ExitCode::from(2)
+}

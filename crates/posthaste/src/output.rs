@@ -1,0 +1,161 @@
+//! The one way out: answers on stdout, notes and errors on stderr.
+//!
+//! Everything that a person sees passes here and is tamed here, so no command
+//! can forget it. An answer counts as shown only after [`Output::flush`].
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+use posthaste_api::error::ErrorBody;
+use posthaste_api::{ApiError, ErrorCode};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::terminal::{tame, tame_json};
+
+pub(crate) struct Output {
+    json: bool,
+    out: Box<dyn Write>,
+    err: Box<dyn Write>,
+}
+
+impl Output {
+    /// Speaks to whoever started the program.
+    pub(crate) fn new(json: bool) -> Self {
+        let out = Box::new(BufWriter::new(io::stdout()));
+        Self { json, out, err: Box::new(io::stderr()) }
+    }
+
+    /// Whether the caller is a program.
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// One line (or a text of several) for people.
+    pub(crate) fn say(&mut self, text: &str) -> Result<(), Failure> {
+        writeln!(self.out, "{}", tame(text)).map_err(Failure::from_stdout)
+    }
+
+    /// One answer for programs, on one line.
+    pub(crate) fn answer(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        writeln!(self.out, "{}", one_line(value)).map_err(Failure::from_stdout)
+    }
+
+    /// What is worth knowing and not the answer.
+    pub(crate) fn note(&mut self, text: &str) {
+        let told = match self.json {
+            true => one_line(&serde_json::json!({ "note": text })),
+            false => format!("note: {}", tame(text)),
+        };
+        // Whoever closed stderr does not want to know.
+        let _ = writeln!(self.err, "{told}");
+    }
+
+    /// What went wrong, and what to do next.
+    pub(crate) fn fail(&mut self, error: &ApiError) {
+        let told = if self.json {
+            one_line(&ErrorBody { error: error.clone() })
+        } else {
+            let mut told = format!("error: {}", tame(&error.message));
+            if let Some(hint) = &error.hint {
+                told.push_str(&format!("\nhint: {}", tame(hint)));
+            }
+            told
+        };
+        let _ = writeln!(self.err, "{told}");
+    }
+
+    /// After this, what was said has left the program.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(Failure::from_stdout)
+    }
+}
+
+impl Failure {
+    fn from_stdout(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Self::Unheard,
+            _ => Self::Told(ApiError::new(
+                ErrorCode::Internal,
+                format!("the output cannot be written: {error}"),
+            )),
+        }
+    }
+}
+
+fn one_line(value: &impl Serialize) -> String {
+    tame_json(serde_json::to_string(value).expect("an answer of the hub has only text keys"))
+}
+
+/// Whether what is said to stdout is lost for certain: it was closed when the
+/// program began. The standard library has opened `/dev/null` in its place, for
+/// reading and writing; a shell's `> /dev/null` is for writing only.
+pub(crate) fn stdout_is_closed() -> bool {
+    use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
+    let stdout = io::stdout();
+    let (Ok(flags), Ok(here), Ok(nowhere)) =
+        (fcntl_getfl(&stdout), fstat(&stdout), stat("/dev/null"))
+    else {
+        return false;
+    };
+    flags.contains(OFlags::RDWR) && here.st_rdev == nowhere.st_rdev && here.st_ino == nowhere.st_ino
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// What was written, for a test to read.
+    #[derive(Clone, Default)]
+    pub(crate) struct Heard(Arc<Mutex<Vec<u8>>>);
+
+    impl Heard {
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
+        }
+    }
+
+    impl Write for Heard {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn overheard(json: bool) -> (Output, Heard, Heard) {
+        let (out, err) = (Heard::default(), Heard::default());
+        let output = Output { json, out: Box::new(out.clone()), err: Box::new(err.clone()) };
+        (output, out, err)
+    }
+
+    #[test]
+    fn an_error_comes_with_its_hint_and_without_control_characters() {
+        let error = ApiError::new(ErrorCode::NoRecipient, "nobody is called \x1b[2J").hint("bob?");
+        let (mut output, out, err) = overheard(false);
+        output.fail(&error);
+        assert_eq!(err.text(), "error: nobody is called \\u{1b}[2J\nhint: bob?\n");
+        assert_eq!(out.text(), "");
+    }
+
+    #[test]
+    fn with_json_every_line_of_stderr_is_json() {
+        let (mut output, _, err) = overheard(true);
+        output.note("no mail");
+        assert_eq!(err.text(), "{\"note\":\"no mail\"}\n");
+    }
+
+    #[test]
+    fn with_json_an_error_is_one_line_of_the_same_form_as_the_hubs() {
+        let error = ApiError::new(ErrorCode::NoRecipient, "two\nlines");
+        let (mut output, _, err) = overheard(true);
+        output.fail(&error);
+        assert_eq!(err.text().lines().count(), 1);
+        let read: ErrorBody = serde_json::from_str(&err.text()).expect("an error body");
+        assert_eq!(read.error, error);
+    }
+}

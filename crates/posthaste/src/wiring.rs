@@ -1,0 +1,54 @@
+//! The one place that names concrete backends.
+
+use std::sync::Arc;
+
+use posthaste_api::{ApiError, ErrorCode};
+use posthaste_core::ports::{Clock, Queue};
+use posthaste_core::{Hub, SystemClock};
+use posthaste_queue::LocalQueue;
+use posthaste_server::Keys;
+use posthaste_store::{OpenError, Place, SqliteStore};
+use sha2::{Digest, Sha256};
+
+use crate::config::{Backend, Config};
+use crate::identity::{DataFolder, Key, Token};
+
+/// A hub over the memory and the queue that the configuration names.
+pub(crate) fn hub(
+    config: &Config,
+    folder: &DataFolder,
+    ephemeral: bool,
+) -> Result<Arc<Hub>, ApiError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let queue: Arc<dyn Queue> = match config.queue.backend {
+        Backend::Local => Arc::new(LocalQueue::new()),
+    };
+    let place = match ephemeral {
+        true => Place::Memory,
+        false => Place::File(folder.path().to_owned()),
+    };
+    let (store, limits) = (config.store.clone(), config.limits.clone());
+    let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone())
+        .map_err(|e| explain(&e))?;
+    Ok(Hub::start(store, queue, clock, limits))
+}
+
+/// The hub's own tokens, in the form in which the server compares them.
+pub(crate) fn keys(folder: &DataFolder) -> Result<Keys, ApiError> {
+    let hash = |token: Token| <[u8; 32]>::from(Sha256::digest(token.reveal()));
+    Ok(Keys {
+        operator: folder.key_or_new(Key::Operator).map(hash)?,
+        join: folder.key_or_new(Key::Join).map(hash)?,
+    })
+}
+
+fn explain(error: &OpenError) -> ApiError {
+    let code = match error {
+        OpenError::Locked { .. } => ErrorCode::Conflict,
+        OpenError::Corrupt { .. }
+        | OpenError::Foreign { .. }
+        | OpenError::Newer { .. }
+        | OpenError::Unusable { .. } => ErrorCode::Internal,
+    };
+    ApiError::new(code, error.to_string()).hint(error.hint())
+}

@@ -1,0 +1,7 @@
+//! The whole: the real binary, real processes, a scratch folder and port 0.
+
+mod cli;
+mod ports;
+mod second_hub;
+mod story;
+mod world;

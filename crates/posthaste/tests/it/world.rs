@@ -1,0 +1,245 @@
+//! One hub and its users, as processes. What a test starts, it ends: by its own
+//! handle, also when an assertion fails.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+
+/// Longer than anything here should take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder that is gone after the test, and the way to run the binary on it.
+pub(crate) struct World {
+    scratch: TempDir,
+}
+
+/// A child that never outlives its test.
+pub(crate) struct Started {
+    child: Child,
+    out: Option<BufReader<ChildStdout>>,
+    err: Option<JoinHandle<String>>,
+}
+
+/// What a finished command left.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A hub that listens.
+pub(crate) struct Hub {
+    pub(crate) process: Started,
+    pub(crate) url: String,
+    /// What it said when it was ready.
+    pub(crate) greeting: Value,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { scratch: TempDir::new().expect("a scratch folder") }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    /// A file of the data folder.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.data().join(name)
+    }
+
+    /// The binary with nothing of the machine's own settings in sight.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.program(BINARY, args)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the fixture owns every child it starts")]
+    fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", self.scratch.path())
+            .env("TZ", "UTC")
+            .env("POSTHASTE_DATA", self.data())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Started {
+        Started::new(self.command(args))
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        self.start(args).end()
+    }
+
+    /// Runs a command that must succeed, and gives what it said.
+    pub(crate) fn say(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.out
+    }
+
+    /// The same with `--json`.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let out = self.say(&[args, &["--json"]].concat());
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{args:?}: {e}: {out}"))
+    }
+
+    /// A command with this text on its stdin.
+    pub(crate) fn pipe(&self, args: &[&str], text: &[u8]) -> Ran {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped());
+        let mut started = Started::new(command);
+        let mut stdin = started.child.stdin.take().expect("piped");
+        stdin.write_all(text).expect("it reads");
+        drop(stdin);
+        started.end()
+    }
+
+    /// A command whose stdout was closed before it began.
+    pub(crate) fn without_stdout(&self, args: &[&str]) -> Ran {
+        let shell = ["-c", "exec \"$0\" \"$@\" >&-", BINARY];
+        Started::new(self.program("/bin/sh", &[&shell, args].concat())).end()
+    }
+
+    pub(crate) fn hub(&self) -> Hub {
+        self.hub_with(&[])
+    }
+
+    pub(crate) fn hub_with(&self, args: &[&str]) -> Hub {
+        let base = ["up", "--json", "--listen", "127.0.0.1:0"];
+        let mut process = self.start(&[&base, args].concat());
+        let Some(line) = process.line() else { panic!("no hub: {:?}", process.end()) };
+        let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
+        let url = greeting["url"].as_str().expect("an address").to_owned();
+        Hub { process, url, greeting }
+    }
+}
+
+impl Started {
+    fn new(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the binary starts");
+        let out = child.stdout.take().map(BufReader::new);
+        let err = child.stderr.take().map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = stderr.read_to_string(&mut text);
+                text
+            })
+        });
+        Self { child, out, err }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line of its stdout, or nothing when it has ended.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.out.as_mut()?.read_line(&mut line).expect("text");
+        (read > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Nobody reads its stdout any more.
+    pub(crate) fn close_stdout(&mut self) {
+        self.out = None;
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("our own child");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Ran {
+        let stdout = self.out.take().map(|mut out| {
+            std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = out.read_to_string(&mut text);
+                text
+            })
+        });
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("our own child") {
+                break status;
+            }
+            assert!(Instant::now() < until, "process {} does not end", self.child.id());
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let text = |reader: Option<JoinHandle<String>>| {
+            reader.map(|reader| reader.join().expect("no panic")).unwrap_or_default()
+        };
+        Ran { code: status.code(), out: text(stdout), err: text(self.err.take()) }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Hub {
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(self) -> Ran {
+        self.process.signal(Signal::TERM);
+        self.process.end()
+    }
+
+    /// Pulls the plug.
+    pub(crate) fn kill(self) {
+        self.process.signal(Signal::KILL);
+        self.process.end();
+    }
+
+    pub(crate) fn port(&self) -> &str {
+        self.url.rsplit(':').next().expect("a port")
+    }
+}
+
+impl Ran {
+    /// It failed with this exit code, said this, and gave this advice.
+    #[track_caller]
+    pub(crate) fn failed(&self, code: i32, error: &str, hint: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let said = |start: &str, text: &str| {
+            self.err.lines().any(|line| line.starts_with(start) && line.contains(text))
+        };
+        assert!(said("error: ", error), "{error}: {self:?}");
+        assert!(hint.is_empty() || said("hint: ", hint), "{hint}: {self:?}");
+    }
+}
+
+/// Tries until it holds, for things that happen elsewhere.
+#[track_caller]
+pub(crate) fn eventually(mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < until, "it never came true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
