@@ -35,6 +35,9 @@ pub use failure::ClientError;
 /// long poll may.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What the hub waits and collects when the query does not say.
+/// How the command line names itself to the hub.
+pub const CLI_AGENT: &str = "posthaste-cli";
+
 const DEFAULT_WAIT: f64 = 60.0;
 const DEFAULT_WINDOW: f64 = 2.0;
 
@@ -43,6 +46,7 @@ const DEFAULT_WINDOW: f64 = 2.0;
 pub struct Client {
     base: Url,
     token: Option<String>,
+    agent: &'static str,
     http: reqwest::Client,
 }
 
@@ -65,7 +69,13 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|e| bad(&e.to_string()))?;
-        Ok(Self { base, token: None, http })
+        Ok(Self { base, token: None, agent: "posthaste-client", http })
+    }
+
+    /// The caller is the command line: its mail says `via: cli`.
+    pub fn as_command_line(mut self) -> Self {
+        self.agent = CLI_AGENT;
+        self
     }
 
     pub fn with_token(mut self, token: impl Into<String>) -> Self {
@@ -215,6 +225,7 @@ impl Client {
 
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
         let request = self.http.request(method, self.at(path)?);
+        let request = request.header(reqwest::header::USER_AGENT, self.agent);
         Ok(match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

@@ -438,15 +438,15 @@ mod tests {
     }
 
     fn any_address() -> impl Strategy<Value = Address> {
-        let team = proptest::option::of(any_name());
+        let team = || proptest::option::of(any_name());
         prop_oneof![
             Just(Address::Human),
-            (proptest::option::of(any_name()), any::<u32>(), team.clone()).prop_map(
+            (proptest::option::of(any_name()), any::<u32>(), team()).prop_map(
                 |(name, id, team)| Address::Exact { name, instance: InstanceId(id), team }
             ),
-            (any_name(), team.clone()).prop_map(|(name, team)| Address::Named { name, team }),
-            team.clone().prop_map(|team| Address::Anyone { team }),
-            team.prop_map(|team| Address::Everyone { team }),
+            (any_name(), team()).prop_map(|(name, team)| Address::Named { name, team }),
+            team().prop_map(|team| Address::Anyone { team }),
+            team().prop_map(|team| Address::Everyone { team }),
         ]
     }
 

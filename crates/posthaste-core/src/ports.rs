@@ -288,7 +288,7 @@ pub struct Appended {
     pub seq: Seq,
     pub id: MessageId,
     pub thread: ThreadId,
-    /// `waiting` is not known here: the queue knows it.
+    /// As it was when the message was accepted, before anyone was woken.
     pub recipients: Vec<Recipient>,
     pub skipped: Vec<Mailbox>,
     pub duplicate: bool,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::address::{Address, InstanceId, Mailbox, Name};
-use crate::messaging::message::{Principal, Sender, SenderKind, ThreadId};
+use crate::messaging::message::{Sender, SenderKind, ThreadId};
 use crate::time::Timestamp;
 
 /// SHA-256 of a token. The token itself is kept nowhere.
@@ -260,17 +260,16 @@ pub struct InstanceFilter {
 /// The names nearest to one that nobody has, best first.
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> = known
-        .map(|name| (strsim::jaro_winkler(wanted, name), name))
-        .filter(|(score, _)| *score > 0.7)
+        .map(|name| (likeness(wanted, name), name))
+        .filter(|(score, _)| *score >= 0.6)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Who is calling, found by token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caller {
-    pub principal: Principal,
+/// Jaro-Winkler likes common beginnings, Damerau-Levenshtein swapped letters.
+fn likeness(a: &str, b: &str) -> f64 {
+    strsim::jaro_winkler(a, b).max(strsim::normalized_damerau_levenshtein(a, b))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -293,6 +292,7 @@ mod tests {
     fn the_nearest_names_come_best_first() {
         let known = ["mason", "maison", "builder", "madison"];
         assert_eq!(nearest("masonn", known.into_iter())[0], "mason");
+        assert_eq!(nearest("bbo", ["bob"].into_iter()), ["bob"]);
         assert!(nearest("zzz", known.into_iter()).is_empty());
     }
 }

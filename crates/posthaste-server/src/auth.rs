@@ -1,10 +1,12 @@
 //! Who is calling: by token, and by nothing else.
 
+use std::convert::Infallible;
+
 use axum::extract::FromRequestParts;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, USER_AGENT};
 use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::message::{Principal, Via};
 use posthaste_core::registry::TokenHash;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -97,6 +99,20 @@ impl FromRequestParts<App> for MaybeCaller {
             Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
             None => Ok(Self(None)),
         }
+    }
+}
+
+/// The door that a message came through: our own command line says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Door(pub(crate) Via);
+
+impl FromRequestParts<App> for Door {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        let agent = parts.headers.get(USER_AGENT).map_or(&b""[..], |v| v.as_bytes());
+        let cli = agent.starts_with(posthaste_api::client::CLI_AGENT.as_bytes());
+        Ok(Self(if cli { Via::Cli } else { Via::Rest }))
     }
 }
 

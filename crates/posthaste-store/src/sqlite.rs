@@ -388,8 +388,8 @@ async fn duplicate(shared: &Shared, from: Principal, seq: Seq) -> Result<Appende
     let ledger = shared.ledger.lock();
     let recipients = record.deliveries.into_iter().map(|d| Recipient {
         active: ledger.active(&d.mailbox, from),
+        waiting: shared.queue.waiting(&d.mailbox, from),
         mailbox: d.mailbox,
-        waiting: 0,
     });
     Ok(Appended {
         seq,

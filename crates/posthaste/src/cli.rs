@@ -200,8 +200,8 @@ pub(crate) struct InboxArgs {
     #[arg(long)]
     pub(crate) thread: Option<String>,
     /// How long to go on collecting after the first message
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub(crate) batch_window: Option<Duration>,
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "50ms")]
+    pub(crate) batch_window: Duration,
 }
 
 #[derive(Args)]

@@ -66,7 +66,7 @@ impl Session {
     fn stranger(&self) -> Result<Client, Failure> {
         let running = || self.folder.running().map(|hub| hub.url);
         let url = self.hub.clone().or_else(running);
-        Ok(Client::new(url.as_deref().unwrap_or(DEFAULT_HUB))?)
+        Ok(Client::new(url.as_deref().unwrap_or(DEFAULT_HUB))?.as_command_line())
     }
 
     /// A client of the hub, as the caller: the token's owner, or `--as`, or else

@@ -121,7 +121,7 @@ impl Ledger {
                 }
             }
         };
-        let new_profile = known_kind.is_none().then(|| (new.agent, instance.kind));
+        let new_profile = known_kind.is_none().then_some((new.agent, instance.kind));
         let new_team = (!self.teams.contains_key(&team)).then_some(team);
         if let Some((name, kind)) = &new_profile {
             self.profiles.insert(name.clone(), *kind);

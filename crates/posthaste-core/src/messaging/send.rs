@@ -2,9 +2,7 @@
 
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
-use crate::messaging::message::{
-    Draft, DraftError, MessageRef, Principal, Receipt, Recipient, Seq, ThreadId,
-};
+use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
 use crate::ports::{Appended, Record, Started, StoreError};
 
 impl Hub {
@@ -17,15 +15,11 @@ impl Hub {
     /// The same in two steps: several sends that are started together share one
     /// flush, and are answered in order.
     pub fn start_send(&self, draft: Draft) -> Started<Receipt, SendError> {
-        let from = draft.from;
-        self.store.seen(from);
+        self.store.seen(draft.from);
         let appended = self.store.append(draft);
-        let queue = std::sync::Arc::clone(&self.queue);
         let durable = self.store.is_durable();
         Box::pin(async move {
             let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
-            let look = |r: Recipient| Recipient { waiting: queue.waiting(&r.mailbox, from), ..r };
-            let recipients = recipients.into_iter().map(look).collect();
             Ok(Receipt { seq, id, thread, recipients, duplicate, durable, skipped })
         })
     }

@@ -17,7 +17,7 @@ use posthaste_core::ports::{HistoryQuery as Query, Started};
 use posthaste_core::time::Timestamp;
 
 use crate::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Door};
 use crate::extract::{Json, Params};
 use crate::failure::{Failure, invalid, not_found};
 
@@ -25,12 +25,13 @@ use crate::failure::{Failure, invalid, not_found};
 pub(crate) async fn send(
     State(app): State<App>,
     Caller(caller): Caller,
+    Door(via): Door,
     Json(request): Json<SendRequest>,
 ) -> Result<Response, Failure> {
     let details = details(&app, caller, &request).await?;
     let to = match request.to {
         To::One(to) => {
-            let receipt = start(&app, caller, &to, request.message, details)?.await?;
+            let receipt = start(&app, caller, via, &to, request.message, details)?.await?;
             return Ok((StatusCode::CREATED, Answer(Receipt::from(receipt))).into_response());
         }
         To::Many(list) => list,
@@ -42,7 +43,7 @@ pub(crate) async fn send(
     // All are under way before the first is waited for: they share a flush.
     let started: Vec<_> = to
         .iter()
-        .map(|to| start(&app, caller, to, request.message.clone(), details.clone()))
+        .map(|to| start(&app, caller, via, to, request.message.clone(), details.clone()))
         .collect();
     let mut results = Vec::with_capacity(to.len());
     for (to, sent) in to.into_iter().zip(started) {
@@ -67,12 +68,13 @@ type Sent = Started<
 fn start(
     app: &App,
     from: Principal,
+    via: Via,
     to: &str,
     body: String,
     details: Details,
 ) -> Result<Sent, Failure> {
     let to = to.parse().map_err(ApiError::from)?;
-    let draft = Draft::new(from, to, body, details, Via::Rest, app.hub.limits())?;
+    let draft = Draft::new(from, to, body, details, via, app.hub.limits())?;
     Ok(app.hub.start_send(draft))
 }
 

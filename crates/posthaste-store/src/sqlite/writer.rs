@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use posthaste_core::ledger::Ledger;
 use posthaste_core::messaging::message::Draft;
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::ports::{StoreError, Ticket};
+use posthaste_core::ports::{Queue, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{Notify, oneshot};
@@ -33,6 +33,8 @@ pub(crate) trait Op: Send {
     fn write(&mut self, db: &Connection) -> rusqlite::Result<()>;
     /// It is on disk: readers may see it.
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>);
+    /// Readers can see it and have not been told yet.
+    fn look(&mut self, _queue: &dyn Queue) {}
     /// It is not on disk: as if it had never been planned.
     fn undo(&mut self, ledger: &mut Ledger);
     /// Tells the caller; `failure` when the store could not write.
@@ -189,6 +191,9 @@ async fn attempt(
             Ok(()) => ops.iter_mut().for_each(|op| op.commit(&mut ledger, &mut tickets)),
             Err(_) => ops.iter_mut().rev().for_each(|op| op.undo(&mut ledger)),
         }
+    }
+    if result.is_ok() {
+        ops.iter_mut().for_each(|op| op.look(&*shared.queue));
     }
     for ticket in tickets {
         shared.queue.put(ticket);

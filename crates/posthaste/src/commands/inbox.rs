@@ -59,14 +59,15 @@ async fn wait(reader: &mut Reader, patience: Duration, output: &mut Output) -> R
             // The hub's longest wait is over; the caller's may not be.
             _ => called.elapsed() >= asked,
         };
-        let over = !again || deadline.saturating_duration_since(Instant::now()) < MOMENT;
+        let late = deadline.saturating_duration_since(Instant::now()) < MOMENT;
+        let over = late || !again;
         if over || !answer.messages.is_empty() {
             show(&answer, output)?;
             reader.prove(&answer, output).await.map_err(unproven)?;
         }
         if over {
             if answer.messages.is_empty() {
-                output.note(&match again {
+                output.note(&match late {
                     true => format!("no mail within {}", seconds(patience)),
                     false => "nothing is open, so there is nothing to wait for".to_owned(),
                 });

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::world::{World, eventually};
+use crate::world::{Started, World, eventually};
 
 #[test]
 fn without_a_hub_every_command_says_how_to_start_one() {
@@ -36,10 +36,8 @@ fn a_command_that_nobody_knows_is_an_error_of_usage() {
 #[test]
 fn a_setting_that_nobody_knows_stops_the_start() {
     let world = World::new();
-    let file = world.data().with_file_name("config.toml");
-    std::fs::write(&file, "[server]\nlissten = '127.0.0.1:1'\n").expect("written");
-    let name = file.to_string_lossy();
-    world.run(&["up", "--config", &name]).failed(2, "unknown key `server.lissten`", "listen");
+    let file = world.config("[server]\nlissten = '127.0.0.1:1'\n");
+    world.run(&["up", "--config", &file]).failed(2, "unknown key `server.lissten`", "listen");
     world.run(&["up", "--config", "/nowhere"]).failed(2, "/nowhere", "");
     world.run(&["up", "--listen", "0.0.0.0:0"]).failed(2, "0.0.0.0:0", "--allow-remote");
     for (variable, value, told) in [
@@ -54,6 +52,24 @@ fn a_setting_that_nobody_knows_stops_the_start() {
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(err.starts_with("error: ") && err.contains(told), "{variable}: {err}");
     }
+    assert!(!world.data().exists());
+}
+
+#[test]
+fn hub_and_commands_find_the_folder_that_the_file_names() {
+    let world = World::new();
+    let file = world.config("data = 'over-here'\n");
+    let folder = std::path::Path::new(&file).with_file_name("over-here");
+    let with = |args: &[&str]| {
+        let mut command = world.command(&[args, &["--config", &file]].concat());
+        command.env_remove("POSTHASTE_DATA");
+        Started::new(command)
+    };
+    let mut hub = with(&["up", "--listen", "127.0.0.1:0"]);
+    hub.line().expect("it listens");
+    assert!(folder.join("operator.token").exists());
+    assert_eq!(with(&["join", "alice"]).end().code, Some(0));
+    assert!(folder.join("identities/alice.json").exists());
     assert!(!world.data().exists());
 }
 
@@ -168,10 +184,10 @@ fn the_same_key_is_accepted_once() {
 fn mail_that_nobody_could_read_stays_unread() {
     let world = World::new();
     let _hub = world.hub();
-    world.say(&["join", "bob"]);
+    let bob = world.joined("bob");
     let mut reader = world.start(&["inbox", "--as", "bob", "--batch-window", "0"]);
     reader.close_stdout();
-    world.say(&["send", "bob", "important"]);
+    world.say(&["send", &bob, "important"]);
     assert_eq!(reader.end().code, Some(141));
 
     // A stdout that was closed from the beginning is refused before any mail is taken.

@@ -33,6 +33,14 @@ fn something_else_on_the_port_is_named() {
 }
 
 #[test]
+fn a_hub_for_other_machines_is_found_here_by_loopback() {
+    let world = World::new();
+    let hub = world.hub_with(&["--listen", "0.0.0.0:0", "--allow-remote"]);
+    assert!(hub.url.starts_with("http://127.0.0.1:"), "{}", hub.url);
+    world.say(&["agents"]);
+}
+
+#[test]
 fn an_address_that_is_not_ours_is_an_error_with_advice() {
     let world = World::new();
     // Reserved for documentation: no machine has it.

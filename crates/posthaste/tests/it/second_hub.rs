@@ -1,6 +1,12 @@
-//! Two hubs on one folder, and folders that a hub cannot use.
+//! Two hubs on one folder, folders that a hub cannot use, and the end of a hub.
 
-use crate::world::World;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::world::{World, eventually};
 
 #[test]
 fn the_second_hub_on_a_folder_says_which_process_has_it() {
@@ -46,4 +52,38 @@ fn a_folder_that_cannot_be_made_is_an_error_with_advice() {
     let world = World::new();
     let ran = world.run(&["up", "--listen", "127.0.0.1:0", "--data", "/dev/null/data"]);
     ran.failed(1, "/dev/null/data", "--data");
+}
+
+#[test]
+fn a_hub_stops_at_once_when_readers_only_wait() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "bob"]);
+    let waiting = world.start(&["inbox", "--as", "bob", "--timeout", "50"]);
+    eventually(|| world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox");
+    let asked = Instant::now();
+    assert_eq!(hub.stop().code, Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    // The reader was told to call again, and nobody was there any more.
+    waiting.end().failed(5, "no hub answers at", "posthaste up");
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_anybody() {
+    let world = World::new();
+    let file = world.config("[server]\nshutdown_grace = '50s'\n");
+    let hub = world.hub_with(&["--config", &file]);
+    let address = format!("127.0.0.1:{}", hub.port());
+    // A request that is never finished: an orderly stop waits for it.
+    let mut slow = TcpStream::connect(&address).expect("it listens");
+    let head = "POST /v1/join HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{";
+    slow.write_all(head.as_bytes()).expect("it reads");
+    std::thread::sleep(Duration::from_millis(100));
+
+    hub.process.signal(Signal::TERM);
+    eventually(|| TcpStream::connect(&address).is_err());
+    let asked = Instant::now();
+    hub.process.signal(Signal::INT);
+    assert_eq!(hub.process.end().code, Some(130));
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
 }

@@ -154,7 +154,7 @@ fn a_waiting_reader_gets_the_mail_when_it_comes() {
     let mut waiting = world.start(&["inbox", "--as", "bob", "--batch-window", "0"]);
     eventually(|| world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox");
     let sent = world.say(&["send", "bob", "wake up"]);
-    assert_eq!(sent, "accepted 1 for bob: 1 active, 1 waiting\n");
+    assert!(sent.starts_with("accepted 1 for bob: 1 active, "), "{sent}");
     let line = waiting.line().expect("the mail");
     assert!(line.ends_with("): wake up"), "{line}");
     assert_eq!(waiting.end().code, Some(0));
@@ -164,9 +164,9 @@ fn a_waiting_reader_gets_the_mail_when_it_comes() {
 fn follow_goes_on_over_a_restart_of_the_hub_and_shows_nothing_twice() {
     let world = World::new();
     let hub = world.hub();
-    world.say(&["join", "bob"]);
+    let bob = world.joined("bob");
     let mut follower = world.start(&["inbox", "--as", "bob", "--follow", "--batch-window", "0"]);
-    world.say(&["send", "bob", "one"]);
+    world.say(&["send", &bob, "one"]);
     assert!(follower.line().expect("mail").ends_with("): one"));
     // Proven, before the hub goes.
     eventually(|| world.json(&["agents"])["instances"][0]["unread"] == 0);
@@ -174,7 +174,7 @@ fn follow_goes_on_over_a_restart_of_the_hub_and_shows_nothing_twice() {
     std::thread::sleep(Duration::from_millis(100));
 
     let _hub = world.hub();
-    world.say(&["send", "bob", "two"]);
+    world.say(&["send", &bob, "two"]);
     assert!(follower.line().expect("mail").ends_with("): two"));
     eventually(|| world.json(&["agents"])["instances"][0]["unread"] == 0);
     follower.signal(Signal::INT);

@@ -58,6 +58,13 @@ impl World {
         self.data().join(name)
     }
 
+    /// A configuration file with this text.
+    pub(crate) fn config(&self, text: &str) -> String {
+        let path = self.scratch.path().join("config.toml");
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("a plain path").to_owned()
+    }
+
     /// The binary with nothing of the machine's own settings in sight.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.program(BINARY, args)
@@ -100,6 +107,11 @@ impl World {
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{args:?}: {e}: {out}"))
     }
 
+    /// Joins, and gives the exact address.
+    pub(crate) fn joined(&self, name: &str) -> String {
+        self.json(&["join", name])["address"].as_str().expect("an address").to_owned()
+    }
+
     /// A command with this text on its stdin.
     pub(crate) fn pipe(&self, args: &[&str], text: &[u8]) -> Ran {
         let mut command = self.command(args);
@@ -122,8 +134,12 @@ impl World {
     }
 
     pub(crate) fn hub_with(&self, args: &[&str]) -> Hub {
-        let base = ["up", "--json", "--listen", "127.0.0.1:0"];
-        let mut process = self.start(&[&base, args].concat());
+        let base = ["up", "--json"];
+        let port: &[&str] = match args.contains(&"--listen") {
+            true => &[],
+            false => &["--listen", "127.0.0.1:0"],
+        };
+        let mut process = self.start(&[&base, port, args].concat());
         let Some(line) = process.line() else { panic!("no hub: {:?}", process.end()) };
         let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
         let url = greeting["url"].as_str().expect("an address").to_owned();
@@ -132,7 +148,7 @@ impl World {
 }
 
 impl Started {
-    fn new(mut command: Command) -> Self {
+    pub(crate) fn new(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the binary starts");
         let out = child.stdout.take().map(BufReader::new);
         let err = child.stderr.take().map(|mut stderr| {

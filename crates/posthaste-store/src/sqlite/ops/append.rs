@@ -3,7 +3,7 @@
 use posthaste_core::ledger::{AppendPlan, Ledger, Planned};
 use posthaste_core::messaging::message::{Draft, MessageId, Priority, Seq};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::ports::{Appended, StoreError, Ticket};
+use posthaste_core::ports::{Appended, Queue, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
@@ -113,6 +113,14 @@ impl Op for Append {
         if let Some(plan) = &mut self.plan {
             ledger.commit_append(plan, tickets);
             self.outcome = Some(Ok(Accepted::New(plan.appended())));
+        }
+    }
+
+    fn look(&mut self, queue: &dyn Queue) {
+        if let Some(Ok(Accepted::New(appended))) = &mut self.outcome {
+            for recipient in &mut appended.recipients {
+                recipient.waiting = queue.waiting(&recipient.mailbox, self.draft.from);
+            }
         }
     }
 

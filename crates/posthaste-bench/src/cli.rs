@@ -1,0 +1,125 @@
+//! What can be asked on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::rounds::Step;
+
+/// Measures the hub against the limits of its machine.
+///
+/// Starts the release binary of the hub itself, on loopback and in a scratch
+/// folder, and ends and removes everything that it started.
+#[derive(Parser)]
+#[command(name = "posthaste-bench", version)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The hub's binary [default: `posthaste` next to this one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) hub_bin: Option<PathBuf>,
+    /// Rounds; each measures everything once [default: 5]
+    #[arg(long, global = true)]
+    pub(crate) rounds: Option<usize>,
+    /// Length of one run [default: 2]
+    #[arg(long, global = true)]
+    pub(crate) seconds: Option<f64>,
+    /// Two short rounds with small numbers: to see that it works, not how fast
+    #[arg(long, global = true)]
+    pub(crate) quick: bool,
+    /// Server and load on cores of their own [default: true with two cores or more]
+    #[arg(long, global = true, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) pin: Option<bool>,
+    /// Writes every figure of every round there, too
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Waiting readers of T9 [default: 10000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) waiting: Option<usize>,
+    /// Pending messages of T11 [default: 1000000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) pending: Option<usize>,
+    /// Messages that T12 reads out [default: 200000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) backlog: Option<usize>,
+    /// Where scratch folders go; must be on the disk to be measured [default: next to this binary]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// One more setting of the hub, for example POSTHASTE_STORE__BATCH=256
+    #[arg(long, global = true, value_name = "NAME=VALUE")]
+    pub(crate) hub_env: Vec<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Everything that is measured in rounds (what is done without a command)
+    All,
+    /// Only what limits the work: echo, flush, commit
+    Limits,
+    /// Durable sends per second, and CPU per message
+    T4,
+    /// Send to receive at 300 per second
+    T6,
+    /// Memory and wake-up of many waiting readers
+    T9,
+    /// Sends, and a restart, with a million pending elsewhere
+    T11,
+    /// Reading a backlog out
+    T12,
+    /// Memory when idle, and start to first answer
+    T15,
+    /// R1, R2: kill -9 at random instants under load; counts what was lost
+    Kill(KillArgs),
+    #[command(hide = true)]
+    EchoServer,
+}
+
+#[derive(Args)]
+pub(crate) struct KillArgs {
+    /// How often the hub is killed
+    #[arg(long, default_value_t = 20)]
+    pub(crate) kills: usize,
+    /// The same seed gives the same instants and choices [default: random]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Longest time between a first answer and the next kill, in milliseconds
+    #[arg(long, default_value_t = 300, value_name = "MS")]
+    pub(crate) longest: u64,
+}
+
+impl Command {
+    /// What each round runs; the limits stand beside what is divided by them.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        use Step::{Commit, CommitPaced, Drain, Echo, EchoPaced, Flush, Paced};
+        use Step::{Pending, Saturate, Start, Wait};
+        match self {
+            Self::All => vec![
+                Flush,
+                Commit,
+                Echo,
+                Saturate,
+                Drain,
+                EchoPaced,
+                CommitPaced,
+                Paced,
+                Start,
+                Wait,
+                Pending,
+            ],
+            Self::Limits => vec![Flush, Commit, Echo, EchoPaced, CommitPaced],
+            Self::T4 => vec![Echo, Saturate],
+            Self::T6 => vec![EchoPaced, CommitPaced, Paced],
+            Self::T9 => vec![Wait],
+            Self::T11 => vec![Pending],
+            Self::T12 => vec![Saturate, Drain],
+            Self::T15 => vec![Start],
+            Self::Kill(_) | Self::EchoServer => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Requests as bytes, made once and patched in place.
+
+use std::fmt::Write;
+
+/// Digits of a number in a template: of a key, or of a time in nanoseconds.
+const DIGITS: usize = 20;
+/// What one message carries.
+pub(crate) const BODY: usize = 1024;
+
+pub(crate) fn get(path: &str, token: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n")
+        .into_bytes()
+}
+
+pub(crate) fn post(path: &str, token: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// A send of 1 KiB. Recipient, key and the text's first digits have fixed places,
+/// so that a producer writes three numbers and allocates nothing.
+pub(crate) struct Send {
+    bytes: Vec<u8>,
+    to: usize,
+    stamp: usize,
+    key: usize,
+}
+
+impl Send {
+    /// `producer` keeps the keys of two producers apart.
+    pub(crate) fn new(token: &str, producer: usize) -> Self {
+        let text = "0".repeat(DIGITS) + &"x".repeat(BODY - DIGITS);
+        let key = format!("{producer:05}-{}", "0".repeat(DIGITS));
+        let body =
+            format!(r#"{{"to":"00000000","message":"{text}","idempotency_key":"{key}"}}"#);
+        let bytes = post("/v1/messages", token, &body);
+        let start = bytes.len() - body.len();
+        let at = |mark: &str| start + body.find(mark).unwrap_or(0) + mark.len();
+        let (to, stamp) = (at(r#""to":""#), at(r#""message":""#));
+        let key = at(r#""idempotency_key":""#) + key.len() - DIGITS;
+        Self { bytes, to, stamp, key }
+    }
+
+    /// `to` is an instance's id.
+    pub(crate) fn to(&mut self, to: &str) -> &mut Self {
+        self.bytes[self.to..][..to.len()].copy_from_slice(to.as_bytes());
+        self
+    }
+
+    pub(crate) fn key(&mut self, number: u64) -> &mut Self {
+        put(&mut self.bytes[self.key..][..DIGITS], number);
+        self
+    }
+
+    /// A number that the reader finds at the start of the text.
+    pub(crate) fn stamp(&mut self, number: u64) -> &mut Self {
+        put(&mut self.bytes[self.stamp..][..DIGITS], number);
+        self
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn put(digits: &mut [u8], mut number: u64) {
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+    }
+}
+
+/// The number that [`Send::stamp`] put at the start of a text.
+pub(crate) fn stamp_of(text: &str) -> Option<u64> {
+    text.get(..DIGITS)?.parse().ok()
+}
+
+/// A wait for mail that proves the answer before it.
+pub(crate) struct Poll {
+    head: String,
+    tail: String,
+    text: String,
+}
+
+impl Poll {
+    pub(crate) fn new(token: &str, timeout: u32) -> Self {
+        Self {
+            head: format!("GET /v1/inbox?timeout={timeout}&batch_window=0"),
+            tail: format!(
+                " HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n"
+            ),
+            text: String::new(),
+        }
+    }
+
+    pub(crate) fn with(&mut self, receipt: Option<&str>) -> &[u8] {
+        self.text.clear();
+        self.text.push_str(&self.head);
+        if let Some(receipt) = receipt {
+            // Writing to a string does not fail.
+            let _ = write!(self.text, "&receipt={receipt}");
+        }
+        self.text.push_str(&self.tail);
+        self.text.as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_api::messages::{SendRequest, To};
+
+    use super::*;
+
+    fn body(request: &[u8]) -> SendRequest {
+        let text = std::str::from_utf8(request).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a body");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
+        serde_json::from_str(body).expect("a request of the hub")
+    }
+
+    #[test]
+    fn a_patched_template_is_a_request_that_the_hub_reads() {
+        let mut send = Send::new("secret", 7);
+        let request = body(send.to("a3f7b2c1").key(42).stamp(123_456).bytes());
+        assert_eq!(request.to, To::One("a3f7b2c1".into()));
+        assert_eq!(request.message.len(), BODY);
+        assert_eq!(stamp_of(&request.message), Some(123_456));
+        assert_eq!(request.idempotency_key.as_deref(), Some("00007-00000000000000000042"));
+    }
+
+    #[test]
+    fn a_poll_carries_the_receipt_of_the_answer_before() {
+        let mut poll = Poll::new("secret", 30);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
+        assert!(text(poll.with(None)).starts_with("GET /v1/inbox?timeout=30&batch_window=0 HTTP"));
+        let second = text(poll.with(Some("r-00")));
+        assert!(second.contains("batch_window=0&receipt=r-00 HTTP/1.1\r\n"), "{second}");
+    }
+}

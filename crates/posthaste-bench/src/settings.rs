@@ -1,0 +1,77 @@
+//! The options of the command line, with every default filled in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::cli::Options;
+use crate::pin::Pins;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) hub_bin: PathBuf,
+    /// This program, which is its own echo server.
+    pub(crate) own_bin: PathBuf,
+    pub(crate) rounds: usize,
+    pub(crate) seconds: Duration,
+    pub(crate) pins: Option<Pins>,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) waiting: usize,
+    pub(crate) pending: usize,
+    pub(crate) backlog: usize,
+    pub(crate) scratch: PathBuf,
+    pub(crate) hub_env: Vec<(String, String)>,
+}
+
+impl Settings {
+    pub(crate) fn new(options: &Options) -> anyhow::Result<Self> {
+        let own_bin = std::env::current_exe().context("this program has no path")?;
+        let beside = own_bin.parent().context("this program has no folder")?.to_owned();
+        let hub_bin = options.hub_bin.clone().unwrap_or_else(|| beside.join("posthaste"));
+        ensure!(
+            hub_bin.is_file(),
+            "there is no hub at {}: build it with `cargo build --release -p posthaste`, or name it with --hub-bin",
+            hub_bin.display()
+        );
+        let quick = options.quick;
+        let number = |given: Option<usize>, usual, small| given.unwrap_or([usual, small][usize::from(quick)]);
+        let seconds = options.seconds.unwrap_or(if quick { 0.5 } else { 2.0 });
+        let rounds = number(options.rounds, 5, 2);
+        ensure!(rounds > 0 && seconds > 0.0, "rounds and seconds are more than nothing");
+        let pins = match options.pin {
+            Some(false) => None,
+            Some(true) => Some(Pins::choose().context("pinning needs Linux and two cores")?),
+            None => Pins::choose(),
+        };
+        Ok(Self {
+            hub_bin: std::path::absolute(hub_bin)?,
+            own_bin,
+            rounds,
+            seconds: Duration::try_from_secs_f64(seconds).context("seconds")?,
+            pins,
+            json: options.json.clone(),
+            waiting: number(options.waiting, 10_000, 500).max(20),
+            pending: number(options.pending, 1_000_000, 20_000),
+            backlog: number(options.backlog, 200_000, 16_000),
+            scratch: options.scratch.clone().unwrap_or(beside),
+            hub_env: options.hub_env.iter().map(|text| setting(text)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Long enough to fill caches and grow buffers, and not counted.
+    pub(crate) fn warm_up(&self) -> Duration {
+        (self.seconds / 4).min(Duration::from_millis(500))
+    }
+
+    /// A folder that is gone when its owner is.
+    pub(crate) fn folder(&self) -> anyhow::Result<tempfile::TempDir> {
+        let made = tempfile::Builder::new().prefix("bench-").tempdir_in(&self.scratch);
+        made.with_context(|| format!("no scratch folder in {}", self.scratch.display()))
+    }
+}
+
+fn setting(text: &str) -> anyhow::Result<(String, String)> {
+    let (name, value) = text.split_once('=').context("--hub-env takes NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

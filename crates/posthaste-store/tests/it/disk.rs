@@ -1,0 +1,111 @@
+//! What only a file can break: a second hub, damage, a full disk.
+
+use posthaste_core::messaging::message::{Details, Principal};
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::StoreError;
+use posthaste_store::{OpenError, Place, StoreConfig};
+
+use crate::rig;
+
+const HUMAN: Principal = Principal::Operator;
+
+#[tokio::test]
+async fn a_second_hub_on_the_same_folder_is_told_who_holds_it() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let first = rig::at(folder.path()).expect("a new store");
+    let second = rig::at(folder.path());
+    let me = format!("process {}", std::process::id());
+    assert!(matches!(second, Err(OpenError::Locked { holder, .. }) if holder == me));
+    first.store.close().await.expect("closed");
+    rig::at(folder.path()).expect("free again");
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_named_and_left_alone() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let file = folder.path().join("hub.db");
+    let rubbish = b"this is no database, but it is somebody's data".repeat(100);
+    std::fs::write(&file, &rubbish).expect("written");
+    let error = rig::at(folder.path()).err().expect("refused");
+    assert!(matches!(&error, OpenError::Corrupt { file: f, .. } if *f == file), "{error}");
+    assert!(error.hint().contains("backup"));
+    assert_eq!(std::fs::read(&file).expect("still there"), rubbish);
+}
+
+#[tokio::test]
+async fn a_database_with_damaged_pages_is_never_replaced_by_a_new_one() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    for n in 0..50 {
+        rig.send(HUMAN, &bob.to_string(), &n.to_string().repeat(900)).await.expect("accepted");
+    }
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let file = folder.path().join("hub.db");
+    let mut bytes = std::fs::read(&file).expect("a file");
+    bytes[8192..].fill(0x5a);
+    std::fs::write(&file, &bytes).expect("damaged");
+    let error = rig::at(folder.path()).err().expect("refused");
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn another_programs_database_is_not_touched() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let file = folder.path().join("hub.db");
+    let db = rusqlite::Connection::open(&file).expect("a database");
+    db.execute_batch("CREATE TABLE theirs (x)").expect("a table");
+    drop(db);
+    let refused = rig::at(folder.path());
+    assert!(matches!(refused, Err(OpenError::Foreign { .. })));
+}
+
+#[tokio::test]
+async fn a_newer_database_is_not_touched() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let db = rusqlite::Connection::open(folder.path().join("hub.db")).expect("a database");
+    db.pragma_update(None, "user_version", 999).expect("set");
+    drop(db);
+    assert!(matches!(rig::at(folder.path()), Err(OpenError::Newer { found: 999, .. })));
+}
+
+#[tokio::test]
+async fn a_full_store_refuses_and_recovers_without_losing_anything() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let small = StoreConfig { max_bytes: 600 << 10, ..rig::config() };
+    let place = Place::File(folder.path().to_owned());
+    let rig = rig::open(&place, small, rig::limits()).expect("a small store");
+    let bob = rig.agent("bob").await;
+    let body = "x".repeat(20_000);
+    let mut accepted = 0;
+    let refused = loop {
+        let key = format!("k{accepted}");
+        let details = Details { idempotency_key: Some(key), ..Details::default() };
+        match rig.send_with(HUMAN, &bob.to_string(), &body, details).await {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 60, "the limit was never reached");
+    };
+    assert!(matches!(refused, SendError::Store(StoreError::Unavailable(_))), "{refused}");
+    assert!(!rig.store.is_healthy());
+    assert!(accepted > 5);
+    rig.store.close().await.ok();
+    drop(rig);
+
+    // The operator makes room: nothing half-written, the same key is still new.
+    let rig = rig::at(folder.path()).expect("opened again");
+    assert_eq!(
+        rig.store.instance(bob.instance().expect("an instance")).expect("known").unread,
+        accepted
+    );
+    let key = Details { idempotency_key: Some(format!("k{accepted}")), ..Details::default() };
+    let sent = rig.send_with(HUMAN, &bob.to_string(), &body, key).await.expect("room again");
+    assert!(!sent.duplicate);
+    assert_eq!(sent.seq.0, accepted as u64 + 1, "the refused one took no number");
+    assert!(rig.store.is_healthy());
+}

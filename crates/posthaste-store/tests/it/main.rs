@@ -1,0 +1,14 @@
+//! SQLite keeps the promises of the port, in memory and on disk, and those that
+//! only a file can break.
+
+mod disk;
+mod restart;
+mod rig;
+
+mod in_memory {
+    posthaste_testkit::store_suite!(crate::rig::memory());
+}
+
+mod on_disk {
+    posthaste_testkit::store_suite!(crate::rig::file());
+}

@@ -1,0 +1,39 @@
+//! Stores to try.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use posthaste_core::Limits;
+use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
+use posthaste_testkit::store_suite::{HandClock, Rig, SpyQueue};
+
+/// Small limits, so that a test can reach them.
+pub(crate) fn limits() -> Limits {
+    Limits { mailbox_messages: 60, window_messages: 20, ..Limits::default() }
+}
+
+/// No pre-grown log: a test writes little.
+pub(crate) fn config() -> StoreConfig {
+    StoreConfig { wal_bytes: 0, ..StoreConfig::default() }
+}
+
+pub(crate) async fn memory() -> Rig {
+    open(&Place::Memory, config(), limits()).expect("a store in memory")
+}
+
+pub(crate) async fn file() -> Rig {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let mut rig = at(folder.path()).expect("a new store");
+    rig.keep = Box::new(folder);
+    rig
+}
+
+pub(crate) fn at(folder: &Path) -> Result<Rig, OpenError> {
+    open(&Place::File(folder.to_owned()), config(), limits())
+}
+
+pub(crate) fn open(place: &Place, config: StoreConfig, limits: Limits) -> Result<Rig, OpenError> {
+    let (queue, clock) = (Arc::new(SpyQueue::default()), Arc::new(HandClock::default()));
+    let store = SqliteStore::open(place, config, limits.clone(), queue.clone(), clock.clone())?;
+    Ok(Rig { store, queue, clock, limits, keep: Box::new(()) })
+}
