@@ -1,6 +1,8 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
 mod cli;
+mod disk;
+mod kill;
 mod ports;
 mod second_hub;
 mod story;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -57,13 +57,13 @@ fn a_folder_that_cannot_be_made_is_an_error_with_advice() {
 #[test]
 fn a_hub_stops_at_once_when_readers_only_wait() {
     let world = World::new();
-    let hub = world.hub();
+    // A stop that waited for its readers would outlast the test's patience.
+    let file = world.config("[server]\nshutdown_grace = '10m'\n");
+    let hub = world.hub_with(&["--config", &file]);
     world.say(&["join", "bob"]);
     let waiting = world.start(&["inbox", "--as", "bob", "--timeout", "50"]);
     eventually(|| world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox");
-    let asked = Instant::now();
     assert_eq!(hub.stop().code, Some(0));
-    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     // The reader was told to call again, and nobody was there any more.
     waiting.end().failed(5, "no hub answers at", "posthaste up");
 }
@@ -71,19 +71,22 @@ fn a_hub_stops_at_once_when_readers_only_wait() {
 #[test]
 fn a_second_signal_does_not_wait_for_anybody() {
     let world = World::new();
-    let file = world.config("[server]\nshutdown_grace = '50s'\n");
+    let file = world.config("[server]\nshutdown_grace = '10m'\nbody_timeout = '10m'\n");
     let hub = world.hub_with(&["--config", &file]);
+    let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
     let address = format!("127.0.0.1:{}", hub.port());
     // A request that is never finished: an orderly stop waits for it.
     let mut slow = TcpStream::connect(&address).expect("it listens");
-    let head = "POST /v1/join HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{";
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
+         content-length: 99\r\n\r\n{{",
+        token.trim()
+    );
     slow.write_all(head.as_bytes()).expect("it reads");
     std::thread::sleep(Duration::from_millis(100));
 
     hub.process.signal(Signal::TERM);
     eventually(|| TcpStream::connect(&address).is_err());
-    let asked = Instant::now();
     hub.process.signal(Signal::INT);
     assert_eq!(hub.process.end().code, Some(130));
-    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
 }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 
 /// Longer than anything here should take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,6 +49,10 @@ impl World {
         Self { scratch: TempDir::new().expect("a scratch folder") }
     }
 
+    pub(crate) fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.scratch.path().join("data")
     }
@@ -71,7 +75,7 @@ impl World {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the fixture owns every child it starts")]
-    fn program(&self, program: &str, args: &[&str]) -> Command {
+    pub(crate) fn program(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
             .args(args)
@@ -253,6 +257,21 @@ pub(crate) fn eventually(mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "it never came true");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether slow tests should shorten themselves.
+pub(crate) fn quick() -> bool {
+    variable("POSTHASTE_QUICK")
+}
+
+/// Whether a test may not skip for want of something.
+pub(crate) fn is_required() -> bool {
+    variable("POSTHASTE_REQUIRE")
+}
+
+#[expect(clippy::disallowed_methods, reason = "how the test script talks to its tests")]
+fn variable(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
 pub(crate) fn mode(path: &Path) -> u32 {

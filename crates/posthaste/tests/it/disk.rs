@@ -1,0 +1,115 @@
+//! A disk that fills up, and one that cannot be written: on a file system of its
+//! own, in a mount namespace of its own.
+
+use std::process::Stdio;
+
+use posthaste_api::inbox::InboxQuery;
+use posthaste_api::instances::CreateInstance;
+use posthaste_api::messages::SendRequest;
+use posthaste_api::{Client, ErrorCode};
+use posthaste_api::client::ClientError;
+use serde_json::Value;
+
+use crate::world::{BINARY, Started, World, is_required};
+
+const TOKEN: &str = "the-operators-token";
+
+/// Whether this machine lets us mount; where it must, its absence is a failure.
+fn can_mount(world: &World) -> bool {
+    let mut try_it = world.program("/usr/bin/unshare", &["-rm", "/bin/mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
+    let can = try_it.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    assert!(can || !is_required(), "unshare and mount are needed for this test");
+    can
+}
+
+/// Runs `script` in a namespace where `$DATA` is a small disk.
+fn on_a_small_disk(world: &World, script: &str) -> Started {
+    std::fs::create_dir_all(world.data()).expect("a folder");
+    let mut command = world.program("/usr/bin/unshare", &["-rm", "/bin/sh", "-ec", script, BINARY]);
+    command
+        .env("PATH", "/usr/bin:/bin")
+        .env("DATA", world.data())
+        .env("SCRATCH", world.scratch())
+        .env("POSTHASTE_STORE__WAL_BYTES", "0");
+    Started::new(command)
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    let script = format!(
+        "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
+         printf {TOKEN} > \"$DATA/operator.token\"\n\
+         dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=6 2>/dev/null\n\
+         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         exec \"$0\" up --json --listen 127.0.0.1:0"
+    );
+    let mut hub = on_a_small_disk(&world, &script);
+    let line = hub.line().expect("the hub starts");
+    let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
+    let url = greeting["url"].as_str().expect("an address");
+    let operator = Client::new(url).expect("a good address").with_token(TOKEN);
+    let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+    let bob = operator.create_instance(&bob).await.expect("created");
+
+    let body = "x".repeat(100_000);
+    let send = |n: usize| SendRequest {
+        idempotency_key: Some(n.to_string()),
+        ..SendRequest::new(bob.address.clone(), body.clone())
+    };
+    let mut accepted = Vec::new();
+    let refusal = loop {
+        match operator.send(&send(accepted.len())).await {
+            Ok(receipt) => accepted.push(receipt.seq),
+            Err(error) => break error,
+        }
+        assert!(accepted.len() < 500, "the disk never filled up");
+    };
+    let ClientError::Api(refusal) = refusal else { panic!("no answer: {refusal}") };
+    assert_eq!(refusal.code, ErrorCode::Unavailable);
+    assert!(refusal.hint.as_deref().is_some_and(|h| h.contains("disk")), "{refusal:?}");
+    assert_eq!(operator.health().await.expect("alive").status, "degraded");
+    assert!(!accepted.is_empty());
+
+    std::fs::write(world.scratch().join("make-room"), "").expect("written");
+    let again = loop {
+        match operator.send(&send(accepted.len())).await {
+            Ok(receipt) => break receipt,
+            Err(ClientError::Api(error)) if error.code == ErrorCode::Unavailable => {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            Err(other) => panic!("the hub did not recover: {other}"),
+        }
+    };
+    assert!(!again.duplicate, "the refused send left nothing behind");
+    accepted.push(again.seq);
+    assert_eq!(operator.health().await.expect("alive").status, "ok");
+
+    let reader = Client::new(url).expect("a good address").with_token(bob.token);
+    let mut query = InboxQuery { timeout: Some(0.0), ..InboxQuery::default() };
+    let mut read = Vec::new();
+    loop {
+        let inbox = reader.inbox(&query).await.expect("an answer");
+        read.extend(inbox.messages.iter().map(|m| m.id));
+        query.receipt = inbox.receipt.map(Into::into);
+        if inbox.total == 0 {
+            break;
+        }
+    }
+    assert_eq!(read, accepted);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_stops_the_start_with_advice() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    let script = "mount -t tmpfs tmpfs \"$DATA\"; mount -o remount,ro \"$DATA\"\n\
+                  exec \"$0\" up --listen 127.0.0.1:0";
+    let ran = on_a_small_disk(&world, script).end();
+    ran.failed(1, "data", "writable");
+}
