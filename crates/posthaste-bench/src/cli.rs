@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// Where scratch folders go; must be on the disk to be measured [default: next to this binary]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
+    /// Longest wait before a run for others to leave the cores
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) calm: u64,
     /// One more setting of the hub, for example POSTHASTE_STORE__BATCH=256
     #[arg(long, global = true, value_name = "NAME=VALUE")]
     pub(crate) hub_env: Vec<String>,
@@ -64,6 +67,8 @@ pub(crate) enum Command {
     Limits,
     /// Durable sends per second, and CPU per message
     T4,
+    /// What the parts of T4 cost the server: where to look when it is short
+    Parts,
     /// Send to receive at 300 per second
     T6,
     /// Memory and wake-up of many waiting readers
@@ -97,7 +102,7 @@ impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
         use Step::{Commit, CommitPaced, Drain, Echo, EchoPaced, Flush, Paced};
-        use Step::{Pending, Saturate, Start, Wait};
+        use Step::{Parts, Pending, Saturate, Start, Wait};
         match self {
             Self::All => vec![
                 Flush,
@@ -114,6 +119,7 @@ impl Command {
             ],
             Self::Limits => vec![Flush, Commit, Echo, EchoPaced, CommitPaced],
             Self::T4 => vec![Echo, Saturate],
+            Self::Parts => vec![Echo, Parts, Saturate],
             Self::T6 => vec![EchoPaced, CommitPaced, Paced],
             Self::T9 => vec![Wait],
             Self::T11 => vec![Pending],

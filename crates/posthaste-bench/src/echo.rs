@@ -15,8 +15,11 @@ use crate::child::Child;
 use crate::settings::Settings;
 use crate::{output, requests};
 
-/// The child's side. Runs until it is killed, or until nobody reads its stdout.
+/// The child's side. Runs until it is killed.
 pub(crate) async fn serve() -> anyhow::Result<()> {
+    // A bench that is killed cannot end its children.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let app = Router::new().route("/echo", post(|Json(value): Json<Value>| async { Json(value) }));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     output::say(&listener.local_addr()?.to_string());
@@ -26,7 +29,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
 /// The parent's side.
 pub(crate) struct EchoServer {
     pub(crate) address: SocketAddr,
-    _child: Child,
+    child: Child,
     _scratch: tempfile::TempDir,
 }
 
@@ -36,7 +39,11 @@ impl EchoServer {
         let log = scratch.path().join("echo.log");
         let mut child = Child::spawn(settings, &settings.own_bin, &["echo-server"], &[], &log)?;
         let line = child.first_line().await.context("the echo server did not start")?;
-        Ok(Self { address: line.trim().parse()?, _child: child, _scratch: scratch })
+        Ok(Self { address: line.trim().parse()?, child, _scratch: scratch })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.pid()
     }
 }
 

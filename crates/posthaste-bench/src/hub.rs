@@ -1,7 +1,7 @@
 //! The real hub: the release binary, started as a user starts it.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -27,7 +27,6 @@ pub(crate) struct Hub {
     pub(crate) operator: String,
     /// From spawn to the first 200.
     pub(crate) ready_after: Duration,
-    pub(crate) folder: PathBuf,
 }
 
 impl Hub {
@@ -70,7 +69,7 @@ impl Hub {
 
         let operator = std::fs::read_to_string(folder.join("operator.token"))?;
         let operator = operator.trim().to_owned();
-        Ok(Self { child, address, operator, ready_after, folder: folder.to_owned() })
+        Ok(Self { child, address, operator, ready_after })
     }
 
     pub(crate) fn pid(&self) -> u32 {

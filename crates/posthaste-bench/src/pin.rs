@@ -12,10 +12,15 @@ pub(crate) struct Pins {
     pub(crate) load: usize,
 }
 
+/// The cores that this process may use.
+pub(crate) fn allowed() -> Vec<usize> {
+    imp::allowed()
+}
+
 impl Pins {
-    /// The first two cores that this process may use.
+    /// The first two.
     pub(crate) fn choose() -> Option<Self> {
-        let mut cores = imp::allowed().into_iter();
+        let mut cores = allowed().into_iter();
         Some(Self { server: cores.next()?, load: cores.next()? })
     }
 }

@@ -1,7 +1,8 @@
-//! Is the disk in its right mind?
+//! Is the machine in its right mind?
 //!
 //! In spells a flush takes a whole tick of the kernel instead of a tenth of a
-//! millisecond. A run in such a spell measures the spell.
+//! millisecond, and at times others work on the same cores. A run in such a spell
+//! measures the spell.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -10,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::output;
 use crate::settings::Settings;
-use crate::stats;
+use crate::{output, procfs, stats};
 
 const FLUSHES: usize = 9;
 /// Slower than this, in microseconds, and the run is repeated.
 const SLOW_US: f64 = 700.0;
 const ATTEMPTS: usize = 3;
+/// A larger share of the cores for others, and the run is flagged.
+const BUSY: f64 = 0.1;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Flushes of 4 KiB, over and over in the same place, each in microseconds.
@@ -45,11 +47,25 @@ pub(crate) fn flush_now(settings: &Settings) -> anyhow::Result<f64> {
     stats::median(&flushes(scratch.path(), FLUSHES)?).context("no flush")
 }
 
-/// What a run found, and the slower of the flushes before and after it.
+/// What a run found, and what it was up against.
 pub(crate) struct Steady<T> {
     pub(crate) found: T,
+    /// The slower of the flushes before and after it.
     pub(crate) flush_us: f64,
-    pub(crate) slow: bool,
+    /// The share of both cores that neither the load nor its servers used.
+    pub(crate) others: f64,
+}
+
+impl<T> Steady<T> {
+    /// What a reader of the figure must know.
+    pub(crate) fn flag(&self) -> Option<String> {
+        let slow =
+            (self.flush_us > SLOW_US).then(|| format!("a flush took {:.0} us", self.flush_us));
+        let busy = (self.others > BUSY)
+            .then(|| format!("others used {:.0} % of the cores", self.others * 100.0));
+        let both: Vec<String> = [slow, busy].into_iter().flatten().collect();
+        (!both.is_empty()).then(|| both.join(", "))
+    }
 }
 
 /// Runs `work` between two probes, again when the disk was slow, at most three
@@ -67,13 +83,50 @@ pub(crate) async fn steady<T>(
             tokio::time::sleep(PAUSE).await;
             continue;
         }
+        calm(settings).await?;
+        let crowd = Crowd::look(settings)?;
         let found = work().await?;
+        let others = crowd.share(settings)?;
         let flush_us = before.max(flush_now(settings)?);
-        let slow = flush_us > SLOW_US;
-        if !slow || attempt >= ATTEMPTS {
-            return Ok(Steady { found, flush_us, slow });
+        if flush_us <= SLOW_US || attempt >= ATTEMPTS {
+            return Ok(Steady { found, flush_us, others });
         }
         output::note(&format!("    a flush takes {flush_us:.0} us: once more"));
         attempt += 1;
     }
+}
+
+/// Everybody on our cores, at one moment.
+struct Crowd {
+    at: Instant,
+    all: Duration,
+    own: Duration,
+}
+
+impl Crowd {
+    fn look(settings: &Settings) -> anyhow::Result<Self> {
+        let all = procfs::cores_cpu(&settings.cores())?;
+        Ok(Self { at: Instant::now(), all, own: procfs::own_cpu()? })
+    }
+
+    /// What others used since then. Children count as own once they are reaped.
+    fn share(&self, settings: &Settings) -> anyhow::Result<f64> {
+        let now = Self::look(settings)?;
+        let others = (now.all - self.all).saturating_sub(now.own - self.own);
+        let room = self.at.elapsed().as_secs_f64() * settings.cores().len() as f64;
+        Ok(others.as_secs_f64() / room.max(f64::MIN_POSITIVE))
+    }
+}
+
+/// Waits for others to leave the cores, as long as the settings allow.
+async fn calm(settings: &Settings) -> anyhow::Result<()> {
+    let deadline = Instant::now() + settings.calm;
+    while Instant::now() < deadline {
+        let crowd = Crowd::look(settings)?;
+        tokio::time::sleep(PAUSE).await;
+        if crowd.share(settings)? <= BUSY {
+            break;
+        }
+    }
+    Ok(())
 }

@@ -12,6 +12,22 @@ pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     ticks(&stat).map(in_time).with_context(|| format!("/proc/{pid}/stat reads `{stat}`"))
 }
 
+/// CPU time of this process and of every child that it has reaped.
+pub(crate) fn own_cpu() -> anyhow::Result<Duration> {
+    let stat = read(std::process::id(), "stat")?;
+    let all = fields(&stat).map(|[user, system, childs_user, childs_system]| {
+        in_time(user + system + childs_user + childs_system)
+    });
+    all.context("/proc/self/stat cannot be read")
+}
+
+/// CPU time that anybody used on these cores since the machine was started.
+pub(crate) fn cores_cpu(cores: &[usize]) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let of = |core: &usize| busy(&stat, *core).with_context(|| format!("no core {core}"));
+    cores.iter().map(of).sum::<anyhow::Result<u64>>().map(in_time)
+}
+
 /// Resident memory in bytes.
 pub(crate) fn rss(pid: u32) -> anyhow::Result<u64> {
     let status = read(pid, "status")?;
@@ -34,15 +50,27 @@ fn read(pid: u32, what: &str) -> anyhow::Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
 }
 
-/// Fields 14 and 15, counted behind the name, which may hold spaces itself.
 fn ticks(stat: &str) -> Option<u64> {
+    fields(stat).map(|[user, system, ..]| user + system)
+}
+
+/// Fields 14 to 17, counted behind the name, which may hold spaces itself.
+fn fields(stat: &str) -> Option<[u64; 4]> {
     let behind = stat.rsplit_once(')')?.1;
     let mut fields = behind.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+    Some([next()?, next()?, next()?, next()?])
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a few hundred ticks")]
+/// User, nice, system, then after idle and iowait: interrupts, and what the host
+/// took away.
+fn busy(stat: &str, core: usize) -> Option<u64> {
+    let name = format!("cpu{core} ");
+    let line = stat.lines().find_map(|line| line.strip_prefix(&name))?;
+    let fields: Vec<u64> = line.split_whitespace().filter_map(|f| f.parse().ok()).collect();
+    Some(fields.get(..3)?.iter().chain(fields.get(5..8)?).sum())
+}
+
 fn in_time(ticks: u64) -> Duration {
     let per_second = rustix::param::clock_ticks_per_second();
     Duration::from_secs_f64(ticks as f64 / per_second as f64)
@@ -61,6 +89,13 @@ mod tests {
     fn a_name_with_spaces_and_brackets_does_not_shift_the_fields() {
         let stat = "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 70 30 0 0 20 0 3 0";
         assert_eq!(ticks(stat), Some(100));
+    }
+
+    #[test]
+    fn idle_time_is_not_busy_and_stolen_time_is() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 3 100 100 4 5 6 0 0\n";
+        assert_eq!(busy(stat, 1), Some(21));
+        assert_eq!(busy(stat, 0), None);
     }
 
     #[test]

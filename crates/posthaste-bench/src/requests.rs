@@ -35,8 +35,7 @@ impl Send {
     pub(crate) fn new(token: &str, producer: usize) -> Self {
         let text = "0".repeat(DIGITS) + &"x".repeat(BODY - DIGITS);
         let key = format!("{producer:05}-{}", "0".repeat(DIGITS));
-        let body =
-            format!(r#"{{"to":"00000000","message":"{text}","idempotency_key":"{key}"}}"#);
+        let body = format!(r#"{{"to":"00000000","message":"{text}","idempotency_key":"{key}"}}"#);
         let bytes = post("/v1/messages", token, &body);
         let start = bytes.len() - body.len();
         let at = |mark: &str| start + body.find(mark).unwrap_or(0) + mark.len();
@@ -90,9 +89,7 @@ impl Poll {
     pub(crate) fn new(token: &str, timeout: u32) -> Self {
         Self {
             head: format!("GET /v1/inbox?timeout={timeout}&batch_window=0"),
-            tail: format!(
-                " HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n"
-            ),
+            tail: format!(" HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n"),
             text: String::new(),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use crate::cli::Options;
-use crate::pin::Pins;
+use crate::pin::{self, Pins};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) backlog: usize,
     pub(crate) scratch: PathBuf,
     pub(crate) hub_env: Vec<(String, String)>,
+    /// How long to wait before a run for others to leave the cores.
+    pub(crate) calm: Duration,
 }
 
 impl Settings {
@@ -35,7 +37,9 @@ impl Settings {
             hub_bin.display()
         );
         let quick = options.quick;
-        let number = |given: Option<usize>, usual, small| given.unwrap_or([usual, small][usize::from(quick)]);
+        let number = |given: Option<usize>, usual, small| {
+            given.unwrap_or([usual, small][usize::from(quick)])
+        };
         let seconds = options.seconds.unwrap_or(if quick { 0.5 } else { 2.0 });
         let rounds = number(options.rounds, 5, 2);
         ensure!(rounds > 0 && seconds > 0.0, "rounds and seconds are more than nothing");
@@ -56,12 +60,18 @@ impl Settings {
             backlog: number(options.backlog, 200_000, 16_000),
             scratch: options.scratch.clone().unwrap_or(beside),
             hub_env: options.hub_env.iter().map(|text| setting(text)).collect::<Result<_, _>>()?,
+            calm: Duration::from_secs(options.calm),
         })
     }
 
     /// Long enough to fill caches and grow buffers, and not counted.
     pub(crate) fn warm_up(&self) -> Duration {
         (self.seconds / 4).min(Duration::from_millis(500))
+    }
+
+    /// The cores that are measured on.
+    pub(crate) fn cores(&self) -> Vec<usize> {
+        self.pins.map_or_else(pin::allowed, |pins| vec![pins.server, pins.load])
     }
 
     /// A folder that is gone when its owner is.

@@ -29,8 +29,8 @@ pub struct Hub {
     pub(crate) proofs: Arc<Mutex<Proofs>>,
     pub(crate) stopping: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    /// A proof may be due sooner than the upkeep knows.
-    pub(crate) soon: Notify,
+    /// A proof or an expiry may be due sooner than the upkeep knows.
+    pub(crate) soon: Arc<Notify>,
 }
 
 impl fmt::Debug for Hub {
@@ -55,7 +55,7 @@ impl Hub {
             limits,
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            soon: Notify::new(),
+            soon: Arc::new(Notify::new()),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub

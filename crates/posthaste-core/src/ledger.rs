@@ -130,14 +130,16 @@ pub struct Ledger {
     next_seq: u64,
     next_delivery: u64,
     window_bytes: usize,
+    /// Nothing is handed out any more.
+    stopping: bool,
 
     queues: Vec<Queue>,
     numbers: HashMap<Mailbox, BoxNo>,
     out: HashMap<DeliveryNo, Out>,
     held: HashMap<Principal, BTreeSet<DeliveryNo>>,
     expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
-    keys: HashMap<u128, append::Key>,
-    key_times: VecDeque<(Timestamp, u128)>,
+    keys: HashMap<KeyDigest, Seq>,
+    key_times: VecDeque<(Timestamp, KeyDigest)>,
 
     profiles: BTreeMap<Name, AgentKind>,
     teams: BTreeMap<Name, Team>,
@@ -156,6 +158,7 @@ impl Ledger {
             next_seq: 1,
             next_delivery: 1,
             window_bytes: 0,
+            stopping: false,
             queues: Vec::new(),
             numbers: HashMap::new(),
             out: HashMap::new(),
@@ -225,6 +228,15 @@ impl Ledger {
 
     pub fn mailbox_no(&self, mailbox: &Mailbox) -> Option<BoxNo> {
         self.numbers.get(mailbox).copied()
+    }
+
+    /// The hub stops: what is noted now as handed out stays all.
+    pub fn stop_leasing(&mut self) {
+        self.stopping = true;
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
     }
 
     /// Deliveries that must start marked after a clean stop: whatever anybody was

@@ -69,6 +69,8 @@ limits! {
     settled_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
     /// How long a dead message stays readable.
     dead_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
+    /// How often the hub looks for messages that nobody needs any more.
+    prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
     /// No sign of life for this long: the instance is lost.
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
     /// How often the hub looks again for expired, forgotten and lost things.

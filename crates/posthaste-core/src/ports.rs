@@ -263,12 +263,26 @@ pub struct Survey {
 #[derive(Debug, Clone)]
 pub enum What {
     Deliveries(Vec<DeliveryNo>),
+    /// Only what this very answer still holds of them.
+    Held(AnswerId, Vec<DeliveryNo>),
     Messages(Vec<Seq>),
+}
+
+impl What {
+    /// The answer to which it is limited.
+    pub fn answer(&self) -> Option<AnswerId> {
+        match self {
+            Self::Held(answer, _) => Some(*answer),
+            Self::Deliveries(_) | Self::Messages(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acked {
     pub acked: usize,
+    /// What this ack settled.
+    pub settled: Vec<Seq>,
     /// Held by another reader now.
     pub lost: Vec<Seq>,
     /// Never handed to the caller.

@@ -3,6 +3,8 @@
 //! An accept loop of our own instead of a framework's, for two reasons: small
 //! buffers, so that ten thousand waiting readers fit into little memory, and a
 //! socket that knows when it was flushed ([`written`](crate::written)).
+//!
+//! hyper begins with 8 KiB for reading and takes more only for a larger head.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,8 +28,9 @@ use tower::util::ServiceExt;
 use crate::written::{Outgoing, Wire};
 use crate::{App, guard, rest};
 
-/// hyper's smallest read buffer.
-const BUFFER: usize = 8 * 1024;
+/// The largest head of a request. A message in a query (CAO's form) is as long as
+/// an address line can be, which is 64 KiB, and some headers stand beside it.
+const HEAD: usize = 80 * 1024;
 /// After an accept that failed (no descriptors left), before the next.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -39,6 +42,7 @@ pub(crate) async fn run(
     let router = rest::router(app.clone());
     let room = Arc::new(Semaphore::new(app.config.connections));
     let open = TaskTracker::new();
+    let cut = CancellationToken::new();
     loop {
         let permit = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -52,7 +56,8 @@ pub(crate) async fn run(
             Ok((socket, _)) => {
                 let served =
                     connection(socket, app.clone(), router.clone(), shutdown.clone(), permit);
-                open.spawn(served);
+                let cut = cut.clone();
+                open.spawn(async move { cut.run_until_cancelled(served).await });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -65,6 +70,9 @@ pub(crate) async fn run(
     open.close();
     if tokio::time::timeout(app.config.shutdown_grace, open.wait()).await.is_err() {
         tracing::warn!(open = open.len(), "connections did not end in time and are cut");
+        cut.cancel();
+        // What they held goes back before anyone closes the store.
+        open.wait().await;
     }
     Ok(())
 }
@@ -85,7 +93,7 @@ async fn connection(
         answer(request, app.clone(), router.clone(), Arc::clone(&outgoing))
     });
     let served = http1::Builder::new()
-        .max_buf_size(BUFFER)
+        .max_buf_size(HEAD)
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
         .serve_connection(wire, service);

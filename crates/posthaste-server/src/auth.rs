@@ -11,8 +11,8 @@ use posthaste_core::registry::TokenHash;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::App;
 use crate::failure::Failure;
+use crate::{App, guard};
 
 /// SHA-256 of the two tokens that are not an instance's.
 #[derive(Clone)]
@@ -97,6 +97,10 @@ impl FromRequestParts<App> for MaybeCaller {
         match opens(app, parts)? {
             Some(Opens::Mail(principal)) => Ok(Self(Some(principal))),
             Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
+            // Here a mere GET takes mail: an image on any page could.
+            None if guard::is_from_another_site(&parts.headers) => {
+                Err(forbidden("requests from other sites need a token"))
+            }
             None => Ok(Self(None)),
         }
     }
@@ -111,7 +115,9 @@ impl FromRequestParts<App> for Door {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let agent = parts.headers.get(USER_AGENT).map_or(&b""[..], |v| v.as_bytes());
-        let cli = agent.starts_with(posthaste_api::client::CLI_AGENT.as_bytes());
+        // The whole name: other programs' names may begin like ours.
+        let name = agent.split(|b| matches!(b, b'/' | b' ')).next();
+        let cli = name == Some(posthaste_api::client::CLI_AGENT.as_bytes());
         Ok(Self(if cli { Via::Cli } else { Via::Rest }))
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json as Answer, Router};
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::App;
 use crate::auth::MaybeCaller;
-use crate::extract::{Params, parse, whole_body};
+use crate::extract::{Params, PathPart, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
 use crate::rest::inbox::seconds;
 use crate::written::{Outgoing, watched};
@@ -41,12 +41,11 @@ struct Post {
 async fn post(
     State(app): State<App>,
     MaybeCaller(caller): MaybeCaller,
-    Path(receiver): Path<String>,
+    PathPart(receiver): PathPart,
     request: Request,
 ) -> Result<Response, Failure> {
     let receiver = terminal(&receiver)?;
-    let asked = Query::<Post>::try_from_uri(request.uri());
-    let Query(mut given) = asked.map_err(|e| invalid("query", e.body_text()))?;
+    let mut given: Post = query(request.uri())?;
     let body = whole_body(request, &app).await?;
     if !body.is_empty() {
         let Post { sender_id, message } = parse(&body)?;
@@ -98,7 +97,7 @@ fn cao_status(d: &DeliveryRecord) -> &'static str {
 async fn list(
     State(app): State<App>,
     MaybeCaller(caller): MaybeCaller,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
     Params(query): Params<List>,
 ) -> Result<Answer<Vec<serde_json::Value>>, Failure> {
     let id = terminal(&id)?;
@@ -160,7 +159,7 @@ async fn wait(
     State(app): State<App>,
     MaybeCaller(caller): MaybeCaller,
     Extension(outgoing): Extension<Arc<Outgoing>>,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
     Params(query): Params<Wait>,
 ) -> Result<Response, Failure> {
     let id = terminal(&id)?;
@@ -192,8 +191,10 @@ async fn wait(
     Ok(watched(json, batch.handed, &outgoing))
 }
 
+/// CAO knows ids in one form only.
 fn terminal(text: &str) -> Result<InstanceId, Failure> {
-    text.parse().map_err(|_| invalid("terminal id", "it has 8 hex digits"))
+    let id = text.parse().ok().filter(|id: &InstanceId| id.to_string() == text);
+    id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
 }
 
 /// On whose behalf: the token's own instance, anyone for the operator, and anyone

@@ -1,8 +1,10 @@
 //! Reading requests: bounded in size and time, with errors that say what is wrong.
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::Uri;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use posthaste_api::error::{ApiError, ErrorCode};
 use serde::de::DeserializeOwned;
@@ -14,22 +16,31 @@ use crate::failure::Failure;
 /// The whole body, no larger and no slower than allowed.
 pub(crate) async fn whole_body(request: Request, app: &App) -> Result<Bytes, Failure> {
     let limit = app.config.request_bytes;
-    let body = Limited::new(request.into_body(), limit);
+    let body = request.into_body();
+    // What is announced too large is refused before it is sent.
+    if usize::try_from(body.size_hint().lower()).map_or(true, |announced| announced > limit) {
+        return Err(too_large(limit));
+    }
+    let body = Limited::new(body, limit);
     let collected = tokio::time::timeout(app.config.body_timeout, body.collect()).await;
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the request is larger than {limit} bytes");
-            let error = ApiError::new(ErrorCode::TooLarge, message)
-                .hint("send less, or raise server.request_bytes")
-                .details(serde_json::json!({ "limit": limit, "key": "server.request_bytes" }));
-            Err(Failure(error))
-        }
-        Ok(Err(error)) => {
-            Err(ApiError::new(ErrorCode::BadRequest, format!("the body broke off: {error}")).into())
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
+        Ok(Err(error)) => Err(unreadable(format!("the body broke off: {error}"))),
         Err(_) => Err(ApiError::new(ErrorCode::RequestTimeout, "the body came too slowly").into()),
     }
+}
+
+fn too_large(limit: usize) -> Failure {
+    let message = format!("the request is larger than {limit} bytes");
+    let error = ApiError::new(ErrorCode::TooLarge, message)
+        .hint("send less, or raise server.request_bytes")
+        .details(serde_json::json!({ "limit": limit, "key": "server.request_bytes" }));
+    Failure(error)
+}
+
+fn unreadable(why: impl Into<String>) -> Failure {
+    Failure(ApiError::new(ErrorCode::BadRequest, why))
 }
 
 /// A JSON body.
@@ -62,12 +73,76 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
-        match Query::<T>::try_from_uri(&parts.uri) {
-            Ok(Query(params)) => Ok(Self(params)),
-            Err(error) => {
-                let message = format!("the query does not fit: {}", error.body_text());
-                Err(ApiError::new(ErrorCode::InvalidArgument, message).into())
+        query(&parts.uri).map(Self)
+    }
+}
+
+/// What stands behind the `?`. Broken UTF-8 is refused, not replaced.
+pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Failure> {
+    if !is_utf8(uri.query().unwrap_or_default()) {
+        return Err(unreadable("the query is not valid UTF-8"));
+    }
+    match Query::<T>::try_from_uri(uri) {
+        Ok(Query(params)) => Ok(params),
+        Err(error) => {
+            let message = format!("the query does not fit: {}", error.body_text());
+            Err(ApiError::new(ErrorCode::InvalidArgument, message).into())
+        }
+    }
+}
+
+/// Whether the text is still UTF-8 once each `%xx` is a byte.
+fn is_utf8(encoded: &str) -> bool {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let byte = match tail {
+            [high, low, ..] if *first == b'%' => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        match byte {
+            Some((high, low)) => {
+                bytes.push(high << 4 | low);
+                rest = &tail[2..];
             }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    std::str::from_utf8(&bytes).is_ok()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|n| u8::try_from(n).ok())
+}
+
+/// The one part of the path that a call leaves open.
+pub(crate) struct PathPart(pub(crate) String);
+
+impl FromRequestParts<App> for PathPart {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        match Path::from_request_parts(parts, app).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(error) => Err(unreadable(format!("the path does not fit: {}", error.body_text()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_signs_are_read_before_the_text_is_judged() {
+        for good in ["", "a=1&b=%C3%A9", "%f0%9f%a6%80", "100%", "%zz", "%", "%4", "%%41"] {
+            assert!(is_utf8(good), "{good}");
+        }
+        for bad in ["%ff", "a=%c3", "%c3&%a9", "%f0%28", "x%80"] {
+            assert!(!is_utf8(bad), "{bad}");
         }
     }
 }

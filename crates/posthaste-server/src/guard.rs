@@ -4,6 +4,8 @@
 //! protection: the Host must be one of ours (no rebinding), and a request that
 //! says it comes from another site is refused.
 
+use std::net::IpAddr;
+
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};
 use posthaste_api::error::{ApiError, ErrorCode};
@@ -23,11 +25,15 @@ pub(crate) fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(
         }
     }
     let unsafe_method = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let site = text("sec-fetch-site");
-    if unsafe_method && site.is_some_and(|s| s == "cross-site" || s == "same-site") {
+    if unsafe_method && is_from_another_site(headers) {
         return Err(refused("requests from other sites are refused").into());
     }
     Ok(())
+}
+
+/// Browsers say where a request comes from, and pages cannot lie about it.
+pub(crate) fn is_from_another_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 fn refused(why: &str) -> Refused {
@@ -50,10 +56,10 @@ impl From<Refused> for Failure {
 
 fn is_ours(app: &App, host: &str) -> bool {
     let name = without_port(host);
+    let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    let ours = |ip: IpAddr| ip.is_loopback() || ip == app.config.listen.ip();
     name.eq_ignore_ascii_case("localhost")
-        || name == "127.0.0.1"
-        || name == "[::1]"
-        || name == app.config.listen.ip().to_string()
+        || bare.parse().is_ok_and(ours)
         || app.config.hosts.iter().any(|h| h.eq_ignore_ascii_case(name))
 }
 

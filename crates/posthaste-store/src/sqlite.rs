@@ -19,7 +19,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -71,6 +71,7 @@ pub(crate) struct Shared {
     pub(crate) healthy: AtomicBool,
     /// The writer should copy the rest of the log before it goes on.
     pub(crate) log_is_long: AtomicBool,
+    pub(crate) pruned_at: AtomicI64,
     pub(crate) durable: bool,
     taken: HashMap<Principal, Vec<Seq>>,
 }
@@ -100,6 +101,7 @@ impl SqliteStore {
             config,
             healthy: AtomicBool::new(true),
             log_is_long: AtomicBool::new(false),
+            pruned_at: AtomicI64::new(0),
             taken: opened.taken,
         });
         tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
@@ -121,28 +123,30 @@ impl SqliteStore {
         }
     }
 
-    /// Which messages outside the window a filter accepts.
-    async fn judge(&self, reader: Principal, filter: &Filter) -> Result<Vec<Seq>, StoreError> {
+    /// What a filter asks about messages outside the window: all but their bodies.
+    async fn heads(
+        &self,
+        reader: Principal,
+        filter: &Filter,
+    ) -> Result<HashMap<Seq, Arc<Message>>, StoreError> {
         let unjudged = self.shared.ledger.lock().unjudged(reader, filter);
         if unjudged.is_empty() {
-            return Ok(Vec::new());
+            return Ok(HashMap::new());
         }
-        let filter = filter.clone();
-        let judge = move |db: &rusqlite::Connection| {
-            let found = rows::messages(db, &unjudged)?;
-            let good = found.into_values().filter(|m| filter.accepts(m)).map(|m| m.seq);
-            let mut good: Vec<Seq> = good.collect();
-            good.sort_unstable();
-            Ok(good)
-        };
-        self.shared.readers.query(judge).await
+        self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await
     }
 
     async fn lease_now(&self, take: Take) -> Result<Lease, StoreError> {
-        let accepted = self.judge(take.reader, &take.filter).await?;
-        let on_disk = |seq: Seq| accepted.binary_search(&seq).is_ok();
+        let heads = self.heads(take.reader, &take.filter).await?;
+        let on_disk = |seq: Seq| heads.get(&seq).is_some_and(|m| take.filter.accepts(m));
         let now = self.shared.clock.now();
-        let (found, remaining) = self.shared.ledger.lock().lease(&take, now, &on_disk);
+        let (found, remaining) = {
+            let mut ledger = self.shared.ledger.lock();
+            if ledger.is_stopping() {
+                return Err(StoreError::Closed);
+            }
+            ledger.lease(&take, now, &on_disk)
+        };
         // From here on the mail is out: a caller that goes away gives it back.
         let held = Unread { store: self, by: take.reader, found };
         let texts = self.texts(&held.found).await?;
@@ -204,13 +208,12 @@ impl Drop for Unread<'_> {
 
 impl Mail for SqliteStore {
     fn append(&self, draft: Draft) -> Started<Appended, SendError> {
-        let from = draft.from;
         let accepted = self.shared.commands.append(draft);
         let shared = Arc::clone(&self.shared);
         async move {
             match accepted.await {
                 Ok(Ok(Accepted::New(appended))) => Ok(appended),
-                Ok(Ok(Accepted::Before(seq))) => duplicate(&shared, from, seq).await,
+                Ok(Ok(Accepted::Before(seq, draft))) => duplicate(&shared, &draft, seq).await,
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(StoreError::Closed.into()),
             }
@@ -228,10 +231,9 @@ impl Mail for SqliteStore {
         filter: Filter,
     ) -> BoxFuture<'_, Result<Survey, StoreError>> {
         async move {
-            let accepted = self.judge(reader, &filter).await?;
-            let on_disk = |seq: Seq| accepted.binary_search(&seq).is_ok();
+            let heads = self.heads(reader, &filter).await?;
             let now = self.shared.clock.now();
-            Ok(self.shared.ledger.lock().survey(reader, &filter, now, &on_disk))
+            Ok(self.shared.ledger.lock().survey(reader, &filter, now, &heads))
         }
         .boxed()
     }
@@ -381,11 +383,14 @@ async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, Stor
     Ok(found.map(|raw| reader::stand(shared, raw)))
 }
 
-/// The receipt of a message that was accepted before.
-async fn duplicate(shared: &Shared, from: Principal, seq: Seq) -> Result<Appended, SendError> {
+/// The receipt of a message that was accepted before, if it is the same one.
+async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
     let record = find(shared, MessageRef::Seq(seq)).await?;
     let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
-    let ledger = shared.ledger.lock();
+    if record.message.body != draft.body() {
+        return Err(SendError::KeyReused { seq });
+    }
+    let (from, ledger) = (draft.from, shared.ledger.lock());
     let recipients = record.deliveries.into_iter().map(|d| Recipient {
         active: ledger.active(&d.mailbox, from),
         waiting: shared.queue.waiting(&d.mailbox, from),

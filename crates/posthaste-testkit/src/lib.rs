@@ -1,7 +1,10 @@
 //! For tests only: the conformance suites of the ports, and what tests share.
 //!
 //! Each promise of a port stands once, as a function, in [`store_suite`] or
-//! [`queue_suite`]; every backend runs them all by one macro.
+//! [`queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
+//! hub for stories.
 
+pub mod clock;
 pub mod queue_suite;
 pub mod store_suite;
+pub mod world;

@@ -15,20 +15,10 @@ use crate::messaging::send::SendError;
 use crate::ports::{Appended, Ticket, What};
 use crate::time::Timestamp;
 
-/// What is remembered of an idempotency key.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Key {
-    seq: Seq,
-    body: u64,
-}
-
-/// A key as it is written down: digests, so that neither key nor body is read
-/// again to compare. 128 bits of SHA-256 are proof enough.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyDigest {
-    pub key: u128,
-    pub body: u64,
-}
+/// An idempotency key as it is kept: 128 bits of SHA-256 over sender, recipient as
+/// written, and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyDigest(pub u128);
 
 impl KeyDigest {
     fn of(draft: &Draft) -> Option<Self> {
@@ -40,11 +30,8 @@ impl KeyDigest {
         hash.update(draft.to.to_string());
         hash.update([0xff]);
         hash.update(key);
-        let key = hash.finalize();
-        let body = Sha256::digest(draft.body());
-        let first = |bytes: &[u8]| bytes[..8].try_into().map_or(0, u64::from_be_bytes);
-        let wide = (u128::from(first(&key)) << 64) | u128::from(first(&key[8..]));
-        Some(Self { key: wide, body: first(&body) })
+        let digest = hash.finalize();
+        digest[..16].try_into().map(u128::from_be_bytes).map(Self).ok()
     }
 }
 
@@ -53,8 +40,9 @@ impl KeyDigest {
 pub enum Planned {
     /// Write it.
     New(Box<AppendPlan>),
-    /// It was accepted before, as this one.
-    Duplicate(Seq),
+    /// The key was accepted before, as this one. Whether the text is the same, the
+    /// store must look up.
+    Duplicate(Seq, Draft),
 }
 
 /// A message that waits for its commit.
@@ -94,13 +82,8 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<Planned, SendError> {
         let key = KeyDigest::of(&draft);
-        if let Some(digest) = key
-            && let Some(known) = self.keys.get(&digest.key)
-        {
-            if known.body == digest.body {
-                return Ok(Planned::Duplicate(known.seq));
-            }
-            return Err(SendError::KeyReused { seq: known.seq });
+        if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
+            return Ok(Planned::Duplicate(*known, draft));
         }
 
         let from = self.sender(draft.from)?;
@@ -143,7 +126,7 @@ impl Ledger {
             })
             .collect();
         if let Some(digest) = key {
-            self.keys.insert(digest.key, Key { seq, body: digest.body });
+            self.keys.insert(digest, seq);
         }
         let message = Arc::new(draft.accept(seq, id, from, thread, now));
         Ok(Planned::New(Box::new(AppendPlan {
@@ -164,7 +147,7 @@ impl Ledger {
             self.commit_ack(reply);
         }
         if let Some(digest) = plan.key {
-            self.key_times.push_back((message.created_at, digest.key));
+            self.key_times.push_back((message.created_at, digest));
         }
         for (at, delivery) in &plan.deliveries {
             let mut entry = Queued {
@@ -191,7 +174,7 @@ impl Ledger {
 
     pub fn undo_append(&mut self, plan: &AppendPlan) {
         if let Some(digest) = plan.key {
-            self.keys.remove(&digest.key);
+            self.keys.remove(&digest);
         }
         for (at, delivery) in plan.deliveries.iter().rev() {
             let queue = &mut self.queues[*at as usize];
@@ -210,8 +193,8 @@ impl Ledger {
     }
 
     pub fn load_key(&mut self, digest: KeyDigest, seq: Seq, at: Timestamp) {
-        self.keys.insert(digest.key, Key { seq, body: digest.body });
-        self.key_times.push_back((at, digest.key));
+        self.keys.insert(digest, seq);
+        self.key_times.push_back((at, digest));
     }
 
     /// Forgets keys older than `before`; how many.

@@ -1,6 +1,6 @@
 //! Handing mail out, and looking without taking.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{BoxNo, Ledger, Out, Queued};
@@ -30,6 +30,9 @@ impl Ledger {
         now: Timestamp,
         on_disk: &dyn Fn(Seq) -> bool,
     ) -> (Vec<Sought>, usize) {
+        if self.stopping {
+            return (Vec::new(), 0);
+        }
         let wanted = self.wanted(take, now, on_disk);
         let mut bytes = 0;
         let mut found = Vec::with_capacity(wanted.len());
@@ -164,9 +167,9 @@ impl Ledger {
         .collect()
     }
 
-    /// Messages whose text must be asked for before this filter can be judged.
+    /// Messages on disk that must be looked at before this filter can be judged.
     pub fn unjudged(&self, reader: Principal, filter: &Filter) -> Vec<Seq> {
-        if filter.is_empty() {
+        if filter.is_empty() && !filter.or_ends_wait {
             return Vec::new();
         }
         let boxes = self.keys_of(reader);
@@ -177,13 +180,14 @@ impl Ledger {
         seqs
     }
 
-    /// What a lease would find.
+    /// What a lease would find. `heads` are the messages on disk, without their
+    /// bodies, that the filter asks about.
     pub fn survey(
         &self,
         reader: Principal,
         filter: &Filter,
         now: Timestamp,
-        on_disk: &dyn Fn(Seq) -> bool,
+        heads: &HashMap<Seq, Arc<Message>>,
     ) -> Survey {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
@@ -193,16 +197,15 @@ impl Ledger {
             let fits = |e: &&Queued| may_take(e, reader, now);
             let most = if mailbox.is_one_of() { 1 } else { usize::MAX };
             for entry in entries.filter(fits).take(most) {
+                let message = entry.message.as_ref().or_else(|| heads.get(&entry.seq));
                 // Urgent, human mail and questions end a wait, whatever the filter.
                 let human = entry.sender.is_none();
-                let ends =
-                    entry.urgent || entry.message.as_ref().map_or(human, |m| m.ends_a_wait());
-                survey.ends_wait |= ends;
-                if !accepts(filter, entry, on_disk) {
+                survey.ends_wait |= entry.urgent || message.map_or(human, |m| m.ends_a_wait());
+                if !message.map_or(filter.is_empty(), |m| filter.accepts(m)) {
                     continue;
                 }
                 survey.waiting += 1;
-                if let Some(message) = &entry.message {
+                if let Some(message) = message {
                     let at = message.created_at;
                     survey.first_at = Some(survey.first_at.map_or(at, |first| first.min(at)));
                     if message.from.kind == SenderKind::System {

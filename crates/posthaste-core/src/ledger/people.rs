@@ -187,7 +187,8 @@ impl Ledger {
         one_of.retain(|d| !acked.contains(d));
         let mut list = Vec::new();
         for delivery in acked {
-            if let Ok(out) = self.settle_in(&own, *delivery, |state, _| state.ack(me, false)) {
+            if let Ok(out) = self.settle_in(&own, *delivery, |state, _| state.ack(me, None, false))
+            {
                 list.push(settled(out, Some(me), End::Acked(Proof::End)));
             }
         }
@@ -290,6 +291,14 @@ impl Ledger {
         ids.into_iter().filter_map(of).filter(|(_, _, status)| !status.has_ended()).collect()
     }
 
+    /// Forgets those who ended before; their mail died with them.
+    pub fn forget_ended(&mut self, before: Timestamp) -> usize {
+        let old = |i: &&Instance| i.ended_at.is_some_and(|at| at < before);
+        let ended: Vec<Instance> = self.instances.values().filter(old).cloned().collect();
+        ended.iter().for_each(|i| self.remove_instance(i));
+        ended.len()
+    }
+
     pub fn instance(&self, id: InstanceId) -> Option<InstanceView> {
         self.instances.get(&id).map(|i| self.view(i))
     }
@@ -336,7 +345,9 @@ impl Ledger {
         }
         if let Some(key) = &instance.key {
             let known = (instance.agent.clone(), instance.team.clone(), key.clone());
-            self.joined.remove(&known);
+            if self.joined.get(&known) == Some(&instance.id) {
+                self.joined.remove(&known);
+            }
         }
         self.token_lists.remove(&instance.id);
         self.instances.remove(&instance.id);

@@ -121,12 +121,14 @@ impl Ledger {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// The mailboxes that a reader holds keys to, its own first.
+    /// The mailboxes that a reader holds keys to, its own first. The ended have
+    /// given theirs back: what a call of theirs took now would never be proved.
     pub fn keys_of(&self, reader: Principal) -> Vec<Mailbox> {
         match reader {
             Principal::Operator => vec![Mailbox::Human],
             Principal::Instance(id) => {
-                self.instances.get(&id).map_or_else(Vec::new, Instance::keys)
+                let alive = self.instances.get(&id).filter(|i| !i.status.has_ended());
+                alive.map_or_else(Vec::new, Instance::keys)
             }
         }
     }

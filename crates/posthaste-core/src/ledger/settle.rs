@@ -69,14 +69,16 @@ impl Ledger {
     ) -> AckPlan {
         let mut plan = AckPlan { at: now, ..AckPlan::default() };
         let boxes = self.boxes_of(by);
+        let from = what.answer();
         for (seq, delivery) in self.meant(by, &boxes, what) {
             let Some(delivery) = delivery else {
                 plan.unknown.push(seq);
                 continue;
             };
-            match self
-                .settle(&boxes, delivery, |state, entry| state.ack(by, entry.marked && !held_only))
-            {
+            let proved = |state: DeliveryState, entry: &Queued| {
+                state.ack(by, from, entry.marked && !held_only)
+            };
+            match self.settle(&boxes, delivery, proved) {
                 Ok(out) => plan.settled.push(settled(out, Some(by), End::Acked(proof))),
                 Err(MoveError::Settling) => {}
                 Err(_) => plan.lost.push(seq),
@@ -102,7 +104,7 @@ impl Ledger {
         for (seq, delivery) in self.meant(by, &boxes, what) {
             let taken = delivery.ok_or(MoveError::NotLeased).and_then(|d| {
                 // A nack acts on the caller's own lease only.
-                let own = |state: DeliveryState, _: &Queued| state.ack(by, false);
+                let own = |state: DeliveryState, _: &Queued| state.ack(by, what.answer(), false);
                 self.settle(&boxes, d, own).cloned()
             });
             match taken {
@@ -239,7 +241,7 @@ impl Ledger {
     fn meant(&self, by: Principal, boxes: &[BoxNo], what: &What) -> Vec<(Seq, Option<DeliveryNo>)> {
         let queues = || boxes.iter().map(|no| &self.queues[*no as usize]);
         let seqs = match what {
-            What::Deliveries(list) => {
+            What::Deliveries(list) | What::Held(_, list) => {
                 let open = |d: &DeliveryNo| match self.out.get(d) {
                     Some(out) => Some(out.entry.seq),
                     None => queues().find_map(|q| q.find(*d)).map(|e| e.seq),
@@ -297,8 +299,9 @@ impl Ledger {
         delivery: DeliveryNo,
         step: impl Fn(DeliveryState, &Queued) -> Result<DeliveryState, MoveError>,
     ) -> Result<&Out, MoveError> {
-        let at = self.mailbox_no(mailbox).ok_or(MoveError::NotLeased)?;
-        self.settle(&[at], delivery, step)
+        // What is out may be of another mailbox, and this one may never have been used.
+        let at = self.mailbox_no(mailbox);
+        self.settle(at.as_slice(), delivery, step)
     }
 
     fn settle_queued(

@@ -78,14 +78,22 @@ impl DeliveryState {
     }
 
     /// A late ack still settles a delivery that is queued again, if it was given
-    /// out before (`marked`): whoever has a key to the mailbox may say so.
-    pub fn ack(self, by: Principal, marked: bool) -> Result<Self, MoveError> {
+    /// out before (`marked`): whoever has a key to the mailbox may say so. What
+    /// proves one answer (`from`) settles only what that answer still holds.
+    pub fn ack(
+        self,
+        by: Principal,
+        from: Option<AnswerId>,
+        marked: bool,
+    ) -> Result<Self, MoveError> {
         match self {
-            Self::Leased { by: holder, answer } if holder == by => {
+            Self::Leased { by: holder, answer }
+                if holder == by && from.is_none_or(|a| a == answer) =>
+            {
                 Ok(Self::Settling { was: Open::Leased { by, answer } })
             }
             Self::Leased { .. } => Err(MoveError::LeaseLost),
-            Self::Queued if marked => Ok(Self::Settling { was: Open::Queued }),
+            Self::Queued if marked && from.is_none() => Ok(Self::Settling { was: Open::Queued }),
             Self::Queued => Err(MoveError::NotLeased),
             Self::Settling { .. } => Err(MoveError::Settling),
         }
@@ -230,9 +238,17 @@ mod tests {
     #[test]
     fn a_lease_has_one_holder() {
         assert_eq!(leased().lease(EVE, AnswerId(2)), Err(MoveError::Leased));
-        assert_eq!(leased().ack(EVE, true), Err(MoveError::LeaseLost));
+        assert_eq!(leased().ack(EVE, None, true), Err(MoveError::LeaseLost));
         assert_eq!(leased().give_back(EVE, None), Err(MoveError::LeaseLost));
-        assert!(leased().ack(BOB, false).is_ok());
+        assert!(leased().ack(BOB, None, false).is_ok());
+    }
+
+    #[test]
+    fn a_stale_answer_proves_nothing() {
+        assert_eq!(leased().ack(BOB, Some(AnswerId(9)), true), Err(MoveError::LeaseLost));
+        let queued = DeliveryState::Queued.ack(BOB, Some(FIRST), true);
+        assert_eq!(queued, Err(MoveError::NotLeased));
+        assert!(leased().ack(BOB, Some(FIRST), false).is_ok());
     }
 
     #[test]
@@ -243,13 +259,13 @@ mod tests {
 
     #[test]
     fn a_late_ack_settles_what_was_given_out_before_and_nothing_else() {
-        assert_eq!(DeliveryState::Queued.ack(BOB, false), Err(MoveError::NotLeased));
-        assert!(DeliveryState::Queued.ack(BOB, true).is_ok());
+        assert_eq!(DeliveryState::Queued.ack(BOB, None, false), Err(MoveError::NotLeased));
+        assert!(DeliveryState::Queued.ack(BOB, None, true).is_ok());
     }
 
     #[test]
     fn a_failed_write_puts_a_delivery_back_where_it_was() {
-        let settling = leased().ack(BOB, false).expect("the holder acks");
+        let settling = leased().ack(BOB, None, false).expect("the holder acks");
         assert_eq!(settling.lease(EVE, AnswerId(2)), Err(MoveError::Settling));
         assert_eq!(settling.unsettle(), leased());
     }

@@ -293,6 +293,27 @@ impl Draft {
         Ok(Self { from, to, via, body, details })
     }
 
+    /// What a message was before it was accepted.
+    pub fn again(message: Message, from: Principal, to: Address) -> Self {
+        let life = |at: Timestamp| at.since(message.created_at);
+        Self {
+            from,
+            to,
+            via: message.via,
+            details: Details {
+                priority: message.priority,
+                kind: message.kind,
+                label: message.label,
+                thread: Some(message.thread),
+                in_reply_to: message.in_reply_to,
+                metadata: message.metadata,
+                ttl: message.expires_at.map(life),
+                idempotency_key: message.idempotency_key,
+            },
+            body: message.body,
+        }
+    }
+
     pub fn body(&self) -> &str {
         &self.body
     }

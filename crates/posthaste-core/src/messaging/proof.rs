@@ -5,7 +5,8 @@
 //! its proof, or a return with a mark. It knows no store and no clock; the
 //! [`Hub`](crate::Hub) carries out the [`Effect`]s.
 //!
-//! The rules, each with a test of its name below and in the model test:
+//! The rules, each with a test of its name in `tests/it/rules.rs`; the model test
+//! walks them all:
 //!
 //! * **return**: a suspicious answer gives its mail back at once, marked.
 //! * **grace**: a later call or hook proves an answer 2 s after it began, unless a
@@ -32,6 +33,9 @@ use crate::ports::Leased;
 
 /// How many ids taken as received are named at most.
 const NAMED: usize = 20;
+
+/// How far answers that hold mail may exceed what is kept of others.
+const MORE_THAN_KEEP: usize = 10;
 
 /// Through which door a call came, and so what counts as proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +103,20 @@ struct Held {
 impl Answer {
     fn holds(&self) -> Vec<DeliveryNo> {
         self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
+    }
+
+    /// Ends a call that still waits. Too late once it has mail.
+    fn close(&mut self) -> bool {
+        let waits = self.written == Written::No && self.mail.is_empty();
+        if waits {
+            self.cut.cancel();
+            self.written = Written::Closed;
+        }
+        waits
+    }
+
+    fn let_go(&mut self, of: impl Fn(&Held) -> bool) {
+        self.mail.iter_mut().filter(|h| of(h)).for_each(|h| h.gone = true);
     }
 }
 
@@ -176,6 +194,7 @@ impl Proofs {
     pub fn begin(&mut self, who: Principal, scope: Scope) -> Vec<Effect> {
         let reader = self.readers.entry(who).or_default();
         reader.beginning += 1;
+        let beginning = reader.beginning;
         for taken in &mut reader.taken {
             taken.told = None;
         }
@@ -183,17 +202,16 @@ impl Proofs {
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             if matches!(scope, Scope::Door(door) if door != answer.door) {
+                // Not begun anew there: what is open goes on and can be proved.
+                answer.beginning = beginning;
                 continue;
             }
             self.due.retain(|(_, due)| *due != id);
             answer.later = None;
-            if answer.written == Written::No && !answer.cut.is_cancelled() && answer.mail.is_empty()
+            if answer.close()
+                && let Some(reader) = self.readers.get_mut(&who)
             {
-                answer.cut.cancel();
-                answer.written = Written::Closed;
-                if let Some(reader) = self.readers.get_mut(&who) {
-                    reader.shared = true;
-                }
+                reader.shared = true;
             }
             effects.extend(self.give_back(id, false));
         }
@@ -218,11 +236,12 @@ impl Proofs {
                     effects.extend(self.suspect(*id, false));
                 }
             }
-            let same = |a: &Answer| call.is_some() && a.call.as_deref() == call;
-            let repeated: Vec<_> =
-                earlier.into_iter().filter(|id| self.answers.get(id).is_some_and(same)).collect();
+            let repeated = call.map_or_else(Vec::new, |call| self.called(who, call));
             for id in &repeated {
-                effects.extend(self.suspect(*id, false));
+                // One that still waits would answer into the void.
+                if !self.answers.get_mut(id).is_some_and(Answer::close) {
+                    effects.extend(self.suspect(*id, false));
+                }
             }
             if repeated.is_empty() {
                 self.later(who, Proof::NextCall, now);
@@ -257,10 +276,10 @@ impl Proofs {
     }
 
     /// The call is answered with this mail; tells what else the answer must say.
-    pub fn answered(&mut self, id: AnswerId, mail: &[Leased]) -> Told {
-        let Some(answer) = self.answers.get_mut(&id) else {
-            return Told { receipt: 0, settled: Vec::new() };
-        };
+    /// `None`: the call was ended while its mail was fetched, and none of it may be
+    /// given.
+    pub fn answered(&mut self, id: AnswerId, mail: &[Leased]) -> Option<Told> {
+        let answer = self.answers.get_mut(&id).filter(|a| a.written == Written::No)?;
         let held = |l: &Leased| Held {
             delivery: l.delivery,
             seq: l.message.seq,
@@ -275,7 +294,7 @@ impl Proofs {
         if !answer.mail.is_empty() {
             self.receipts.insert(answer.receipt, id);
         }
-        Told { receipt: answer.receipt, settled: answer.named.clone() }
+        Some(Told { receipt: answer.receipt, settled: answer.named.clone() })
     }
 
     /// The answer came so close to the client's known limit that it may have been
@@ -314,29 +333,17 @@ impl Proofs {
     /// The client cancelled the call: before its answer it just ends, after it
     /// the answer is suspicious.
     pub fn cancelled(&mut self, who: Principal, call: &str) -> Vec<Effect> {
-        let same = |a: &&Answer| a.who == who && a.call.as_deref() == Some(call);
-        let found = self.answers.iter().find(|(_, a)| same(a)).map(|(id, _)| *id);
-        found.map_or_else(Vec::new, |id| self.cancel(id))
+        let called = self.called(who, call);
+        called.into_iter().flat_map(|id| self.cancel(id)).collect()
     }
 
-    pub fn cancel(&mut self, id: AnswerId) -> Vec<Effect> {
-        let Some(answer) = self.answers.get_mut(&id) else { return Vec::new() };
-        match answer.written {
-            Written::No if answer.mail.is_empty() => {
-                answer.cut.cancel();
-                answer.written = Written::Closed;
-                Vec::new()
-            }
-            Written::No | Written::Closed => self.suspect(id, false).into_iter().collect(),
-            Written::Yes => {
-                for taken in self.readers.entry(answer.who).or_default().taken.iter_mut() {
-                    if taken.told == Some(id) {
-                        taken.told = None;
-                    }
-                }
-                self.suspect(id, true).into_iter().collect()
-            }
+    fn cancel(&mut self, id: AnswerId) -> Option<Effect> {
+        let answer = self.answers.get_mut(&id)?;
+        if answer.close() {
+            return None;
         }
+        let after_the_answer = answer.written == Written::Yes;
+        self.suspect(id, after_the_answer)
     }
 
     /// The hub's own driver interrupted the agent: its calls lead nowhere.
@@ -344,10 +351,7 @@ impl Proofs {
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
-            if answer.written == Written::No && answer.mail.is_empty() {
-                answer.cut.cancel();
-                answer.written = Written::Closed;
-            } else if !answer.proven {
+            if !answer.close() {
                 effects.extend(self.suspect(id, false));
             }
         }
@@ -367,26 +371,61 @@ impl Proofs {
         Some((id, what))
     }
 
-    /// An ack is committed: these are settled, and by which proof.
-    pub fn acked(&mut self, id: AnswerId, proof: Proof) {
-        let Some(answer) = self.answers.get_mut(&id) else { return };
-        let who = answer.who;
-        let held = answer.mail.iter_mut().filter(|h| !h.gone);
-        let seqs: Vec<Seq> = held
-            .map(|h| {
-                h.gone = true;
-                h.seq
-            })
-            .collect();
+    /// An ack is committed: it settled these, whatever became of the answer since.
+    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, settled: &[Seq]) {
         if proof.is_weak() {
-            let reader = self.readers.entry(who).or_default();
-            reader.taken.extend(seqs.into_iter().map(|seq| Taken { seq, told: None }));
-            while reader.taken.len() > NAMED {
-                reader.taken.pop_front();
+            if let Some(reader) = self.readers.get_mut(&by) {
+                reader.taken.extend(settled.iter().map(|seq| Taken { seq: *seq, told: None }));
+                while reader.taken.len() > NAMED {
+                    reader.taken.pop_front();
+                }
+            }
+            if let Some(answer) = self.answers.get_mut(&id) {
+                answer.let_go(|held| settled.contains(&held.seq));
             }
         } else {
-            self.tell(id);
+            if proof != Proof::Auto {
+                self.tell(id);
+            }
             self.forget(id);
+        }
+    }
+
+    /// An ack was not kept. What is in doubt by now goes back; the rest waits for
+    /// another proof.
+    pub fn unacked(&mut self, id: AnswerId) -> Option<Effect> {
+        let answer = self.answers.get_mut(&id)?;
+        answer.proven = false;
+        let gone = answer.mail.iter().filter(|h| h.gone);
+        let what: Vec<DeliveryNo> = gone.map(|h| h.delivery).collect();
+        let by = answer.who;
+        (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt: false })
+    }
+
+    /// The answers that hold any of these messages.
+    pub fn holding(&self, who: Principal, seqs: &[Seq]) -> Vec<AnswerId> {
+        let holds = |a: &Answer| a.mail.iter().any(|h| !h.gone && seqs.contains(&h.seq));
+        let mut found = self.answers_of(who);
+        found.retain(|id| self.answers.get(id).is_some_and(holds));
+        found
+    }
+
+    /// The reader acked, answered or refused these by name: it had the answers, and
+    /// they hold them no more.
+    pub fn let_go(&mut self, answers: &[AnswerId], seqs: &[Seq]) {
+        for id in answers {
+            if let Some(answer) = self.answers.get_mut(id) {
+                answer.let_go(|held| seqs.contains(&held.seq));
+                self.tell(*id);
+            }
+        }
+    }
+
+    /// The reader refused all that an answer brought.
+    pub fn refused(&mut self, id: AnswerId) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.let_go(|_| true);
+            self.tell(id);
         }
     }
 
@@ -414,20 +453,22 @@ impl Proofs {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The instance ends. What its end proves, if the model finished its own turn.
-    pub fn end(&mut self, who: Principal, finished: bool) -> Vec<DeliveryNo> {
-        let mut acked = Vec::new();
+    /// What the end of an instance proves, if its model finished its own turn.
+    pub fn proved_by_end(&self, who: Principal) -> Vec<DeliveryNo> {
+        let answers = self.answers_of(who).into_iter().filter_map(|id| self.answers.get(&id));
+        let sure = answers.filter(|a| a.written == Written::Yes && !a.suspicious);
+        sure.flat_map(Answer::holds).collect()
+    }
+
+    /// The instance has ended: so do its calls.
+    pub fn end(&mut self, who: Principal) {
         for id in self.answers_of(who) {
             if let Some(answer) = self.answers.get(&id) {
                 answer.cut.cancel();
-                if finished && answer.written == Written::Yes && !answer.suspicious {
-                    acked.extend(answer.holds());
-                }
             }
             self.forget(id);
         }
         self.readers.remove(&who);
-        acked
     }
 
     /// The ids that `id` named are told: its reader went on after it.
@@ -481,30 +522,51 @@ impl Proofs {
         if let Some((at, _)) = answer.later.take() {
             self.due.remove(&(at, id));
         }
+        // Nor is it sure that the ids it named were read.
+        let taken = self.readers.get_mut(&answer.who).into_iter().flat_map(|r| &mut r.taken);
+        for taken in taken.filter(|taken| taken.told == Some(id)) {
+            taken.told = None;
+        }
         self.give_back(id, true)
     }
 
     fn give_back(&mut self, id: AnswerId, doubt: bool) -> Option<Effect> {
         let answer = self.answers.get_mut(&id)?;
         let what = answer.holds();
-        for held in &mut answer.mail {
-            held.gone = true;
-        }
+        answer.let_go(|_| true);
         let by = answer.who;
         (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt })
+    }
+
+    /// The answers to a call that this reader gave this name.
+    fn called(&self, who: Principal, call: &str) -> Vec<AnswerId> {
+        let Some(reader) = self.readers.get(&who) else { return Vec::new() };
+        let same = |a: &Answer| {
+            a.beginning == reader.beginning
+                && a.door == Door::Mcp
+                && a.call.as_deref() == Some(call)
+        };
+        let of = |id: &&AnswerId| self.answers.get(id).is_some_and(same);
+        reader.answers.iter().filter(of).copied().collect()
     }
 
     fn answers_of(&self, who: Principal) -> Vec<AnswerId> {
         self.readers.get(&who).map_or_else(Vec::new, |r| r.answers.iter().copied().collect())
     }
 
-    /// A reader that never proves anything is not remembered for ever. Its leases
-    /// stay; only its old receipts are forgotten.
+    /// A reader that never proves anything is not remembered for ever; but as long
+    /// as there is room, what runs or holds mail is.
     fn forget_oldest(&mut self, who: Principal) {
         let Some(reader) = self.readers.get(&who) else { return };
-        if reader.answers.len() > self.keep
-            && let Some(oldest) = reader.answers.front().copied()
-        {
+        if reader.answers.len() <= self.keep {
+            return;
+        }
+        let idle = |a: &Answer| a.written != Written::No && a.holds().is_empty();
+        let of_no_use = |id: &&AnswerId| self.answers.get(id).is_none_or(idle);
+        let oldest = reader.answers.iter().find(of_no_use);
+        let full = reader.answers.len() > self.keep * MORE_THAN_KEEP;
+        let oldest = oldest.or(reader.answers.front().filter(|_| full)).copied();
+        if let Some(oldest) = oldest {
             self.forget(oldest);
         }
     }

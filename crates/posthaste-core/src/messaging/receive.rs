@@ -4,6 +4,7 @@
 //! and the lease is taken when the answer is made. So a reader that goes away in
 //! mid-wait holds nothing, and two readers cannot starve each other.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
-use crate::messaging::message::{Principal, Seq};
+use crate::messaging::message::{Principal, SenderKind, Seq};
 use crate::messaging::proof::{Door, Running, Scope};
-use crate::ports::{Filter, Lease, Leased, StoreError, Survey, Take};
+use crate::ports::{Bell, Filter, Lease, Leased, StoreError, Survey, Take};
 
 /// What a reader asks for.
 #[derive(Debug, Clone)]
@@ -175,29 +176,32 @@ impl Hub {
         let call = self.open_call(&ask);
         let mut handed = Handed { hub: Arc::clone(self), id: call.id, auto: None, done: false };
 
-        // Listen first, look second: what arrives in between rings the bell that
-        // we already hold.
-        let keys = self.store.keys(ask.reader);
-        let mut bell = self.queue.listen(ask.reader, &keys, ask.filter.clone());
+        // Before it waits, it listens, then looks again: what arrives in between rings
+        // the bell that it already holds. What is there at the first look needs none.
+        let mut bell: Option<Box<dyn Bell>> = None;
         let deadline = began + ask.timeout;
         let (lease, status, missing) = loop {
-            let look = self.look(&ask, deadline).await?;
-            match look {
+            let until = match self.look(&ask, deadline).await? {
+                Look::WaitUntil(until) => until,
                 Look::Take { met } => {
                     let lease = self.store.lease(self.take(&ask, call.id)).await?;
                     let over = Instant::now() >= deadline;
                     let nothing_open = ask.wait_for == WaitFor::All && ask.filter.from.is_empty();
                     if !lease.mail.is_empty() || over || nothing_open {
-                        let (status, missing) = self.judge(&ask, &lease, met).await?;
+                        let (status, missing) = self.judge(&ask, &lease, met);
                         break (lease, status, missing);
                     }
                     // Nothing yet, or another reader was quicker.
-                    if !self.wait(&mut *bell, &call, deadline).await {
-                        break (Lease::default(), BatchStatus::CallAgain, Vec::new());
-                    }
+                    deadline
                 }
-                Look::WaitUntil(until) => {
-                    if !self.wait(&mut *bell, &call, until).await {
+            };
+            match &mut bell {
+                None => {
+                    let keys = self.store.keys(ask.reader);
+                    bell = Some(self.queue.listen(ask.reader, &keys, ask.filter.clone()));
+                }
+                Some(bell) => {
+                    if !self.wait(&mut **bell, &call, until).await {
                         break (Lease::default(), BatchStatus::CallAgain, Vec::new());
                     }
                 }
@@ -205,8 +209,24 @@ impl Hub {
         };
 
         let taken: Vec<DeliveryNo> = lease.mail.iter().map(|l| l.delivery).collect();
-        bell.answered(&taken);
         let told = self.proofs.lock().answered(call.id, &lease.mail);
+        let Some(told) = told else {
+            // Ended from outside while the mail was fetched: it is for the next call.
+            self.store.give_back(ask.reader, taken, call.id, false);
+            return Ok(Batch {
+                mail: Vec::new(),
+                status: BatchStatus::CallAgain,
+                waited: began.elapsed(),
+                missing: Vec::new(),
+                remaining: 0,
+                settled: Vec::new(),
+                receipt: 0,
+                handed,
+            });
+        };
+        if let Some(bell) = &mut bell {
+            bell.answered(&taken);
+        }
         if ask.auto_ack {
             handed.auto = Some((ask.reader, taken));
         }
@@ -224,12 +244,7 @@ impl Hub {
     }
 
     /// Waits for the bell; `false` when the call was ended from outside.
-    async fn wait(
-        &self,
-        bell: &mut dyn crate::ports::Bell,
-        call: &Running,
-        until: Instant,
-    ) -> bool {
+    async fn wait(&self, bell: &mut dyn Bell, call: &Running, until: Instant) -> bool {
         // A lost ticket costs a sweep, never a message.
         let next_look = until.min(Instant::now() + self.limits.sweep);
         tokio::select! {
@@ -281,12 +296,7 @@ impl Hub {
     }
 
     /// `complete` is judged when it is said: by what the answer really holds.
-    async fn judge(
-        &self,
-        ask: &Ask,
-        lease: &Lease,
-        met: bool,
-    ) -> Result<(BatchStatus, Vec<Missing>), StoreError> {
+    fn judge(&self, ask: &Ask, lease: &Lease, met: bool) -> (BatchStatus, Vec<Missing>) {
         let mail = &lease.mail;
         let here = |who: &str| mail.iter().any(|l| crate::ports::is_from(&l.message, who));
         let missing: Vec<Missing> = match ask.wait_for {
@@ -302,10 +312,10 @@ impl Hub {
             WaitFor::Any => BatchStatus::Complete,
             // What is left behind for want of room is still to come.
             _ if met && lease.remaining > 0 => BatchStatus::CallAgain,
-            WaitFor::Senders(_) if met => BatchStatus::Complete,
+            WaitFor::Senders(n) if senders(mail) >= n => BatchStatus::Complete,
             WaitFor::All | WaitFor::Senders(_) => BatchStatus::Partial,
         };
-        Ok((status, missing))
+        (status, missing)
     }
 
     fn missing(&self, who: &str) -> Missing {
@@ -329,6 +339,12 @@ impl Hub {
         };
         Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
     }
+}
+
+/// Distinct senders of this mail; the hub itself is none.
+fn senders(mail: &[Leased]) -> usize {
+    let agents = mail.iter().map(|l| &l.message.from).filter(|s| s.kind != SenderKind::System);
+    agents.map(|sender| &sender.address).collect::<HashSet<_>>().len()
 }
 
 enum Look {

@@ -1,5 +1,7 @@
 //! Check, store, put, and tell the sender what is true.
 
+use std::sync::Arc;
+
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
 use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
@@ -16,10 +18,21 @@ impl Hub {
     /// flush, and are answered in order.
     pub fn start_send(&self, draft: Draft) -> Started<Receipt, SendError> {
         self.store.seen(draft.from);
+        let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
+        let answers = self.proofs.lock().holding(draft.from, &replied);
+        let mortal = draft.details().ttl.is_some();
+        let (proofs, soon) = (Arc::clone(&self.proofs), Arc::clone(&self.soon));
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
         Box::pin(async move {
             let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
+            if !answers.is_empty() {
+                // What was held and is answered was settled with the reply.
+                proofs.lock().let_go(&answers, &replied);
+            }
+            if mortal {
+                soon.notify_one();
+            }
             Ok(Receipt { seq, id, thread, recipients, duplicate, durable, skipped })
         })
     }

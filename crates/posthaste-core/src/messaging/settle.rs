@@ -1,12 +1,16 @@
 //! Ack, nack, cancel, requeue; and what follows from a reader's behaviour.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Effect, Running, Scope};
+use crate::messaging::proof::{Effect, Proofs, Running, Scope};
 use crate::messaging::receive::Ask;
-use crate::ports::{Acked, ActError, Nacked, Record, StoreError, What};
+use crate::ports::{Acked, ActError, Nacked, Record, Started, Store, StoreError, What};
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
@@ -16,34 +20,42 @@ impl Hub {
         let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else {
             return Ok(Acked::default());
         };
-        let acked = self.store.ack(by, What::Deliveries(what), Proof::Receipt).await?;
-        self.proofs.lock().acked(answer, Proof::Receipt);
-        Ok(acked)
+        let acked = self.store.ack(by, What::Deliveries(what), Proof::Receipt);
+        note_ack(&self.proofs, &*self.store, by, answer, Proof::Receipt, acked).await
     }
 
     /// The same beside another call, which does not wait for it.
     pub fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
         let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else { return };
-        self.ack_beside(by, answer, what, Proof::Receipt);
+        self.ack_beside(by, answer, What::Deliveries(what), Proof::Receipt);
     }
 
     /// The reader names messages.
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
         self.store.seen(by);
-        self.store.ack(by, What::Messages(seqs), Proof::Receipt).await
+        let answers = self.proofs.lock().holding(by, &seqs);
+        let acked = self.store.ack(by, What::Messages(seqs), Proof::Receipt).await?;
+        self.proofs.lock().let_go(&answers, &acked.settled);
+        Ok(acked)
     }
 
     pub async fn nack_receipt(&self, by: Principal, receipt: u64) -> Result<Nacked, StoreError> {
         self.store.seen(by);
-        let Some((_, what)) = self.proofs.lock().receipt(by, receipt) else {
+        let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else {
             return Ok(Nacked::default());
         };
-        self.store.nack(by, What::Deliveries(what)).await
+        let nacked = self.store.nack(by, What::Held(answer, what)).await?;
+        self.proofs.lock().refused(answer);
+        Ok(nacked)
     }
 
     pub async fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Nacked, StoreError> {
         self.store.seen(by);
-        self.store.nack(by, What::Messages(seqs)).await
+        // Those that hold it now: what a later answer is handed again is not refused.
+        let answers = self.proofs.lock().holding(by, &seqs);
+        let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
+        self.proofs.lock().let_go(&answers, &seqs);
+        Ok(nacked)
     }
 
     /// Takes back what nobody has been handed yet. Only the sender and the
@@ -107,8 +119,12 @@ impl Hub {
         status: Status,
         finished: bool,
     ) -> Result<Instance, RegistryError> {
-        let acked = self.proofs.lock().end(Principal::Instance(id), finished);
-        let instance = self.store.end(id, status, acked).await?;
+        let who = Principal::Instance(id);
+        let proved = if finished { self.proofs.lock().proved_by_end(who) } else { Vec::new() };
+        let instance = self.store.end(id, status, proved).await?;
+        // Only now: an end that failed has changed nothing, and a call that began
+        // meanwhile ends, too.
+        self.proofs.lock().end(who);
         self.queue.cleanup(&crate::address::Mailbox::Instance(id));
         Ok(instance)
     }
@@ -129,7 +145,7 @@ impl Hub {
         if let Some((by, what)) = auto
             && !what.is_empty()
         {
-            self.ack_beside(by, id, what, Proof::Auto);
+            self.ack_beside(by, id, What::Held(id, what), Proof::Auto);
         }
     }
 
@@ -139,10 +155,12 @@ impl Hub {
     }
 
     /// Carries out what follows from a reader's behaviour.
-    pub(crate) fn perform(&self, effects: Vec<Effect>) {
+    pub(crate) fn perform(&self, effects: impl IntoIterator<Item = Effect>) {
         for effect in effects {
             match effect {
-                Effect::Ack { by, answer, what, proof } => self.ack_beside(by, answer, what, proof),
+                Effect::Ack { by, answer, what, proof } => {
+                    self.ack_beside(by, answer, What::Held(answer, what), proof);
+                }
                 Effect::Return { by, answer, what, doubt } => {
                     self.store.give_back(by, what, answer, doubt);
                 }
@@ -151,13 +169,12 @@ impl Hub {
     }
 
     /// Acks without anyone waiting for it. Nobody is told before it is committed.
-    fn ack_beside(&self, by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof) {
-        let acked = self.store.ack(by, What::Deliveries(what), proof);
-        let proofs = std::sync::Arc::clone(&self.proofs);
+    fn ack_beside(&self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
+        let acked = self.store.ack(by, what, proof);
+        let (proofs, store) = (Arc::clone(&self.proofs), Arc::clone(&self.store));
         self.tasks.spawn(async move {
-            match acked.await {
-                Ok(_) => proofs.lock().acked(answer, proof),
-                Err(error) => tracing::warn!(%by, %error, "an ack was not kept; it stays leased"),
+            if let Err(error) = note_ack(&proofs, &*store, by, answer, proof, acked).await {
+                tracing::warn!(%by, %error, "an ack was not kept");
             }
         });
     }
@@ -170,4 +187,27 @@ impl Hub {
             proofs.remember(who, &taken);
         }
     }
+}
+
+/// Waits for an ack and draws the conclusion: what is settled is settled, what was
+/// not kept stays leased or, if it is in doubt by now, goes back.
+async fn note_ack(
+    proofs: &Mutex<Proofs>,
+    store: &dyn Store,
+    by: Principal,
+    answer: AnswerId,
+    proof: Proof,
+    acked: Started<Acked>,
+) -> Result<Acked, StoreError> {
+    let acked = acked.await;
+    match &acked {
+        Ok(acked) => proofs.lock().acked(by, answer, proof, &acked.settled),
+        Err(_) => {
+            let doubtful = proofs.lock().unacked(answer);
+            if let Some(Effect::Return { by, answer, what, doubt }) = doubtful {
+                store.give_back(by, what, answer, doubt);
+            }
+        }
+    }
+    acked
 }

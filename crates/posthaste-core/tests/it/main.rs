@@ -1,3 +1,11 @@
 //! The rules at work: alone against a world of faults, and through the hub.
 
+mod chaos;
+mod living;
 mod model;
+mod one_of;
+mod receiving;
+mod restarting;
+mod rules;
+mod sending;
+mod settling;

@@ -14,7 +14,7 @@
 //! Each scenario is walked breadth-first within small bounds, and at random
 //! beyond them.
 
-mod post;
+pub(crate) mod post;
 mod world;
 
 use std::collections::{HashSet, VecDeque};
@@ -45,7 +45,7 @@ const CLIENT_AND_DROPS: &[Fault] = &[
 ];
 
 #[expect(clippy::disallowed_methods, reason = "how long to walk is the caller's choice")]
-fn is_quick() -> bool {
+pub(crate) fn is_quick() -> bool {
     std::env::var("POSTHASTE_QUICK").is_ok_and(|value| value == "1")
 }
 
@@ -99,25 +99,25 @@ fn replay(scenario: Scenario, path: &[Move]) -> World {
 #[test]
 fn client_faults_two_at_most() {
     let scenario = Scenario::with(CLIENT);
-    let t = std::time::Instant::now();
-    let n = explores(Scenario { calls: 2, ..scenario }, 5_000);
-    println!("{n} {:?}", t.elapsed());
-    wanders(scenario, 2_000);
-    println!("{:?}", t.elapsed());
+    explores(Scenario { calls: 2, ..scenario }, 3_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }
 
 #[test]
 fn one_client_fault_with_hooks() {
     let scenario = Scenario { faults: 1, hooks: 1, ..Scenario::with(CLIENT_AND_DROPS) };
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }
 
 #[test]
 fn two_time_outs_and_a_hook() {
     let scenario = Scenario { hooks: 1, ..Scenario::with(&[Fault::TimeoutAndCancel]) };
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }
 
 #[test]
@@ -132,7 +132,14 @@ fn hub_stops_receipts_nacks_and_the_operator() {
         Fault::ClientCrash,
     ]);
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
+}
+
+#[test]
+fn the_disk_is_full_for_a_while() {
+    let kinds = &[Fault::DiskFull, Fault::TimeoutAndCancel, Fault::ExtraBeginning, Fault::Receipt];
+    wanders(Scenario { busy: true, hooks: 1, ..Scenario::with(kinds) }, 2_000);
 }
 
 #[test]
@@ -145,7 +152,8 @@ fn the_agent_ends() {
         Fault::Expiry,
     ]);
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }
 
 #[test]
@@ -153,7 +161,8 @@ fn a_one_of_mailbox_with_two_readers() {
     let kinds = &[Fault::Lost, Fault::Nack, Fault::CleanEnd, Fault::UncleanEnd];
     let scenario = Scenario { agents: 2, one_of: true, ..Scenario::with(kinds) };
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }
 
 #[test]
@@ -161,7 +170,8 @@ fn two_messages() {
     let kinds = &[Fault::TimeoutAndCancel, Fault::ClientCrash, Fault::Kill, Fault::Nack];
     let scenario = Scenario { mails: 2, faults: 1, ..Scenario::with(kinds) };
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }
 
 #[test]
@@ -169,5 +179,6 @@ fn a_client_that_cancels_every_finished_call() {
     let scenario =
         Scenario { faults: 1, always_cancels: true, ..Scenario::with(&[Fault::ClientCrash]) };
     explores(Scenario { calls: 2, ..scenario }, 3_000);
-    wanders(scenario, 2_000);
+    wanders(scenario, 1_000);
+    wanders(Scenario { busy: true, ..scenario }, 1_000);
 }

@@ -33,12 +33,17 @@ pub(crate) async fn receive(
     Params(query): Params<InboxQuery>,
 ) -> Result<Response, Failure> {
     let ask = ask(reader, &query, app.hub.limits())?;
-    if let Some(receipt) = query.receipt.as_deref().and_then(parse_receipt) {
-        app.hub.ack_receipt_beside(reader, receipt);
-    }
+    let receipt = query.receipt.as_deref().and_then(parse_receipt);
     // What the request brought is dropped before the wait: a waiting reader is
     // cheap.
     drop(query);
+    match receipt {
+        // A beginning returns what is unproven, so the proof comes first. If it is
+        // not kept, its mail comes again.
+        Some(receipt) if ask.begin => drop(app.hub.ack_receipt(reader, receipt).await),
+        Some(receipt) => app.hub.ack_receipt_beside(reader, receipt),
+        None => {}
+    }
     let batch = app.hub.receive(ask).await?;
     let json = serde_json::to_vec(&inbox(&batch)).map_err(internal)?;
     Ok(watched(json, batch.handed, &outgoing))
@@ -165,6 +170,12 @@ async fn named(app: &App, by: Principal, request: SettleRequest) -> Result<Named
     match (request.receipt, request.ids) {
         (Some(receipt), None) => Ok(Named::Receipt(parse_receipt(&receipt))),
         (None, Some(ids)) => {
+            // No answer held more, so nobody has more to settle at a time.
+            let most = app.hub.limits().answer_messages;
+            if ids.len() > most {
+                let why = format!("at most {most} at a time (limits.answer_messages)");
+                return Err(invalid("ids", why));
+            }
             let mut seqs = Vec::with_capacity(ids.len());
             for id in &ids {
                 seqs.push(seq(app, by, id).await?);

@@ -1,7 +1,7 @@
 //! `/v1/instances` and `/v1/join`: who is here.
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::instances::{
@@ -13,7 +13,7 @@ use posthaste_core::registry::{self, InstanceFilter, NewInstance, Status};
 
 use crate::App;
 use crate::auth::{Caller, Joiner, Operator, digest};
-use crate::extract::{Json, Params};
+use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 
 type Created = (StatusCode, Answer<Joined>);
@@ -109,7 +109,7 @@ pub(crate) async fn list(
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
 ) -> Result<Answer<InstanceView>, Failure> {
     let found = app.hub.instance(id.parse()?).ok_or_else(|| not_found("instance"))?;
     Ok(Answer(view(&app, found)))
@@ -119,7 +119,7 @@ pub(crate) async fn show(
 pub(crate) async fn leave(
     State(app): State<App>,
     Caller(caller): Caller,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
 ) -> Result<Answer<InstanceView>, Failure> {
     let id: InstanceId = id.parse()?;
     if caller != Principal::Operator && caller != Principal::Instance(id) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use posthaste_api::error::ApiError;
@@ -18,7 +18,7 @@ use posthaste_core::time::Timestamp;
 
 use crate::App;
 use crate::auth::{Caller, Door};
-use crate::extract::{Json, Params};
+use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 
 /// `POST /v1/messages`
@@ -26,9 +26,9 @@ pub(crate) async fn send(
     State(app): State<App>,
     Caller(caller): Caller,
     Door(via): Door,
-    Json(request): Json<SendRequest>,
+    Json(mut request): Json<SendRequest>,
 ) -> Result<Response, Failure> {
-    let details = details(&app, caller, &request).await?;
+    let details = details(&app, caller, &mut request).await?;
     let to = match request.to {
         To::One(to) => {
             let receipt = start(&app, caller, via, &to, request.message, details)?.await?;
@@ -78,7 +78,11 @@ fn start(
     Ok(app.hub.start_send(draft))
 }
 
-async fn details(app: &App, caller: Principal, request: &SendRequest) -> Result<Details, Failure> {
+async fn details(
+    app: &App,
+    caller: Principal,
+    request: &mut SendRequest,
+) -> Result<Details, Failure> {
     let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
     let mut thread = parsed(&request.thread_id)?;
     let mut in_reply_to = None;
@@ -94,12 +98,12 @@ async fn details(app: &App, caller: Principal, request: &SendRequest) -> Result<
     Ok(Details {
         priority: request.priority.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         kind: request.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        label: request.label.clone(),
+        label: request.label.take(),
         thread,
         in_reply_to,
         metadata: metadata.transpose()?,
         ttl: request.ttl_s.map(Duration::from_secs),
-        idempotency_key: request.idempotency_key.clone(),
+        idempotency_key: request.idempotency_key.take(),
     })
 }
 
@@ -107,10 +111,13 @@ async fn details(app: &App, caller: Principal, request: &SendRequest) -> Result<
 pub(crate) async fn read(
     State(app): State<App>,
     Caller(caller): Caller,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
     Params(query): Params<ReadQuery>,
 ) -> Result<Answer<MessageView>, Failure> {
     let which: MessageRef = id.parse()?;
+    if query.max_chars == Some(0) {
+        return Err(invalid("max_chars", "it is at least 1"));
+    }
     let record = app.hub.message(caller, which).await?.ok_or_else(|| not_found("message"))?;
     let view = MessageView::from(record);
     Ok(Answer(match (query.offset, query.max_chars) {
@@ -129,8 +136,7 @@ pub(crate) async fn history(
     if !(1..=200).contains(&last) {
         return Err(invalid("last_n", "it lies between 1 and 200"));
     }
-    let before = query.cursor.as_deref().map(|c| c.parse().map(Seq));
-    let before = before.transpose().map_err(|_| invalid("cursor", "take it from an answer"))?;
+    let before = query.cursor.as_deref().map(cursor).transpose()?;
     let records = app
         .hub
         .history(
@@ -152,6 +158,11 @@ pub(crate) async fn history(
     Ok(Answer(History { messages, cursor }))
 }
 
+fn cursor(text: &str) -> Result<Seq, Failure> {
+    let number = text.parse().ok().filter(|n| i64::try_from(*n).is_ok());
+    number.map(Seq).ok_or_else(|| invalid("cursor", "take it from an answer"))
+}
+
 /// A mailbox key, or an instance's id for its own mailbox.
 fn mailbox(text: &str) -> Result<Mailbox, Failure> {
     if let Ok(id) = text.parse::<InstanceId>() {
@@ -170,7 +181,7 @@ pub(crate) fn status(text: &str) -> Result<&'static str, Failure> {
 pub(crate) async fn cancel(
     State(app): State<App>,
     Caller(caller): Caller,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
 ) -> Result<Answer<MessageView>, Failure> {
     Ok(Answer(app.hub.cancel(caller, id.parse()?).await?.into()))
 }
@@ -179,7 +190,7 @@ pub(crate) async fn cancel(
 pub(crate) async fn requeue(
     State(app): State<App>,
     Caller(caller): Caller,
-    Path(id): Path<String>,
+    PathPart(id): PathPart,
 ) -> Result<Answer<MessageView>, Failure> {
     Ok(Answer(app.hub.requeue(caller, id.parse()?).await?.into()))
 }

@@ -1,14 +1,14 @@
 //! `/v1/teams`: address scopes with leaders.
 
 use axum::Json as Answer;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use posthaste_api::teams::{PutTeam, TeamView, Teams};
 use posthaste_core::address::Name;
 use posthaste_core::registry::{Instance, Team};
 
 use crate::App;
 use crate::auth::{Caller, Operator};
-use crate::extract::Json;
+use crate::extract::{Json, PathPart};
 use crate::failure::{Failure, not_found};
 
 fn view((team, members): (Team, Vec<Instance>)) -> TeamView {
@@ -29,7 +29,7 @@ pub(crate) async fn list(State(app): State<App>, _: Caller) -> Answer<Teams> {
 pub(crate) async fn show(
     State(app): State<App>,
     _: Caller,
-    Path(name): Path<String>,
+    PathPart(name): PathPart,
 ) -> Result<Answer<TeamView>, Failure> {
     let name: Name = name.parse()?;
     Ok(Answer(view(app.hub.team(&name).ok_or_else(|| not_found("team"))?)))
@@ -39,7 +39,7 @@ pub(crate) async fn show(
 pub(crate) async fn put(
     State(app): State<App>,
     _: Operator,
-    Path(name): Path<String>,
+    PathPart(name): PathPart,
     Json(request): Json<PutTeam>,
 ) -> Result<Answer<TeamView>, Failure> {
     let name: Name = name.parse()?;

@@ -81,7 +81,6 @@ CREATE TABLE deliveries (
 CREATE TABLE keys (
     no INTEGER PRIMARY KEY,
     key BLOB NOT NULL,
-    body INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     at INTEGER NOT NULL
 ) STRICT;

@@ -8,11 +8,12 @@ use std::time::Duration;
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::ports::{StoreError, Swept};
+use posthaste_core::time::Timestamp;
 use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::ops::upkeep::{Chore, Expire, Index, Prune, Signs};
+use super::ops::upkeep::{Chore, Expire, Forget, Index, Prune, Signs};
 use super::rows::Marks;
 use super::{Shared, open};
 
@@ -131,9 +132,28 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
         shared.queue.put(ticket);
     }
 
-    let signs = Signs::before(now - shared.limits.key_retention);
-    shared.commands.push(|tx| Chore::new(signs, tx)).await.map_err(closed)??;
+    shared.commands.push(|tx| Chore::new(Signs::default(), tx)).await.map_err(closed)??;
+    let pruned = if is_time_to_prune(shared, now) { prune(shared, now).await? } else { 0 };
+    Ok(Swept { expired, pruned, lost })
+}
 
+fn is_time_to_prune(shared: &Shared, now: Timestamp) -> bool {
+    let last = Timestamp(shared.pruned_at.load(Ordering::Relaxed));
+    let due = now.since(last) >= shared.limits.prune;
+    if due {
+        shared.pruned_at.store(now.0, Ordering::Relaxed);
+    }
+    due
+}
+
+/// Removes what is old enough; how many messages.
+async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
+    let closed = |_| StoreError::Closed;
+    let forget = Forget {
+        keys_before: now - shared.limits.key_retention,
+        ended_before: now - shared.limits.dead_retention,
+    };
+    shared.commands.push(|tx| Chore::new(forget, tx)).await.map_err(closed)??;
     let acked_before = now - shared.limits.settled_retention;
     let dead_before = now - shared.limits.dead_retention;
     let mut pruned = 0;
@@ -151,5 +171,5 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
             break;
         }
     }
-    Ok(Swept { expired, pruned, lost })
+    Ok(pruned)
 }

@@ -120,14 +120,13 @@ fn load(db: &Connection, limits: &Limits, now: Timestamp) -> rusqlite::Result<Le
     load_people(db, &mut ledger)?;
     load_deliveries(db, &mut ledger)?;
     let oldest = now - limits.key_retention;
-    let mut select = db.prepare("SELECT key, body, seq, at FROM keys ORDER BY no")?;
+    let mut select = db.prepare("SELECT key, seq, at FROM keys ORDER BY no")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let at = Timestamp(row.get(3)?);
+        let at = Timestamp(row.get(2)?);
         if at >= oldest {
-            let key = u128::from_be_bytes(row.get::<_, [u8; 16]>(0)?);
-            let digest = KeyDigest { key, body: row.get::<_, i64>(1)?.cast_unsigned() };
-            ledger.load_key(digest, Seq(row.get(2)?), at);
+            let digest = KeyDigest(u128::from_be_bytes(row.get(0)?));
+            ledger.load_key(digest, Seq(row.get(1)?), at);
         }
     }
     Ok(ledger)

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::rows::{self, RawRecord};
-use super::writer::{Commands, Op};
+use super::writer::{Commands, Db, Op};
 use super::{Shared, open};
 use crate::{Place, StoreConfig};
 
@@ -108,9 +108,9 @@ impl<T: Send, Q: FnOnce(&Connection) -> rusqlite::Result<T> + Send> Op for Ask<Q
         true
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         if let Some(query) = self.query.take() {
-            self.result = Some(query(db));
+            self.result = Some(query(db.connection));
         }
         Ok(())
     }

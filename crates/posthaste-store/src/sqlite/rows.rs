@@ -13,9 +13,10 @@ use posthaste_core::ports::RecordState;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-const MESSAGE: &str = "seq, id, thread, created_at, first_delivery, copies, sender, \
+/// All columns of a message but its body, which comes last.
+const HEAD: &str = "seq, id, thread, created_at, first_delivery, copies, sender, \
     sender_instance, recipient, kind, urgent, label, in_reply_to, expires_at, via, \
-    idempotency_key, metadata, body";
+    idempotency_key, metadata";
 
 /// A message with its deliveries as they stand on disk.
 #[derive(Debug)]
@@ -70,8 +71,24 @@ pub(crate) fn messages(
     db: &Connection,
     seqs: &[Seq],
 ) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+    select_messages(db, seqs, "body")
+}
+
+/// These messages without their bodies.
+pub(crate) fn heads(
+    db: &Connection,
+    seqs: &[Seq],
+) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+    select_messages(db, seqs, "''")
+}
+
+fn select_messages(
+    db: &Connection,
+    seqs: &[Seq],
+    body: &str,
+) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
     let mut select =
-        db.prepare_cached(&format!("SELECT {MESSAGE} FROM messages WHERE seq = ?1"))?;
+        db.prepare_cached(&format!("SELECT {HEAD}, {body} FROM messages WHERE seq = ?1"))?;
     let mut found = HashMap::with_capacity(seqs.len());
     for seq in seqs {
         if let Some(m) = select.query_row(params![seq.0], message).optional()? {
@@ -88,7 +105,7 @@ pub(crate) fn record(db: &Connection, which: MessageRef) -> rusqlite::Result<Opt
         MessageRef::Id(id) => by_id(db, id)?,
     };
     let Some(seq) = seq else { return Ok(None) };
-    let sql = format!("SELECT {MESSAGE} FROM messages WHERE seq = ?1");
+    let sql = format!("SELECT {HEAD}, body FROM messages WHERE seq = ?1");
     let found = db
         .prepare_cached(&sql)?
         .query_row(params![seq], |row| {
@@ -278,19 +295,47 @@ pub(crate) fn prunable(
     most: usize,
 ) -> rusqlite::Result<Vec<Seq>> {
     // Younger messages cannot have been settled before: stop there.
-    let youngest: Option<i64> = db
-        .prepare_cached("SELECT max(seq) FROM messages WHERE seq <= ?1")?
+    let end: Option<i64> = db
+        .prepare_cached("SELECT max(first_delivery + copies) FROM messages WHERE seq = ?1")?
         .query_row(params![last_before(db, acked_before)?], |row| row.get(0))?;
-    let Some(youngest) = youngest else { return Ok(Vec::new()) };
+    let Some(end) = end else { return Ok(Vec::new()) };
     let mut select = db.prepare_cached(
-        "SELECT d.seq FROM deliveries d WHERE d.seq <= ?1 GROUP BY d.seq \
-         HAVING min(d.state > 0 AND d.settled_at < CASE d.state WHEN 2 THEN ?3 ELSE ?2 END) = 1 \
-         LIMIT ?4",
+        "SELECT seq, state > 0 AND settled_at < CASE state WHEN 2 THEN ?3 ELSE ?2 END \
+         FROM deliveries WHERE no < ?1 ORDER BY no",
     )?;
-    let rows = select.query_map(params![youngest, acked_before.0, dead_before.0, most], |row| {
-        Ok(Seq(row.get(0)?))
-    })?;
-    rows.collect()
+    let mut rows = select.query(params![end, acked_before.0, dead_before.0])?;
+    // The deliveries of a message stand together.
+    let mut found = Vec::new();
+    let mut current: Option<(Seq, bool)> = None;
+    while let Some(row) = rows.next()? {
+        let (seq, old) = (Seq(row.get(0)?), row.get::<_, Option<bool>>(1)?.unwrap_or(false));
+        match &mut current {
+            Some((same, all)) if *same == seq => *all &= old,
+            _ => {
+                found.extend(current.filter(|(_, all)| *all).map(|(seq, _)| seq));
+                if found.len() >= most {
+                    return Ok(found);
+                }
+                current = Some((seq, old));
+            }
+        }
+    }
+    found.extend(current.filter(|(_, all)| *all).map(|(seq, _)| seq));
+    Ok(found)
+}
+
+/// Removes the rows of an appended table that are older.
+pub(crate) fn forget_before(
+    db: &Connection,
+    table: &'static str,
+    time: Timestamp,
+) -> rusqlite::Result<()> {
+    let first = format!("SELECT no FROM {table} WHERE at >= ?1 ORDER BY no LIMIT 1");
+    let first: Option<i64> =
+        db.prepare_cached(&first)?.query_row(params![time.0], |row| row.get(0)).optional()?;
+    let delete = format!("DELETE FROM {table} WHERE no < ?1");
+    db.prepare_cached(&delete)?.execute(params![first.unwrap_or(i64::MAX)])?;
+    Ok(())
 }
 
 /// The last message that was accepted before `time`, by bisection: numbers and

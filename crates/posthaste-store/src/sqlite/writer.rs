@@ -17,20 +17,26 @@ use posthaste_core::messaging::message::Draft;
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Queue, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{CachedStatement, Connection, ErrorCode};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::background::checkpoint;
-use super::ops::append::{Accepted, Append};
+use super::ops::append::{self, Accepted, Append};
+use super::ops::settle;
 
 /// One durable change, from its plan to its answer.
 pub(crate) trait Op: Send {
+    /// Looks at everything that is open. What was planned before it must be
+    /// committed first, or it would be overlooked.
+    fn looks_at_all(&self) -> bool {
+        false
+    }
     /// Decides and takes. `false`: there is nothing to write, answer at once.
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool;
     /// Writes the decision down.
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()>;
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()>;
     /// It is on disk: readers may see it.
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>);
     /// Readers can see it and have not been told yet.
@@ -39,6 +45,28 @@ pub(crate) trait Op: Send {
     fn undo(&mut self, ledger: &mut Ledger);
     /// Tells the caller; `failure` when the store could not write.
     fn answer(self: Box<Self>, failure: Option<StoreError>);
+}
+
+/// The writer's connection, with the statements of the hot path at hand for a
+/// whole group.
+pub(crate) struct Db<'c> {
+    pub(crate) connection: &'c Connection,
+    pub(crate) message: CachedStatement<'c>,
+    pub(crate) delivery: CachedStatement<'c>,
+    pub(crate) key: CachedStatement<'c>,
+    pub(crate) settle: CachedStatement<'c>,
+}
+
+impl<'c> Db<'c> {
+    fn new(connection: &'c Connection) -> rusqlite::Result<Self> {
+        Ok(Self {
+            connection,
+            message: connection.prepare_cached(append::MESSAGE)?,
+            delivery: connection.prepare_cached(append::DELIVERY)?,
+            key: connection.prepare_cached(append::KEY)?,
+            settle: connection.prepare_cached(settle::SETTLE)?,
+        })
+    }
 }
 
 /// Where commands wait for the writer.
@@ -108,7 +136,9 @@ pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: Cancellat
             group = shared.commands.take(shared.config.batch.max(1)) => group,
             () = stopping.cancelled() => break,
         };
-        commit(&shared, &mut db, group).await;
+        for part in apart(group) {
+            commit(&shared, &mut db, part).await;
+        }
     }
     if let Some(db) = db {
         let closed = tokio::task::spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
@@ -116,6 +146,18 @@ pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: Cancellat
             tracing::warn!(%error, "the database did not close cleanly");
         }
     }
+}
+
+/// Cuts a group before each command that looks at everything that is open.
+fn apart(group: Vec<Box<dyn Op>>) -> Vec<Vec<Box<dyn Op>>> {
+    let mut parts: Vec<Vec<Box<dyn Op>>> = Vec::new();
+    for op in group {
+        match parts.last_mut() {
+            Some(part) if !op.looks_at_all() => part.push(op),
+            _ => parts.push(vec![op]),
+        }
+    }
+    parts
 }
 
 /// Plans, writes and answers one group; what fails together is tried alone.
@@ -211,9 +253,11 @@ async fn attempt(
 fn transaction(db: &Connection, ops: &mut [Box<dyn Op>]) -> rusqlite::Result<()> {
     let run = || -> rusqlite::Result<()> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut group = Db::new(db)?;
         for op in ops {
-            op.write(db)?;
+            op.write(&mut group)?;
         }
+        drop(group);
         db.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     };

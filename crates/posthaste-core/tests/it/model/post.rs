@@ -24,10 +24,18 @@ const TTL: Duration = Duration::from_secs(3600);
 /// Where a message stands, as the hub would tell its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Fate {
-    Queued { marked: bool },
-    Leased { by: usize, marked: bool },
+    Queued {
+        marked: bool,
+    },
+    Leased {
+        by: usize,
+        marked: bool,
+    },
     Acked(&'static str),
-    Dead { reason: &'static str, maybe_seen: bool },
+    Dead {
+        reason: &'static str,
+        maybe_seen: bool,
+    },
     /// Neither on disk nor in the table: that must never be.
     Vanished,
 }
@@ -44,6 +52,7 @@ struct Kept {
 
 /// An ack that is decided and not yet flushed.
 struct Unflushed {
+    by: Principal,
     plan: AckPlan,
     answer: AnswerId,
     proof: Proof,
@@ -56,6 +65,7 @@ pub(crate) struct Post {
     now: Instant,
     /// Acks lie unflushed until told.
     slow_disk: bool,
+    to: String,
     unflushed: Vec<Unflushed>,
     // What a restart finds.
     disk: Vec<Kept>,
@@ -80,6 +90,7 @@ impl Post {
             limits,
             now: Instant::now(),
             slow_disk,
+            to: "mason".into(),
             unflushed: Vec::new(),
             disk: Vec::new(),
             mailboxes: Vec::new(),
@@ -87,8 +98,10 @@ impl Post {
             taken: Vec::new(),
         };
         (0..agents).for_each(|n| post.joins(n));
-        let to = if one_of { "mason".to_owned() } else { post.people[0].id.to_string() };
-        (0..mails).for_each(|_| post.sends(&to));
+        if !one_of {
+            post.to = post.people[0].id.to_string();
+        }
+        (0..mails).for_each(|_| post.arrives());
         post
     }
 
@@ -111,8 +124,9 @@ impl Post {
         self.people.push(plan.instance);
     }
 
-    fn sends(&mut self, to: &str) {
-        let to = to.parse().expect("a good address");
+    /// The operator sends one message more.
+    pub(crate) fn arrives(&mut self) {
+        let to = self.to.parse().expect("a good address");
         let details = Details { ttl: Some(TTL), ..Details::default() };
         let draft =
             Draft::new(Principal::Operator, to, "hello".into(), details, Via::Rest, &self.limits)
@@ -120,7 +134,7 @@ impl Post {
         let id = MessageId(self.disk.len() as u64);
         let plan = match self.ledger.plan_append(draft, id, WALL).expect("accepted") {
             Planned::New(plan) => plan,
-            Planned::Duplicate(_) => unreachable!("no keys are used"),
+            Planned::Duplicate(..) => unreachable!("no keys are used"),
         };
         self.ledger.commit_append(&plan, &mut Vec::new());
         self.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
@@ -144,14 +158,19 @@ impl Post {
         let who = self.reader(agent);
         self.ledger.seen(who, WALL);
         self.recall(who);
-        let (running, effects) =
-            self.proofs.open(who, Door::Mcp, Some(call), receipt, self.now);
+        let (running, effects) = self.proofs.open(who, Door::Mcp, Some(call), receipt, self.now);
         self.perform(effects);
         running
     }
 
     /// The call is answered with what is there.
     pub(crate) fn answers(&mut self, agent: usize, call: &Running) -> Given {
+        let mail = self.leases(agent, call);
+        self.gives(agent, call, mail)
+    }
+
+    /// The first half of an answer: the mail is fetched.
+    pub(crate) fn leases(&mut self, agent: usize, call: &Running) -> Vec<Leased> {
         let take = Take {
             reader: self.reader(agent),
             answer: call.id,
@@ -160,18 +179,24 @@ impl Post {
             bytes: usize::MAX,
         };
         let (found, _) = self.ledger.lease(&take, WALL, &|_| true);
-        let mail: Vec<Leased> = found
-            .into_iter()
-            .map(|sought| Leased {
-                delivery: sought.delivery,
-                mailbox: sought.mailbox,
-                message: Arc::clone(&self.disk[self.number(sought.seq)].message),
-                redelivered: sought.redelivered,
-                doubted: sought.doubted,
-                relation: Relation::Human,
-            })
-            .collect();
-        let told = self.proofs.answered(call.id, &mail);
+        let leased = found.into_iter().map(|sought| Leased {
+            delivery: sought.delivery,
+            mailbox: sought.mailbox,
+            message: Arc::clone(&self.disk[self.number(sought.seq)].message),
+            redelivered: sought.redelivered,
+            doubted: sought.doubted,
+            relation: Relation::Human,
+        });
+        leased.collect()
+    }
+
+    /// The second half: the mail goes into the answer, unless the call has ended.
+    pub(crate) fn gives(&mut self, agent: usize, call: &Running, mail: Vec<Leased>) -> Given {
+        let Some(told) = self.proofs.answered(call.id, &mail) else {
+            let what: Vec<DeliveryNo> = mail.iter().map(|l| l.delivery).collect();
+            self.ledger.give_back(self.reader(agent), &what, Some(call.id), false);
+            return Given::default();
+        };
         let given = mail.iter().map(|l| (self.number(l.message.seq), l.redelivered));
         Given {
             mail: given.collect(),
@@ -220,25 +245,28 @@ impl Post {
     /// The reader refuses what an answer brought.
     pub(crate) fn nack(&mut self, agent: usize, receipt: u64) {
         let by = self.reader(agent);
-        let Some((_, what)) = self.proofs.receipt(by, receipt) else { return };
-        let plan = self.ledger.plan_nack(by, &What::Deliveries(what), WALL);
+        let Some((answer, what)) = self.proofs.receipt(by, receipt) else { return };
+        let plan = self.ledger.plan_nack(by, &What::Held(answer, what), WALL);
         for (delivery, attempts) in &plan.returned {
             let kept = self.kept(*delivery);
             (kept.attempts, kept.marked) = (*attempts, true);
         }
         self.settle(&plan.dead);
         self.ledger.commit_nack(&plan, &mut Vec::new());
+        self.proofs.refused(answer);
     }
 
     /// The instance ends; `finished` if its model was seen to end its own turn.
     pub(crate) fn ends(&mut self, agent: usize, finished: bool) {
         let id = self.people[agent].id;
-        let acked = self.proofs.end(Principal::Instance(id), finished);
+        let who = Principal::Instance(id);
+        let acked = if finished { self.proofs.proved_by_end(who) } else { Vec::new() };
         let status = if finished { Status::Finished } else { Status::Failed };
         let plan = self.ledger.plan_end(id, status, &acked, WALL).expect("it was running");
         self.people[agent] = plan.instance.clone();
         self.settle(&plan.settled);
         self.ledger.commit_end(&plan, &mut Vec::new());
+        self.proofs.end(who);
     }
 
     /// No sign of life of this one, while all others are well.
@@ -325,8 +353,18 @@ impl Post {
     }
 
     pub(crate) fn flush(&mut self) {
-        for Unflushed { plan, answer, proof } in std::mem::take(&mut self.unflushed) {
-            self.commit(&plan, answer, proof);
+        for Unflushed { by, plan, answer, proof } in std::mem::take(&mut self.unflushed) {
+            self.commit(by, &plan, answer, proof);
+        }
+    }
+
+    /// The disk is full: the acks are undone, and everybody is told.
+    pub(crate) fn fails_to_flush(&mut self) {
+        let group = std::mem::take(&mut self.unflushed);
+        group.iter().rev().for_each(|ack| self.ledger.undo_ack(&ack.plan));
+        for ack in group {
+            let effect = self.proofs.unacked(ack.answer);
+            self.perform(effect);
         }
     }
 
@@ -365,11 +403,11 @@ impl Post {
         }
     }
 
-    fn perform(&mut self, effects: Vec<Effect>) {
+    fn perform(&mut self, effects: impl IntoIterator<Item = Effect>) {
         for effect in effects {
             match effect {
                 Effect::Ack { by, answer, what, proof } => {
-                    self.ack(by, answer, What::Deliveries(what), proof);
+                    self.ack(by, answer, What::Held(answer, what), proof);
                 }
                 Effect::Return { by, answer, what, doubt } => {
                     self.ledger.give_back(by, &what, Some(answer), doubt);
@@ -381,16 +419,17 @@ impl Post {
     fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
         let plan = self.ledger.plan_ack(by, &what, proof, WALL, false);
         if self.slow_disk {
-            self.unflushed.push(Unflushed { plan, answer, proof });
+            self.unflushed.push(Unflushed { by, plan, answer, proof });
         } else {
-            self.commit(&plan, answer, proof);
+            self.commit(by, &plan, answer, proof);
         }
     }
 
-    fn commit(&mut self, plan: &AckPlan, answer: AnswerId, proof: Proof) {
+    fn commit(&mut self, by: Principal, plan: &AckPlan, answer: AnswerId, proof: Proof) {
         self.settle(&plan.settled);
         self.ledger.commit_ack(plan);
-        self.proofs.acked(answer, proof);
+        let settled: Vec<Seq> = plan.settled.iter().map(|s| s.seq).collect();
+        self.proofs.acked(by, answer, proof, &settled);
     }
 
     /// Writes ends down.

@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     Lost,
     Kill,
     CleanRestart,
+    /// What lies unflushed cannot be written.
+    DiskFull,
     Expiry,
     OperatorCancel,
 }
@@ -49,6 +51,9 @@ pub(crate) struct Scenario {
     pub(crate) hooks: usize,
     pub(crate) one_of: bool,
     pub(crate) always_cancels: bool,
+    /// Answers take time to be written, calls are repeated while they wait, and one
+    /// more message comes at any time.
+    pub(crate) busy: bool,
 }
 
 impl Scenario {
@@ -62,6 +67,7 @@ impl Scenario {
             hooks: 0,
             one_of: false,
             always_cancels: false,
+            busy: false,
         }
     }
 }
@@ -74,6 +80,9 @@ pub(crate) enum Move {
     Hook(usize),
     Starts(usize),
     Answers(usize),
+    /// The rest of a slow answer leaves.
+    Writes(usize),
+    Arrives,
     CloseNoticed(usize),
     Gets(usize),
     CancelArrives(usize),
@@ -91,6 +100,8 @@ impl fmt::Display for Move {
             Self::Hook(agent) => write!(f, "a hook of agent {agent} fires"),
             Self::Starts(agent) => write!(f, "agent {agent} starts anew and begins"),
             Self::Answers(call) => write!(f, "hub writes answer #{call}"),
+            Self::Writes(call) => write!(f, "the body of #{call} is written"),
+            Self::Arrives => write!(f, "a message arrives"),
             Self::CloseNoticed(call) => write!(f, "close of #{call} is noticed"),
             Self::Gets(call) => write!(f, "client gets #{call}"),
             Self::CancelArrives(call) => write!(f, "cancel of #{call} arrives"),
@@ -104,6 +115,8 @@ impl fmt::Display for Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum AtHub {
     Open,
+    /// Its mail is leased, its body is on its way.
+    Answered,
     Written,
     Unwritten,
     Closed,
@@ -122,8 +135,6 @@ enum AtClient {
 
 struct Call {
     agent: usize,
-    /// The number of its process's beginning.
-    reader: usize,
     /// The calls of one turn of the model run side by side.
     turn: usize,
     name: String,
@@ -139,7 +150,6 @@ struct Call {
 struct Agent {
     alive: bool,
     ended: bool,
-    reader: usize,
     turn: usize,
     /// Calls of this process, by which it numbers them.
     calls: usize,
@@ -167,24 +177,21 @@ pub(crate) struct World {
     truth: Vec<Truth>,
     faults: usize,
     hooks: usize,
+    /// Messages still to come.
+    to_come: usize,
     wrong: Option<String>,
     /// A digest of all that the hub was told, in order.
     told_hub: u64,
     /// What happened, for whoever must understand it.
-    pub(crate) trace: Vec<Move>,
+    trace: Vec<Move>,
+    /// From where on nothing failed any more.
+    peace: usize,
 }
 
 impl World {
     pub(crate) fn new(scenario: Scenario) -> Self {
-        let slow_disk = scenario.kinds.contains(&Fault::Kill);
-        let agent = |_| Agent {
-            alive: true,
-            ended: false,
-            reader: 0,
-            turn: 0,
-            calls: 0,
-            shared: false,
-        };
+        let slow_disk = scenario.busy || scenario.kinds.contains(&Fault::Kill);
+        let agent = |_| Agent { alive: true, ended: false, turn: 0, calls: 0, shared: false };
         Self {
             post: Post::new(scenario.agents, scenario.mails, scenario.one_of, slow_disk),
             agents: (0..scenario.agents).map(agent).collect(),
@@ -192,9 +199,11 @@ impl World {
             truth: vec![Truth::default(); scenario.mails],
             faults: scenario.faults,
             hooks: scenario.hooks,
+            to_come: usize::from(scenario.busy),
             wrong: None,
             told_hub: 0,
             trace: Vec::new(),
+            peace: usize::MAX,
             scenario,
         }
     }
@@ -205,8 +214,7 @@ impl World {
         for (w, agent) in self.agents.iter().enumerate() {
             let turn: Vec<&Call> =
                 self.calls.iter().filter(|c| c.agent == w && c.turn == agent.turn).collect();
-            let (up, down) =
-                (agent.alive && !agent.ended, !agent.alive && !agent.ended);
+            let (up, down) = (agent.alive && !agent.ended, !agent.alive && !agent.ended);
             let may_call = if fair {
                 turn.is_empty()
             } else {
@@ -230,7 +238,10 @@ impl World {
             if call.hub == AtHub::Open && !(fair && dead) {
                 moves.push(Move::Answers(c));
             }
-            if call.hub == AtHub::Open && dead {
+            if call.hub == AtHub::Answered && !(fair && dead) {
+                moves.push(Move::Writes(c));
+            }
+            if matches!(call.hub, AtHub::Open | AtHub::Answered) && dead {
                 moves.push(Move::CloseNoticed(c));
             }
             let answered = matches!(call.hub, AtHub::Written | AtHub::Closed);
@@ -250,6 +261,9 @@ impl World {
         if !self.post.is_flushed() {
             moves.push(Move::Flushes);
         }
+        if self.to_come > 0 && !fair && !self.agents[0].ended {
+            moves.push(Move::Arrives);
+        }
         if !fair && self.faults > 0 {
             moves.extend(self.possible_faults());
         }
@@ -260,7 +274,7 @@ impl World {
         let mut moves = Vec::new();
         for kind in self.scenario.kinds {
             let over = match kind {
-                Fault::Kill | Fault::CleanRestart => 1,
+                Fault::Kill | Fault::CleanRestart | Fault::DiskFull => 1,
                 Fault::Expiry | Fault::OperatorCancel => self.truth.len(),
                 Fault::ClosedBeforeWritten
                 | Fault::TimeoutAndCancel
@@ -289,8 +303,13 @@ impl World {
         };
         let up = || self.agents[which].alive && !self.agents[which].ended;
         match fault {
-            Fault::ClosedBeforeWritten => waits() && self.calls[which].hub == AtHub::Open,
-            Fault::Repeat => waits() && self.calls[which].hub == AtHub::Written,
+            Fault::ClosedBeforeWritten => {
+                waits() && matches!(self.calls[which].hub, AtHub::Open | AtHub::Answered)
+            }
+            Fault::Repeat => {
+                let late = self.calls[which].hub == AtHub::Written;
+                waits() && (late || self.scenario.busy && self.calls[which].hub != AtHub::Closed)
+            }
             Fault::TimeoutAndCancel | Fault::SilentDrop => waits(),
             Fault::Receipt | Fault::Nack => read() && !self.agents[self.calls[which].agent].ended,
             Fault::ClientCrash | Fault::ExtraBeginning | Fault::UncleanEnd => up(),
@@ -301,6 +320,7 @@ impl World {
             }
             Fault::Lost => !self.agents[which].ended && !self.post.held_by(which).is_empty(),
             Fault::Kill | Fault::CleanRestart => true,
+            Fault::DiskFull => !self.post.is_flushed(),
             Fault::Expiry | Fault::OperatorCancel => {
                 matches!(self.post.fate(which), Fate::Queued { .. }) && self.post.is_flushed()
             }
@@ -342,10 +362,11 @@ impl World {
         match next {
             Move::Calls(w) | Move::Reads(w) | Move::Hook(w) | Move::Starts(w) => Some(w),
             Move::Answers(c)
+            | Move::Writes(c)
             | Move::CloseNoticed(c)
             | Move::Gets(c)
             | Move::CancelArrives(c) => Some(self.calls[c].agent),
-            Move::TimePasses | Move::Flushes => None,
+            Move::TimePasses | Move::Flushes | Move::Arrives => None,
             Move::Goes(fault, which) => match fault {
                 Fault::ClosedBeforeWritten
                 | Fault::TimeoutAndCancel
@@ -359,7 +380,11 @@ impl World {
                 | Fault::CleanEnd
                 | Fault::UncleanEnd
                 | Fault::Lost => Some(which),
-                Fault::Kill | Fault::CleanRestart | Fault::Expiry | Fault::OperatorCancel => None,
+                Fault::Kill
+                | Fault::CleanRestart
+                | Fault::DiskFull
+                | Fault::Expiry
+                | Fault::OperatorCancel => None,
             },
         }
     }
@@ -379,10 +404,18 @@ impl World {
             }
             Move::Answers(c) => {
                 self.answers(c);
-                if self.calls[c].hub == AtHub::Open {
-                    self.post.written(&self.calls[c].running);
-                    self.calls[c].hub = AtHub::Written;
+                if !self.scenario.busy {
+                    self.happens(Move::Writes(c));
                 }
+            }
+            Move::Writes(c) => {
+                self.post.written(&self.calls[c].running);
+                self.calls[c].hub = AtHub::Written;
+            }
+            Move::Arrives => {
+                self.to_come -= 1;
+                self.post.arrives();
+                self.truth.push(Truth::default());
             }
             Move::CloseNoticed(c) => {
                 self.post.unwritten(&self.calls[c].running);
@@ -415,7 +448,9 @@ impl World {
     fn fault(&mut self, fault: Fault, which: usize) {
         match fault {
             Fault::ClosedBeforeWritten => {
-                self.answers(which);
+                if self.calls[which].hub == AtHub::Open {
+                    self.answers(which);
+                }
                 self.post.unwritten(&self.calls[which].running);
                 self.calls[which].hub = AtHub::Unwritten;
                 self.calls[which].client = AtClient::Gone;
@@ -453,6 +488,7 @@ impl World {
             Fault::Lost => self.post.loses(which),
             Fault::Kill => self.restarts(false),
             Fault::CleanRestart => self.restarts(true),
+            Fault::DiskFull => self.post.fails_to_flush(),
             Fault::Expiry => self.post.expires(),
             Fault::OperatorCancel => self.post.cancels_mail(which),
         }
@@ -468,11 +504,10 @@ impl World {
             }
         };
         let receipt = self.calls.len() as u64 + 1;
-        let (reader, turn) = (me.reader, me.turn);
+        let turn = me.turn;
         let running = self.post.opens(agent, &name, receipt);
         self.calls.push(Call {
             agent,
-            reader,
             turn,
             name,
             running,
@@ -497,6 +532,7 @@ impl World {
             }
         }
         self.calls[c].given = given;
+        self.calls[c].hub = AtHub::Answered;
     }
 
     /// The model takes the results of its calls, and its next turn begins.
@@ -524,9 +560,15 @@ impl World {
     }
 
     fn begins(&mut self, agent: usize, scope: Scope) {
-        self.agents[agent].reader += 1;
-        let open = self.calls.iter().any(|c| c.agent == agent && c.hub == AtHub::Open);
-        self.agents[agent].shared |= open;
+        // As far as the hub knows, an answer without mail has not left before it is
+        // written.
+        let waits = |c: &Call| match c.hub {
+            AtHub::Open => true,
+            AtHub::Answered => c.given.mail.is_empty(),
+            AtHub::Written | AtHub::Unwritten | AtHub::Closed | AtHub::Forgotten => false,
+        };
+        let alive = self.calls.iter().any(|c| c.agent == agent && waits(c));
+        self.agents[agent].shared |= alive;
         self.post.begins(agent, scope);
     }
 
@@ -552,7 +594,7 @@ impl World {
         self.post.restarts(clean);
         for call in &mut self.calls {
             call.hub = match call.hub {
-                AtHub::Open => AtHub::Closed,
+                AtHub::Open | AtHub::Answered => AtHub::Closed,
                 AtHub::Written => AtHub::Forgotten,
                 AtHub::Unwritten | AtHub::Closed | AtHub::Forgotten => call.hub,
             };
@@ -580,6 +622,7 @@ impl World {
     /// Everybody goes on and nothing fails any more: how does the mail end?
     /// What is wrong, if anything.
     pub(crate) fn ends_well(mut self) -> Result<(), String> {
+        self.peace = self.trace.len();
         for _ in 0..PATIENCE {
             self.sound()?;
             if (0..self.truth.len()).all(|mail| self.is_over(mail)) {
@@ -607,7 +650,9 @@ impl World {
             if let Fate::Dead { reason, maybe_seen: false } = self.post.fate(mail)
                 && truth.seen
             {
-                return Err(self.tell(&format!("I4 dead ({reason}) without maybe_seen, though read")));
+                return Err(
+                    self.tell(&format!("I4 dead ({reason}) without maybe_seen, though read"))
+                );
             }
         }
         Ok(())
@@ -663,15 +708,17 @@ impl World {
             Move::Starts(_) => (4, 0),
             Move::Gets(_) => (5, 0),
             Move::Reads(_) => (6, 0),
-            Move::Answers(_) => (7, 0),
+            Move::Answers(_) | Move::Writes(_) => (7, 0),
             Move::Calls(w) => (8, calls(w)),
-            Move::Hook(_) | Move::Goes(..) => (9, 0),
+            Move::Hook(_) | Move::Arrives | Move::Goes(..) => (9, 0),
         }
     }
 
     fn tell(&self, what: &str) -> String {
         let trace: Vec<String> = self.trace.iter().map(ToString::to_string).collect();
-        format!("{what} <- {}", trace.join("; "))
+        let (walk, after) = trace.split_at(self.peace.min(trace.len()));
+        let after = &after[..after.len().min(12)];
+        format!("{what} <- {} | then in peace: {}", walk.join("; "), after.join("; "))
     }
 
     /// Two worlds with the same key go on alike.
@@ -699,6 +746,8 @@ fn reaches_hub(next: Move) -> bool {
         | Move::Hook(_)
         | Move::Starts(_)
         | Move::Answers(_)
+        | Move::Writes(_)
+        | Move::Arrives
         | Move::CloseNoticed(_)
         | Move::CancelArrives(_)
         | Move::TimePasses

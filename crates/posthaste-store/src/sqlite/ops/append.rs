@@ -1,26 +1,42 @@
 //! A message and its deliveries: all or nothing.
 
+use std::sync::Arc;
+
+use posthaste_core::address::Address;
 use posthaste_core::ledger::{AppendPlan, Ledger, Planned};
-use posthaste_core::messaging::message::{Draft, MessageId, Priority, Seq};
+use posthaste_core::messaging::message::{Draft, MessageId, Principal, Priority, Seq};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Appended, Queue, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use tokio::sync::oneshot;
 
 use super::settle::write_settled;
-use crate::sqlite::writer::Op;
+use crate::sqlite::writer::{Db, Op};
+
+pub(crate) const MESSAGE: &str = "INSERT INTO messages (seq, id, thread, created_at, \
+    first_delivery, copies, sender, sender_instance, recipient, kind, urgent, label, in_reply_to, \
+    expires_at, via, idempotency_key, metadata, body) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+
+pub(crate) const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
+    urgent, marked, attempts, expires_at) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)";
+
+pub(crate) const KEY: &str = "INSERT INTO keys (key, seq, at) VALUES (?1, ?2, ?3)";
 
 /// What became of a draft.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     New(Appended),
-    /// The same key was accepted before, as this message.
-    Before(Seq),
+    /// The same key was accepted before, as this message; the draft may differ.
+    Before(Seq, Draft),
 }
 
 pub(crate) struct Append {
-    draft: Draft,
+    from: Principal,
+    to: Address,
+    /// `None` while the plan has its words.
+    draft: Option<Draft>,
     plan: Option<Box<AppendPlan>>,
     outcome: Option<Result<Accepted, SendError>>,
     tx: oneshot::Sender<Result<Accepted, SendError>>,
@@ -28,38 +44,38 @@ pub(crate) struct Append {
 
 impl Append {
     pub(crate) fn new(draft: Draft, tx: oneshot::Sender<Result<Accepted, SendError>>) -> Self {
-        Self { draft, plan: None, outcome: None, tx }
+        let (from, to) = (draft.from, draft.to.clone());
+        Self { from, to, draft: Some(draft), plan: None, outcome: None, tx }
     }
 }
 
 impl Op for Append {
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         let id = MessageId(rand::random());
-        match ledger.plan_append(self.draft.clone(), id, now) {
+        let Some(draft) = self.draft.take() else { return false };
+        match ledger.plan_append(draft, id, now) {
             Ok(Planned::New(plan)) => {
                 self.plan = Some(plan);
                 return true;
             }
-            Ok(Planned::Duplicate(seq)) => self.outcome = Some(Ok(Accepted::Before(seq))),
+            Ok(Planned::Duplicate(seq, draft)) => {
+                self.outcome = Some(Ok(Accepted::Before(seq, draft)));
+            }
             Err(error) => self.outcome = Some(Err(error)),
         }
         false
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let Some(plan) = &self.plan else { return Ok(()) };
         let m = &*plan.message;
         for (no, mailbox) in &plan.opened {
-            db.prepare_cached("INSERT INTO mailboxes (no, key) VALUES (?1, ?2)")?
-                .execute(params![no, mailbox.to_string()])?;
+            db.connection.execute(
+                "INSERT INTO mailboxes (no, key) VALUES (?1, ?2)",
+                params![no, mailbox.to_string()],
+            )?;
         }
-        db.prepare_cached(
-            "INSERT INTO messages (seq, id, thread, created_at, first_delivery, copies, sender, \
-             sender_instance, recipient, kind, urgent, label, in_reply_to, expires_at, via, \
-             idempotency_key, metadata, body) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
-        )?
-        .execute(params![
+        db.message.execute(params![
             m.seq.0,
             m.id.0.cast_signed(),
             m.thread.0,
@@ -79,12 +95,8 @@ impl Op for Append {
             m.metadata,
             m.body,
         ])?;
-        let mut insert = db.prepare_cached(
-            "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, urgent, marked, attempts, expires_at) \
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)",
-        )?;
         for (mailbox, delivery) in &plan.deliveries {
-            insert.execute(params![
+            db.delivery.execute(params![
                 delivery.0,
                 mailbox,
                 m.seq.0,
@@ -95,13 +107,7 @@ impl Op for Append {
             ])?;
         }
         if let Some(digest) = plan.key {
-            db.prepare_cached("INSERT INTO keys (key, body, seq, at) VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![
-                    digest.key.to_be_bytes(),
-                    digest.body.cast_signed(),
-                    m.seq.0,
-                    m.created_at.0
-                ])?;
+            db.key.execute(params![digest.0.to_be_bytes(), m.seq.0, m.created_at.0])?;
         }
         if let Some(reply) = &plan.reply {
             write_settled(db, &reply.settled, reply.at)?;
@@ -119,7 +125,7 @@ impl Op for Append {
     fn look(&mut self, queue: &dyn Queue) {
         if let Some(Ok(Accepted::New(appended))) = &mut self.outcome {
             for recipient in &mut appended.recipients {
-                recipient.waiting = queue.waiting(&recipient.mailbox, self.draft.from);
+                recipient.waiting = queue.waiting(&recipient.mailbox, self.from);
             }
         }
     }
@@ -127,6 +133,9 @@ impl Op for Append {
     fn undo(&mut self, ledger: &mut Ledger) {
         if let Some(plan) = self.plan.take() {
             ledger.undo_append(&plan);
+            // Nobody else has seen the message yet: its words become a draft again.
+            let message = Arc::unwrap_or_clone(plan.message);
+            self.draft = Some(Draft::again(message, self.from, self.to.clone()));
         }
     }
 

@@ -6,11 +6,11 @@ use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::ports::{StoreError, Ticket};
 use posthaste_core::registry::{Instance, Joined, NewInstance, RegistryError, Status, Team};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use tokio::sync::oneshot;
 
 use super::settle::write_settled;
-use crate::sqlite::writer::Op;
+use crate::sqlite::writer::{Db, Op};
 
 fn unavailable(failure: &StoreError) -> RegistryError {
     RegistryError::Unavailable(failure.to_string())
@@ -37,22 +37,22 @@ impl Op for Join {
         self.plan.is_ok()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let Ok(plan) = &self.plan else { return Ok(()) };
         let i = &plan.instance;
         if let Some((name, kind)) = &plan.new_profile {
-            db.execute(
+            db.connection.execute(
                 "INSERT INTO profiles (name, kind, created_at) VALUES (?1, ?2, ?3)",
                 params![name.as_str(), kind.as_str(), i.last_seen.0],
             )?;
         }
         if let Some(name) = &plan.new_team {
-            db.execute(
+            db.connection.execute(
                 "INSERT INTO teams (name, leaders) VALUES (?1, '')",
                 params![name.as_str()],
             )?;
         }
-        db.execute(
+        db.connection.execute(
             "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
              created_at, last_seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
              ON CONFLICT (id) DO UPDATE SET status = excluded.status, last_seen = excluded.last_seen",
@@ -71,9 +71,9 @@ impl Op for Join {
             ],
         )?;
         for token in &plan.dropped {
-            db.execute("DELETE FROM tokens WHERE hash = ?1", params![token])?;
+            db.connection.execute("DELETE FROM tokens WHERE hash = ?1", params![token])?;
         }
-        db.execute(
+        db.connection.execute(
             "INSERT INTO tokens (hash, instance) VALUES (?1, ?2)",
             params![plan.token, i.id.0],
         )?;
@@ -114,18 +114,22 @@ impl End {
 }
 
 impl Op for End {
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         self.plan = ledger.plan_end(self.who, self.status, &self.acked, now);
         self.plan.is_ok()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let Ok(plan) = &self.plan else { return Ok(()) };
-        db.execute(
+        db.connection.execute(
             "UPDATE instances SET status = ?2, ended_at = ?3 WHERE id = ?1",
             params![plan.instance.id.0, plan.instance.status.as_str(), plan.at.0],
         )?;
-        db.execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
+        db.connection.execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
         write_settled(db, &plan.settled, plan.at)
     }
 
@@ -165,9 +169,9 @@ impl Op for PutTeam {
         true
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let leaders: Vec<String> = self.team.leaders.iter().map(ToString::to_string).collect();
-        db.execute(
+        db.connection.execute(
             "INSERT INTO teams (name, leaders) VALUES (?1, ?2) \
              ON CONFLICT (name) DO UPDATE SET leaders = excluded.leaders",
             params![self.team.name.as_str(), leaders.join(" ")],

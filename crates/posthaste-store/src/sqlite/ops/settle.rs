@@ -8,28 +8,27 @@ use posthaste_core::messaging::delivery::{DeliveryNo, Proof};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::ports::{Acked, ActError, Nacked, StoreError, Ticket, What};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{OptionalExtension, params};
 use tokio::sync::oneshot;
 
-use crate::sqlite::writer::Op;
+use crate::sqlite::writer::{Db, Op};
+
+pub(crate) const SETTLE: &str = "UPDATE deliveries SET state = ?2, leased_at = ?3, \
+    settled_at = ?4, settled_by = ?5, how = ?6, maybe_seen = ?7 WHERE no = ?1";
 
 /// Writes the ends of deliveries down.
 pub(crate) fn write_settled(
-    db: &Connection,
+    db: &mut Db<'_>,
     list: &[Settled],
     at: Timestamp,
 ) -> rusqlite::Result<()> {
-    let mut update = db.prepare_cached(
-        "UPDATE deliveries SET state = ?2, leased_at = ?3, settled_at = ?4, settled_by = ?5, \
-         how = ?6, maybe_seen = ?7 WHERE no = ?1",
-    )?;
     for settled in list {
         let (state, how, maybe) = match settled.end {
             End::Acked(proof) => (1, proof.as_str(), None),
             End::Dead { reason, maybe_seen } => (2, reason.as_str(), Some(maybe_seen)),
         };
         let by = settled.by.map(|p| p.to_string());
-        update.execute(params![
+        db.settle.execute(params![
             settled.delivery.0,
             state,
             settled.leased_at.map(|t| t.0),
@@ -41,7 +40,8 @@ pub(crate) fn write_settled(
         if let (End::Acked(proof), Some(by)) = (settled.end, by)
             && proof.is_weak()
         {
-            db.prepare_cached("INSERT INTO taken (reader, seq, at) VALUES (?1, ?2, ?3)")?
+            db.connection
+                .prepare_cached("INSERT INTO taken (reader, seq, at) VALUES (?1, ?2, ?3)")?
                 .execute(params![by, settled.seq.0, at.0])?;
         }
     }
@@ -73,7 +73,7 @@ impl Op for Ack {
         !self.plan.settled.is_empty()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         write_settled(db, &self.plan.settled, self.plan.at)
     }
 
@@ -88,6 +88,7 @@ impl Op for Ack {
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
         let acked = Acked {
             acked: self.plan.settled.len(),
+            settled: self.plan.settled.iter().map(|s| s.seq).collect(),
             lost: self.plan.lost,
             unknown: self.plan.unknown,
         };
@@ -118,9 +119,9 @@ impl Op for Nack {
         !(self.plan.returned.is_empty() && self.plan.dead.is_empty())
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let mut update =
-            db.prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
+            db.connection.prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
         for (delivery, attempts) in &self.plan.returned {
             update.execute(params![delivery.0, attempts])?;
         }
@@ -166,7 +167,7 @@ impl Op for Cancel {
         self.plan.is_ok()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         self.plan.as_ref().map_or(Ok(()), |plan| write_settled(db, &plan.dead, plan.at))
     }
 
@@ -191,6 +192,8 @@ impl Op for Cancel {
 pub(crate) struct Requeue {
     dead: Vec<(BoxNo, Queued)>,
     plan: Result<RequeuePlan, ActError>,
+    /// Not dead any more when it came to it.
+    alive: Vec<DeliveryNo>,
     tx: oneshot::Sender<Result<(), ActError>>,
 }
 
@@ -199,29 +202,40 @@ impl Requeue {
         dead: Vec<(BoxNo, Queued)>,
         tx: oneshot::Sender<Result<(), ActError>>,
     ) -> Self {
-        Self { dead, plan: Err(ActError::NotFound), tx }
+        Self { dead, plan: Err(ActError::NotFound), alive: Vec::new(), tx }
     }
 }
 
 impl Op for Requeue {
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+        self.alive.clear();
         self.plan = ledger.plan_requeue(self.dead.clone());
         self.plan.is_ok()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        let Ok(plan) = &self.plan else { return Ok(()) };
-        let mut update = db.prepare_cached(
-            "UPDATE deliveries SET state = 0, marked = ?2, attempts = 0, expires_at = NULL, \
-             leased_at = NULL, settled_at = NULL, settled_by = NULL, how = NULL, maybe_seen = NULL \
-             WHERE no = ?1",
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let Ok(plan) = &mut self.plan else { return Ok(()) };
+        // The list was read a moment ago; only now is it sure what is dead.
+        let mut update = db.connection.prepare_cached(
+            "UPDATE deliveries SET state = 0, marked = marked OR coalesce(maybe_seen, 0), \
+             attempts = 0, expires_at = NULL, leased_at = NULL, settled_at = NULL, \
+             settled_by = NULL, how = NULL, maybe_seen = NULL \
+             WHERE no = ?1 AND state = 2 RETURNING marked",
         )?;
-        for (_, entry) in &plan.entries {
-            update.execute(params![entry.delivery.0, entry.marked])?;
+        for (_, entry) in &mut plan.entries {
+            let found = update.query_row(params![entry.delivery.0], |row| row.get(0)).optional()?;
+            match found {
+                Some(marked) => (entry.marked, entry.leased_before) = (marked, marked),
+                None => self.alive.push(entry.delivery),
+            }
         }
         // A delivery from below the mark is open again: look there at start.
         let lowest = plan.entries.iter().map(|(_, e)| e.delivery.0).min().unwrap_or(u64::MAX);
-        db.execute(
+        db.connection.execute(
             "UPDATE meta SET value = min(value, ?1) WHERE key = 'low_water'",
             params![lowest],
         )?;
@@ -229,7 +243,11 @@ impl Op for Requeue {
     }
 
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
-        if let Ok(plan) = &self.plan {
+        if let Ok(plan) = &mut self.plan {
+            let all = std::mem::take(&mut plan.entries).into_iter();
+            let (alive, dead) = all.partition(|(_, e)| self.alive.contains(&e.delivery));
+            ledger.undo_requeue(&RequeuePlan { entries: alive });
+            plan.entries = dead;
             ledger.commit_requeue(plan, tickets);
         }
     }
@@ -241,7 +259,10 @@ impl Op for Requeue {
     }
 
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
-        let done = self.plan.map(|_| ());
+        let done = self.plan.and_then(|plan| match plan.entries.is_empty() {
+            true => Err(ActError::Conflict("nothing of it is dead".into())),
+            false => Ok(()),
+        });
         let _ = self.tx.send(failure.map_or(done, |f| Err(f.into())));
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::settle::write_settled;
 use crate::sqlite::rows;
-use crate::sqlite::writer::Op;
+use crate::sqlite::writer::{Db, Op};
 
 /// Kills what has outlived its time.
 pub(crate) struct Expire {
@@ -33,7 +33,7 @@ impl Op for Expire {
         !self.plan.dead.is_empty()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         write_settled(db, &self.plan.dead, self.plan.at)
     }
 
@@ -58,6 +58,9 @@ pub(crate) struct Chore<W> {
 
 /// The work of a [`Chore`].
 pub(crate) trait Work: Send {
+    fn looks_at_all(&self) -> bool {
+        false
+    }
     fn gather(&mut self, _ledger: &mut Ledger, _now: Timestamp) -> bool {
         true
     }
@@ -71,12 +74,16 @@ impl<W: Work> Chore<W> {
 }
 
 impl<W: Work> Op for Chore<W> {
+    fn looks_at_all(&self) -> bool {
+        self.work.looks_at_all()
+    }
+
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         self.work.gather(ledger, now)
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        self.work.write(db)
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        self.work.write(db.connection)
     }
 
     fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
@@ -93,24 +100,18 @@ impl<W: Work> Op for Chore<W> {
 pub(crate) struct Signs {
     signs: Vec<(InstanceId, Timestamp, Status)>,
     low: Option<DeliveryNo>,
-    forget_keys: Option<Timestamp>,
-}
-
-impl Signs {
-    pub(crate) fn before(forget_keys: Timestamp) -> Self {
-        Self { forget_keys: Some(forget_keys), ..Self::default() }
-    }
 }
 
 impl Work for Signs {
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
     fn gather(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
         // A failed write loses a sign of life, not more: the next one comes.
         self.signs.extend(ledger.take_signs());
         self.low = Some(ledger.low_water());
-        if let Some(before) = self.forget_keys {
-            ledger.forget_keys(before);
-        }
-        true
+        !self.signs.is_empty()
     }
 
     fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
@@ -119,17 +120,29 @@ impl Work for Signs {
         for (id, seen, status) in &self.signs {
             update.execute(params![id.0, seen.0, status.as_str()])?;
         }
-        if let Some(low) = self.low {
-            rows::set_meta(db, "low_water", low.0.cast_signed())?;
+        match self.low {
+            Some(low) => rows::set_meta(db, "low_water", low.0.cast_signed()),
+            None => Ok(()),
         }
-        if let Some(before) = self.forget_keys {
-            db.execute(
-                "DELETE FROM keys WHERE no < (SELECT coalesce(min(no), 0) FROM keys WHERE at >= ?1) \
-                 OR (SELECT max(at) FROM keys) < ?1",
-                params![before.0],
-            )?;
-            db.execute("DELETE FROM taken WHERE at < ?1", params![before.0])?;
-        }
+    }
+}
+
+/// Forgets old keys, told ids, and those who ended long ago.
+pub(crate) struct Forget {
+    pub(crate) keys_before: Timestamp,
+    pub(crate) ended_before: Timestamp,
+}
+
+impl Work for Forget {
+    fn gather(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+        let keys = ledger.forget_keys(self.keys_before);
+        keys + ledger.forget_ended(self.ended_before) > 0
+    }
+
+    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        rows::forget_before(db, "keys", self.keys_before)?;
+        rows::forget_before(db, "taken", self.keys_before)?;
+        db.execute("DELETE FROM instances WHERE ended_at < ?1", params![self.ended_before.0])?;
         Ok(())
     }
 }
@@ -174,12 +187,20 @@ impl CleanStop {
 }
 
 impl Op for CleanStop {
-    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
-        self.seen = ledger.possibly_seen();
-        self.signs.gather(ledger, now)
+    fn looks_at_all(&self) -> bool {
+        true
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        // What is handed out after this note would come again unmarked.
+        ledger.stop_leasing();
+        self.seen = ledger.possibly_seen();
+        self.signs.gather(ledger, now);
+        true
+    }
+
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let db = db.connection;
         self.signs.write(db)?;
         let mut mark = db.prepare_cached("UPDATE deliveries SET marked = 1 WHERE no = ?1")?;
         for delivery in &self.seen {

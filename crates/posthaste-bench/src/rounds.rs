@@ -1,0 +1,93 @@
+//! Everything once per round, the limits beside what is divided by them.
+//!
+//! Every other round runs backwards, so that a machine that tires, or wakes up,
+//! favours nobody.
+
+use std::collections::BTreeMap;
+
+use crate::probe::Steady;
+use crate::settings::Settings;
+use crate::{measure, output, probe, procfs};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Flush,
+    Commit,
+    CommitPaced,
+    Echo,
+    EchoPaced,
+    Saturate,
+    Parts,
+    Paced,
+    Wait,
+    Pending,
+    Drain,
+    Start,
+}
+
+/// Figures by name; the names are those of [`crate::targets`].
+pub(crate) type Found = Vec<(&'static str, f64)>;
+
+/// Everything that was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Sheet {
+    pub(crate) rounds: Vec<BTreeMap<&'static str, f64>>,
+    /// What a reader of the figures must know.
+    pub(crate) flags: Vec<String>,
+    /// Median flush around each run, in microseconds.
+    pub(crate) flushes: Vec<f64>,
+    /// Share of the cores that others used during each run.
+    pub(crate) others: Vec<f64>,
+    pub(crate) load_before: Option<f64>,
+}
+
+impl Sheet {
+    /// Keeps what a run was up against.
+    pub(crate) fn note<T>(&mut self, round: usize, what: &str, steady: &Steady<T>) {
+        self.flushes.push(steady.flush_us);
+        self.others.push(steady.others);
+        if let Some(flag) = steady.flag() {
+            self.flags.push(format!("round {}, {what}: {flag}", round + 1));
+        }
+    }
+}
+
+pub(crate) async fn run(settings: &Settings, steps: &[Step]) -> anyhow::Result<Sheet> {
+    let mut sheet = Sheet { load_before: procfs::load_average(), ..Sheet::default() };
+    sheet.rounds.resize(settings.rounds, BTreeMap::new());
+    // Filling takes longer than all the rest: done once, its rounds come last.
+    let (once, each): (Vec<Step>, Vec<Step>) = steps.iter().partition(|s| **s == Step::Pending);
+    for round in 0..settings.rounds {
+        let mut order = each.clone();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for step in order {
+            output::note(&format!("round {} of {}: {step:?}", round + 1, settings.rounds));
+            let steady = probe::steady(settings, async || one(settings, step).await).await?;
+            sheet.note(round, &format!("{step:?}"), &steady);
+            sheet.rounds[round].extend(steady.found);
+        }
+    }
+    if !once.is_empty() {
+        measure::pending::run(settings, &mut sheet).await?;
+    }
+    Ok(sheet)
+}
+
+async fn one(settings: &Settings, step: Step) -> anyhow::Result<Found> {
+    match step {
+        Step::Flush => measure::limits::flush(settings),
+        Step::Commit => measure::commit::closed(settings).await,
+        Step::CommitPaced => measure::commit::paced(settings).await,
+        Step::Echo => measure::limits::echo(settings).await,
+        Step::EchoPaced => measure::limits::echo_paced(settings).await,
+        Step::Saturate => measure::saturate::run(settings).await,
+        Step::Parts => measure::parts::run(settings).await,
+        Step::Paced => measure::paced::run(settings).await,
+        Step::Wait => measure::wait::run(settings).await,
+        Step::Drain => measure::drain::run(settings).await,
+        Step::Start => measure::start::run(settings).await,
+        Step::Pending => Ok(Vec::new()),
+    }
+}

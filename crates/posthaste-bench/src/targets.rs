@@ -1,0 +1,196 @@
+//! One table from figures to measures, and what the hub must reach.
+//!
+//! `Must` is a promise, `aim` is where it should be. Ratios are taken within a
+//! round; the median over the rounds is what counts.
+
+use std::collections::BTreeMap;
+
+/// How a measure comes from the figures of one round.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Formula {
+    Plain(&'static str),
+    /// The first divided by the sum of the others.
+    Ratio(&'static str, &'static [&'static str]),
+}
+
+impl Formula {
+    pub(crate) fn of(self, round: &BTreeMap<&'static str, f64>) -> Option<f64> {
+        match self {
+            Self::Plain(name) => round.get(name).copied(),
+            Self::Ratio(name, by) => {
+                let by: Option<f64> = by.iter().map(|name| round.get(name).copied()).sum();
+                Some(round.get(name)? / by?)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target {
+    /// A limit of the machine, or a figure that helps to read another.
+    None,
+    AtLeast {
+        must: f64,
+        aim: f64,
+    },
+    AtMost {
+        must: f64,
+        aim: f64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    None,
+    Short,
+    /// The must is reached, the aim is not.
+    Ok,
+    Aim,
+}
+
+impl Verdict {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Short => "short",
+            Self::Ok => "ok",
+            Self::Aim => "ok, aim",
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn judge(self, value: f64) -> Verdict {
+        let by = |must: bool, aim: bool| match (must, aim) {
+            (_, true) => Verdict::Aim,
+            (true, false) => Verdict::Ok,
+            (false, false) => Verdict::Short,
+        };
+        match self {
+            Self::None => Verdict::None,
+            Self::AtLeast { must, aim } => by(value >= must, value >= aim),
+            Self::AtMost { must, aim } => by(value <= must, value <= aim),
+        }
+    }
+
+    pub(crate) fn words(self) -> (String, String) {
+        match self {
+            Self::None => (String::new(), String::new()),
+            Self::AtLeast { must, aim } => (format!(">= {must}"), format!(">= {aim}")),
+            Self::AtMost { must, aim } => (format!("<= {must}"), format!("<= {aim}")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measure {
+    pub(crate) id: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) formula: Formula,
+    pub(crate) target: Target,
+}
+
+const fn plain(
+    id: &'static str,
+    what: &'static str,
+    name: &'static str,
+    target: Target,
+) -> Measure {
+    Measure { id, what, formula: Formula::Plain(name), target }
+}
+
+const fn ratio(
+    id: &'static str,
+    what: &'static str,
+    name: &'static str,
+    by: &'static [&'static str],
+    target: Target,
+) -> Measure {
+    Measure { id, what, formula: Formula::Ratio(name, by), target }
+}
+
+const fn at_least(must: f64, aim: f64) -> Target {
+    Target::AtLeast { must, aim }
+}
+
+const fn at_most(must: f64, aim: f64) -> Target {
+    Target::AtMost { must, aim }
+}
+
+const NONE: Target = Target::None;
+
+/// In the order of the table.
+pub(crate) const MEASURES: &[Measure] = &[
+    plain("limit", "HTTP echo of 1 KiB, 64 connections, /s", "echo.per_s", NONE),
+    plain("limit", "HTTP echo, server CPU, us", "echo.server_us", NONE),
+    plain("limit", "HTTP echo at 300/s, p50 us", "echo_paced.p50_us", NONE),
+    plain("limit", "HTTP echo at 300/s, p99 us", "echo_paced.p99_us", NONE),
+    plain("limit", "flush of 4 KiB, p50 us", "flush.p50_us", NONE),
+    plain("limit", "commit, closed loop, p50 us", "commit.p50_us", NONE),
+    plain("limit", "commit at 300/s, p50 us", "commit_paced.p50_us", NONE),
+    plain("limit", "commit at 300/s, p99 us", "commit_paced.p99_us", NONE),
+    plain("T4", "durable sends/s", "t4.sends_per_s", NONE),
+    ratio("T4", "durable sends/s / echo", "t4.sends_per_s", &["echo.per_s"], at_least(0.28, 0.36)),
+    plain("T4", "server CPU per message, us", "t4.server_us", at_most(32.0, 25.0)),
+    ratio("T4", "server CPU / echo's", "t4.server_us", &["echo.server_us"], NONE),
+    plain("T4", "client CPU per message, us", "t4.client_us", NONE),
+    plain("parts", "a call that does nothing, server CPU, us", "parts.door_us", NONE),
+    plain("parts", "a poll of an empty mailbox, server CPU, us", "parts.poll_us", NONE),
+    plain("parts", "a send that nobody reads, server CPU, us", "parts.unread_us", NONE),
+    plain("parts", "sends that nobody reads, /s", "parts.unread_per_s", NONE),
+    plain("T6", "send to receive at 300/s, p50 us", "t6.p50_us", NONE),
+    plain("T6", "send to receive at 300/s, p99 us", "t6.p99_us", NONE),
+    ratio(
+        "T6",
+        "p50 / (echo + commit, both at 300/s)",
+        "t6.p50_us",
+        &["echo_paced.p50_us", "commit_paced.p50_us"],
+        at_most(1.5, 1.25),
+    ),
+    plain("T9", "memory per waiting reader, KiB", "t9.kib", at_most(14.0, 9.0)),
+    plain("T9", "wake-up with 10 waiting, p99 us", "t9.few_p99_us", NONE),
+    plain("T9", "wake-up with all waiting, p99 us", "t9.many_p99_us", NONE),
+    ratio("T9", "wake-up p99, all / 10", "t9.many_p99_us", &["t9.few_p99_us"], at_most(1.15, 1.05)),
+    plain("T11", "sends/s, empty hub", "t11.empty_per_s", NONE),
+    plain("T11", "sends/s, pending elsewhere", "t11.full_per_s", NONE),
+    plain("T11", "hub memory with them, MB", "t11.rss_mb", NONE),
+    ratio(
+        "T11",
+        "sends/s, pending elsewhere / empty",
+        "t11.full_per_s",
+        &["t11.empty_per_s"],
+        at_least(0.9, 0.95),
+    ),
+    plain("T11", "first answer after kill -9, ms", "t11.ready_ms", at_most(300.0, 100.0)),
+    plain("T12", "backlog read out, /s", "t12.drained_per_s", NONE),
+    plain("T12", "server CPU per message read, us", "t12.server_us", NONE),
+    ratio("T12", "drain / send", "t12.drained_per_s", &["t4.sends_per_s"], at_least(4.0, 6.0)),
+    plain("T15", "hub memory, idle, MB", "t15.rss_mb", at_most(20.0, 10.0)),
+    plain("T15", "start to first answer, fresh folder, ms", "t15.fresh_ms", at_most(150.0, 50.0)),
+    plain("T15", "start to first answer, again, ms", "t15.again_ms", at_most(150.0, 50.0)),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_taken_within_a_round_and_only_if_all_of_it_was_measured() {
+        let round = BTreeMap::from([("a", 6.0), ("b", 1.0), ("c", 2.0)]);
+        assert_eq!(Formula::Ratio("a", &["b", "c"]).of(&round), Some(2.0));
+        assert_eq!(Formula::Ratio("a", &["b", "d"]).of(&round), None);
+        assert_eq!(Formula::Plain("d").of(&round), None);
+    }
+
+    #[test]
+    fn more_is_better_or_less_is() {
+        let rate = Target::AtLeast { must: 0.28, aim: 0.36 };
+        assert_eq!(rate.judge(0.27), Verdict::Short);
+        assert_eq!(rate.judge(0.30), Verdict::Ok);
+        assert_eq!(rate.judge(0.36), Verdict::Aim);
+        let cost = Target::AtMost { must: 32.0, aim: 25.0 };
+        assert_eq!(cost.judge(33.0), Verdict::Short);
+        assert_eq!(cost.judge(32.0), Verdict::Ok);
+        assert_eq!(cost.judge(20.0), Verdict::Aim);
+    }
+}

@@ -1,0 +1,219 @@
+//! Signs of life and ends: what becomes of the mail.
+
+use std::time::Duration;
+
+use posthaste_core::messaging::delivery::{Proof, Reason};
+use posthaste_core::messaging::message::Details;
+use posthaste_core::messaging::receive::BatchStatus;
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::RecordState;
+use posthaste_core::registry::{NewInstance, RegistryError, Status};
+use posthaste_testkit::world::{Agent, World, new_instance};
+use tokio::time::sleep;
+
+const fn minutes(n: u64) -> Duration {
+    Duration::from_secs(60 * n)
+}
+
+async fn alice_and_bob(world: &World) -> (Agent, Agent) {
+    (world.agent("alice").await, world.agent("bob").await)
+}
+
+const GONE: RecordState = RecordState::Dead { reason: Reason::RecipientGone, maybe_seen: false };
+const GONE_MAYBE_SEEN: RecordState =
+    RecordState::Dead { reason: Reason::RecipientGone, maybe_seen: true };
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_instance_settles_all_its_mail() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let leased = alice.sends(&bob, "leased").await;
+    let one_of = alice.sends("bob", "one of").await;
+    assert_eq!(bob.reads().await.mail.len(), 2);
+    let returned = alice.sends(&bob, "returned").await;
+    drop(bob.receives(bob.ask()).await);
+    let queued = alice.sends(&bob, "queued").await;
+
+    let ended = world.hub.end(bob.id(), Status::Failed, false).await.expect("ended");
+    assert_eq!(ended.status, Status::Failed);
+
+    assert_eq!(world.state(leased.seq).await, GONE_MAYBE_SEEN);
+    assert_eq!(world.state(returned.seq).await, GONE_MAYBE_SEEN);
+    assert_eq!(world.state(queued.seq).await, GONE);
+    assert_eq!(world.state(one_of.seq).await, RecordState::Queued);
+    let other = world.agent("bob").await;
+    assert_eq!(other.reads().await.marked(), [("one of", true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_model_finished_its_own_turn_after_is_acked_by_the_end() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let exact = alice.sends(&bob, "exact").await;
+    let one_of = alice.sends("bob", "one of").await;
+    assert_eq!(bob.asks(bob.mcp("1")).await.mail.len(), 2);
+    let queued = alice.sends(&bob, "queued").await;
+    world.hub.end(bob.id(), Status::Finished, true).await.expect("ended");
+    for sent in [exact, one_of] {
+        assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::End));
+    }
+    assert_eq!(world.state(queued.seq).await, GONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_mail_is_acked_by_the_end_of_somebody_who_never_got_any_other() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends("bob", "one of").await;
+    assert_eq!(bob.asks(bob.mcp("1")).await.mail.len(), 1);
+    world.hub.end(bob.id(), Status::Finished, true).await.expect("ended");
+    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::End));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_writes_to_the_ended_nor_do_they_write() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    world.hub.end(bob.id(), Status::Stopped, false).await.expect("ended");
+    let refused = alice.tries(&bob, "hello", Details::default()).await;
+    assert!(matches!(refused, Err(SendError::RecipientGone { .. })), "{refused:?}");
+    let ghost = bob.tries(&alice, "boo", Details::default()).await;
+    assert!(matches!(ghost, Err(SendError::SenderGone)), "{ghost:?}");
+    let twice = world.hub.end(bob.id(), Status::Stopped, false).await;
+    assert!(matches!(twice, Err(RegistryError::Ended(_))), "{twice:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_ends_the_open_call() {
+    let world = World::new();
+    let bob = world.agent("bob").await;
+    let waiting = bob.waits(bob.ask_within(minutes(10))).await;
+    world.hub.end(bob.id(), Status::Stopped, false).await.expect("ended");
+    let answer = waiting.await.expect("no panic");
+    assert_eq!((answer.status, answer.waited), (BatchStatus::CallAgain, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_ended_take_no_more_mail() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    world.hub.end(bob.id(), Status::Stopped, false).await.expect("ended");
+    let sent = alice.sends("@anyone", "help").await;
+    // A request that was let in just before the end.
+    assert!(bob.reads().await.mail.is_empty());
+    assert_eq!(world.state(sent.seq).await, RecordState::Queued);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_is_accepted_in_the_moment_of_an_end_dies_with_it() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let (sent, ended) = tokio::join!(
+        alice.sends(&bob, "just in time"),
+        world.hub.end(bob.id(), Status::Stopped, false)
+    );
+    ended.expect("ended");
+    assert_eq!(world.state(sent.seq).await, GONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_is_refused_in_the_moment_of_an_end_dies_with_it() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "hello").await;
+    bob.reads().await;
+    let (nacked, ended) = tokio::join!(
+        world.hub.nack_messages(bob.who, vec![sent.seq]),
+        world.hub.end(bob.id(), Status::Stopped, false)
+    );
+    assert_eq!(nacked.expect("refused").returned, 1);
+    ended.expect("ended");
+    assert_eq!(world.state(sent.seq).await, GONE_MAYBE_SEEN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_dies_with_its_instance() {
+    let world = World::new();
+    let new = new_instance("bob");
+    let token = new.token;
+    let bob = world.joins(new).await;
+    assert_eq!(world.hub.caller(&token), Some(bob.who));
+    world.hub.end(bob.id(), Status::Finished, true).await.expect("ended");
+    assert_eq!(world.hub.caller(&token), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_key_brings_the_same_instance_back_and_its_mail() {
+    let world = World::new();
+    let alice = world.agent("alice").await;
+    let resumed = |key: &str| NewInstance { key: Some(key.into()), ..new_instance("bob") };
+    let bob = world.joins(resumed("window 1")).await;
+    alice.sends(&bob, "hello").await;
+    let again = world.joins(resumed("window 1")).await;
+    let other = world.joins(resumed("window 2")).await;
+    assert_eq!(bob.id(), again.id());
+    assert_ne!(bob.id(), other.id());
+    assert_eq!(again.reads().await.texts(), ["hello"]);
+    world.hub.end(bob.id(), Status::Finished, true).await.expect("ended");
+    assert_ne!(world.joins(resumed("window 1")).await.id(), bob.id(), "the ended stay ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_silent_are_lost_after_ten_minutes_and_come_back_with_any_sign_of_life() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let exact = alice.sends(&bob, "exact").await;
+    let one_of = alice.sends("bob", "one of").await;
+    assert_eq!(bob.reads().await.mail.len(), 2);
+
+    sleep(minutes(9)).await;
+    assert_eq!(world.status(&bob), Status::Running);
+    sleep(minutes(2)).await;
+
+    assert_eq!(world.status(&bob), Status::Lost);
+    assert_eq!(world.state(exact.seq).await, RecordState::Leased, "its own mail stays its own");
+    assert_eq!(world.state(one_of.seq).await, RecordState::Queued);
+    let receipt = alice.sends(&bob, "are you there?").await;
+    assert_eq!(receipt.recipients[0].active, 0, "still an address, but not active");
+    assert_eq!(bob.reads().await.marked(), [("one of", true), ("are you there?", false)]);
+    assert_eq!(world.status(&bob), Status::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_mail_of_the_lost_goes_to_whoever_waits() {
+    let world = World::new();
+    let alice = world.agent("alice").await;
+    let (one, two) = (world.agent("mason").await, world.agent("mason").await);
+    alice.sends("mason", "one brick").await;
+    let first = one.reads().await;
+    assert_eq!(first.texts(), ["one brick"]);
+    let answer = two.waits(two.ask_within(minutes(60))).await.await.expect("no panic");
+    assert_eq!(answer.marked(), [("one brick", true)]);
+    assert!(answer.waited < minutes(11), "{:?}", answer.waited);
+    // The lost one comes back and knows nothing of it.
+    let late = world.hub.ack_receipt(one.who, first.receipt).await.expect("an answer");
+    assert_eq!((late.acked, late.lost.len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_not_lost() {
+    let world = World::new();
+    let bob = world.agent("bob").await;
+    let waiting = bob.waits(bob.ask_within(minutes(60))).await;
+    sleep(minutes(30)).await;
+    assert_eq!(world.status(&bob), Status::Running);
+    assert_eq!(waiting.await.expect("no panic").status, BatchStatus::Empty);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_cannot_be_written_changes_nothing() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "hello").await;
+    bob.asks(bob.mcp("1")).await;
+    let nobody = "00000000".parse().expect("an id");
+    assert!(world.hub.end(nobody, Status::Failed, false).await.is_err());
+    bob.asks(bob.mcp("2")).await;
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::NextCall));
+}

@@ -1,0 +1,498 @@
+//! Waiting for mail: time-outs, windows, gathering, and what fits.
+
+use std::time::Duration;
+
+use posthaste_core::Limits;
+use posthaste_core::messaging::message::{Details, Priority};
+use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::receive::{Ask, BatchStatus, Budget, Missing, WaitFor};
+use posthaste_core::ports::{Filter, RecordState};
+use posthaste_testkit::world::{Agent, World};
+use tokio::time::{Instant, sleep};
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+async fn alice_and_bob(world: &World) -> (Agent, Agent) {
+    (world.agent("alice").await, world.agent("bob").await)
+}
+
+fn of_kind(kind: &str) -> Details {
+    Details { kind: kind.parse().expect("a good type"), ..Details::default() }
+}
+
+fn labelled(label: &str) -> Details {
+    Details { label: Some(label.into()), ..Details::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_zero_answers_at_once() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let ask = || Ask { window: secs(2), ..bob.ask() };
+    let empty = bob.asks(ask()).await;
+    assert_eq!((empty.status, empty.waited), (BatchStatus::Empty, Duration::ZERO));
+    alice.sends(&bob, "hello").await;
+    let answer = bob.asks(ask()).await;
+    assert_eq!(answer.texts(), ["hello"]);
+    assert_eq!((answer.status, answer.waited), (BatchStatus::Complete, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_time_is_up_the_answer_is_empty_and_not_an_error() {
+    let world = World::new();
+    let bob = world.agent("bob").await;
+    for window in [Duration::ZERO, secs(2)] {
+        let answer = bob.asks(Ask { window, ..bob.ask_within(secs(60)) }).await;
+        assert_eq!(answer.status, BatchStatus::Empty);
+        assert_eq!(answer.waited.as_secs(), 60);
+        assert!(answer.mail.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_ends_the_wait() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let waiting = bob.waits(bob.ask_within(secs(600))).await;
+    sleep(secs(100)).await;
+    let receipt = alice.sends(&bob, "hello").await;
+    assert_eq!((receipt.recipients[0].active, receipt.recipients[0].waiting), (1, 1));
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.texts(), ["hello"]);
+    assert_eq!(answer.waited.as_secs(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_window_collects_what_comes_soon_after_the_first_message() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let waiting = bob.waits(Ask { window: secs(2), ..bob.ask_within(secs(60)) }).await;
+    sleep(secs(10)).await;
+    alice.sends(&bob, "first").await;
+    sleep(secs(1)).await;
+    alice.sends(&bob, "soon after").await;
+    sleep(Duration::from_millis(1500)).await;
+    alice.sends(&bob, "too late").await;
+
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.texts(), ["first", "soon after"]);
+    assert_eq!(answer.waited.as_secs(), 12);
+    assert_eq!(bob.reads().await.texts(), ["too late"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_window_starts_when_the_first_message_arrives_so_a_backlog_does_not_wait() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let ask = || Ask { window: secs(2), ..bob.ask_within(secs(60)) };
+    alice.sends(&bob, "old").await;
+    sleep(secs(5)).await;
+    assert_eq!(bob.asks(ask()).await.waited, Duration::ZERO);
+
+    alice.sends(&bob, "a second old").await;
+    sleep(secs(1)).await;
+    assert_eq!(bob.asks(ask()).await.waited.as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_window_of_a_message_that_came_in_time_may_outlast_the_timeout() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let waiting = bob.waits(Ask { window: secs(2), ..bob.ask_within(secs(60)) }).await;
+    sleep(secs(59)).await;
+    alice.sends(&bob, "just in time").await;
+    sleep(Duration::from_millis(1500)).await;
+    alice.sends(&bob, "with it").await;
+    assert_eq!(waiting.await.expect("no panic").texts(), ["just in time", "with it"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn urgent_mail_is_read_first_then_by_number() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, "one").await;
+    alice.sends(&bob, "two").await;
+    let urgent = Details { priority: Priority::Urgent, ..Details::default() };
+    alice.sends_with(&bob, "fire", urgent).await;
+    assert_eq!(bob.reads().await.texts(), ["fire", "one", "two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_or_a_thread_picks_its_own_mail_and_leaves_the_rest() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends_with(&bob, "tests", labelled("tests")).await;
+    let docs = alice.sends_with(&bob, "docs", labelled("docs")).await;
+    let only = |filter: Filter| Ask { filter, ..bob.ask() };
+    let label = Filter { label: Some("docs".into()), ..Filter::default() };
+    let answer = bob.asks(only(label)).await;
+    assert_eq!((answer.texts(), answer.remaining), (vec!["docs"], 0));
+    let thread = Filter { thread: Some(docs.thread), ..Filter::default() };
+    assert_eq!(bob.asks(only(thread)).await.texts(), ["tests"]);
+}
+
+// Gathering.
+
+#[tokio::test(start_paused = true)]
+async fn a_number_waits_for_so_many_distinct_senders() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let boss = world.agent("boss").await;
+    let waiting = boss.waits(boss.gather(secs(60), WaitFor::Senders(2), &[])).await;
+    alice.sends(&boss, "a1").await;
+    alice.sends(&boss, "a2").await;
+    sleep(secs(20)).await;
+    assert!(!waiting.is_finished(), "two messages of one sender are one sender");
+    bob.sends(&boss, "b1").await;
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.texts(), ["a1", "a2", "b1"]);
+    assert_eq!(answer.status, BatchStatus::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gather_whose_time_is_up_brings_what_is_there_and_says_partial() {
+    let world = World::new();
+    let (alice, _bob) = alice_and_bob(&world).await;
+    let boss = world.agent("boss").await;
+    alice.sends(&boss, "a1").await;
+    let answer = boss.asks(boss.gather(secs(60), WaitFor::Senders(2), &[])).await;
+    assert_eq!((answer.texts(), answer.status), (vec!["a1"], BatchStatus::Partial));
+    assert_eq!(answer.waited.as_secs(), 60);
+    let nothing = boss.asks(boss.gather(secs(60), WaitFor::Senders(1), &[])).await;
+    assert_eq!(nothing.status, BatchStatus::Empty);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_waits_for_the_named_instances_and_labels_and_for_nobody_else() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let (boss, eve) = (world.agent("boss").await, world.agent("eve").await);
+    let (first, second) = (alice.id().to_string(), "tests");
+    let waiting = boss.waits(boss.gather(secs(600), WaitFor::All, &[&first, second])).await;
+    eve.sends(&boss, "not asked for").await;
+    alice.sends(&boss, "from alice").await;
+    sleep(secs(20)).await;
+    assert!(!waiting.is_finished());
+    bob.sends_with(&boss, "the tests", labelled("tests")).await;
+
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.texts(), ["from alice", "the tests"]);
+    assert_eq!(answer.status, BatchStatus::Complete);
+    assert!(answer.missing.is_empty());
+    assert_eq!(boss.reads().await.texts(), ["not asked for"], "what was not asked for stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_missing_is_named_with_its_status() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let boss = world.agent("boss").await;
+    alice.sends(&boss, "from alice").await;
+    let (here, silent) = (alice.id().to_string(), bob.id().to_string());
+    let from = [here.as_str(), &silent, "docs", "ffffffff"];
+    let answer = boss.asks(boss.gather(secs(30), WaitFor::All, &from)).await;
+    assert_eq!((answer.texts(), answer.status), (vec!["from alice"], BatchStatus::Partial));
+    let instance = |id, status| Missing { instance: Some(id), label: None, status };
+    assert_eq!(
+        answer.missing,
+        [
+            instance(bob.id(), "running"),
+            Missing { instance: None, label: Some("docs".into()), status: "waiting" },
+            instance("ffffffff".parse().expect("an id"), "unknown"),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_with_nothing_to_wait_for_is_complete_at_once() {
+    let world = World::new();
+    let boss = world.agent("boss").await;
+    let answer = boss.asks(boss.gather(secs(600), WaitFor::All, &[])).await;
+    assert_eq!((answer.status, answer.waited), (BatchStatus::Complete, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_urgent_or_human_mail_ends_every_gather() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let boss = world.agent("boss").await;
+    let absent = bob.id().to_string();
+    let urgent = Details { priority: Priority::Urgent, ..Details::default() };
+    let cases = [
+        (&alice, "a question", of_kind("question")),
+        (&alice, "urgent", urgent),
+        (&world.operator(), "from a human", Details::default()),
+    ];
+    for (sender, body, details) in cases {
+        for wait in [WaitFor::All, WaitFor::Senders(9)] {
+            let waiting = boss.waits(boss.gather(secs(600), wait, &[&absent])).await;
+            sender.sends(&boss, "nothing special").await.seq;
+            sleep(secs(5)).await;
+            let special =
+                !matches!(sender.who, posthaste_core::messaging::message::Principal::Operator);
+            assert_eq!(
+                !waiting.is_finished(),
+                special,
+                "{body}: plain mail of others ends nothing"
+            );
+            sender.sends_with(&boss, body, details.clone()).await;
+            let answer = waiting.await.expect("no panic");
+            assert_eq!(answer.status, BatchStatus::Partial);
+            assert!(answer.waited < secs(10), "{body}: {:?}", answer.waited);
+            boss.takes().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ended_a_gather_is_in_the_answer_whoever_was_asked_for() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let boss = world.agent("boss").await;
+    let waiting = boss.waits(boss.gather(secs(600), WaitFor::All, &["bob"])).await;
+    alice.sends(&boss, "plain").await;
+    alice.sends_with(&boss, "which one?", of_kind("question")).await;
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.texts(), ["which one?"]);
+    assert_eq!(answer.missing.len(), 1);
+    bob.sends(&boss, "here").await;
+    assert_eq!(boss.reads().await.texts(), ["plain", "here"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gather_leases_nothing_while_it_waits() {
+    let world = World::new();
+    let (alice, _bob) = alice_and_bob(&world).await;
+    let boss = world.agent("boss").await;
+    let waiting = boss.waits(boss.gather(secs(600), WaitFor::Senders(2), &[])).await;
+    let sent = alice.sends(&boss, "a1").await;
+    sleep(secs(1)).await;
+    assert_eq!(world.state(sent.seq).await, RecordState::Queued);
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    assert_eq!(
+        boss.reads().await.marked(),
+        [("a1", false)],
+        "a client that went away held nothing"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_workers_report_into_one_answer() {
+    let world = World::new();
+    let boss = world.agent("boss").await;
+    let waiting = boss.waits(boss.gather(secs(600), WaitFor::Senders(50), &[])).await;
+    let mut workers = tokio::task::JoinSet::new();
+    for n in 0..50 {
+        let worker = world.agent("worker").await;
+        let to = boss.address.clone();
+        workers.spawn(async move {
+            sleep(Duration::from_millis(n * 37 % 1000)).await;
+            worker.sends_with(&to, &format!("result {n}"), of_kind("result")).await;
+        });
+    }
+    while let Some(done) = workers.join_next().await {
+        done.expect("no panic");
+    }
+    let answer = waiting.await.expect("no panic");
+    assert_eq!((answer.mail.len(), answer.status), (50, BatchStatus::Complete));
+    let mut texts = answer.texts();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), 50, "every report once");
+    assert_eq!(answer.remaining, 0);
+}
+
+// What fits.
+
+#[tokio::test(start_paused = true)]
+async fn long_bodies_are_clipped_at_character_boundaries_and_short_ones_are_whole() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, &"ä€𝄞".repeat(200)).await;
+    alice.sends(&bob, "short").await;
+    let answer = bob.asks(Ask { budget: Budget::Chars(400), ..bob.ask() }).await;
+    let clip = answer.mail[0].clip.expect("clipped");
+    assert_eq!((clip.chars, clip.total_chars), (395, 600), "the short one left its room");
+    assert_eq!(answer.texts()[0].chars().count(), clip.chars);
+    assert_eq!(answer.texts()[0], "ä€𝄞".repeat(200).chars().take(395).collect::<String>());
+    assert_eq!((answer.texts()[1], answer.mail[1].clip), ("short", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_stays_queued_and_is_counted() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let mut sent = Vec::new();
+    for n in 0..7 {
+        sent.push(alice.sends(&bob, &format!("{n}")).await.seq);
+    }
+    // A share of a hundred characters each.
+    let answer = bob.asks(Ask { budget: Budget::Chars(300), ..bob.ask() }).await;
+    assert_eq!((answer.texts(), answer.remaining), (vec!["0", "1", "2"], 4));
+    bob.acks(&answer).await;
+    assert_eq!(world.state(sent[3]).await, RecordState::Queued, "never ack what was not included");
+    assert_eq!(bob.reads().await.marked().first(), Some(&("3", false)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tiny_budget_still_brings_one_message() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, "hello").await;
+    alice.sends(&bob, "again").await;
+    let answer = bob.asks(Ask { budget: Budget::Chars(1), ..bob.ask() }).await;
+    assert_eq!((answer.texts(), answer.remaining), (vec!["h"], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_short_results_fit_the_smallest_client() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    for n in 0..50 {
+        alice.sends(&bob, &format!("result {n}: {}", "x".repeat(150))).await;
+    }
+    let answer = bob.asks(Ask { budget: Budget::Chars(10_000), ..bob.ask() }).await;
+    assert_eq!((answer.mail.len(), answer.remaining), (50, 0));
+    assert!(answer.mail.iter().all(|e| e.clip.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whole_messages_stop_at_the_limit_of_bytes_but_one_always_comes() {
+    let world = World::with(Limits { answer_bytes: 10, ..Limits::default() });
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, &"x".repeat(20)).await;
+    alice.sends(&bob, "12345").await;
+    alice.sends(&bob, "67890").await;
+    let answer = bob.reads().await;
+    assert_eq!((answer.mail.len(), answer.remaining), (1, 2));
+    assert_eq!(bob.reads().await.texts(), ["12345", "67890"]);
+}
+
+// More than one call.
+
+#[tokio::test(start_paused = true)]
+async fn two_calls_of_one_agent_never_get_the_same_message() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let mut texts = Vec::new();
+    for n in 0..20 {
+        let one = bob.waits(bob.ask_within(secs(5))).await;
+        let two = bob.waits(bob.ask_within(secs(5))).await;
+        alice.sends(&bob, &format!("{n} a")).await;
+        alice.sends(&bob, &format!("{n} b")).await;
+        for answer in [one.await.expect("no panic"), two.await.expect("no panic")] {
+            texts.extend(answer.texts().into_iter().map(str::to_owned));
+        }
+        texts.extend(bob.reads().await.texts().into_iter().map(str::to_owned));
+    }
+    let all = texts.len();
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!((texts.len(), all), (40, 40), "every message exactly once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beginning_ends_the_open_call_and_brings_its_mail_again_marked() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, "read but not proved").await;
+    assert_eq!(bob.reads().await.marked(), [("read but not proved", false)]);
+    let open = bob.waits(bob.ask_within(secs(600))).await;
+
+    let begun = bob.asks(Ask { begin: true, ..bob.ask() }).await;
+    assert_eq!(begun.marked(), [("read but not proved", true)]);
+
+    let ended = open.await.expect("no panic");
+    assert_eq!((ended.status, ended.mail.len()), (BatchStatus::CallAgain, 0));
+    assert_eq!(ended.waited, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beginning_at_one_door_leaves_the_other_door_alone() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "through mcp").await;
+    bob.asks(bob.mcp("1")).await;
+    let begun = bob.asks(Ask { begin: true, door: Door::Rest, ..bob.ask() }).await;
+    assert!(begun.mail.is_empty());
+    // Its reader goes on, and that still proves what it read.
+    bob.asks(bob.mcp("2")).await;
+    sleep(secs(3)).await;
+    assert!(matches!(world.state(sent.seq).await, RecordState::Acked(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_never_written_comes_again_marked() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, "hello").await;
+    let lost = bob.receives(bob.ask()).await;
+    assert!(bob.reads().await.mail.is_empty(), "it is in the first answer");
+    drop(lost);
+    assert_eq!(bob.reads().await.marked(), [("hello", true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_returned_message_wakes_whoever_waits() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, "hello").await;
+    let lost = bob.receives(bob.ask()).await;
+    let waiting = bob.waits(bob.ask_within(secs(600))).await;
+    sleep(secs(1)).await;
+    drop(lost);
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.marked(), [("hello", true)]);
+    assert_eq!(answer.waited.as_secs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_on_after_an_answer_proves_it_and_the_reader_is_told_which() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "hello").await;
+    assert_eq!(bob.asks(bob.mcp("1")).await.texts(), ["hello"]);
+    assert!(bob.asks(bob.mcp("2")).await.settled.is_empty());
+    sleep(secs(3)).await;
+    assert_eq!(bob.asks(bob.mcp("3")).await.settled, [sent.seq]);
+    bob.asks(bob.mcp("4")).await;
+    sleep(secs(3)).await;
+    assert!(bob.asks(bob.mcp("5")).await.settled.is_empty(), "told once, and that was proved");
+}
+
+#[tokio::test(start_paused = true)]
+async fn going_on_proves_nothing_at_the_rest_door() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "hello").await;
+    bob.reads().await;
+    bob.reads().await;
+    sleep(secs(3600)).await;
+    assert_eq!(world.state(sent.seq).await, RecordState::Leased);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_ends_and_its_mail_waits_for_the_next() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let waiting = bob.waits(Ask { timeout: secs(600), ..bob.mcp("7") }).await;
+    sleep(secs(1)).await;
+    world.hub.cancel_call(bob.who, "7");
+    assert_eq!(waiting.await.expect("no panic").status, BatchStatus::CallAgain);
+    alice.sends(&bob, "hello").await;
+    assert_eq!(bob.asks(bob.mcp("8")).await.marked(), [("hello", false)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_every_wait_politely() {
+    let world = World::new();
+    let bob = world.agent("bob").await;
+    let waiting = bob.waits(bob.ask_within(secs(600))).await;
+    let began = Instant::now();
+    world.hub.close().await.expect("a clean stop");
+    assert_eq!(waiting.await.expect("no panic").status, BatchStatus::CallAgain);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}

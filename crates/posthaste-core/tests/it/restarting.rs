@@ -1,0 +1,148 @@
+//! What a restart must not lose, whatever went on at the moment of the stop.
+
+use std::path::Path;
+use std::time::Duration;
+
+use posthaste_core::Limits;
+use posthaste_core::messaging::message::{Details, MessageRef, Principal};
+use posthaste_core::messaging::receive::{BatchStatus, WaitFor};
+use posthaste_core::ports::Upkeep;
+use posthaste_store::Place;
+use posthaste_testkit::world::World;
+use tokio::runtime::Builder;
+
+/// One life of a hub. It ends as if killed: only what was committed remains.
+fn lives<T>(folder: &Path, limits: Limits, story: impl AsyncFnOnce(&World) -> T) -> T {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let told = runtime.block_on(async {
+        let world = World::open(&Place::File(folder.to_owned()), limits);
+        story(&world).await
+    });
+    runtime.shutdown_background();
+    told
+}
+
+#[test]
+fn mail_that_was_accepted_while_the_hub_swept_is_there_after_a_kill() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bob = lives(folder.path(), Limits::default(), async |world| {
+        let bob = world.agent("bob").await;
+        let operator = world.operator();
+        // The first settled message moves the mark from which a start looks.
+        operator.sends(&bob, "earlier").await;
+        bob.takes().await;
+        for n in 0..20 {
+            let text = format!("{n}");
+            let (_, swept) = tokio::join!(operator.sends(&bob, &text), world.store.sweep());
+            swept.expect("swept");
+            if n < 19 {
+                bob.takes().await;
+            }
+        }
+        bob.who
+    });
+    lives(folder.path(), Limits::default(), async |world| {
+        assert_eq!(world.knows(bob).reads().await.texts(), ["19"]);
+    });
+}
+
+#[test]
+fn mail_that_was_accepted_while_the_hub_stopped_is_there_after_the_start() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bob = lives(folder.path(), Limits::default(), async |world| {
+        let bob = world.agent("bob").await;
+        let operator = world.operator();
+        let (_, closed) = tokio::join!(operator.sends(&bob, "last words"), world.store.close());
+        closed.expect("a clean stop");
+        bob.who
+    });
+    lives(folder.path(), Limits::default(), async |world| {
+        assert_eq!(world.knows(bob).reads().await.texts(), ["last words"]);
+    });
+}
+
+#[test]
+fn dead_mail_that_was_queued_again_while_the_hub_swept_is_there_after_a_kill() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bob = lives(folder.path(), Limits::default(), async |world| {
+        let bob = world.agent("bob").await;
+        let operator = world.operator();
+        let sent = operator.sends(&bob, "once more").await;
+        let which = MessageRef::Seq(sent.seq);
+        world.hub.cancel(Principal::Operator, which).await.expect("cancelled");
+        operator.sends(&bob, "later").await;
+        bob.takes().await;
+        world.store.sweep().await.expect("swept");
+        let again = world.hub.requeue(Principal::Operator, which);
+        let (requeued, swept) = tokio::join!(again, world.store.sweep());
+        requeued.expect("queued again");
+        swept.expect("swept");
+        bob.who
+    });
+    lives(folder.path(), Limits::default(), async |world| {
+        assert_eq!(world.knows(bob).reads().await.texts(), ["once more"]);
+    });
+}
+
+#[test]
+fn after_the_note_of_a_clean_stop_nothing_is_handed_out_any_more() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let (bob, given) = lives(folder.path(), Limits::default(), async |world| {
+        let bob = world.agent("bob").await;
+        world.operator().sends(&bob, "hello").await;
+        let (closed, answer) = tokio::join!(world.store.close(), async {
+            // The note is on its way to the disk.
+            tokio::task::yield_now().await;
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            world.hub.receive(bob.ask()).await
+        });
+        closed.expect("a clean stop");
+        let given = answer.map_or(0, |batch| {
+            let given = batch.mail.len();
+            batch.handed.written();
+            given
+        });
+        (bob.who, given)
+    });
+    lives(folder.path(), Limits::default(), async |world| {
+        let answer = world.knows(bob).reads().await;
+        assert_eq!(answer.marked(), [("hello", given > 0)], "read twice unmarked");
+    });
+}
+
+#[test]
+fn a_gather_finds_labels_and_questions_of_before_the_start() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let details = |label: &str, kind: &str| Details {
+        label: Some(label.into()),
+        kind: kind.parse().expect("a good type"),
+        ..Details::default()
+    };
+    let boss = lives(folder.path(), Limits::default(), async |world| {
+        let (boss, worker) = (world.agent("boss").await, world.agent("worker").await);
+        worker.sends_with(&boss, "done", details("tests", "result")).await;
+        boss.who
+    });
+    let gather = |wait_for, from| {
+        async move |world: &World| {
+            let boss = world.knows(boss);
+            let began = std::time::Instant::now();
+            let answer = boss.asks(boss.gather(Duration::from_secs(5), wait_for, from)).await;
+            assert!(began.elapsed() < Duration::from_secs(4), "it waited for what was there");
+            (answer.texts().join(" "), answer.status)
+        }
+    };
+    let found = lives(folder.path(), Limits::default(), gather(WaitFor::All, &["tests"]));
+    assert_eq!(found, ("done".into(), BatchStatus::Complete));
+
+    lives(folder.path(), Limits::default(), async |world| {
+        let worker = world.agent("worker").await;
+        let to = world.knows(boss);
+        to.takes().await;
+        worker.sends_with(&to, "which?", details("docs", "question")).await;
+    });
+    let found = lives(folder.path(), Limits::default(), gather(WaitFor::Senders(9), &[]));
+    assert_eq!(found, ("which?".into(), BatchStatus::Partial));
+}

@@ -1,0 +1,267 @@
+//! A whole hub in a test: the embedded store, the local queue, and people who use
+//! them in the words of a story.
+//!
+//! ```ignore
+//! let world = World::new();
+//! let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+//! alice.sends(&bob, "the build is red").await;
+//! assert_eq!(bob.reads().await.texts(), ["the build is red"]);
+//! ```
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use posthaste_core::address::InstanceId;
+use posthaste_core::messaging::message::{
+    Details, Draft, MessageRef, Principal, Receipt, Seq, Via,
+};
+use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::receive::{Ask, Batch, BatchStatus, Entry, Missing, WaitFor};
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::{Filter, Record, RecordState};
+use posthaste_core::registry::{NewInstance, Status};
+use posthaste_core::{Hub, Limits};
+use posthaste_queue::LocalQueue;
+use posthaste_store::{Place, SqliteStore, StoreConfig};
+use tokio::task::JoinHandle;
+
+use crate::clock::TestClock;
+
+/// One hub and who uses it.
+pub struct World {
+    pub hub: Arc<Hub>,
+    pub store: Arc<SqliteStore>,
+}
+
+impl World {
+    /// In memory, with the limits of every hub.
+    pub fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    pub fn with(limits: Limits) -> Self {
+        Self::open(&Place::Memory, limits)
+    }
+
+    /// On disk, where a restart finds it again.
+    pub fn at(folder: &Path) -> Self {
+        Self::open(&Place::File(folder.to_owned()), Limits::default())
+    }
+
+    pub fn open(place: &Place, limits: Limits) -> Self {
+        // A small log: nobody measures here.
+        let config = StoreConfig { wal_bytes: 1 << 16, ..StoreConfig::default() };
+        let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(TestClock::new()));
+        let store = SqliteStore::open(place, config, limits.clone(), queue.clone(), clock.clone())
+            .expect("a store");
+        let hub = Hub::start(store.clone(), queue, clock, limits);
+        Self { hub, store }
+    }
+
+    pub async fn agent(&self, name: &str) -> Agent {
+        self.joins(new_instance(name)).await
+    }
+
+    pub async fn agent_in(&self, name: &str, team: &str) -> Agent {
+        let team = Some(team.parse().expect("a good team"));
+        self.joins(NewInstance { team, ..new_instance(name) }).await
+    }
+
+    pub async fn joins(&self, new: NewInstance) -> Agent {
+        let joined = self.hub.join(new).await.expect("joined");
+        let who = Principal::Instance(joined.instance.id);
+        Agent { hub: Arc::clone(&self.hub), who, address: joined.instance.address.to_string() }
+    }
+
+    /// Somebody from before a restart.
+    pub fn knows(&self, who: Principal) -> Agent {
+        let instance = who.instance().and_then(|id| self.hub.instance(id)).expect("known");
+        let address = instance.instance.address.to_string();
+        Agent { hub: Arc::clone(&self.hub), who, address }
+    }
+
+    pub fn operator(&self) -> Agent {
+        let hub = Arc::clone(&self.hub);
+        Agent { hub, who: Principal::Operator, address: "human".into() }
+    }
+
+    pub async fn record(&self, seq: Seq) -> Option<Record> {
+        let found = self.hub.message(Principal::Operator, MessageRef::Seq(seq)).await;
+        found.expect("a look")
+    }
+
+    /// Where the only delivery of a message stands.
+    pub async fn state(&self, seq: Seq) -> RecordState {
+        let record = self.record(seq).await.expect("a message that is kept");
+        assert_eq!(record.deliveries.len(), 1, "one delivery: {record:?}");
+        record.deliveries[0].state
+    }
+
+    pub fn status(&self, agent: &Agent) -> Status {
+        self.hub.instance(agent.id()).expect("known").instance.status
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What somebody new asks for who has nothing special in mind.
+pub fn new_instance(name: &str) -> NewInstance {
+    NewInstance {
+        agent: name.parse().expect("a good name"),
+        team: None,
+        label: None,
+        parent: None,
+        kind: None,
+        key: None,
+        token: rand::random(),
+    }
+}
+
+/// An agent, or the operator.
+#[derive(Clone)]
+pub struct Agent {
+    hub: Arc<Hub>,
+    pub who: Principal,
+    /// As others write to it.
+    pub address: String,
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl Agent {
+    pub fn id(&self) -> InstanceId {
+        self.who.instance().expect("an agent, not the operator")
+    }
+
+    /// Sends, and it is accepted.
+    pub async fn sends(&self, to: &(impl fmt::Display + ?Sized), body: &str) -> Receipt {
+        self.sends_with(to, body, Details::default()).await
+    }
+
+    pub async fn sends_with(
+        &self,
+        to: &(impl fmt::Display + ?Sized),
+        body: &str,
+        details: Details,
+    ) -> Receipt {
+        self.tries(to, body, details).await.expect("accepted")
+    }
+
+    pub async fn tries(
+        &self,
+        to: &(impl fmt::Display + ?Sized),
+        body: &str,
+        details: Details,
+    ) -> Result<Receipt, SendError> {
+        self.hub.send(self.draft(to, body, details)).await
+    }
+
+    pub fn draft(&self, to: &(impl fmt::Display + ?Sized), body: &str, details: Details) -> Draft {
+        let to = to.to_string().parse().expect("a good address");
+        let draft = Draft::new(self.who, to, body.into(), details, Via::Rest, self.hub.limits());
+        draft.expect("within the limits")
+    }
+
+    /// Asks for what is there now, without proving anything.
+    pub async fn reads(&self) -> Answer {
+        self.asks(self.ask()).await
+    }
+
+    /// Reads and names the receipt: what came will not come again.
+    pub async fn takes(&self) -> Answer {
+        let answer = self.reads().await;
+        self.acks(&answer).await;
+        answer
+    }
+
+    pub async fn acks(&self, answer: &Answer) {
+        self.hub.ack_receipt(self.who, answer.receipt).await.expect("acked");
+    }
+
+    /// Asks, and the answer is written.
+    pub async fn asks(&self, ask: Ask) -> Answer {
+        self.receives(ask).await.written()
+    }
+
+    /// Asks; what becomes of the answer is the caller's business.
+    pub async fn receives(&self, ask: Ask) -> Unwritten {
+        Unwritten(self.hub.receive(ask).await.expect("an answer"))
+    }
+
+    /// Asks in a task of its own, which waits by the time this returns.
+    pub async fn waits(&self, ask: Ask) -> JoinHandle<Answer> {
+        let me = self.clone();
+        let task = tokio::spawn(async move { me.asks(ask).await });
+        // Listening and looking take no time.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        task
+    }
+
+    /// What is there now.
+    pub fn ask(&self) -> Ask {
+        Ask::now(self.who)
+    }
+
+    /// The first message within the time, without a window.
+    pub fn ask_within(&self, timeout: Duration) -> Ask {
+        Ask { timeout, ..self.ask() }
+    }
+
+    /// A gather, as the doors ask for one: from these, or from anybody.
+    pub fn gather(&self, timeout: Duration, wait_for: WaitFor, from: &[&str]) -> Ask {
+        let from = from.iter().map(|who| (*who).to_owned()).collect();
+        let filter = Filter { from, or_ends_wait: true, ..Filter::default() };
+        Ask { wait_for, filter, ..self.ask_within(timeout) }
+    }
+
+    /// A call of an agent whose client shows by going on that it read the last.
+    pub fn mcp(&self, call: &str) -> Ask {
+        Ask { door: Door::Mcp, call: Some(call.into()), ..self.ask() }
+    }
+}
+
+/// An answer that has not left yet. Dropped, it never does.
+pub struct Unwritten(pub Batch);
+
+impl Unwritten {
+    pub fn written(self) -> Answer {
+        let Batch { mail, status, waited, missing, remaining, settled, receipt, handed } = self.0;
+        handed.written();
+        Answer { mail, status, waited, missing, remaining, settled, receipt }
+    }
+}
+
+/// An answer in the client's hands.
+#[derive(Debug)]
+pub struct Answer {
+    pub mail: Vec<Entry>,
+    pub status: BatchStatus,
+    pub waited: Duration,
+    pub missing: Vec<Missing>,
+    pub remaining: usize,
+    pub settled: Vec<Seq>,
+    pub receipt: u64,
+}
+
+impl Answer {
+    pub fn texts(&self) -> Vec<&str> {
+        self.mail.iter().map(Entry::text).collect()
+    }
+
+    /// The texts, each with whether it may have been seen before.
+    pub fn marked(&self) -> Vec<(&str, bool)> {
+        self.mail.iter().map(|e| (e.text(), e.leased.redelivered)).collect()
+    }
+}
