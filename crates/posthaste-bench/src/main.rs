@@ -78,8 +78,10 @@ async fn until_interrupted(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
-        done = work => done,
-        _ = interrupt.recv() => Ok(ExitCode::from(130)),
-        _ = terminate.recv() => Ok(ExitCode::from(143)),
+        done = work => return done,
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
     }
+    output::note("interrupted");
+    Ok(ExitCode::from(130))
 }

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::util::ServiceExt;
+use tower::Service;
 
 use crate::written::{Outgoing, Wire};
 use crate::{App, guard, rest};
@@ -113,12 +113,13 @@ async fn connection(
 async fn answer(
     mut request: Request<Incoming>,
     app: App,
-    router: Router,
+    mut router: Router,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response, Infallible> {
     if let Err(refused) = guard::check(&app, request.method(), request.headers()) {
         return Ok(refused.into_response());
     }
     request.extensions_mut().insert(outgoing);
-    router.oneshot(request.map(Body::new)).await
+    // A router is always ready.
+    router.call(request.map(Body::new)).await
 }

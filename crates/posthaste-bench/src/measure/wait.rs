@@ -3,6 +3,7 @@
 //! The same hub is measured twice, with ten of its agents waiting and with all:
 //! only the number of open waits differs.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -32,14 +33,14 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<Found> {
     let hub = Hub::start(settings, &scratch.path().join("data"), 0).await?;
     let sender = agents::create(&hub, "sender", 1).await?.remove(0);
     let all = agents::create(&hub, "waiter", settings.waiting).await?;
-    let mut room = Room::new(&hub, sender).await?;
+    let mut room = Room::new(&hub, &sender);
 
-    room.admit(&hub, &all[..FEW]).await?;
+    room.admit(&all[..FEW]).await?;
     hub.quiet().await?;
     let few = room.wake(&all[..FEW], settings).await?;
     hub.quiet().await?;
     let before = hub.rss()?;
-    room.admit(&hub, &all[FEW..]).await?;
+    room.admit(&all[FEW..]).await?;
     hub.quiet().await?;
     let after = hub.rss()?;
     let many = room.wake(&all, settings).await?;
@@ -55,8 +56,8 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<Found> {
 
 /// Everybody who waits, and one who wakes them.
 struct Room {
+    hub: SocketAddr,
     clock: Instant,
-    conn: Conn,
     send: Send,
     key: u64,
     tasks: JoinSet<anyhow::Result<()>>,
@@ -66,24 +67,24 @@ struct Room {
 }
 
 impl Room {
-    async fn new(hub: &Hub, sender: Agent) -> anyhow::Result<Self> {
+    fn new(hub: &Hub, sender: &Agent) -> Self {
         let (woken, wakes) = unbounded_channel();
-        Ok(Self {
+        Self {
+            hub: hub.address,
             clock: Instant::now(),
-            conn: Conn::open(hub.address).await?,
             send: Send::new(&sender.token, 0),
             key: first_key(),
             tasks: JoinSet::new(),
             woken,
             wakes,
             rng: StdRng::seed_from_u64(9),
-        })
+        }
     }
 
-    async fn admit(&mut self, hub: &Hub, agents: &[Agent]) -> anyhow::Result<()> {
+    async fn admit(&mut self, agents: &[Agent]) -> anyhow::Result<()> {
         for agent in agents {
             // One by one: the kernel's queue of new connections is short.
-            let conn = Conn::open_as(hub.address, self.tasks.len()).await?;
+            let conn = Conn::open_as(self.hub, self.tasks.len()).await?;
             let poll = Poll::new(&agent.token, PATIENCE_S);
             self.tasks.spawn(wait(conn, poll, self.clock, self.woken.clone()));
         }
@@ -92,6 +93,8 @@ impl Room {
 
     /// Microseconds from a send to the return of its reader's call, one at a time.
     async fn wake(&mut self, among: &[Agent], settings: &Settings) -> anyhow::Result<Vec<f64>> {
+        // A new one each time: the hub closes connections that lie idle.
+        let mut conn = Conn::open(self.hub).await?;
         let mut took = Vec::new();
         let first = Instant::now() + settings.warm_up();
         while first.elapsed() < settings.seconds {
@@ -99,7 +102,7 @@ impl Room {
             let stamp = u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
             self.key += 1;
             let request = self.send.to(&target.id).key(self.key).stamp(stamp).bytes();
-            let answer = self.conn.call(request).await?;
+            let answer = conn.call(request).await?;
             ensure!(answer.status == 201, answer.unexpected());
             let woke = timeout(Duration::from_secs(5), self.wakes.recv()).await;
             let woke = woke.context("a reader slept on")?.context("all readers are gone")?;

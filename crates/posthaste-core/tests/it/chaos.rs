@@ -340,16 +340,15 @@ fn lives(folder: &Path, seed: u64, lives: usize, deeds: usize) -> Vec<String> {
         });
         runtime.shutdown_background();
     }
-    { let b = book.lock(); println!("{} accepted {} given {} people", b.accepted.len(), b.given.len(), people.lock().here.len()); }
     std::mem::take(&mut book.lock().wrong)
 }
 
 #[test]
 fn whatever_everybody_does_the_hub_tells_the_truth_in_the_end() {
-    let seeds = if crate::model::is_quick() { 0..3 } else { 0..250 };
+    let seeds = if crate::model::is_quick() { 0..3 } else { 0..12 };
     for seed in seeds {
         let folder = tempfile::tempdir().expect("a scratch folder");
-        let wrong = lives(folder.path(), seed, 4, 150);
+        let wrong = lives(folder.path(), seed, 3, 100);
         assert!(wrong.is_empty(), "seed {seed}: {wrong:#?}");
     }
 }

@@ -131,19 +131,16 @@ fn again_a_call_that_is_repeated_while_it_waits_ends_without_mail() {
 #[test]
 fn again_the_numbers_of_a_new_process_repeat_nothing() {
     let mut post = one_message();
-    let call = post.opens(0, "1", 1);
-    post.answers(0, &call);
-    post.written(&call);
+    for (name, receipt) in [("1", 1), ("2", 2)] {
+        assert_eq!(next_answer(&mut post, name, receipt).mail.len(), 1);
+        post.nack(0, receipt);
+    }
     post.begins(0, Scope::All);
 
-    for (name, receipt) in [("1", 2), ("2", 3)] {
-        let call = post.opens(0, name, receipt);
-        post.answers(0, &call);
-        post.written(&call);
-    }
-    // The call that a newcomer numbers 1, too, was not the earlier one again.
+    assert_eq!(next_answer(&mut post, "1", 3).mail.len(), 1);
+    assert_eq!(next_answer(&mut post, "2", 4).mail.len(), 0);
     waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), TAKEN);
+    assert_eq!(post.fate(0), TAKEN, "the newcomer's second call was its own, not an old one again");
 }
 
 #[test]
@@ -380,6 +377,31 @@ fn fence_what_was_refused_is_not_proved_by_going_on() {
 }
 
 #[test]
+fn fence_what_was_taken_from_the_lost_is_not_proved_by_their_coming_back() {
+    let mut post = Post::new(1, 1, true, false);
+    let call = post.opens(0, "1", 1);
+    post.answers(0, &call);
+    post.written(&call);
+    post.loses(0);
+    assert_eq!(post.fate(0), BACK);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
+fn fence_what_was_refused_is_not_proved_by_an_end() {
+    let mut post = one_message();
+    next_answer(&mut post, "1", 1);
+    post.nack(0, 1);
+    let second = post.opens(0, "2", 2);
+    assert_eq!(post.answers(0, &second).mail, [(0, true)]);
+    post.ends(0, true);
+    let gone = Fate::Dead { reason: "recipient_gone", maybe_seen: true };
+    assert_eq!(post.fate(0), gone, "the second answer never left");
+}
+
+#[test]
 fn end_acks_only_what_a_turn_finished_by_the_model_itself_followed() {
     let held = || {
         let mut post = one_message();
@@ -497,7 +519,6 @@ fn commit_an_ack_that_a_kill_overtakes_was_told_to_nobody() {
         (bob.who, release)
     });
     first.shutdown_background();
-    drop(release);
 
     let second = Builder::new_current_thread().enable_all().build().expect("a runtime");
     second.block_on(async {
@@ -506,6 +527,8 @@ fn commit_an_ack_that_a_kill_overtakes_was_told_to_nobody() {
         assert_eq!(answer.marked(), [("hello", true)]);
         assert!(answer.settled.is_empty());
     });
+    // Only now, or what was killed would write after its death.
+    drop(release);
 }
 
 #[tokio::test(start_paused = true)]

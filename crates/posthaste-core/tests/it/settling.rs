@@ -7,7 +7,7 @@ use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Seq};
 use posthaste_core::messaging::receive::Ask;
-use posthaste_core::ports::{ActError, RecordState};
+use posthaste_core::ports::{ActError, Mail, RecordState};
 use posthaste_testkit::world::{Agent, World};
 use tokio::time::sleep;
 
@@ -266,6 +266,23 @@ async fn two_requeues_at_once_bring_one_message() {
     assert_eq!(bob.takes().await.marked(), [("hello", false)]);
     assert!(bob.reads().await.mail.is_empty(), "once, not twice");
     assert_eq!(world.hub.instance(bob.id()).expect("known").unread, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "hello").await;
+    world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
+    let mut slow = world.store.requeue(sent.seq);
+    // It has seen that the message is dead, and goes on later.
+    assert!(futures_util::poll!(&mut slow).is_pending());
+    world.hub.requeue(alice.who, which(sent.seq)).await.expect("queued again");
+    assert_eq!(bob.takes().await.texts(), ["hello"]);
+    let refused = slow.await;
+    assert!(matches!(refused, Err(ActError::Conflict(_))), "{refused:?}");
+    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
+    assert!(bob.reads().await.mail.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
