@@ -148,6 +148,8 @@ pub(crate) const MEASURES: &[Measure] = &[
         at_most(1.5, 1.25),
     ),
     plain("T9", "memory per waiting reader, KiB", "t9.kib", at_most(14.0, 9.0)),
+    plain("T9", "wake-up with 10 waiting, p50 us", "t9.few_p50_us", NONE),
+    plain("T9", "wake-up with all waiting, p50 us", "t9.many_p50_us", NONE),
     plain("T9", "wake-up with 10 waiting, p99 us", "t9.few_p99_us", NONE),
     plain("T9", "wake-up with all waiting, p99 us", "t9.many_p99_us", NONE),
     ratio("T9", "wake-up p99, all / 10", "t9.many_p99_us", &["t9.few_p99_us"], at_most(1.15, 1.05)),

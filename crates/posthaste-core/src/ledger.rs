@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 pub use append::{AppendPlan, KeyDigest, Planned};
-pub use lease::Sought;
+pub use lease::{Heads, Sought};
 pub use people::{EndPlan, JoinPlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 

@@ -41,7 +41,9 @@ pub trait Mail: Send + Sync {
 
     /// Hands out queued mail, urgent first, then by number: everything of the
     /// reader's own mailbox that fits and at most one message of each one-of
-    /// mailbox, never the reader's own. A delivery has at most one lease.
+    /// mailbox, never the reader's own. A gather (`or_ends_wait`) gets reports and
+    /// what ended it before the rest. A delivery has at most one lease; none is
+    /// given once the stop is noted.
     fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
 
     /// What a lease would find, without taking anything.
@@ -145,7 +147,8 @@ pub trait Queue: Send + Sync {
     fn put(&self, ticket: Ticket);
 
     /// Listens on these mailboxes from now on. Mail of an exact mailbox rings
-    /// all its listeners, one-of mail rings the first that may take it.
+    /// all its listeners, one-of mail rings the first that may take it, and one who
+    /// gathers only if nobody else waits.
     fn listen(&self, reader: Principal, mailboxes: &[Mailbox], filter: Filter) -> Box<dyn Bell>;
 
     /// How many listen on this mailbox right now, apart from `but`.

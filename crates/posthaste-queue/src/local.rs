@@ -33,6 +33,11 @@ struct Listener {
 }
 
 impl Listener {
+    /// Waits for more than the next message.
+    fn gathers(&self) -> bool {
+        self.filter.or_ends_wait
+    }
+
     fn may_want(&self, ticket: &Ticket) -> bool {
         ticket.message.as_ref().is_none_or(|m| {
             let own = m.from.instance.is_some() && m.from.instance == self.reader.instance();
@@ -56,11 +61,12 @@ impl Queue for LocalQueue {
             rung.for_each(|l| l.notify.notify_one());
             return;
         }
-        // The first who may take it and was not rung for another one already.
-        let mut able = listeners.values().filter(|l| l.may_want(&ticket)).peekable();
-        let first = able.peek().copied();
-        let free = able.find(|l| l.handed.lock().is_empty()).or(first);
-        if let Some(listener) = free {
+        // The first who may take it and was not rung for another one already; who
+        // gathers may not take it for long, so rather somebody else.
+        let able = || listeners.values().filter(|l| l.may_want(&ticket));
+        let free = || able().filter(|l| l.handed.lock().is_empty());
+        let first = free().find(|l| !l.gathers()).or_else(|| free().next());
+        if let Some(listener) = first.or_else(|| able().next()) {
             listener.handed.lock().push(ticket);
             listener.notify.notify_one();
         }

@@ -26,7 +26,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
-use posthaste_core::ledger::{Ledger, Sought};
+use posthaste_core::ledger::{Heads, Ledger, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use posthaste_core::messaging::message::{
     Draft, Message, MessageRef, Principal, Recipient, Sender, Seq,
@@ -124,28 +124,23 @@ impl SqliteStore {
     }
 
     /// What a filter asks about messages outside the window: all but their bodies.
-    async fn heads(
-        &self,
-        reader: Principal,
-        filter: &Filter,
-    ) -> Result<HashMap<Seq, Arc<Message>>, StoreError> {
+    async fn heads(&self, reader: Principal, filter: &Filter) -> Result<Heads, StoreError> {
         let unjudged = self.shared.ledger.lock().unjudged(reader, filter);
         if unjudged.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(Heads::new());
         }
         self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await
     }
 
     async fn lease_now(&self, take: Take) -> Result<Lease, StoreError> {
         let heads = self.heads(take.reader, &take.filter).await?;
-        let on_disk = |seq: Seq| heads.get(&seq).is_some_and(|m| take.filter.accepts(m));
         let now = self.shared.clock.now();
         let (found, remaining) = {
             let mut ledger = self.shared.ledger.lock();
             if ledger.is_stopping() {
                 return Err(StoreError::Closed);
             }
-            ledger.lease(&take, now, &on_disk)
+            ledger.lease(&take, now, &heads)
         };
         // From here on the mail is out: a caller that goes away gives it back.
         let held = Unread { store: self, by: take.reader, found };
@@ -387,6 +382,12 @@ async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, Stor
 async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
     let record = find(shared, MessageRef::Seq(seq)).await?;
     let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
+    // The first may have failed meanwhile, and its number may be another's now.
+    if record.message.idempotency_key != draft.details().idempotency_key
+        || record.message.from.instance != draft.from.instance()
+    {
+        return Err(StoreError::Unavailable("the first message was not kept".into()).into());
+    }
     if record.message.body != draft.body() {
         return Err(SendError::KeyReused { seq });
     }

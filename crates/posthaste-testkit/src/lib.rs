@@ -1,7 +1,7 @@
 //! For tests only: the conformance suites of the ports, and what tests share.
 //!
-//! Each promise of a port stands once, as a function, in [`store_suite`] or
-//! [`queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
+//! Each promise of a port stands once, as a function, in [`mod@store_suite`] or
+//! [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
 //! hub for stories.
 
 pub mod clock;

@@ -42,7 +42,7 @@ pub enum Planned {
     New(Box<AppendPlan>),
     /// The key was accepted before, as this one. Whether the text is the same, the
     /// store must look up.
-    Duplicate(Seq, Draft),
+    Duplicate(Seq, Box<Draft>),
 }
 
 /// A message that waits for its commit.
@@ -83,7 +83,7 @@ impl Ledger {
     ) -> Result<Planned, SendError> {
         let key = KeyDigest::of(&draft);
         if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
-            return Ok(Planned::Duplicate(*known, draft));
+            return Ok(Planned::Duplicate(*known, Box::new(draft)));
         }
 
         let from = self.sender(draft.from)?;

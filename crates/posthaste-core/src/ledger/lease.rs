@@ -21,19 +21,16 @@ pub struct Sought {
     pub doubted: bool,
 }
 
+/// Messages on disk, without their bodies, that a filter asks about.
+pub type Heads = HashMap<Seq, Arc<Message>>;
+
 impl Ledger {
-    /// Leases what fits, and counts what does not. `on_disk` tells for a message
-    /// outside the window whether the filter accepts it.
-    pub fn lease(
-        &mut self,
-        take: &Take,
-        now: Timestamp,
-        on_disk: &dyn Fn(Seq) -> bool,
-    ) -> (Vec<Sought>, usize) {
+    /// Leases what fits, and counts what does not.
+    pub fn lease(&mut self, take: &Take, now: Timestamp, heads: &Heads) -> (Vec<Sought>, usize) {
         if self.stopping {
             return (Vec::new(), 0);
         }
-        let wanted = self.wanted(take, now, on_disk);
+        let wanted = self.wanted(take, now, heads);
         let mut bytes = 0;
         let mut found = Vec::with_capacity(wanted.len());
         for (at, delivery, size) in wanted {
@@ -43,13 +40,13 @@ impl Ledger {
             bytes += size as usize;
             found.extend(self.hand_out(at, delivery, take, now));
         }
-        let remaining = self.remaining(take, now, on_disk);
+        let remaining = self.remaining(take, now, heads);
         (found, remaining)
     }
 
     /// What still waits in the reader's own mailbox. Of one-of mailboxes nothing
     /// remains: the rest is for others, too.
-    fn remaining(&self, take: &Take, now: Timestamp, on_disk: &dyn Fn(Seq) -> bool) -> usize {
+    fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> usize {
         let keys = self.keys_of(take.reader);
         let own = keys.iter().filter(|m| !m.is_one_of()).filter_map(|m| self.mailbox_no(m));
         own.map(|no| &self.queues[no as usize])
@@ -58,32 +55,39 @@ impl Ledger {
                 (len, true) => len,
                 (_, false) => queue
                     .all()
-                    .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, on_disk))
+                    .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, heads))
                     .count(),
             })
             .sum()
     }
 
-    /// Candidates in the order of reading: urgent first, then by number.
-    fn wanted(
-        &self,
-        take: &Take,
-        now: Timestamp,
-        on_disk: &dyn Fn(Seq) -> bool,
-    ) -> Vec<(BoxNo, DeliveryNo, u32)> {
-        let mut wanted: Vec<(bool, DeliveryNo, BoxNo, u32)> = Vec::new();
+    /// Candidates in the order of reading: urgent first, then by number. A gather
+    /// reads what it waits for before all else.
+    fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
+        let gathers = take.filter.or_ends_wait;
+        let awaited = |e: &Queued| {
+            let known = message_of(e, heads).is_some_and(|m| m.is_report() || m.ends_a_wait());
+            gathers && (known || e.sender.is_none())
+        };
+        let mut wanted = Vec::new();
         for mailbox in self.keys_of(take.reader) {
             let Some(at) = self.mailbox_no(&mailbox) else { continue };
             let most = if mailbox.is_one_of() { 1 } else { take.messages };
-            let queue = &self.queues[at as usize];
             let fits =
-                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, on_disk);
-            let chosen = queue.all().filter(fits).take(most);
-            wanted.extend(chosen.map(|e| (!e.urgent, e.delivery, at, e.size)));
+                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
+            let fitting = self.queues[at as usize].all().filter(fits);
+            let ranked = fitting.map(|e| (!awaited(e), !e.urgent, e.delivery, at, e.size));
+            if gathers {
+                let mut all: Vec<_> = ranked.collect();
+                all.sort_unstable();
+                wanted.extend(all.into_iter().take(most));
+            } else {
+                wanted.extend(ranked.take(most));
+            }
         }
         wanted.sort_unstable();
         wanted.truncate(take.messages);
-        wanted.into_iter().map(|(_, delivery, at, size)| (at, delivery, size)).collect()
+        wanted.into_iter().map(|(_, _, delivery, at, size)| (at, delivery, size)).collect()
     }
 
     fn hand_out(
@@ -180,14 +184,13 @@ impl Ledger {
         seqs
     }
 
-    /// What a lease would find. `heads` are the messages on disk, without their
-    /// bodies, that the filter asks about.
+    /// What a lease would find.
     pub fn survey(
         &self,
         reader: Principal,
         filter: &Filter,
         now: Timestamp,
-        heads: &HashMap<Seq, Arc<Message>>,
+        heads: &Heads,
     ) -> Survey {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
@@ -197,11 +200,11 @@ impl Ledger {
             let fits = |e: &&Queued| may_take(e, reader, now);
             let most = if mailbox.is_one_of() { 1 } else { usize::MAX };
             for entry in entries.filter(fits).take(most) {
-                let message = entry.message.as_ref().or_else(|| heads.get(&entry.seq));
+                let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.
                 let human = entry.sender.is_none();
                 survey.ends_wait |= entry.urgent || message.map_or(human, |m| m.ends_a_wait());
-                if !message.map_or(filter.is_empty(), |m| filter.accepts(m)) {
+                if !accepts(filter, entry, heads) {
                     continue;
                 }
                 survey.waiting += 1;
@@ -232,12 +235,10 @@ fn may_take(entry: &Queued, reader: Principal, now: Timestamp) -> bool {
         && entry.expires_at.is_none_or(|at| at > now)
 }
 
-fn accepts(filter: &Filter, entry: &Queued, on_disk: &dyn Fn(Seq) -> bool) -> bool {
-    if filter.is_empty() {
-        return true;
-    }
-    match &entry.message {
-        Some(message) => filter.accepts(message),
-        None => on_disk(entry.seq),
-    }
+fn message_of<'a>(entry: &'a Queued, heads: &'a Heads) -> Option<&'a Arc<Message>> {
+    entry.message.as_ref().or_else(|| heads.get(&entry.seq))
+}
+
+fn accepts(filter: &Filter, entry: &Queued, heads: &Heads) -> bool {
+    filter.is_empty() || message_of(entry, heads).is_some_and(|m| filter.accepts(m))
 }

@@ -432,6 +432,11 @@ impl Message {
             || self.from.kind == SenderKind::Human
             || self.kind.as_str() == "question"
     }
+
+    /// What whoever gave out work waits for.
+    pub fn is_report(&self) -> bool {
+        matches!(self.kind.as_str(), "result" | "system.agent_failed")
+    }
 }
 
 /// What the sender is told.

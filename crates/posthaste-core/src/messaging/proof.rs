@@ -21,12 +21,15 @@
 //!
 //! (**clean**, **commit**, **maybe** and **fence** are the store's.)
 
+mod answer;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::answer::{Answer, Held, Written};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
 use crate::ports::Leased;
@@ -60,64 +63,6 @@ pub enum Scope {
 pub enum Effect {
     Ack { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof },
     Return { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, doubt: bool },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Written {
-    /// The call runs, or its answer is on its way.
-    No,
-    Yes,
-    /// Ended without an answer, or cut off before it was written.
-    Closed,
-}
-
-#[derive(Debug)]
-struct Answer {
-    who: Principal,
-    beginning: u64,
-    door: Door,
-    /// What the client calls this call; a repeat has the same.
-    call: Option<String>,
-    receipt: u64,
-    cut: CancellationToken,
-    written: Written,
-    mail: Vec<Held>,
-    /// Ids under `settled`.
-    named: Vec<Seq>,
-    /// Answered so late that the client may have given up.
-    late: bool,
-    suspicious: bool,
-    later: Option<(Instant, Proof)>,
-    proven: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    delivery: DeliveryNo,
-    seq: Seq,
-    doubted: bool,
-    /// This answer's part is over: settled or returned.
-    gone: bool,
-}
-
-impl Answer {
-    fn holds(&self) -> Vec<DeliveryNo> {
-        self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
-    }
-
-    /// Ends a call that still waits. Too late once it has mail.
-    fn close(&mut self) -> bool {
-        let waits = self.written == Written::No && self.mail.is_empty();
-        if waits {
-            self.cut.cancel();
-            self.written = Written::Closed;
-        }
-        waits
-    }
-
-    fn let_go(&mut self, of: impl Fn(&Held) -> bool) {
-        self.mail.iter_mut().filter(|h| of(h)).for_each(|h| h.gone = true);
-    }
 }
 
 #[derive(Debug, Default)]

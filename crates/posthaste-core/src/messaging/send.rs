@@ -19,7 +19,10 @@ impl Hub {
     pub fn start_send(&self, draft: Draft) -> Started<Receipt, SendError> {
         self.store.seen(draft.from);
         let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
-        let answers = self.proofs.lock().holding(draft.from, &replied);
+        let answers = match replied.is_empty() {
+            true => Vec::new(),
+            false => self.proofs.lock().holding(draft.from, &replied),
+        };
         let mortal = draft.details().ttl.is_some();
         let (proofs, soon) = (Arc::clone(&self.proofs), Arc::clone(&self.soon));
         let appended = self.store.append(draft);

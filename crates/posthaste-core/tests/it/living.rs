@@ -204,16 +204,3 @@ async fn who_waits_is_not_lost() {
     assert_eq!(world.status(&bob), Status::Running);
     assert_eq!(waiting.await.expect("no panic").status, BatchStatus::Empty);
 }
-
-#[tokio::test(start_paused = true)]
-async fn an_end_that_cannot_be_written_changes_nothing() {
-    let world = World::new();
-    let (alice, bob) = alice_and_bob(&world).await;
-    let sent = alice.sends(&bob, "hello").await;
-    bob.asks(bob.mcp("1")).await;
-    let nobody = "00000000".parse().expect("an id");
-    assert!(world.hub.end(nobody, Status::Failed, false).await.is_err());
-    bob.asks(bob.mcp("2")).await;
-    sleep(Duration::from_secs(3)).await;
-    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::NextCall));
-}

@@ -1,5 +1,6 @@
 //! The rules at work: alone against a world of faults, and through the hub.
 
+mod calling;
 mod chaos;
 mod living;
 mod model;

@@ -1,9 +1,10 @@
 //! The delivery rules against every interleaving of a few messages, calls and
 //! faults.
 //!
-//! [`world`] plays clients, models and whatever can go wrong, and keeps what is
-//! true beside what the hub believes; [`post`] is the hub's own rules and table.
-//! After every walk nothing fails any more and everybody goes on, and then:
+//! [`world`] plays clients, models and whatever can go wrong ([`moves`]), and keeps
+//! what is true beside what the hub believes; [`post`] is the hub's own rules and
+//! table. After every walk nothing fails any more and everybody goes on
+//! ([`peace`]), and then:
 //!
 //! * I1: nothing is acked that was neither read nor named under `settled`;
 //! * I2: nothing is read twice unmarked;
@@ -14,6 +15,8 @@
 //! Each scenario is walked breadth-first within small bounds, and at random
 //! beyond them.
 
+mod moves;
+mod peace;
 pub(crate) mod post;
 mod world;
 
@@ -22,7 +25,8 @@ use std::collections::{HashSet, VecDeque};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use world::{Fault, Move, Scenario, World};
+use moves::{Fault, Move, Scenario};
+use world::World;
 
 /// Faults of clients and of what lies between them and the hub.
 const CLIENT: &[Fault] = &[

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_core::messaging::receive::Ask;
+use posthaste_core::messaging::receive::{Ask, WaitFor};
 use posthaste_core::ports::RecordState;
 use posthaste_core::registry::{AgentKind, NewInstance};
 use posthaste_testkit::world::{World, new_instance};
@@ -103,6 +103,19 @@ async fn when_the_one_who_was_rung_vanishes_the_next_gets_it() {
     let answer = stays.await.expect("no panic");
     assert_eq!(answer.marked(), [("one brick", false)]);
     assert_eq!(answer.waited.as_secs(), 5, "without waiting for the sweep");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gathers_does_not_keep_it_from_one_who_takes_anything() {
+    let world = World::new();
+    let alice = world.agent("alice").await;
+    let (one, two) = (world.agent("mason").await, world.agent("mason").await);
+    let gathers = one.waits(one.gather(secs(600), WaitFor::Senders(9), &[])).await;
+    let waits = two.waits(two.ask_within(secs(600))).await;
+    alice.sends("mason", "one brick").await;
+    let answer = waits.await.expect("no panic");
+    assert_eq!((answer.texts(), answer.waited), (vec!["one brick"], Duration::ZERO));
+    assert!(!gathers.is_finished());
 }
 
 #[tokio::test(start_paused = true)]

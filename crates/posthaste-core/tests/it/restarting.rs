@@ -1,14 +1,20 @@
 //! What a restart must not lose, whatever went on at the moment of the stop.
 
+use std::future::poll_fn;
 use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
 use std::time::Duration;
 
 use posthaste_core::Limits;
-use posthaste_core::messaging::message::{Details, MessageRef, Principal};
+use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
+use posthaste_core::messaging::proof::Scope;
 use posthaste_core::messaging::receive::{BatchStatus, WaitFor};
-use posthaste_core::ports::Upkeep;
+use posthaste_core::ports::{RecordState, Upkeep};
+use posthaste_core::registry::Status;
 use posthaste_store::Place;
-use posthaste_testkit::world::World;
+use posthaste_testkit::world::{Agent, World};
 use tokio::runtime::Builder;
 
 /// One life of a hub. It ends as if killed: only what was committed remains.
@@ -145,4 +151,79 @@ fn a_gather_finds_labels_and_questions_of_before_the_start() {
     });
     let found = lives(folder.path(), Limits::default(), gather(WaitFor::Senders(9), &[]));
     assert_eq!(found, ("which?".into(), BatchStatus::Partial));
+}
+
+/// A hub whose every text is on disk, and the disk is busy while `meanwhile`
+/// happens to a call that waits for a text.
+fn fetches<T>(meanwhile: impl AsyncFnOnce(World, Agent) -> T) -> T {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let place = Place::File(folder.path().to_owned());
+    let limits = Limits { window_messages: 0, ..Limits::default() };
+    // One thread for the disk: whoever occupies it keeps others waiting.
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let world = World::open(&place, limits);
+        let bob = world.agent("bob").await;
+        world.operator().sends(&bob, "hello").await;
+        meanwhile(world, bob).await
+    })
+}
+
+/// Keeps the disk busy until what it returns is dropped.
+fn occupies_the_disk() -> mpsc::Sender<()> {
+    let (release, occupied) = mpsc::channel();
+    tokio::task::spawn_blocking(move || occupied.recv());
+    release
+}
+
+/// Looks once; whether there is still something to wait for.
+async fn glances<F: Future + Unpin>(mut future: &mut F) -> bool {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut future).poll(cx).is_pending())).await
+}
+
+#[test]
+fn a_call_that_goes_away_while_its_mail_is_fetched_leaves_it_unmarked() {
+    fetches(async |world, bob| {
+        let disk = occupies_the_disk();
+        let mut call = Box::pin(world.hub.receive(bob.ask()));
+        assert!(glances(&mut call).await, "the text is on disk");
+        drop(call);
+        drop(disk);
+        assert_eq!(bob.reads().await.marked(), [("hello", false)]);
+    });
+}
+
+#[test]
+fn a_call_that_is_ended_while_its_mail_is_fetched_gets_none() {
+    fetches(async |world, bob| {
+        let disk = occupies_the_disk();
+        let mut call = Box::pin(world.hub.receive(bob.ask()));
+        assert!(glances(&mut call).await, "the text is on disk");
+        world.hub.begin(bob.who, Scope::All);
+        drop(disk);
+        let ended = call.await.expect("an answer");
+        assert_eq!((ended.mail.len(), ended.status), (0, BatchStatus::CallAgain));
+        assert_eq!(bob.reads().await.texts(), ["hello"]);
+    });
+}
+
+#[test]
+fn mail_that_is_fetched_when_its_reader_ends_dies_with_it() {
+    fetches(async |world, bob| {
+        let disk = occupies_the_disk();
+        let mut call = Box::pin(world.hub.receive(bob.ask()));
+        assert!(glances(&mut call).await, "the text is on disk");
+        let hub = Arc::clone(&world.hub);
+        let end = tokio::spawn(async move { hub.end(bob.id(), Status::Stopped, false).await });
+        tokio::task::yield_now().await;
+        drop(disk);
+        let answer = call.await.expect("an answer");
+        let given = answer.mail.len();
+        answer.handed.written();
+        end.await.expect("no panic").expect("ended");
+        let dead = world.state(Seq(1)).await;
+        let RecordState::Dead { maybe_seen, .. } = dead else { panic!("{dead:?}") };
+        assert!(maybe_seen || given == 0);
+    });
 }

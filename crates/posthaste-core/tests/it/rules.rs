@@ -55,6 +55,46 @@ fn return_gives_the_mail_of_an_unwritten_answer_back_at_once_and_marked() {
 }
 
 #[test]
+fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
+    let mut post = one_message();
+    let call = post.opens(0, "1", 1);
+    post.came_late(&call);
+    assert_eq!(post.answers(0, &call), first());
+    post.written(&call);
+    assert_eq!(post.fate(0), HELD, "nothing is known yet");
+
+    let next = post.opens(0, "2", 2);
+
+    assert_eq!(post.answers(0, &next).mail, [(0, true)]);
+}
+
+#[test]
+fn return_at_a_beginning_reaches_leases_of_long_ago() {
+    let mut post = Post::forgetful(0, 2);
+    for receipt in 1..=9 {
+        post.arrives();
+        let name = receipt.to_string();
+        assert_eq!(next_answer(&mut post, &name, receipt).mail.len(), 1);
+    }
+    post.begins(0, Scope::All);
+    for mail in 0..9 {
+        assert_eq!(post.fate(mail), BACK, "message {mail}");
+    }
+}
+
+#[test]
+fn return_what_was_cancelled_while_its_ack_could_not_be_written() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    post.cancelled(0, "1");
+    assert!(!post.is_flushed());
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
 fn grace_lets_a_cancel_overtake_the_next_call_for_two_seconds() {
     let mut post = one_message();
     let call = post.opens(0, "1", 1);

@@ -1,6 +1,7 @@
 //! How a delivery ends: acked by whatever proof, refused, cancelled, expired,
 //! queued once more, pruned.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use posthaste_core::Limits;
@@ -276,7 +277,8 @@ async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
     world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
     let mut slow = world.store.requeue(sent.seq);
     // It has seen that the message is dead, and goes on later.
-    assert!(futures_util::poll!(&mut slow).is_pending());
+    let glance = std::future::poll_fn(|cx| Poll::Ready(slow.as_mut().poll(cx).is_pending()));
+    assert!(glance.await);
     world.hub.requeue(alice.who, which(sent.seq)).await.expect("queued again");
     assert_eq!(bob.takes().await.texts(), ["hello"]);
     let refused = slow.await;

@@ -123,9 +123,10 @@ async fn a_list_shows_each_message_with_caos_statuses_and_takes_nothing() {
 #[tokio::test]
 async fn ten_are_listed_unless_more_are_asked_for() {
     let house = House::new().await;
-    let (bob, _) = house.agent("bob").await;
+    let (bob, as_bob) = house.agent("bob").await;
     for n in 0..12 {
         send(&house.operator(), &bob.instance, &n.to_string()).await;
+        send(&as_bob, "human", "what he wrote himself is not in his inbox").await;
     }
 
     assert_eq!(listed(&house, &bob.instance, "").await.len(), 10);

@@ -64,7 +64,7 @@ async fn one_key_used_at_once_from_many_sides_is_one_instance() {
 #[tokio::test]
 async fn who_is_silent_for_long_is_lost_and_any_call_brings_it_back() {
     let limits = Limits {
-        lost_after: Duration::from_millis(200),
+        lost_after: Duration::from_secs(1),
         sweep: Duration::from_millis(20),
         ..Limits::default()
     };

@@ -75,10 +75,7 @@ pub(crate) fn messages(
 }
 
 /// These messages without their bodies.
-pub(crate) fn heads(
-    db: &Connection,
-    seqs: &[Seq],
-) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+pub(crate) fn heads(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
     select_messages(db, seqs, "''")
 }
 

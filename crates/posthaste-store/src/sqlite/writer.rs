@@ -1,15 +1,16 @@
 //! The one writer: take what waits, one transaction, answer after the commit.
 //!
 //! A command plans on the event loop, under the ledger's lock, in microseconds.
-//! The statements of a whole group run in one transaction on a blocking thread,
-//! without the lock, so that readers lease while the disk works. Nobody hears of
-//! anything before the flush.
+//! The statements of a whole group run in one transaction, without the lock: on a
+//! thread of its own, so that readers lease while the disk works, or on the loop
+//! itself where the disk is quick. Nobody hears of anything before the flush.
 //!
 //! If a group fails for a reason of one command, every command is tried again
 //! alone: a bad neighbour fails only itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use posthaste_core::ledger::Ledger;
@@ -19,6 +20,7 @@ use posthaste_core::ports::{Queue, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 use tokio::sync::{Notify, oneshot};
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -31,6 +33,10 @@ pub(crate) trait Op: Send {
     /// Looks at everything that is open. What was planned before it must be
     /// committed first, or it would be overlooked.
     fn looks_at_all(&self) -> bool {
+        false
+    }
+    /// A few rows: worth no change of threads where the disk is quick.
+    fn is_light(&self) -> bool {
         false
     }
     /// Decides and takes. `false`: there is nothing to write, answer at once.
@@ -127,9 +133,24 @@ impl Commands {
     }
 }
 
+/// Commits that take less than this, on average, are done on the event loop itself:
+/// two changes of threads cost more than the others wait. A slow disk gets a thread
+/// of its own.
+const QUICK: Duration = Duration::from_millis(1);
+/// What is assumed of a disk that nobody has tried yet.
+const SLOW: Duration = Duration::from_millis(4);
+
+/// What the writer works with.
+struct Desk {
+    /// `None` after a panic took it away.
+    db: Option<Connection>,
+    /// How long a commit takes, as a moving average.
+    pace: Duration,
+}
+
 /// Serves commands until the store stops.
 pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: CancellationToken) {
-    let mut db = Some(db);
+    let mut desk = Desk { db: Some(db), pace: SLOW };
     loop {
         let group = tokio::select! {
             biased;
@@ -137,11 +158,11 @@ pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: Cancellat
             () = stopping.cancelled() => break,
         };
         for part in apart(group) {
-            commit(&shared, &mut db, part).await;
+            commit(&shared, &mut desk, part).await;
         }
     }
-    if let Some(db) = db {
-        let closed = tokio::task::spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
+    if let Some(db) = desk.db {
+        let closed = spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
         if let Ok(Err(error)) = closed {
             tracing::warn!(%error, "the database did not close cleanly");
         }
@@ -161,15 +182,15 @@ fn apart(group: Vec<Box<dyn Op>>) -> Vec<Vec<Box<dyn Op>>> {
 }
 
 /// Plans, writes and answers one group; what fails together is tried alone.
-async fn commit(shared: &Shared, db: &mut Option<Connection>, group: Vec<Box<dyn Op>>) {
+async fn commit(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) {
     let many = group.len() > 1;
-    let Err((error, group)) = attempt(shared, db, group).await else { return };
+    let Err((error, group)) = attempt(shared, desk, group).await else { return };
     if !many || !is_of_one_command(&error) {
         return fail(group, &error);
     }
     tracing::warn!(%error, "a group of writes failed; each is tried alone");
     for op in group {
-        if let Err((error, group)) = attempt(shared, db, vec![op]).await {
+        if let Err((error, group)) = attempt(shared, desk, vec![op]).await {
             fail(group, &error);
         }
     }
@@ -177,11 +198,7 @@ async fn commit(shared: &Shared, db: &mut Option<Connection>, group: Vec<Box<dyn
 
 type Failed = (rusqlite::Error, Vec<Box<dyn Op>>);
 
-async fn attempt(
-    shared: &Shared,
-    db: &mut Option<Connection>,
-    group: Vec<Box<dyn Op>>,
-) -> Result<(), Failed> {
+async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> Result<(), Failed> {
     let now = shared.clock.now();
     let mut ops = Vec::with_capacity(group.len());
     let mut refused = Vec::new();
@@ -197,19 +214,24 @@ async fn attempt(
         return Ok(());
     }
 
-    let result = match db.take() {
+    let result = match desk.db.take() {
         Some(connection) => {
             let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
-            let work = tokio::task::spawn_blocking(move || {
+            let on_the_loop =
+                desk.pace < QUICK && !log_is_long && ops.iter().all(|op| op.is_light());
+            let work = move || {
                 if log_is_long && let Err(error) = checkpoint(&connection) {
                     tracing::warn!(%error, "a checkpoint failed; it is tried again");
                 }
+                let began = Instant::now();
                 let result = transaction(&connection, &mut ops);
-                (connection, ops, result)
-            });
-            match work.await {
-                Ok((connection, returned, result)) => {
-                    *db = Some(connection);
+                (connection, ops, result, began.elapsed())
+            };
+            let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
+            match done {
+                Ok((connection, returned, result, took)) => {
+                    desk.db = Some(connection);
+                    desk.pace = (desk.pace * 7 + took) / 8;
                     ops = returned;
                     result
                 }

@@ -3,11 +3,11 @@
 
 use std::process::Stdio;
 
+use posthaste_api::client::ClientError;
 use posthaste_api::inbox::InboxQuery;
 use posthaste_api::instances::CreateInstance;
 use posthaste_api::messages::SendRequest;
 use posthaste_api::{Client, ErrorCode};
-use posthaste_api::client::ClientError;
 use serde_json::Value;
 
 use crate::world::{BINARY, Started, World, is_required};
@@ -16,7 +16,8 @@ const TOKEN: &str = "the-operators-token";
 
 /// Whether this machine lets us mount; where it must, its absence is a failure.
 fn can_mount(world: &World) -> bool {
-    let mut try_it = world.program("/usr/bin/unshare", &["-rm", "/bin/mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
+    let mut try_it =
+        world.program("/usr/bin/unshare", &["-rm", "/bin/mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
     let can = try_it.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     assert!(can || !is_required(), "unshare and mount are needed for this test");
     can

@@ -36,7 +36,13 @@ impl Truth {
 }
 
 /// Sends one text after the other, and each until the hub has accepted it.
-async fn send_on(client: Client, to: String, name: usize, truth: Arc<Mutex<Truth>>, stop: Arc<AtomicBool>) {
+async fn send_on(
+    client: Client,
+    to: String,
+    name: usize,
+    truth: Arc<Mutex<Truth>>,
+    stop: Arc<AtomicBool>,
+) {
     let mut n = 0;
     while !stop.load(Ordering::Relaxed) {
         let text = format!("{name}-{n}");
@@ -57,11 +63,8 @@ async fn send_on(client: Client, to: String, name: usize, truth: Arc<Mutex<Truth
 }
 
 async fn read_on(client: Client, truth: Arc<Mutex<Truth>>, stop: Arc<AtomicBool>) {
-    let mut query = InboxQuery {
-        timeout: Some(1.0),
-        batch_window: Some(0.0),
-        ..InboxQuery::default()
-    };
+    let mut query =
+        InboxQuery { timeout: Some(1.0), batch_window: Some(0.0), ..InboxQuery::default() };
     while !stop.load(Ordering::Relaxed) {
         match client.inbox(&query).await {
             Ok(inbox) => {
@@ -89,11 +92,13 @@ async fn a_hub_killed_again_and_again_loses_nothing_and_doubles_nothing_unmarked
     let to = bob["address"].as_str().expect("an address").to_owned();
 
     let truth = Arc::new(Mutex::new(Truth::default()));
-    let (stop_sending, stop_reading) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (stop_sending, stop_reading) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let mut senders = Vec::new();
     for n in 0..4 {
         let alice = world.json(&["join", &format!("alice{n}")]);
-        let sender = send_on(client(&url, &alice), to.clone(), n, truth.clone(), stop_sending.clone());
+        let sender =
+            send_on(client(&url, &alice), to.clone(), n, truth.clone(), stop_sending.clone());
         senders.push(tokio::spawn(sender));
     }
     let mut readers = Vec::new();
@@ -119,11 +124,7 @@ async fn a_hub_killed_again_and_again_loses_nothing_and_doubles_nothing_unmarked
 
     // Read out what is left, from a new beginning.
     let rest = client(&url, &bob);
-    let mut query = InboxQuery {
-        timeout: Some(0.0),
-        begin: Some(true),
-        ..InboxQuery::default()
-    };
+    let mut query = InboxQuery { timeout: Some(0.0), begin: Some(true), ..InboxQuery::default() };
     loop {
         let inbox = rest.inbox(&query).await.expect("an answer");
         truth.lock().expect("no panic").read(&inbox);
@@ -137,7 +138,8 @@ async fn a_hub_killed_again_and_again_loses_nothing_and_doubles_nothing_unmarked
 
     let truth = truth.lock().expect("no panic");
     assert!(truth.accepted.len() > kills, "there was load: {}", truth.accepted.len());
-    let lost: Vec<_> = truth.accepted.iter().filter(|(_, seq)| !truth.reads.contains_key(seq)).collect();
+    let lost: Vec<_> =
+        truth.accepted.iter().filter(|(_, seq)| !truth.reads.contains_key(seq)).collect();
     assert!(lost.is_empty(), "accepted and lost: {lost:?}");
     let twice: Vec<_> = truth.reads.iter().filter(|(_, (_, unmarked))| *unmarked > 1).collect();
     assert!(twice.is_empty(), "read twice unmarked: {twice:?}");

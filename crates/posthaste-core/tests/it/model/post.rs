@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::address::Mailbox;
-use posthaste_core::ledger::{AckPlan, End, Ledger, Planned, Queued, Settled};
+use posthaste_core::ledger::{AckPlan, End, Heads, Ledger, Planned, Queued, Settled};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof, Reason};
 use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
@@ -105,6 +105,15 @@ impl Post {
         post
     }
 
+    /// One that remembers no more than so many answers of each reader.
+    pub(crate) fn forgetful(mails: usize, answers: usize) -> Self {
+        let mut post = Self::new(1, 0, false, false);
+        post.limits.receipts = answers;
+        post.proofs = Proofs::new(post.limits.proof_grace, answers);
+        (0..mails).for_each(|_| post.arrives());
+        post
+    }
+
     fn joins(&mut self, n: usize) {
         let mut dice = 100 * u32::try_from(n + 1).expect("few agents");
         let new = NewInstance {
@@ -178,7 +187,7 @@ impl Post {
             messages: usize::MAX,
             bytes: usize::MAX,
         };
-        let (found, _) = self.ledger.lease(&take, WALL, &|_| true);
+        let (found, _) = self.ledger.lease(&take, WALL, &Heads::new());
         let leased = found.into_iter().map(|sought| Leased {
             delivery: sought.delivery,
             mailbox: sought.mailbox,
@@ -211,6 +220,11 @@ impl Post {
     pub(crate) fn unwritten(&mut self, call: &Running) {
         let effects = self.proofs.unwritten(call.id);
         self.perform(effects);
+    }
+
+    /// So close to the client's limit that the answer may have been dropped.
+    pub(crate) fn came_late(&mut self, call: &Running) {
+        self.proofs.came_late(call.id);
     }
 
     pub(crate) fn begins(&mut self, agent: usize, scope: Scope) {

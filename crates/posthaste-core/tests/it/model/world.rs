@@ -1,116 +1,19 @@
 //! Clients, models and faults around a hub, and what is true of them: what the
 //! hub cannot know is kept here, beside the hub's own view.
 
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use posthaste_core::messaging::proof::{Door, Running, Scope};
 use tokio::time::Instant;
 
+use super::moves::{Fault, Move, Scenario, reaches_hub};
 use super::post::{Fate, Given, Post};
 
 /// The longest that a cancel is on its way.
 const CANCEL: Duration = Duration::from_secs(2);
 /// Every move takes a moment, so that no two things happen at once.
 const MOMENT: Duration = Duration::from_millis(1);
-/// More than any fair ending needs.
-const PATIENCE: usize = 80;
-
-/// What may go wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Fault {
-    ClosedBeforeWritten,
-    TimeoutAndCancel,
-    SilentDrop,
-    Interrupt,
-    Repeat,
-    Receipt,
-    Nack,
-    ClientCrash,
-    ExtraBeginning,
-    CleanEnd,
-    UncleanEnd,
-    Lost,
-    Kill,
-    CleanRestart,
-    /// What lies unflushed cannot be written.
-    DiskFull,
-    Expiry,
-    OperatorCancel,
-}
-
-/// How large a world is and what can go wrong in it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scenario {
-    pub(crate) kinds: &'static [Fault],
-    pub(crate) mails: usize,
-    pub(crate) calls: usize,
-    pub(crate) faults: usize,
-    pub(crate) agents: usize,
-    pub(crate) hooks: usize,
-    pub(crate) one_of: bool,
-    pub(crate) always_cancels: bool,
-    /// Answers take time to be written, calls are repeated while they wait, and one
-    /// more message comes at any time.
-    pub(crate) busy: bool,
-}
-
-impl Scenario {
-    pub(crate) const fn with(kinds: &'static [Fault]) -> Self {
-        Self {
-            kinds,
-            mails: 1,
-            calls: 3,
-            faults: 2,
-            agents: 1,
-            hooks: 0,
-            one_of: false,
-            always_cancels: false,
-            busy: false,
-        }
-    }
-}
-
-/// One thing that can happen next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Move {
-    Calls(usize),
-    Reads(usize),
-    Hook(usize),
-    Starts(usize),
-    Answers(usize),
-    /// The rest of a slow answer leaves.
-    Writes(usize),
-    Arrives,
-    CloseNoticed(usize),
-    Gets(usize),
-    CancelArrives(usize),
-    TimePasses,
-    Flushes,
-    /// The fault and the agent, the call or the message that it befalls.
-    Goes(Fault, usize),
-}
-
-impl fmt::Display for Move {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Calls(agent) => write!(f, "agent {agent} calls"),
-            Self::Reads(agent) => write!(f, "model {agent} reads"),
-            Self::Hook(agent) => write!(f, "a hook of agent {agent} fires"),
-            Self::Starts(agent) => write!(f, "agent {agent} starts anew and begins"),
-            Self::Answers(call) => write!(f, "hub writes answer #{call}"),
-            Self::Writes(call) => write!(f, "the body of #{call} is written"),
-            Self::Arrives => write!(f, "a message arrives"),
-            Self::CloseNoticed(call) => write!(f, "close of #{call} is noticed"),
-            Self::Gets(call) => write!(f, "client gets #{call}"),
-            Self::CancelArrives(call) => write!(f, "cancel of #{call} arrives"),
-            Self::TimePasses => write!(f, "2 s pass"),
-            Self::Flushes => write!(f, "acks are flushed"),
-            Self::Goes(fault, which) => write!(f, "{fault:?} of {which}"),
-        }
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum AtHub {
@@ -125,7 +28,7 @@ enum AtHub {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum AtClient {
+pub(super) enum AtClient {
     Waits,
     Gone,
     Got,
@@ -133,59 +36,59 @@ enum AtClient {
     Dead,
 }
 
-struct Call {
-    agent: usize,
+pub(super) struct Call {
+    pub(super) agent: usize,
     /// The calls of one turn of the model run side by side.
     turn: usize,
     name: String,
     running: Running,
-    receipt: u64,
+    pub(super) receipt: u64,
     hub: AtHub,
-    client: AtClient,
+    pub(super) client: AtClient,
     given: Given,
     /// A cancel is on its way and arrives by then.
     cancel: Option<Instant>,
 }
 
-struct Agent {
+pub(super) struct Agent {
     alive: bool,
-    ended: bool,
+    pub(super) ended: bool,
     turn: usize,
     /// Calls of this process, by which it numbers them.
     calls: usize,
     /// Two processes seem to use the identity: only strong proofs count.
-    shared: bool,
+    pub(super) shared: bool,
 }
 
 /// What is true of one message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-struct Truth {
+pub(super) struct Truth {
     /// Times read without the mark.
     plain: usize,
-    seen: bool,
+    pub(super) seen: bool,
     /// The model read its id under `settled`.
-    told: bool,
+    pub(super) told: bool,
     /// The last agent that was handed it.
-    handed_to: Option<usize>,
+    pub(super) handed_to: Option<usize>,
 }
 
 pub(crate) struct World {
     scenario: Scenario,
-    post: Post,
-    agents: Vec<Agent>,
-    calls: Vec<Call>,
-    truth: Vec<Truth>,
+    pub(super) post: Post,
+    pub(super) agents: Vec<Agent>,
+    pub(super) calls: Vec<Call>,
+    pub(super) truth: Vec<Truth>,
     faults: usize,
     hooks: usize,
     /// Messages still to come.
     to_come: usize,
-    wrong: Option<String>,
+    pub(super) wrong: Option<String>,
     /// A digest of all that the hub was told, in order.
     told_hub: u64,
     /// What happened, for whoever must understand it.
-    trace: Vec<Move>,
+    pub(super) trace: Vec<Move>,
     /// From where on nothing failed any more.
-    peace: usize,
+    pub(super) peace: usize,
 }
 
 impl World {
@@ -619,108 +522,6 @@ impl World {
         self.wrong.get_or_insert(what);
     }
 
-    /// Everybody goes on and nothing fails any more: how does the mail end?
-    /// What is wrong, if anything.
-    pub(crate) fn ends_well(mut self) -> Result<(), String> {
-        self.peace = self.trace.len();
-        for _ in 0..PATIENCE {
-            self.sound()?;
-            if (0..self.truth.len()).all(|mail| self.is_over(mail)) {
-                return Ok(());
-            }
-            let Some(next) = self.moves(true).into_iter().min_by_key(|m| self.rank(*m)) else {
-                break;
-            };
-            self.goes(next);
-            if let Move::Reads(w) = next
-                && self.agents[w].shared
-            {
-                self.names_receipts(w);
-            }
-        }
-        (0..self.truth.len()).try_for_each(|mail| self.judge(mail))
-    }
-
-    /// What must hold at any time.
-    pub(crate) fn sound(&self) -> Result<(), String> {
-        if let Some(wrong) = &self.wrong {
-            return Err(self.tell(wrong));
-        }
-        for (mail, truth) in self.truth.iter().enumerate() {
-            if let Fate::Dead { reason, maybe_seen: false } = self.post.fate(mail)
-                && truth.seen
-            {
-                return Err(
-                    self.tell(&format!("I4 dead ({reason}) without maybe_seen, though read"))
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn is_over(&self, mail: usize) -> bool {
-        match self.post.fate(mail) {
-            Fate::Dead { .. } => true,
-            Fate::Acked(_) => self.truth[mail].seen || self.truth[mail].told,
-            Fate::Queued { .. } | Fate::Leased { .. } | Fate::Vanished => false,
-        }
-    }
-
-    fn judge(&self, mail: usize) -> Result<(), String> {
-        let truth = self.truth[mail];
-        let nobody_left = self.agents.iter().all(|a| a.ended);
-        match self.post.fate(mail) {
-            Fate::Queued { .. } | Fate::Leased { .. } if nobody_left => Ok(()),
-            Fate::Acked(proof) if !truth.seen && !truth.told => {
-                // A parallel call or a silent drop looked like proof, and nobody is
-                // left to be told: that risk remains.
-                let ended = truth.handed_to.is_some_and(|w| self.agents[w].ended);
-                if ended && proof != "end" {
-                    return Ok(());
-                }
-                Err(self.tell(&format!("I1 acked by {proof}, never read nor told")))
-            }
-            fate @ (Fate::Queued { .. } | Fate::Leased { .. } | Fate::Vanished) => {
-                Err(self.tell(&format!("I7 stays {fate:?} for ever, seen: {}", truth.seen)))
-            }
-            Fate::Acked(_) | Fate::Dead { .. } => Ok(()),
-        }
-    }
-
-    /// Only strong proofs count for a shared identity, so it gives them.
-    fn names_receipts(&mut self, agent: usize) {
-        let read = |c: &&Call| c.agent == agent && c.client == AtClient::Read;
-        let receipts: Vec<u64> = self.calls.iter().filter(read).map(|c| c.receipt).collect();
-        for receipt in receipts {
-            self.post.receipt(agent, receipt);
-        }
-    }
-
-    /// In a fair world what is under way ends before anything new begins, and
-    /// nobody is left behind.
-    fn rank(&self, next: Move) -> (usize, usize) {
-        let calls = |w: usize| self.calls.iter().filter(|c| c.agent == w).count();
-        match next {
-            Move::CancelArrives(_) => (0, 0),
-            Move::CloseNoticed(_) => (1, 0),
-            Move::TimePasses => (2, 0),
-            Move::Flushes => (3, 0),
-            Move::Starts(_) => (4, 0),
-            Move::Gets(_) => (5, 0),
-            Move::Reads(_) => (6, 0),
-            Move::Answers(_) | Move::Writes(_) => (7, 0),
-            Move::Calls(w) => (8, calls(w)),
-            Move::Hook(_) | Move::Arrives | Move::Goes(..) => (9, 0),
-        }
-    }
-
-    fn tell(&self, what: &str) -> String {
-        let trace: Vec<String> = self.trace.iter().map(ToString::to_string).collect();
-        let (walk, after) = trace.split_at(self.peace.min(trace.len()));
-        let after = &after[..after.len().min(12)];
-        format!("{what} <- {} | then in peace: {}", walk.join("; "), after.join("; "))
-    }
-
     /// Two worlds with the same key go on alike.
     pub(crate) fn key(&self) -> u64 {
         let agents: Vec<_> = self.agents.iter().map(|a| (a.alive, a.turn)).collect();
@@ -733,24 +534,4 @@ fn digest(what: &impl Hash) -> u64 {
     let mut hash = DefaultHasher::new();
     what.hash(&mut hash);
     hash.finish()
-}
-
-/// Whether the hub learns of it.
-fn reaches_hub(next: Move) -> bool {
-    match next {
-        Move::Reads(_) | Move::Gets(_) => false,
-        Move::Goes(fault, _) => {
-            !matches!(fault, Fault::TimeoutAndCancel | Fault::SilentDrop | Fault::ClientCrash)
-        }
-        Move::Calls(_)
-        | Move::Hook(_)
-        | Move::Starts(_)
-        | Move::Answers(_)
-        | Move::Writes(_)
-        | Move::Arrives
-        | Move::CloseNoticed(_)
-        | Move::CancelArrives(_)
-        | Move::TimePasses
-        | Move::Flushes => true,
-    }
 }

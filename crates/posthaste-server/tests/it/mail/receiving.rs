@@ -129,6 +129,38 @@ async fn a_gather_says_who_is_missing_when_time_is_up() {
 }
 
 #[tokio::test]
+async fn a_gather_of_all_ends_when_the_last_has_sent() {
+    let house = House::new().await;
+    let (boss, as_boss) = house.agent("boss").await;
+    let (ann, as_ann) = house.agent("ann").await;
+    let (_, as_ben) = house.agent("ben").await;
+    let (_, as_cid) = house.agent("cid").await;
+    let query = InboxQuery {
+        wait_for: Some("all".into()),
+        from: Some(format!("{},ben", ann.instance)),
+        ..wait(60.0)
+    };
+    let reader = as_boss.clone();
+    let gathering = tokio::spawn(async move { reader.inbox(&query).await });
+    house.waits(&boss.instance).await;
+
+    send(&as_ann, &boss.instance, "ann, first").await;
+    send(&as_ann, &boss.instance, "ann, again").await;
+    send(&as_cid, &boss.instance, "cid was not asked").await;
+    assert_eq!(house.instance(&boss.instance).await.activity, "waiting_inbox");
+    send(&as_ben, &boss.instance, "ben").await;
+
+    let inbox = within("both", gathering).await.expect("no panic").expect("an answer");
+    assert_eq!(texts(&inbox), ["ann, first", "ann, again", "ben"]);
+    assert_eq!((&*inbox.status, inbox.missing.len()), ("complete", 0));
+    let nothing_open = InboxQuery { wait_for: Some("all".into()), ..wait(60.0) };
+    let rest = as_boss.inbox(&nothing_open).await.expect("an answer");
+    assert_eq!((texts(&rest), &*rest.status), (vec!["cid was not asked"], "complete"));
+    let rest = within("at once", as_boss.inbox(&nothing_open)).await.expect("an answer");
+    assert_eq!((rest.total, &*rest.status), (0, "complete"), "nobody is waited for");
+}
+
+#[tokio::test]
 async fn a_question_ends_a_gather() {
     let house = House::new().await;
     let (boss, as_boss) = house.agent("boss").await;

@@ -50,6 +50,10 @@ impl Append {
 }
 
 impl Op for Append {
+    fn is_light(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         let id = MessageId(rand::random());
         let Some(draft) = self.draft.take() else { return false };
@@ -59,7 +63,7 @@ impl Op for Append {
                 return true;
             }
             Ok(Planned::Duplicate(seq, draft)) => {
-                self.outcome = Some(Ok(Accepted::Before(seq, draft)));
+                self.outcome = Some(Ok(Accepted::Before(seq, *draft)));
             }
             Err(error) => self.outcome = Some(Err(error)),
         }

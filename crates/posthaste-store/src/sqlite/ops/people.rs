@@ -129,7 +129,8 @@ impl Op for End {
             "UPDATE instances SET status = ?2, ended_at = ?3 WHERE id = ?1",
             params![plan.instance.id.0, plan.instance.status.as_str(), plan.at.0],
         )?;
-        db.connection.execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
+        db.connection
+            .execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
         write_settled(db, &plan.settled, plan.at)
     }
 

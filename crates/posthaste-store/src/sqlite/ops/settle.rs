@@ -68,6 +68,10 @@ impl Ack {
 }
 
 impl Op for Ack {
+    fn is_light(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         self.plan = ledger.plan_ack(self.by, &self.what, self.proof, now, false);
         !self.plan.settled.is_empty()
@@ -120,8 +124,9 @@ impl Op for Nack {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        let mut update =
-            db.connection.prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
+        let mut update = db
+            .connection
+            .prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
         for (delivery, attempts) in &self.plan.returned {
             update.execute(params![delivery.0, attempts])?;
         }

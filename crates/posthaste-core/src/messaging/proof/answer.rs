@@ -1,0 +1,66 @@
+//! One answer, from the call that it answers to what became of its mail.
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Door;
+use crate::messaging::delivery::{DeliveryNo, Proof};
+use crate::messaging::message::{Principal, Seq};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The call runs, or its answer is on its way.
+    No,
+    Yes,
+    /// Ended without an answer, or cut off before it was written.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) who: Principal,
+    pub(super) beginning: u64,
+    pub(super) door: Door,
+    /// What the client calls this call; a repeat has the same.
+    pub(super) call: Option<String>,
+    pub(super) receipt: u64,
+    pub(super) cut: CancellationToken,
+    pub(super) written: Written,
+    pub(super) mail: Vec<Held>,
+    /// Ids under `settled`.
+    pub(super) named: Vec<Seq>,
+    /// Answered so late that the client may have given up.
+    pub(super) late: bool,
+    pub(super) suspicious: bool,
+    pub(super) later: Option<(Instant, Proof)>,
+    pub(super) proven: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) delivery: DeliveryNo,
+    pub(super) seq: Seq,
+    pub(super) doubted: bool,
+    /// This answer's part is over: settled or returned.
+    pub(super) gone: bool,
+}
+
+impl Answer {
+    pub(super) fn holds(&self) -> Vec<DeliveryNo> {
+        self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
+    }
+
+    /// Ends a call that still waits. Too late once it has mail.
+    pub(super) fn close(&mut self) -> bool {
+        let waits = self.written == Written::No && self.mail.is_empty();
+        if waits {
+            self.cut.cancel();
+            self.written = Written::Closed;
+        }
+        waits
+    }
+
+    pub(super) fn let_go(&mut self, of: impl Fn(&Held) -> bool) {
+        self.mail.iter_mut().filter(|h| of(h)).for_each(|h| h.gone = true);
+    }
+}
