@@ -6,10 +6,17 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
+use axum::body::Body;
+use axum::http::Request;
 use axum::routing::post;
 use axum::{Json, Router};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tower::util::ServiceExt;
 
 use crate::child::Child;
 use crate::settings::Settings;
@@ -23,7 +30,20 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let app = Router::new().route("/echo", post(|Json(value): Json<Value>| async { Json(value) }));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     output::say(&listener.local_addr()?.to_string());
-    axum::serve(listener, app).await.context("the echo server cannot go on")
+    loop {
+        let (socket, _) = listener.accept().await.context("the echo server cannot go on")?;
+        tokio::spawn(connection(socket, app.clone()));
+    }
+}
+
+/// A connection as `axum::serve` handles it, with its builder and its defaults:
+/// what a first version of any hub would stand on.
+async fn connection(socket: TcpStream, app: Router) {
+    let service = app.map_request(|request: Request<Incoming>| request.map(Body::new));
+    let builder = Builder::new(TokioExecutor::new());
+    let io = TokioIo::new(socket);
+    // A client that hangs up is no failure of an echo.
+    let _ = builder.serve_connection_with_upgrades(io, TowerToHyperService::new(service)).await;
 }
 
 /// The parent's side.
