@@ -1,11 +1,11 @@
 //! The doors: every way in from outside.
 //!
 //! A handler translates words into one call of the [`Hub`] and words back. Who is
-//! calling is decided in [`auth`], by token alone; what a failure looks like in
-//! `posthaste-api`'s one table. [`accept`] is the loop that all sockets run on,
-//! [`written`] is how the hub knows that an answer left the house.
+//! calling is decided in `auth`, by token alone; what a failure looks like in
+//! `posthaste-api`'s one table. `accept` is the loop that all sockets run on,
+//! `written` is how the hub knows that an answer left the house.
 //!
-//! Start with [`rest`]: the route table.
+//! Start with `rest`: the route table.
 
 mod accept;
 mod auth;
