@@ -161,20 +161,29 @@ async fn a_gather_of_all_ends_when_the_last_has_sent() {
 }
 
 #[tokio::test]
-async fn a_question_ends_a_gather() {
+async fn a_question_ends_a_gather_whoever_was_asked_for() {
     let house = House::new().await;
     let (boss, as_boss) = house.agent("boss").await;
     let (_, as_ann) = house.agent("ann").await;
-    let query = InboxQuery { wait_for: Some("2".into()), ..wait(60.0) };
-    let gathering = tokio::spawn(async move { as_boss.inbox(&query).await });
-    house.waits(&boss.instance).await;
+    house.agent("ben").await;
+    let gathers = [
+        InboxQuery { wait_for: Some("2".into()), ..wait(60.0) },
+        InboxQuery { wait_for: Some("all".into()), from: Some("ben".into()), ..wait(60.0) },
+    ];
+    for query in gathers {
+        let reader = as_boss.clone();
+        let gathering = tokio::spawn(async move { reader.inbox(&query).await });
+        house.waits(&boss.instance).await;
+        let question = SendRequest {
+            kind: Some("question".into()),
+            ..SendRequest::new(boss.instance.clone(), "which?")
+        };
+        as_ann.send(&question).await.expect("accepted");
 
-    let question =
-        SendRequest { kind: Some("question".into()), ..SendRequest::new(boss.instance, "which?") };
-    as_ann.send(&question).await.expect("accepted");
-
-    let inbox = within("a question", gathering).await.expect("no panic").expect("an answer");
-    assert_eq!((texts(&inbox), &*inbox.status), (vec!["which?"], "partial"));
+        let inbox = within("a question", gathering).await.expect("no panic").expect("an answer");
+        assert_eq!((texts(&inbox), &*inbox.status), (vec!["which?"], "partial"));
+        house.waits_no_more(&boss.instance).await;
+    }
 }
 
 #[tokio::test]
