@@ -1,5 +1,6 @@
 //! From the core's words to the wire's.
 
+use compact_str::ToCompactString;
 use posthaste_core::address::AddressError;
 use posthaste_core::messaging::message as core;
 use posthaste_core::messaging::send::SendError;
@@ -135,14 +136,14 @@ impl TryFrom<&MessageRef> for core::MessageRef {
 impl From<core::Receipt> for Receipt {
     fn from(r: core::Receipt) -> Self {
         let recipients = r.recipients.into_iter().map(|to| Recipient {
-            mailbox: to.mailbox.to_string(),
+            mailbox: to.mailbox.to_compact_string(),
             active: to.active,
             waiting: to.waiting,
         });
         Self {
             seq: r.seq.0,
-            id: r.id.to_string(),
-            thread_id: r.thread.to_string(),
+            id: r.id.to_compact_string(),
+            thread_id: r.thread.to_compact_string(),
             recipients: recipients.collect(),
             duplicate: r.duplicate,
             durable: r.durable,

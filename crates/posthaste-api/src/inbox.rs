@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::messages::MessageRef;
 
@@ -59,7 +61,7 @@ pub struct Inbox<'a> {
     pub settled: Vec<u64>,
     /// Give it back to prove that this answer arrived. Absent when empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<Cow<'a, str>>,
+    pub receipt: Option<CompactString>,
 }
 
 /// One message as its reader gets it.
@@ -67,19 +69,20 @@ pub struct Inbox<'a> {
 pub struct Entry<'a> {
     /// The message's number; the same when it comes again.
     pub id: u64,
-    pub uid: Cow<'a, str>,
+    pub uid: CompactString,
     pub from: Cow<'a, str>,
-    pub sender_id: Cow<'a, str>,
+    pub sender_id: CompactString,
     /// `parent`, `child`, `sibling`, `leader`, `peer`, `human` or `system`.
     pub relation: Cow<'a, str>,
     pub to: Cow<'a, str>,
+    #[serde(serialize_with = "text")]
     pub message: Cow<'a, str>,
     #[serde(rename = "type")]
     pub kind: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
-    pub thread_id: Cow<'a, str>,
-    pub created_at: Cow<'a, str>,
+    pub thread_id: CompactString,
+    pub created_at: CompactString,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,7 +98,7 @@ pub struct Entry<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Cow<'a, serde_json::value::RawValue>>,
+    pub metadata: Option<Cow<'a, RawValue>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +133,35 @@ pub struct Returned {
     pub refused: usize,
 }
 
+/// Most texts have nothing to escape. They are copied whole, since looking at each
+/// byte in turn would cost more than the rest of the answer.
+fn text<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let escaped = |b: u8| b < 0x20 || b == b'"' || b == b'\\';
+    if text.bytes().fold(false, |found, b| found | escaped(b)) {
+        return serializer.serialize_str(text);
+    }
+    match RawValue::from_string(format!("\"{text}\"")) {
+        Ok(quoted) => quoted.serialize(serializer),
+        Err(_) => serializer.serialize_str(text),
+    }
+}
+
 fn is_zero(n: &usize) -> bool {
     *n == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_out_as_it_went_in() {
+        #[derive(Serialize)]
+        struct Said<'a>(#[serde(serialize_with = "text")] &'a str);
+        let odd = "quote \" slash \\ line \n bell \u{7} snow \u{2603} \u{1f980} end \u{2028}";
+        for said in ["", "plain", "naïve ☃", odd, &"x".repeat(5_000), "\u{7f}", "{\"a\":1}"] {
+            let json = serde_json::to_string(&Said(said)).expect("text is JSON");
+            assert_eq!(json, serde_json::to_string(said).expect("text is JSON"));
+        }
+    }
 }

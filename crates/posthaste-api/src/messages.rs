@@ -1,15 +1,44 @@
 //! `POST /v1/messages`, and reading what was sent.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use compact_str::CompactString;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ApiError;
 
 /// One address or up to 100 of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum To {
     One(String),
     Many(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for To {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ToVisitor)
+    }
+}
+
+struct ToVisitor;
+
+impl<'de> Visitor<'de> for ToVisitor {
+    type Value = To;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an address or a list of addresses")
+    }
+
+    fn visit_str<E>(self, one: &str) -> Result<To, E> {
+        Ok(To::One(one.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<To, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(To::Many)
+    }
 }
 
 /// `POST /v1/messages`
@@ -69,8 +98,8 @@ pub enum MessageRef {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     pub seq: u64,
-    pub id: String,
-    pub thread_id: String,
+    pub id: CompactString,
+    pub thread_id: CompactString,
     pub recipients: Vec<Recipient>,
     /// The same idempotency key was accepted before; this is that message.
     pub duplicate: bool,
@@ -84,7 +113,7 @@ pub struct Receipt {
 /// Who has a key to the mailbox right now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
-    pub mailbox: String,
+    pub mailbox: CompactString,
     /// Instances that are starting or running and may read it.
     pub active: u32,
     /// Of those, how many wait for mail at this moment.

@@ -132,11 +132,7 @@ impl FromStr for Address {
             let at = name.len() + 1;
             if instance.contains('.') {
                 let second = at + instance.find('.').unwrap_or(0);
-                return fail(
-                    second,
-                    "only one `.` can stand in an address",
-                    Some(selector.replace('.', "-")),
-                );
+                return fail(second, "only one `.` can stand in an address", tamed(&folded));
             }
             let name = name_at(name, 0, text)?;
             let digits = instance.strip_prefix("inst-").unwrap_or(instance);

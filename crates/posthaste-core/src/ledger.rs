@@ -21,7 +21,7 @@ mod people;
 mod route;
 mod settle;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 pub use append::{AppendPlan, KeyDigest, Planned};
@@ -29,6 +29,7 @@ pub use lease::{Heads, Sought};
 pub use people::{EndPlan, JoinPlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 
+use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::limits::Limits;
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
@@ -96,6 +97,9 @@ impl Queue {
     /// Puts a delivery where its number belongs; new mail belongs at the end.
     fn put(&mut self, entry: Queued) {
         let lane = self.lane(entry.urgent);
+        if lane.back().is_none_or(|last| last.delivery < entry.delivery) {
+            return lane.push_back(entry);
+        }
         let at = lane.partition_point(|q| q.delivery < entry.delivery);
         lane.insert(at, entry);
     }
@@ -133,21 +137,22 @@ pub struct Ledger {
     /// Nothing is handed out any more.
     stopping: bool,
 
+    operator_keys: Arc<[Mailbox]>,
     queues: Vec<Queue>,
-    numbers: HashMap<Mailbox, BoxNo>,
-    out: HashMap<DeliveryNo, Out>,
-    held: HashMap<Principal, BTreeSet<DeliveryNo>>,
+    numbers: Map<Mailbox, BoxNo>,
+    out: Map<DeliveryNo, Out>,
+    held: Map<Principal, BTreeSet<DeliveryNo>>,
     expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
-    keys: HashMap<KeyDigest, Seq>,
+    keys: Map<KeyDigest, Seq>,
     key_times: VecDeque<(Timestamp, KeyDigest)>,
 
     profiles: BTreeMap<Name, AgentKind>,
     teams: BTreeMap<Name, Team>,
     instances: BTreeMap<InstanceId, Instance>,
-    named: HashMap<Name, BTreeSet<InstanceId>>,
-    joined: HashMap<(Name, Name, String), InstanceId>,
-    tokens: HashMap<TokenHash, InstanceId>,
-    token_lists: HashMap<InstanceId, VecDeque<TokenHash>>,
+    named: Map<Name, BTreeSet<InstanceId>>,
+    joined: Map<(Name, Name, String), InstanceId>,
+    tokens: Map<TokenHash, InstanceId>,
+    token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
 }
 
@@ -159,20 +164,21 @@ impl Ledger {
             next_delivery: 1,
             window_bytes: 0,
             stopping: false,
+            operator_keys: [Mailbox::Human].into(),
             queues: Vec::new(),
-            numbers: HashMap::new(),
-            out: HashMap::new(),
-            held: HashMap::new(),
+            numbers: Map::default(),
+            out: Map::default(),
+            held: Map::default(),
             expiries: BTreeSet::new(),
-            keys: HashMap::new(),
+            keys: Map::default(),
             key_times: VecDeque::new(),
             profiles: BTreeMap::new(),
             teams: BTreeMap::new(),
             instances: BTreeMap::new(),
-            named: HashMap::new(),
-            joined: HashMap::new(),
-            tokens: HashMap::new(),
-            token_lists: HashMap::new(),
+            named: Map::default(),
+            joined: Map::default(),
+            tokens: Map::default(),
+            token_lists: Map::default(),
             unsaved_signs: HashSet::new(),
         }
     }
@@ -189,7 +195,7 @@ impl Ledger {
         self.add_queue(mailbox);
     }
 
-    /// In the order of its numbers.
+    /// In the order of its numbers; new mail may have come meanwhile.
     pub fn load_delivery(&mut self, at: BoxNo, entry: Queued) {
         if let Some(expiry) = entry.expires_at {
             self.expiries.insert((expiry, entry.delivery, at));
@@ -197,7 +203,7 @@ impl Ledger {
         let Some(queue) = self.queues.get_mut(at as usize) else { return };
         queue.unread += 1;
         queue.bytes += entry.size as usize;
-        queue.lane(entry.urgent).push_back(entry);
+        queue.put(entry);
     }
 
     // What waits, for those who look.

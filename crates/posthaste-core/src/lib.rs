@@ -17,3 +17,7 @@ pub mod time;
 pub use hub::Hub;
 pub use limits::Limits;
 pub use time::{SystemClock, Timestamp};
+
+/// Keys here are numbers and digests of our own making, and names of bounded
+/// length: a quick hash with a random seed will do.
+pub type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

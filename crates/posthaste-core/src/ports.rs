@@ -102,7 +102,7 @@ pub trait Registry: Send + Sync {
     fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView>;
 
     /// The mailboxes that the reader holds keys to.
-    fn keys(&self, reader: Principal) -> Vec<Mailbox>;
+    fn keys(&self, reader: Principal) -> Arc<[Mailbox]>;
 
     /// What `sender` is to `reader`.
     fn relation(&self, reader: Principal, sender: &crate::messaging::message::Sender) -> Relation;
@@ -149,7 +149,8 @@ pub trait Queue: Send + Sync {
     /// Listens on these mailboxes from now on. Mail of an exact mailbox rings
     /// all its listeners, one-of mail rings the first that may take it, and one who
     /// gathers only if nobody else waits.
-    fn listen(&self, reader: Principal, mailboxes: &[Mailbox], filter: Filter) -> Box<dyn Bell>;
+    fn listen(&self, reader: Principal, mailboxes: Arc<[Mailbox]>, filter: Filter)
+    -> Box<dyn Bell>;
 
     /// How many listen on this mailbox right now, apart from `but`.
     fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32;

@@ -119,6 +119,8 @@ pub struct Instance {
     pub ended_at: Option<Timestamp>,
     /// `agent.instance@team`, made once.
     pub address: Arc<str>,
+    /// The mailboxes that it holds the keys to, its own first; made once.
+    pub keys: Arc<[Mailbox]>,
 }
 
 impl Instance {
@@ -130,18 +132,18 @@ impl Instance {
         }
     }
 
-    /// The mailboxes that it holds the keys to, its own first.
-    pub fn keys(&self) -> Vec<Mailbox> {
+    /// What an instance of this name, team and kind may read.
+    pub fn keys(id: InstanceId, agent: &Name, team: &Name, kind: AgentKind) -> Arc<[Mailbox]> {
         let mut keys = vec![
-            Mailbox::Instance(self.id),
-            Mailbox::Name(self.agent.clone()),
-            Mailbox::NameIn(self.agent.clone(), self.team.clone()),
+            Mailbox::Instance(id),
+            Mailbox::Name(agent.clone()),
+            Mailbox::NameIn(agent.clone(), team.clone()),
         ];
-        if self.kind != AgentKind::Mechanical {
+        if kind != AgentKind::Mechanical {
             keys.push(Mailbox::Anyone);
-            keys.push(Mailbox::AnyoneIn(self.team.clone()));
+            keys.push(Mailbox::AnyoneIn(team.clone()));
         }
-        keys
+        keys.into()
     }
 }
 

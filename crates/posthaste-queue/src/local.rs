@@ -1,15 +1,16 @@
 //! Waking readers in this process.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use posthaste_core::Map;
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::ports::{Bell, Filter, Queue, Ticket};
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 
 /// A bell for everyone who waits, in the order in which they came.
@@ -21,8 +22,11 @@ pub struct LocalQueue {
 #[derive(Default)]
 struct Inner {
     next: u64,
-    boxes: HashMap<Mailbox, BTreeMap<u64, Arc<Listener>>>,
+    boxes: Map<Mailbox, Listeners>,
 }
+
+/// Who waits at a mailbox, by number. Nearly always it is one.
+type Listeners = SmallVec<[(u64, Arc<Listener>); 1]>;
 
 struct Listener {
     reader: Principal,
@@ -46,6 +50,10 @@ impl Listener {
     }
 }
 
+fn all(listeners: &Listeners) -> impl Iterator<Item = &Arc<Listener>> {
+    listeners.iter().map(|(_, listener)| listener)
+}
+
 impl LocalQueue {
     pub fn new() -> Self {
         Self::default()
@@ -57,13 +65,13 @@ impl Queue for LocalQueue {
         let inner = self.inner.lock();
         let Some(listeners) = inner.boxes.get(&ticket.mailbox) else { return };
         if !ticket.mailbox.is_one_of() {
-            let rung = listeners.values().filter(|l| l.may_want(&ticket));
+            let rung = all(listeners).filter(|l| l.may_want(&ticket));
             rung.for_each(|l| l.notify.notify_one());
             return;
         }
         // The first who may take it and was not rung for another one already; who
         // gathers may not take it for long, so rather somebody else.
-        let able = || listeners.values().filter(|l| l.may_want(&ticket));
+        let able = || all(listeners).filter(|l| l.may_want(&ticket));
         let free = || able().filter(|l| l.handed.lock().is_empty());
         let first = free().find(|l| !l.gathers()).or_else(|| free().next());
         if let Some(listener) = first.or_else(|| able().next()) {
@@ -72,7 +80,12 @@ impl Queue for LocalQueue {
         }
     }
 
-    fn listen(&self, reader: Principal, mailboxes: &[Mailbox], filter: Filter) -> Box<dyn Bell> {
+    fn listen(
+        &self,
+        reader: Principal,
+        mailboxes: Arc<[Mailbox]>,
+        filter: Filter,
+    ) -> Box<dyn Bell> {
         let listener = Arc::new(Listener {
             reader,
             filter,
@@ -82,23 +95,18 @@ impl Queue for LocalQueue {
         let mut inner = self.inner.lock();
         inner.next += 1;
         let number = inner.next;
-        for mailbox in mailboxes {
-            match inner.boxes.get_mut(mailbox) {
-                Some(listeners) => listeners.insert(number, Arc::clone(&listener)),
-                None => inner
-                    .boxes
-                    .entry(mailbox.clone())
-                    .or_default()
-                    .insert(number, Arc::clone(&listener)),
-            };
+        for mailbox in &*mailboxes {
+            // Numbers grow, so the line stays in order.
+            let listeners = inner.boxes.entry(mailbox.clone()).or_default();
+            listeners.push((number, Arc::clone(&listener)));
         }
         drop(inner);
-        Box::new(LocalBell { queue: self.clone(), number, listener, mailboxes: mailboxes.to_vec() })
+        Box::new(LocalBell { queue: self.clone(), number, listener, mailboxes })
     }
 
     fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32 {
         let inner = self.inner.lock();
-        let listeners = inner.boxes.get(mailbox).into_iter().flat_map(BTreeMap::values);
+        let listeners = inner.boxes.get(mailbox).into_iter().flat_map(all);
         let count = listeners.filter(|l| l.reader != but).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -116,7 +124,7 @@ struct LocalBell {
     queue: LocalQueue,
     number: u64,
     listener: Arc<Listener>,
-    mailboxes: Vec<Mailbox>,
+    mailboxes: Arc<[Mailbox]>,
 }
 
 impl LocalBell {
@@ -130,11 +138,14 @@ impl LocalBell {
 
     fn leave(&mut self) {
         let mut inner = self.queue.inner.lock();
-        for mailbox in self.mailboxes.drain(..) {
-            if let Some(listeners) = inner.boxes.get_mut(&mailbox) {
-                listeners.remove(&self.number);
+        for mailbox in &*std::mem::take(&mut self.mailboxes) {
+            if let Some(listeners) = inner.boxes.get_mut(mailbox) {
+                if let Ok(at) = listeners.binary_search_by_key(&self.number, |(number, _)| *number)
+                {
+                    listeners.remove(at);
+                }
                 if listeners.is_empty() {
-                    inner.boxes.remove(&mailbox);
+                    inner.boxes.remove(mailbox);
                 }
             }
         }

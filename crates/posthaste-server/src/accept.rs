@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, Request, Response};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use crate::written::{Outgoing, Wire};
+use crate::written::{Outgoing, Reply, Wire};
 use crate::{App, guard, rest};
 
 /// The largest head of a request. A message in a query (CAO's form) is as long as
@@ -42,7 +42,6 @@ pub(crate) async fn run(
     let router = rest::router(app.clone());
     let room = Arc::new(Semaphore::new(app.config.connections));
     let open = TaskTracker::new();
-    let cut = CancellationToken::new();
     loop {
         let permit = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -56,8 +55,7 @@ pub(crate) async fn run(
             Ok((socket, _)) => {
                 let served =
                     connection(socket, app.clone(), router.clone(), shutdown.clone(), permit);
-                let cut = cut.clone();
-                open.spawn(async move { cut.run_until_cancelled(served).await });
+                open.spawn(served);
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -68,12 +66,8 @@ pub(crate) async fn run(
     drop(listener);
     app.hub.stop_waiting();
     open.close();
-    if tokio::time::timeout(app.config.shutdown_grace, open.wait()).await.is_err() {
-        tracing::warn!(open = open.len(), "connections did not end in time and are cut");
-        cut.cancel();
-        // What they held goes back before anyone closes the store.
-        open.wait().await;
-    }
+    // What they held goes back before anyone closes the store.
+    open.wait().await;
     Ok(())
 }
 
@@ -86,9 +80,9 @@ async fn connection(
 ) {
     // A small answer must not wait for a second packet.
     let _ = socket.set_nodelay(true);
-    let head_timeout = app.config.head_timeout;
+    let (head_timeout, grace) = (app.config.head_timeout, app.config.shutdown_grace);
     let outgoing = Arc::new(Outgoing::default());
-    let wire = Wire::new(socket, Arc::clone(&outgoing));
+    let wire = Wire::new(socket, Arc::clone(&outgoing), app.config.write_timeout);
     let service = service_fn(move |request: Request<Incoming>| {
         answer(request, app.clone(), router.clone(), Arc::clone(&outgoing))
     });
@@ -102,7 +96,10 @@ async fn connection(
         ended = served.as_mut() => ended,
         () = shutdown.cancelled() => {
             served.as_mut().graceful_shutdown();
-            served.await
+            match tokio::time::timeout(grace, served).await {
+                Ok(ended) => ended,
+                Err(_) => return tracing::warn!("a connection did not end in time and is cut"),
+            }
         }
     };
     if let Err(error) = ended {
@@ -110,16 +107,27 @@ async fn connection(
     }
 }
 
+/// The two calls that carry the mail go straight to their handlers: a router's
+/// boxes and copies would cost more than the calls themselves. Everything else is
+/// routed.
 async fn answer(
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
     app: App,
     mut router: Router,
     outgoing: Arc<Outgoing>,
-) -> Result<Response, Infallible> {
-    if let Err(refused) = guard::check(&app, request.method(), request.headers()) {
-        return Ok(refused.into_response());
-    }
-    request.extensions_mut().insert(outgoing);
-    // A router is always ready.
-    router.call(request.map(Body::new)).await
+) -> Result<Response<Reply>, Infallible> {
+    let answered = match guard::check(&app, request.method(), request.headers()) {
+        Err(refused) => Err(refused),
+        Ok(()) => match (request.method(), request.uri().path()) {
+            (&Method::POST, rest::SEND) => rest::messages::send(&app, request).await,
+            (&Method::GET, rest::RECEIVE) => rest::inbox::receive(&app, request, outgoing).await,
+            _ => {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(outgoing);
+                // A router is always ready.
+                return Ok(router.call(request).await?.map(Reply::Routed));
+            }
+        },
+    };
+    Ok(answered.unwrap_or_else(|failure| failure.into_response().map(Reply::Routed)))
 }

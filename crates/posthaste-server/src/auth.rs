@@ -1,8 +1,7 @@
 //! Who is calling: by token, and by nothing else.
 
-use std::convert::Infallible;
-
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, USER_AGENT};
 use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
@@ -38,8 +37,8 @@ pub(crate) fn digest(token: &str) -> TokenHash {
     Sha256::digest(token.as_bytes()).into()
 }
 
-fn opens(app: &App, parts: &Parts) -> Result<Option<Opens>, Failure> {
-    let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(None) };
+fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
+    let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = header.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -48,16 +47,16 @@ fn opens(app: &App, parts: &Parts) -> Result<Option<Opens>, Failure> {
         return Err(unauthorized("the Authorization header is not `Bearer TOKEN`"));
     };
     let hash = digest(token);
+    if let Some(principal) = app.hub.caller(&hash) {
+        return Ok(Some(Opens::Mail(principal)));
+    }
     if bool::from(hash.ct_eq(&app.keys.operator)) {
         return Ok(Some(Opens::Mail(Principal::Operator)));
     }
     if bool::from(hash.ct_eq(&app.keys.join)) {
         return Ok(Some(Opens::Join));
     }
-    match app.hub.caller(&hash) {
-        Some(principal) => Ok(Some(Opens::Mail(principal))),
-        None => Err(unauthorized("the token is not known here")),
-    }
+    Err(unauthorized("the token is not known here"))
 }
 
 fn unauthorized(why: &str) -> Failure {
@@ -70,6 +69,15 @@ fn forbidden(why: &str) -> Failure {
     Failure(ApiError::new(ErrorCode::Forbidden, why))
 }
 
+/// The instance or the operator whose token the request bears.
+pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failure> {
+    match opens(app, headers)? {
+        Some(Opens::Mail(principal)) => Ok(principal),
+        Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
+        None => Err(unauthorized("this call needs a token")),
+    }
+}
+
 /// An instance or the operator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller(pub(crate) Principal);
@@ -78,11 +86,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        match opens(app, parts)? {
-            Some(Opens::Mail(principal)) => Ok(Self(principal)),
-            Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
-            None => Err(unauthorized("this call needs a token")),
-        }
+        caller(app, &parts.headers).map(Self)
     }
 }
 
@@ -94,7 +98,7 @@ impl FromRequestParts<App> for MaybeCaller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        match opens(app, parts)? {
+        match opens(app, &parts.headers)? {
             Some(Opens::Mail(principal)) => Ok(Self(Some(principal))),
             Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
             // Here a mere GET takes mail: an image on any page could.
@@ -107,19 +111,12 @@ impl FromRequestParts<App> for MaybeCaller {
 }
 
 /// The door that a message came through: our own command line says so.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Door(pub(crate) Via);
-
-impl FromRequestParts<App> for Door {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        let agent = parts.headers.get(USER_AGENT).map_or(&b""[..], |v| v.as_bytes());
-        // The whole name: other programs' names may begin like ours.
-        let name = agent.split(|b| matches!(b, b'/' | b' ')).next();
-        let cli = name == Some(posthaste_api::client::CLI_AGENT.as_bytes());
-        Ok(Self(if cli { Via::Cli } else { Via::Rest }))
-    }
+pub(crate) fn via(headers: &HeaderMap) -> Via {
+    let agent = headers.get(USER_AGENT).map_or(&b""[..], |v| v.as_bytes());
+    // The whole name: other programs' names may begin like ours.
+    let name = agent.split(|b| matches!(b, b'/' | b' ')).next();
+    let cli = name == Some(posthaste_api::client::CLI_AGENT.as_bytes());
+    if cli { Via::Cli } else { Via::Rest }
 }
 
 /// The operator alone.
@@ -145,7 +142,7 @@ impl FromRequestParts<App> for Joiner {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        match opens(app, parts)? {
+        match opens(app, &parts.headers)? {
             Some(Opens::Join | Opens::Mail(Principal::Operator)) => Ok(Self),
             Some(Opens::Mail(Principal::Instance(_))) => {
                 Err(forbidden("an agent's token does not open this; use the join token"))

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -46,7 +47,7 @@ async fn post(
 ) -> Result<Response, Failure> {
     let receiver = terminal(&receiver)?;
     let mut given: Post = query(request.uri())?;
-    let body = whole_body(request, &app).await?;
+    let body = whole_body(request.into_body(), &app.config).await?;
     if !body.is_empty() {
         let Post { sender_id, message } = parse(&body)?;
         given.sender_id = given.sender_id.or(sender_id);
@@ -188,7 +189,7 @@ async fn wait(
         .collect();
     let json =
         serde_json::to_vec(&list).map_err(|e| ApiError::new(ErrorCode::Internal, e.to_string()))?;
-    Ok(watched(json, batch.handed, &outgoing))
+    Ok(watched(json, batch.handed, outgoing).map(Body::new))
 }
 
 /// CAO knows ids in one form only.

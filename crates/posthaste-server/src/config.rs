@@ -23,6 +23,9 @@ pub struct ServerConfig {
     /// How long a client may take to send a body.
     #[serde(with = "humantime_serde")]
     pub body_timeout: Duration,
+    /// How long a client may leave an answer unread before its connection is cut.
+    #[serde(with = "humantime_serde")]
+    pub write_timeout: Duration,
     /// Most connections at a time; more wait to be accepted.
     pub connections: usize,
     /// How long open requests may finish after a shutdown signal.
@@ -39,6 +42,7 @@ impl Default for ServerConfig {
             request_bytes: 8 << 20,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             connections: 20_000,
             shutdown_grace: Duration::from_secs(5),
         }

@@ -3,32 +3,60 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::Uri;
 use axum::http::request::Parts;
-use bytes::Bytes;
-use http_body::Body as _;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
 use posthaste_api::error::{ApiError, ErrorCode};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
 use crate::App;
+use crate::config::ServerConfig;
 use crate::failure::Failure;
 
 /// The whole body, no larger and no slower than allowed.
-pub(crate) async fn whole_body(request: Request, app: &App) -> Result<Bytes, Failure> {
-    let limit = app.config.request_bytes;
-    let body = request.into_body();
+pub(crate) async fn whole_body<B>(body: B, config: &ServerConfig) -> Result<Bytes, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let limit = config.request_bytes;
     // What is announced too large is refused before it is sent.
     if usize::try_from(body.size_hint().lower()).map_or(true, |announced| announced > limit) {
         return Err(too_large(limit));
     }
-    let body = Limited::new(body, limit);
-    let collected = tokio::time::timeout(app.config.body_timeout, body.collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-        Ok(Err(error)) => Err(unreadable(format!("the body broke off: {error}"))),
+    match tokio::time::timeout(config.body_timeout, gather(body, limit)).await {
+        Ok(gathered) => gathered,
         Err(_) => Err(ApiError::new(ErrorCode::RequestTimeout, "the body came too slowly").into()),
     }
+}
+
+/// Nearly every body comes in one piece, and stays in it.
+async fn gather<B>(mut body: B, limit: usize) -> Result<Bytes, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut first = Bytes::new();
+    let mut more = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| unreadable(format!("the body broke off: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + more.len() + data.len() > limit {
+            return Err(too_large(limit));
+        }
+        match first.is_empty() {
+            true => first = data,
+            false => more.extend_from_slice(&data),
+        }
+    }
+    if more.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + more.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&more);
+    Ok(whole.freeze())
 }
 
 fn too_large(limit: usize) -> Failure {
@@ -50,7 +78,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
-        parse(&whole_body(request, app).await?).map(Self)
+        parse(&whole_body(request.into_body(), &app.config).await?).map(Self)
     }
 }
 

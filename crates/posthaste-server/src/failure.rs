@@ -29,6 +29,11 @@ impl IntoResponse for Failure {
     }
 }
 
+/// An answer that has no JSON form.
+pub(crate) fn unwritable(error: serde_json::Error) -> Failure {
+    Failure(ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
+}
+
 /// A field that is missing, unknown or out of range.
 pub(crate) fn invalid(field: &'static str, why: impl Into<String>) -> Failure {
     let message = format!("{field}: {}", why.into());

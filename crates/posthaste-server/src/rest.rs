@@ -9,20 +9,24 @@ mod teams;
 
 use axum::Router;
 use axum::http::{Method, Uri};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use posthaste_api::error::{ApiError, ErrorCode};
 
 use crate::failure::Failure;
 use crate::{App, cao};
 
+/// The calls that go around the router.
+pub(crate) const SEND: &str = "/v1/messages";
+pub(crate) const RECEIVE: &str = "/v1/inbox";
+
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/health", get(health::health))
-        .route("/v1/messages", post(messages::send).get(messages::history))
+        .route(SEND, get(messages::history).post(unknown_method))
         .route("/v1/messages/{id}", get(messages::read))
         .route("/v1/messages/{id}/cancel", post(messages::cancel))
         .route("/v1/messages/{id}/requeue", post(messages::requeue))
-        .route("/v1/inbox", get(inbox::receive))
+        .route(RECEIVE, any(unknown_method))
         .route("/v1/inbox/ack", post(inbox::ack))
         .route("/v1/inbox/nack", post(inbox::nack))
         .route("/v1/join", post(instances::join))

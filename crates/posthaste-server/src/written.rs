@@ -11,15 +11,15 @@
 //!
 //! HTTP/1 only: in HTTP/2 a flush is not per answer.
 
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::http::{HeaderValue, Response, StatusCode};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -27,6 +27,7 @@ use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use posthaste_core::messaging::receive::Handed;
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
 
 /// Answers whose last byte is in hyper's buffer and waits for the flush.
 #[derive(Debug, Default)]
@@ -45,55 +46,103 @@ impl Outgoing {
     }
 }
 
+/// The body of an answer.
+pub(crate) enum Reply {
+    /// In one piece, and watched until it is written.
+    Whole { data: Option<Bytes>, watch: Option<(Handed, Arc<Outgoing>)> },
+    /// From a route of the router.
+    Routed(Body),
+}
+
+/// A JSON answer.
+pub(crate) fn json(status: StatusCode, json: Vec<u8>) -> Response<Reply> {
+    reply(status, json, None)
+}
+
 /// A JSON answer that is watched until it is written.
-pub(crate) fn watched(json: Vec<u8>, handed: Handed, outgoing: &Arc<Outgoing>) -> Response {
-    let body =
-        Watched { data: Some(Bytes::from(json)), watch: Some((handed, Arc::clone(outgoing))) };
-    let mut response = Response::new(Body::new(body));
-    *response.status_mut() = StatusCode::OK;
+pub(crate) fn watched(json: Vec<u8>, handed: Handed, outgoing: Arc<Outgoing>) -> Response<Reply> {
+    reply(StatusCode::OK, json, Some((handed, outgoing)))
+}
+
+fn reply(
+    status: StatusCode,
+    json: Vec<u8>,
+    watch: Option<(Handed, Arc<Outgoing>)>,
+) -> Response<Reply> {
+    let mut response = Response::new(Reply::Whole { data: Some(Bytes::from(json)), watch });
+    *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     response
 }
 
-struct Watched {
-    data: Option<Bytes>,
-    watch: Option<(Handed, Arc<Outgoing>)>,
-}
-
-impl HttpBody for Watched {
+impl HttpBody for Reply {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // The one frame is also the last: hyper does not poll again.
-        if let Some((handed, outgoing)) = self.watch.take() {
-            outgoing.body_ended(handed);
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match &mut *self {
+            Self::Whole { data, watch } => {
+                // The one frame is also the last: hyper does not poll again.
+                if let Some((handed, outgoing)) = watch.take() {
+                    outgoing.body_ended(handed);
+                }
+                Poll::Ready(data.take().map(|data| Ok(Frame::data(data))))
+            }
+            Self::Routed(body) => Pin::new(body).poll_frame(cx),
         }
-        Poll::Ready(self.data.take().map(|data| Ok(Frame::data(data))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.data.is_none()
+        match self {
+            Self::Whole { data, .. } => data.is_none(),
+            Self::Routed(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.data.as_ref().map_or(0, |d| d.len() as u64))
+        match self {
+            Self::Whole { data, .. } => {
+                SizeHint::with_exact(data.as_ref().map_or(0, |d| d.len() as u64))
+            }
+            Self::Routed(body) => body.size_hint(),
+        }
     }
 }
 
-/// A socket that tells when it has been flushed.
+/// A socket that tells when it has been flushed, and that does not wait for ever
+/// for a client that does not read.
 pub(crate) struct Wire {
     socket: TokioIo<TcpStream>,
     outgoing: Arc<Outgoing>,
+    patience: Duration,
+    /// Set while the client leaves us waiting.
+    stuck: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
-    pub(crate) fn new(socket: TcpStream, outgoing: Arc<Outgoing>) -> Self {
-        Self { socket: TokioIo::new(socket), outgoing }
+    pub(crate) fn new(socket: TcpStream, outgoing: Arc<Outgoing>, patience: Duration) -> Self {
+        Self { socket: TokioIo::new(socket), outgoing, patience, stuck: None }
+    }
+
+    fn patiently<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.stuck = None;
+            return polled;
+        }
+        let patience = self.patience;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(patience)));
+        match stuck.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -102,7 +151,7 @@ impl Read for Wire {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_read(cx, buf)
     }
 }
@@ -112,11 +161,12 @@ impl Write for Wire {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, buf)
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(cx, buf);
+        self.patiently(cx, written)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.socket).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.outgoing.flushed();
@@ -124,7 +174,7 @@ impl Write for Wire {
         flushed
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 
@@ -135,9 +185,10 @@ impl Write for Wire {
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        bufs: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.patiently(cx, written)
     }
 }
 

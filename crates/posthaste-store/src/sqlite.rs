@@ -10,6 +10,8 @@
 //! their own ([`reader`]) and never wait for a writer.
 
 mod background;
+mod keys;
+mod load;
 mod lock;
 mod open;
 mod ops;
@@ -41,9 +43,11 @@ use posthaste_core::registry::{
     Team, TokenHash,
 };
 use posthaste_core::time::Timestamp;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::load::Known;
 use self::lock::FolderLock;
 use self::ops::append::Accepted;
 use self::reader::Readers;
@@ -73,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) log_is_long: AtomicBool,
     pub(crate) pruned_at: AtomicI64,
     pub(crate) durable: bool,
+    pub(crate) known: watch::Sender<Known>,
     taken: HashMap<Principal, Vec<Seq>>,
 }
 
@@ -102,8 +107,17 @@ impl SqliteStore {
             healthy: AtomicBool::new(true),
             log_is_long: AtomicBool::new(false),
             pruned_at: AtomicI64::new(0),
+            known: watch::Sender::new(if opened.rest.is_some() {
+                Known::NotYet
+            } else {
+                Known::All
+            }),
             taken: opened.taken,
         });
+        if let (Some(rest), Place::File(folder)) = (opened.rest, place) {
+            shared.commands.hold_back();
+            tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
+        }
         tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
         if let Place::File(folder) = place {
             let work = background::run(
@@ -125,6 +139,7 @@ impl SqliteStore {
 
     /// What a filter asks about messages outside the window: all but their bodies.
     async fn heads(&self, reader: Principal, filter: &Filter) -> Result<Heads, StoreError> {
+        load::known(&self.shared.known).await?;
         let unjudged = self.shared.ledger.lock().unjudged(reader, filter);
         if unjudged.is_empty() {
             return Ok(Heads::new());
@@ -275,7 +290,11 @@ impl Mail for SqliteStore {
     }
 
     fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        reader::history(&self.shared, query).boxed()
+        async move {
+            load::known(&self.shared.known).await?;
+            reader::history(&self.shared, query).await
+        }
+        .boxed()
     }
 
     fn taken(&self, reader: Principal) -> Vec<Seq> {
@@ -309,7 +328,7 @@ impl Registry for SqliteStore {
         self.shared.ledger.lock().instances(filter)
     }
 
-    fn keys(&self, reader: Principal) -> Vec<Mailbox> {
+    fn keys(&self, reader: Principal) -> Arc<[Mailbox]> {
         self.shared.ledger.lock().keys_of(reader)
     }
 
@@ -374,6 +393,7 @@ impl Upkeep for SqliteStore {
 }
 
 async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, StoreError> {
+    load::known(&shared.known).await?;
     let found = shared.readers.query(move |db| rows::record(db, which)).await?;
     Ok(found.map(|raw| reader::stand(shared, raw)))
 }

@@ -54,15 +54,15 @@ async fn rings(bell: &mut dyn Bell) -> bool {
 }
 
 pub async fn a_ticket_rings_whoever_listens(queue: Arc<dyn Queue>) {
-    let mut bob = queue.listen(BOB, &[bobs()], Filter::default());
-    let mut eve = queue.listen(EVE, &[Mailbox::Human], Filter::default());
+    let mut bob = queue.listen(BOB, [bobs()].into(), Filter::default());
+    let mut eve = queue.listen(EVE, [Mailbox::Human].into(), Filter::default());
     queue.put(ticket(1, bobs(), EVE));
     assert!(rings(&mut *bob).await);
     assert!(!rings(&mut *eve).await);
 }
 
 pub async fn a_ring_between_two_looks_is_not_lost(queue: Arc<dyn Queue>) {
-    let mut bob = queue.listen(BOB, &[bobs()], Filter::default());
+    let mut bob = queue.listen(BOB, [bobs()].into(), Filter::default());
     queue.put(ticket(1, bobs(), EVE));
     tokio::task::yield_now().await;
     assert!(rings(&mut *bob).await, "it rang before anybody waited for it");
@@ -70,56 +70,56 @@ pub async fn a_ring_between_two_looks_is_not_lost(queue: Arc<dyn Queue>) {
 }
 
 pub async fn exact_mail_rings_every_call_of_its_reader(queue: Arc<dyn Queue>) {
-    let mut first = queue.listen(BOB, &[bobs()], Filter::default());
-    let mut second = queue.listen(BOB, &[bobs()], Filter::default());
+    let mut first = queue.listen(BOB, [bobs()].into(), Filter::default());
+    let mut second = queue.listen(BOB, [bobs()].into(), Filter::default());
     queue.put(ticket(1, bobs(), EVE));
     assert!(rings(&mut *first).await && rings(&mut *second).await);
 }
 
 pub async fn one_of_mail_rings_one_reader(queue: Arc<dyn Queue>) {
-    let mut first = queue.listen(BOB, &[anyones()], Filter::default());
-    let mut second = queue.listen(EVE, &[anyones()], Filter::default());
+    let mut first = queue.listen(BOB, [anyones()].into(), Filter::default());
+    let mut second = queue.listen(EVE, [anyones()].into(), Filter::default());
     queue.put(ticket(1, anyones(), Principal::Operator));
     assert!(rings(&mut *first).await);
     assert!(!rings(&mut *second).await);
 }
 
 pub async fn one_of_mail_never_rings_its_sender(queue: Arc<dyn Queue>) {
-    let mut sender = queue.listen(BOB, &[anyones()], Filter::default());
-    let mut other = queue.listen(EVE, &[anyones()], Filter::default());
+    let mut sender = queue.listen(BOB, [anyones()].into(), Filter::default());
+    let mut other = queue.listen(EVE, [anyones()].into(), Filter::default());
     queue.put(ticket(1, anyones(), BOB));
     assert!(!rings(&mut *sender).await);
     assert!(rings(&mut *other).await);
 }
 
 pub async fn two_one_of_tickets_ring_two_readers(queue: Arc<dyn Queue>) {
-    let mut first = queue.listen(BOB, &[anyones()], Filter::default());
-    let mut second = queue.listen(EVE, &[anyones()], Filter::default());
+    let mut first = queue.listen(BOB, [anyones()].into(), Filter::default());
+    let mut second = queue.listen(EVE, [anyones()].into(), Filter::default());
     queue.put(ticket(1, anyones(), Principal::Operator));
     queue.put(ticket(2, anyones(), Principal::Operator));
     assert!(rings(&mut *first).await && rings(&mut *second).await);
 }
 
 pub async fn a_reader_that_goes_away_passes_its_ticket_on(queue: Arc<dyn Queue>) {
-    let first = queue.listen(BOB, &[anyones()], Filter::default());
-    let mut second = queue.listen(EVE, &[anyones()], Filter::default());
+    let first = queue.listen(BOB, [anyones()].into(), Filter::default());
+    let mut second = queue.listen(EVE, [anyones()].into(), Filter::default());
     queue.put(ticket(1, anyones(), Principal::Operator));
     drop(first);
     assert!(rings(&mut *second).await);
 }
 
 pub async fn what_an_answer_did_not_take_is_passed_on(queue: Arc<dyn Queue>) {
-    let mut first = queue.listen(BOB, &[anyones()], Filter::default());
+    let mut first = queue.listen(BOB, [anyones()].into(), Filter::default());
     queue.put(ticket(1, anyones(), Principal::Operator));
     queue.put(ticket(2, anyones(), Principal::Operator));
-    let mut second = queue.listen(EVE, &[anyones()], Filter::default());
+    let mut second = queue.listen(EVE, [anyones()].into(), Filter::default());
     first.answered(&[DeliveryNo(1)]);
     assert!(rings(&mut *second).await, "the second ticket is for somebody else");
 }
 
 pub async fn a_filter_keeps_the_bell_still(queue: Arc<dyn Queue>) {
     let filter = Filter { label: Some("wanted".into()), ..Filter::default() };
-    let mut bob = queue.listen(BOB, &[bobs()], filter);
+    let mut bob = queue.listen(BOB, [bobs()].into(), filter);
     queue.put(ticket(1, bobs(), EVE));
     assert!(!rings(&mut *bob).await);
     let wanted = Ticket {
@@ -133,8 +133,8 @@ pub async fn a_filter_keeps_the_bell_still(queue: Arc<dyn Queue>) {
 
 pub async fn it_tells_how_many_wait(queue: Arc<dyn Queue>) {
     assert_eq!(queue.waiting(&anyones(), Principal::Operator), 0);
-    let bob = queue.listen(BOB, &[anyones(), bobs()], Filter::default());
-    let mut eve = queue.listen(EVE, &[anyones()], Filter::default());
+    let bob = queue.listen(BOB, [anyones(), bobs()].into(), Filter::default());
+    let mut eve = queue.listen(EVE, [anyones()].into(), Filter::default());
     assert_eq!(queue.waiting(&anyones(), Principal::Operator), 2);
     assert_eq!(queue.waiting(&anyones(), EVE), 1, "apart from the sender");
     eve.answered(&[]);
@@ -143,7 +143,7 @@ pub async fn it_tells_how_many_wait(queue: Arc<dyn Queue>) {
 }
 
 pub async fn a_cleaned_up_mailbox_has_no_listeners(queue: Arc<dyn Queue>) {
-    let mut bob = queue.listen(BOB, &[bobs()], Filter::default());
+    let mut bob = queue.listen(BOB, [bobs()].into(), Filter::default());
     queue.cleanup(&bobs());
     queue.put(ticket(1, bobs(), EVE));
     assert_eq!(queue.waiting(&bobs(), EVE), 0);

@@ -65,7 +65,7 @@ impl Queue for SpyQueue {
         self.0.lock().push(ticket);
     }
 
-    fn listen(&self, _: Principal, _: &[Mailbox], _: Filter) -> Box<dyn Bell> {
+    fn listen(&self, _: Principal, _: Arc<[Mailbox]>, _: Filter) -> Box<dyn Bell> {
         Box::new(Silent)
     }
 

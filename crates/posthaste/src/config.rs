@@ -27,6 +27,8 @@ use crate::failure::invalid;
 use crate::identity::DataFolder;
 
 const PREFIX: &str = "POSTHASTE_";
+/// More files than any machine lets one process open.
+const MOST_CONNECTIONS: usize = 1_000_000;
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -89,6 +91,10 @@ impl Config {
 
     /// Loopback unless somebody says otherwise in so many words.
     fn check(&self) -> Result<(), ApiError> {
+        if !(1..=MOST_CONNECTIONS).contains(&self.server.connections) {
+            let told = format!("server.connections lies between 1 and {MOST_CONNECTIONS}");
+            return Err(invalid(told).hint("leave it out for the default, 20000"));
+        }
         let listen = self.server.listen;
         if listen.ip().is_loopback() || self.server.allow_remote {
             return Ok(());

@@ -1,5 +1,6 @@
 //! Taking a message in: idempotency, route, limits, numbers.
 
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -25,13 +26,24 @@ impl KeyDigest {
         let key = draft.details().idempotency_key.as_ref()?;
         let mut hash = Sha256::new();
         // Parts are separated by a byte that occurs in none of the first two.
-        hash.update(draft.from.to_string());
-        hash.update([0xff]);
-        hash.update(draft.to.to_string());
-        hash.update([0xff]);
-        hash.update(key);
+        let mut text = Hashed(&mut hash);
+        let _ = write!(text, "{}", draft.from);
+        text.0.update([0xff]);
+        let _ = write!(text, "{}", draft.to);
+        text.0.update([0xff]);
+        text.0.update(key);
         let digest = hash.finalize();
         digest[..16].try_into().map(u128::from_be_bytes).map(Self).ok()
+    }
+}
+
+/// Takes in what is printed to it.
+struct Hashed<'a>(&'a mut Sha256);
+
+impl fmt::Write for Hashed<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text);
+        Ok(())
     }
 }
 
@@ -247,6 +259,9 @@ impl Ledger {
                     || queue.bytes + draft.body().len() > self.limits.mailbox_bytes
             })
         };
+        if !named.iter().any(full) {
+            return Ok((named, Vec::new()));
+        }
         let (skipped, fitting): (Vec<_>, Vec<_>) = named.into_iter().partition(|m| full(m));
         if let (true, Some(first)) = (fitting.is_empty(), skipped.first()) {
             return Err(SendError::MailboxFull {

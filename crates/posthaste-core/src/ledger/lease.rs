@@ -70,8 +70,8 @@ impl Ledger {
             gathers && (known || e.sender.is_none())
         };
         let mut wanted = Vec::new();
-        for mailbox in self.keys_of(take.reader) {
-            let Some(at) = self.mailbox_no(&mailbox) else { continue };
+        for mailbox in &*self.keys_of(take.reader) {
+            let Some(at) = self.mailbox_no(mailbox) else { continue };
             let most = if mailbox.is_one_of() { 1 } else { take.messages };
             let fits =
                 |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
@@ -194,8 +194,8 @@ impl Ledger {
     ) -> Survey {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
-        for mailbox in self.keys_of(reader) {
-            let Some(at) = self.mailbox_no(&mailbox) else { continue };
+        for mailbox in &*self.keys_of(reader) {
+            let Some(at) = self.mailbox_no(mailbox) else { continue };
             let entries = self.queues[at as usize].all();
             let fits = |e: &&Queued| may_take(e, reader, now);
             let most = if mailbox.is_one_of() { 1 } else { usize::MAX };

@@ -104,12 +104,14 @@ impl Ledger {
                         break id;
                     }
                 };
+                let kind = new.kind.or(known_kind).unwrap_or_default();
                 Instance {
                     id,
                     address: format!("{}.{id}@{team}", new.agent).into(),
+                    keys: Instance::keys(id, &new.agent, &team, kind),
                     agent: new.agent.clone(),
                     team: team.clone(),
-                    kind: new.kind.or(known_kind).unwrap_or_default(),
+                    kind,
                     label: new.label,
                     parent: new.parent,
                     thread: ThreadId(dice().max(1)),

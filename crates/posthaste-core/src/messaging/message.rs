@@ -1,6 +1,7 @@
 //! Three moments of a message, three types: [`Draft`], [`Message`], and the
 //! receipt that tells the sender what became of it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -47,7 +48,9 @@ impl FromStr for MessageRef {
         let parsed = if hex {
             u64::from_str_radix(text, 16).ok().map(|id| Self::Id(MessageId(id)))
         } else {
-            text.parse().ok().filter(|n| *n > 0).map(|n| Self::Seq(Seq(n)))
+            // No store counts further.
+            let number = text.parse().ok().filter(|n| (1..=i64::MAX as u64).contains(n));
+            number.map(|n| Self::Seq(Seq(n)))
         };
         parsed.ok_or_else(|| DraftError::Invalid {
             field: "message id",
@@ -186,7 +189,7 @@ impl Via {
 
 /// What kind of message: `text`, `result`, `question`, … or any slug.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind(Arc<str>);
+pub struct Kind(Cow<'static, str>);
 
 impl Kind {
     pub fn as_str(&self) -> &str {
@@ -200,13 +203,13 @@ impl Kind {
 
     /// What the hub itself wrote, read back.
     pub fn read(word: &str) -> Self {
-        Self(word.into())
+        Self(Cow::Owned(word.to_owned()))
     }
 }
 
 impl Default for Kind {
     fn default() -> Self {
-        Self("text".into())
+        Self(Cow::Borrowed("text"))
     }
 }
 
@@ -229,7 +232,7 @@ impl FromStr for Kind {
         if text.starts_with("system.") || text == "system" {
             return invalid("types that begin with `system.` are the hub's own");
         }
-        Ok(Self(text.into()))
+        Ok(Self::read(text))
     }
 }
 

@@ -23,13 +23,14 @@
 
 mod answer;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::answer::{Answer, Held, Written};
+use crate::Map;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
 use crate::ports::Leased;
@@ -101,9 +102,9 @@ pub struct Proofs {
     grace: Duration,
     keep: usize,
     next: u64,
-    readers: HashMap<Principal, Reader>,
-    answers: HashMap<AnswerId, Answer>,
-    receipts: HashMap<u64, AnswerId>,
+    readers: Map<Principal, Reader>,
+    answers: Map<AnswerId, Answer>,
+    receipts: Map<u64, AnswerId>,
     due: BTreeSet<(Instant, AnswerId)>,
 }
 
@@ -115,9 +116,9 @@ impl Proofs {
             grace,
             keep,
             next: 0,
-            readers: HashMap::new(),
-            answers: HashMap::new(),
-            receipts: HashMap::new(),
+            readers: Map::default(),
+            answers: Map::default(),
+            receipts: Map::default(),
             due: BTreeSet::new(),
         }
     }

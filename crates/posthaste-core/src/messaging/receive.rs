@@ -198,7 +198,7 @@ impl Hub {
             match &mut bell {
                 None => {
                     let keys = self.store.keys(ask.reader);
-                    bell = Some(self.queue.listen(ask.reader, &keys, ask.filter.clone()));
+                    bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
                 }
                 Some(bell) => {
                     if !self.wait(&mut **bell, &call, until).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
 use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
-use crate::ports::{Appended, Record, Started, StoreError};
+use crate::ports::{Appended, Record, StoreError};
 
 impl Hub {
     /// When this returns `Ok` the message is safe. Dropping the future does not
@@ -16,7 +16,10 @@ impl Hub {
 
     /// The same in two steps: several sends that are started together share one
     /// flush, and are answered in order.
-    pub fn start_send(&self, draft: Draft) -> Started<Receipt, SendError> {
+    pub fn start_send(
+        &self,
+        draft: Draft,
+    ) -> impl Future<Output = Result<Receipt, SendError>> + Send + use<> {
         self.store.seen(draft.from);
         let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
         let answers = match replied.is_empty() {
@@ -27,7 +30,7 @@ impl Hub {
         let (proofs, soon) = (Arc::clone(&self.proofs), Arc::clone(&self.soon));
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
-        Box::pin(async move {
+        async move {
             let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
             if !answers.is_empty() {
                 // What was held and is answered was settled with the reply.
@@ -37,7 +40,7 @@ impl Hub {
                 soon.notify_one();
             }
             Ok(Receipt { seq, id, thread, recipients, duplicate, durable, skipped })
-        })
+        }
     }
 
     /// The message that a reply names, and its thread. Only who sent or may read a

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json as Answer;
 use axum::extract::State;
-use axum::response::Response;
-use axum::{Extension, Json as Answer};
+use axum::http::{Request, Response};
+use compact_str::{CompactString, ToCompactString, format_compact};
+use hyper::body::Incoming;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::inbox::{Acked, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest};
 use posthaste_api::messages::MessageRef;
@@ -17,26 +19,27 @@ use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, Wa
 use posthaste_core::ports::Filter;
 
 use crate::App;
-use crate::auth::Caller;
-use crate::extract::{Json, Params};
-use crate::failure::{Failure, invalid};
-use crate::written::{Outgoing, watched};
+use crate::auth::{self, Caller};
+use crate::extract::{Json, query};
+use crate::failure::{Failure, invalid, unwritable};
+use crate::written::{Outgoing, Reply, watched};
 
 const TIMEOUT: f64 = 60.0;
 const WINDOW: f64 = 2.0;
+/// About what an entry takes beside its text.
+const ENTRY: usize = 384;
 
 /// `GET /v1/inbox`
 pub(crate) async fn receive(
-    State(app): State<App>,
-    Caller(reader): Caller,
-    Extension(outgoing): Extension<Arc<Outgoing>>,
-    Params(query): Params<InboxQuery>,
-) -> Result<Response, Failure> {
-    let ask = ask(reader, &query, app.hub.limits())?;
-    let receipt = query.receipt.as_deref().and_then(parse_receipt);
+    app: &App,
+    request: Request<Incoming>,
+    outgoing: Arc<Outgoing>,
+) -> Result<Response<Reply>, Failure> {
+    let (ask, receipt) = asked(app, &request)?;
+    let reader = ask.reader;
     // What the request brought is dropped before the wait: a waiting reader is
     // cheap.
-    drop(query);
+    drop(request);
     match receipt {
         // A beginning returns what is unproven, so the proof comes first. If it is
         // not kept, its mail comes again.
@@ -45,12 +48,17 @@ pub(crate) async fn receive(
         None => {}
     }
     let batch = app.hub.receive(ask).await?;
-    let json = serde_json::to_vec(&inbox(&batch)).map_err(internal)?;
-    Ok(watched(json, batch.handed, &outgoing))
+    let room = batch.mail.iter().map(|e| e.text().len() + ENTRY).sum::<usize>() + ENTRY;
+    let mut json = Vec::with_capacity(room);
+    serde_json::to_writer(&mut json, &inbox(&batch)).map_err(unwritable)?;
+    Ok(watched(json, batch.handed, outgoing))
 }
 
-fn internal(error: serde_json::Error) -> Failure {
-    Failure(ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
+fn asked(app: &App, request: &Request<Incoming>) -> Result<(Ask, Option<u64>), Failure> {
+    let reader = auth::caller(app, request.headers())?;
+    let query: InboxQuery = query(request.uri())?;
+    let receipt = query.receipt.as_deref().and_then(parse_receipt);
+    Ok((ask(reader, &query, app.hub.limits())?, receipt))
 }
 
 fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Failure> {
@@ -110,16 +118,19 @@ fn entry(e: &Handed) -> Entry<'_> {
     let m = &e.leased.message;
     Entry {
         id: m.seq.0,
-        uid: Cow::Owned(m.id.to_string()),
+        uid: m.id.to_compact_string(),
         from: Cow::Borrowed(&m.from.address),
-        sender_id: Cow::Owned(m.from.id()),
+        sender_id: match m.from.instance {
+            Some(id) => id.to_compact_string(),
+            None => m.from.id().into(),
+        },
         relation: Cow::Borrowed(e.leased.relation.as_str()),
         to: Cow::Borrowed(&m.to),
         message: Cow::Borrowed(e.text()),
         kind: Cow::Borrowed(m.kind.as_str()),
         urgent: m.priority == Priority::Urgent,
-        thread_id: Cow::Owned(m.thread.to_string()),
-        created_at: Cow::Owned(m.created_at.to_string()),
+        thread_id: m.thread.to_compact_string(),
+        created_at: m.created_at.to_compact_string(),
         label: m.label.as_deref().map(Cow::Borrowed),
         in_reply_to: m.in_reply_to.map(|s| s.0),
         redelivered: e.leased.redelivered,
@@ -147,12 +158,12 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
             .collect(),
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|s| s.0).collect(),
-        receipt: (!batch.mail.is_empty()).then(|| Cow::Owned(print_receipt(batch.receipt))),
+        receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),
     }
 }
 
-fn print_receipt(receipt: u64) -> String {
-    format!("r-{receipt:016x}")
+fn print_receipt(receipt: u64) -> CompactString {
+    format_compact!("r-{receipt:016x}")
 }
 
 /// An unreadable receipt is an unknown one: ignored, never an error.

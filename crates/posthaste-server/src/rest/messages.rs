@@ -4,35 +4,45 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::http::{self, StatusCode};
+use hyper::body::Incoming;
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{
     History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendOne, SendOutcome,
     SendRequest, To,
 };
 use posthaste_core::address::{InstanceId, Mailbox};
-use posthaste_core::messaging::message::{Details, Draft, MessageRef, Principal, Seq, Via};
-use posthaste_core::ports::{HistoryQuery as Query, Started};
+use posthaste_core::messaging::message::{
+    Details, Draft, MessageRef, Principal, Receipt as Accepted, Seq, Via,
+};
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::HistoryQuery as Query;
 use posthaste_core::time::Timestamp;
 
+use serde::Serialize;
+
 use crate::App;
-use crate::auth::{Caller, Door};
-use crate::extract::{Json, Params, PathPart};
-use crate::failure::{Failure, invalid, not_found};
+use crate::auth::{self, Caller};
+use crate::extract::{Params, PathPart, parse, whole_body};
+use crate::failure::{Failure, invalid, not_found, unwritable};
+use crate::written::{Reply, json};
+
+/// About as long as a receipt is.
+const RECEIPT: usize = 256;
 
 /// `POST /v1/messages`
 pub(crate) async fn send(
-    State(app): State<App>,
-    Caller(caller): Caller,
-    Door(via): Door,
-    Json(mut request): Json<SendRequest>,
-) -> Result<Response, Failure> {
-    let details = details(&app, caller, &mut request).await?;
+    app: &App,
+    request: http::Request<Incoming>,
+) -> Result<http::Response<Reply>, Failure> {
+    let (caller, via) = (auth::caller(app, request.headers())?, auth::via(request.headers()));
+    // Nothing of the request is held while its message waits for the disk.
+    let mut request: SendRequest = parse(&whole_body(request.into_body(), &app.config).await?)?;
+    let details = details(app, caller, &mut request).await?;
     let to = match request.to {
         To::One(to) => {
-            let receipt = start(&app, caller, via, &to, request.message, details)?.await?;
-            return Ok((StatusCode::CREATED, Answer(Receipt::from(receipt))).into_response());
+            let receipt = start(app, caller, via, &to, request.message, details)?.await?;
+            return answer(StatusCode::CREATED, &Receipt::from(receipt));
         }
         To::Many(list) => list,
     };
@@ -43,7 +53,7 @@ pub(crate) async fn send(
     // All are under way before the first is waited for: they share a flush.
     let started: Vec<_> = to
         .iter()
-        .map(|to| start(&app, caller, via, to, request.message.clone(), details.clone()))
+        .map(|to| start(app, caller, via, to, request.message.clone(), details.clone()))
         .collect();
     let mut results = Vec::with_capacity(to.len());
     for (to, sent) in to.into_iter().zip(started) {
@@ -57,13 +67,14 @@ pub(crate) async fn send(
         };
         results.push(SendOne { to, status, outcome });
     }
-    Ok((StatusCode::MULTI_STATUS, Answer(SendMany { results })).into_response())
+    answer(StatusCode::MULTI_STATUS, &SendMany { results })
 }
 
-type Sent = Started<
-    posthaste_core::messaging::message::Receipt,
-    posthaste_core::messaging::send::SendError,
->;
+fn answer(status: StatusCode, body: &impl Serialize) -> Result<http::Response<Reply>, Failure> {
+    let mut text = Vec::with_capacity(RECEIPT);
+    serde_json::to_writer(&mut text, body).map_err(unwritable)?;
+    Ok(json(status, text))
+}
 
 fn start(
     app: &App,
@@ -72,7 +83,7 @@ fn start(
     to: &str,
     body: String,
     details: Details,
-) -> Result<Sent, Failure> {
+) -> Result<impl Future<Output = Result<Accepted, SendError>> + use<>, Failure> {
     let to = to.parse().map_err(ApiError::from)?;
     let draft = Draft::new(from, to, body, details, via, app.hub.limits())?;
     Ok(app.hub.start_send(draft))

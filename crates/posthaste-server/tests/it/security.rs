@@ -156,7 +156,7 @@ async fn strangers_learn_nothing_of_a_conversation() {
         assert_eq!(page.cursor, None, "{query:?}");
     }
     let unknown = refusal(as_eve.read("4711", &ReadQuery::default()).await);
-    for name in [secret.seq.to_string(), secret.id.clone(), to_the_operator.id.clone()] {
+    for name in [secret.seq.to_string(), secret.id.to_string(), to_the_operator.id.to_string()] {
         let told = refusal(as_eve.read(&name, &ReadQuery::default()).await);
         assert_eq!(told, unknown, "it is as if there were none");
         assert_eq!(refusal(as_eve.cancel(&name).await).code, ErrorCode::NotFound);
@@ -168,7 +168,7 @@ async fn strangers_learn_nothing_of_a_conversation() {
         assert_eq!(refusal(as_eve.send(&reply).await).code, ErrorCode::NotFound);
     }
     let settle =
-        SettleRequest { ids: Some(vec![MessageRef::Text(secret.id.clone())]), receipt: None };
+        SettleRequest { ids: Some(vec![MessageRef::Text(secret.id.to_string())]), receipt: None };
     assert_eq!(refusal(as_eve.ack(&settle).await).code, ErrorCode::NotFound);
     assert_eq!(refusal(as_eve.nack(&settle).await).code, ErrorCode::NotFound);
     let filtered =

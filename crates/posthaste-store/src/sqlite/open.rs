@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use posthaste_core::Limits;
 use posthaste_core::address::InstanceId;
-use posthaste_core::ledger::{KeyDigest, Ledger, Queued};
-use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::ledger::Ledger;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::registry::{AgentKind, Instance, Status, Team};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, ErrorCode};
 
+use super::load::Rest;
 use super::lock::FolderLock;
 use super::rows::{self, Marks};
 use crate::{OpenError, Place, StoreConfig};
@@ -25,11 +25,17 @@ pub(crate) const PAGE: u64 = 8192;
 const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/sqlite/0001_backbone.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../migrations/sqlite/0001_backbone.sql"),
+    include_str!("../../migrations/sqlite/0002_senders.sql"),
+    include_str!("../../migrations/sqlite/0003_key_lists.sql"),
+];
 
 pub(crate) struct Opened {
     pub(crate) db: Connection,
     pub(crate) ledger: Ledger,
+    /// What is open, where it is too much to be read before the doors open.
+    pub(crate) rest: Option<Rest>,
     pub(crate) marks: Marks,
     pub(crate) taken: HashMap<Principal, Vec<Seq>>,
     pub(crate) lock: Option<FolderLock>,
@@ -56,7 +62,13 @@ pub(crate) fn open(
     let db = Connection::open(&file).map_err(explain)?;
     prepare(&db, config, lock.is_some()).map_err(explain)?;
     migrate(&db, &file)?;
-    let ledger = load(&db, limits, now).map_err(explain)?;
+    let mut ledger = load(&db, limits).map_err(explain)?;
+    let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
+    let rest = match rest.is_little() {
+        true => rest.read(&db, |part| part.into_ledger(&mut ledger)).map(|()| None),
+        false => Ok(Some(rest)),
+    };
+    let rest = rest.map_err(explain)?;
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     // From here on a kill must be noticed.
@@ -64,7 +76,7 @@ pub(crate) fn open(
     if lock.is_some() {
         grow_wal(&db, &file, config.wal_bytes)?;
     }
-    Ok(Opened { db, ledger, marks, taken, lock })
+    Ok(Opened { db, ledger, rest, marks, taken, lock })
 }
 
 fn prepare(db: &Connection, config: &StoreConfig, on_disk: bool) -> rusqlite::Result<()> {
@@ -113,28 +125,11 @@ fn migrate(db: &Connection, file: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn load(db: &Connection, limits: &Limits, now: Timestamp) -> rusqlite::Result<Ledger> {
+fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
     let mut ledger = Ledger::new(limits.clone());
     let (seq, delivery) = rows::counters(db)?;
     ledger.load_counters(seq, delivery);
     load_people(db, &mut ledger)?;
-    load_deliveries(db, &mut ledger)?;
-    let oldest = now - limits.key_retention;
-    let mut select = db.prepare("SELECT key, seq, at FROM keys ORDER BY no")?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        let at = Timestamp(row.get(2)?);
-        if at >= oldest {
-            let digest = KeyDigest(u128::from_be_bytes(row.get(0)?));
-            ledger.load_key(digest, Seq(row.get(1)?), at);
-        }
-    }
-    Ok(ledger)
-}
-
-/// Every start returns all leases. After a clean stop what was never handed out
-/// is unmarked; after a kill nobody can tell, and everything is marked.
-fn load_deliveries(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut boxes = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
     let mut rows = boxes.query([])?;
     while let Some(row) = rows.next()? {
@@ -142,31 +137,7 @@ fn load_deliveries(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()>
             ledger.load_mailbox(row.get(0)?, mailbox);
         }
     }
-    let clean = rows::meta(db, "clean")? == Some(1);
-    let low = rows::meta(db, "low_water")?.unwrap_or(0);
-    let mut select = db.prepare(
-        "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, expires_at \
-         FROM deliveries WHERE no >= ?1 AND state = 0 ORDER BY no",
-    )?;
-    let mut rows = select.query(params![low])?;
-    while let Some(row) = rows.next()? {
-        let marked = !clean || row.get(6)?;
-        let entry = Queued {
-            delivery: DeliveryNo(row.get(0)?),
-            seq: Seq(row.get(2)?),
-            message: None,
-            size: row.get(3)?,
-            sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
-            urgent: row.get(5)?,
-            marked,
-            leased_before: false,
-            doubted: false,
-            attempts: row.get(7)?,
-            expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
-        };
-        ledger.load_delivery(row.get(1)?, entry);
-    }
-    Ok(())
+    Ok(ledger)
 }
 
 fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
@@ -196,12 +167,14 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
         let text = |i: usize| -> rusqlite::Result<String> { row.get(i) };
         let (Ok(agent), Ok(team)) = (text(1)?.parse(), text(2)?.parse()) else { continue };
         let id = InstanceId(row.get(0)?);
+        let kind = text(3)?.parse().unwrap_or_default();
         ledger.load_instance(Instance {
             id,
             address: format!("{agent}.{id}@{team}").into(),
+            keys: Instance::keys(id, &agent, &team, kind),
             agent,
             team,
-            kind: text(3)?.parse().unwrap_or_default(),
+            kind,
             label: row.get(4)?,
             parent: row.get::<_, Option<u32>>(5)?.map(InstanceId),
             thread: ThreadId(row.get(6)?),
@@ -238,13 +211,17 @@ fn taken(db: &Connection) -> rusqlite::Result<HashMap<Principal, Vec<Seq>>> {
 }
 
 /// Appends zeros to the log while nobody else has it open. SQLite then overwrites
-/// from the start, which is quicker than growing, and steadier.
+/// from the start, which is quicker than growing, and steadier. After a kill the
+/// log is there already, and is left as it is.
 fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
-    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .map_err(|error| explain(file, &error))?;
     let mut path = file.as_os_str().to_owned();
     path.push("-wal");
     let path = PathBuf::from(path);
+    if std::fs::metadata(&path).is_ok_and(|wal| wal.len() >= bytes) {
+        return Ok(());
+    }
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(|error| explain(file, &error))?;
     let grow = || -> std::io::Result<()> {
         let mut wal = OpenOptions::new().append(true).create(true).open(&path)?;
         let zeros = vec![0_u8; 1 << 20];
@@ -261,6 +238,12 @@ fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
         tracing::warn!(%error, "the log could not be grown beforehand");
     }
     Ok(())
+}
+
+/// What a start would have said, had it read these rows itself.
+pub(crate) fn unreadable(file: &Path, why: &str) -> String {
+    let error = OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
+    format!("{error}; {}", error.hint())
 }
 
 fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use posthaste_core::address::Mailbox;
+use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::message::{MessageRef, Principal, Seq, ThreadId};
 use posthaste_core::ports::{
     DeliveryRecord, HistoryQuery, Record, RecordState, StoreError, Ticket,
@@ -155,6 +155,7 @@ enum Source {
     All,
     Thread(ThreadId),
     Mailbox(u32),
+    Sender(InstanceId),
 }
 
 pub(crate) async fn history(
@@ -192,11 +193,10 @@ fn sources(shared: &Shared, query: &HistoryQuery) -> Vec<Source> {
         (Some(mailbox), ..) => of_box(mailbox).into_iter().collect(),
         (None, Some(thread), _) => vec![Source::Thread(thread)],
         (None, None, None) => vec![Source::All],
-        // What it can read, and its own thread for what it wrote.
+        // What it can read, and what it wrote.
         (None, None, Some(id)) => {
             let keys = ledger.keys_of(Principal::Instance(id));
-            let own = ledger.instance(id).map(|v| Source::Thread(v.instance.thread));
-            keys.iter().filter_map(of_box).chain(own).collect()
+            keys.iter().filter_map(of_box).chain([Source::Sender(id)]).collect()
         }
     }
 }
@@ -247,6 +247,18 @@ fn page_before(
                     "SELECT seq FROM messages WHERE thread = ?1 AND seq < ?2 AND seq > ?4 \
                      ORDER BY seq DESC LIMIT ?3",
                     params![thread.0, before, page, marks.seq],
+                )?;
+            }
+            Source::Sender(id) => {
+                add(
+                    "SELECT seq FROM sender_index WHERE sender = ?1 AND seq < ?2 \
+                     ORDER BY seq DESC LIMIT ?3",
+                    params![id.0, before, page],
+                )?;
+                add(
+                    "SELECT seq FROM messages WHERE sender_instance = ?1 AND seq < ?2 \
+                     AND seq > ?4 ORDER BY seq DESC LIMIT ?3",
+                    params![id.0, before, page, marks.seq],
                 )?;
             }
             Source::Mailbox(no) => {

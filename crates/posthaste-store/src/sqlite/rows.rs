@@ -246,6 +246,13 @@ pub(crate) fn index(db: &Connection, from: Marks, to: Marks) -> rusqlite::Result
     )?
     .execute(seqs)?;
     db.prepare_cached(
+        "INSERT OR IGNORE INTO sender_index (sender, seq) \
+         SELECT sender_instance, seq FROM messages \
+         WHERE seq > ?1 AND seq <= ?2 AND sender_instance IS NOT NULL \
+         ORDER BY sender_instance, seq",
+    )?
+    .execute(seqs)?;
+    db.prepare_cached(
         "INSERT OR IGNORE INTO mailbox_index (mailbox, seq) \
          SELECT mailbox, seq FROM deliveries WHERE no > ?1 AND no <= ?2 ORDER BY mailbox, seq",
     )?
@@ -268,6 +275,11 @@ pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> 
         })
         .optional()?;
     let Some((id, thread, first, copies)) = found else { return Ok(()) };
+    db.prepare_cached(
+        "DELETE FROM sender_index WHERE seq = ?1 AND sender = \
+         (SELECT sender_instance FROM messages WHERE seq = ?1)",
+    )?
+    .execute(params![seq.0])?;
     let range = params![first, first + copies, seq.0];
     db.prepare_cached(
         "DELETE FROM mailbox_index WHERE seq = ?3 AND mailbox IN \

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::background::checkpoint;
+use super::keys::KeyList;
 use super::ops::append::{self, Accepted, Append};
 use super::ops::settle;
 
@@ -33,6 +34,10 @@ pub(crate) trait Op: Send {
     /// Looks at everything that is open. What was planned before it must be
     /// committed first, or it would be overlooked.
     fn looks_at_all(&self) -> bool {
+        false
+    }
+    /// Needs nothing that is still being read after a start ([`load`](super::load)).
+    fn is_early(&self) -> bool {
         false
     }
     /// A few rows: worth no change of threads where the disk is quick.
@@ -59,7 +64,7 @@ pub(crate) struct Db<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) message: CachedStatement<'c>,
     pub(crate) delivery: CachedStatement<'c>,
-    pub(crate) key: CachedStatement<'c>,
+    pub(crate) keys: KeyList,
     pub(crate) settle: CachedStatement<'c>,
 }
 
@@ -69,7 +74,7 @@ impl<'c> Db<'c> {
             connection,
             message: connection.prepare_cached(append::MESSAGE)?,
             delivery: connection.prepare_cached(append::DELIVERY)?,
-            key: connection.prepare_cached(append::KEY)?,
+            keys: KeyList::default(),
             settle: connection.prepare_cached(settle::SETTLE)?,
         })
     }
@@ -83,9 +88,18 @@ pub(crate) struct Commands {
 
 #[derive(Default)]
 struct CommandsInner {
-    waiting: Mutex<Vec<Box<dyn Op>>>,
+    line: Mutex<Line>,
     due: Notify,
     closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: Vec<Box<dyn Op>>,
+    /// While the store is still reading what it knows: what must wait for that.
+    late: Option<Vec<Box<dyn Op>>>,
+    /// It could not be read.
+    broken: Option<StoreError>,
 }
 
 impl Commands {
@@ -97,10 +111,44 @@ impl Commands {
     ) -> oneshot::Receiver<T> {
         let (tx, rx) = oneshot::channel();
         if !self.inner.closed.load(Ordering::Acquire) {
-            self.inner.waiting.lock().push(Box::new(make(tx)));
-            self.inner.due.notify_one();
+            self.stand_in_line(Box::new(make(tx)));
         }
         rx
+    }
+
+    fn stand_in_line(&self, op: Box<dyn Op>) {
+        let mut line = self.inner.line.lock();
+        if let Some(error) = line.broken.clone() {
+            drop(line);
+            return op.answer(Some(error));
+        }
+        match &mut line.late {
+            Some(late) if !op.is_early() => late.push(op),
+            _ => {
+                line.waiting.push(op);
+                self.inner.due.notify_one();
+            }
+        }
+    }
+
+    /// From now on only what is early goes ahead.
+    pub(crate) fn hold_back(&self) {
+        self.inner.line.lock().late = Some(Vec::new());
+    }
+
+    /// Everything is known now, or never will be.
+    pub(crate) fn release(&self, known: Result<(), StoreError>) {
+        let mut line = self.inner.line.lock();
+        let late = line.late.take().unwrap_or_default();
+        match known {
+            Ok(()) => line.waiting.extend(late),
+            Err(error) => {
+                line.broken = Some(error.clone());
+                drop(line);
+                late.into_iter().for_each(|op| op.answer(Some(error.clone())));
+            }
+        }
+        self.inner.due.notify_one();
     }
 
     pub(crate) fn append(&self, draft: Draft) -> oneshot::Receiver<Result<Accepted, SendError>> {
@@ -114,7 +162,7 @@ impl Commands {
 
     async fn take(&self, most: usize) -> Vec<Box<dyn Op>> {
         loop {
-            let ready = !self.inner.waiting.lock().is_empty();
+            let ready = !self.inner.line.lock().waiting.is_empty();
             if !ready {
                 self.inner.due.notified().await;
             }
@@ -122,12 +170,12 @@ impl Commands {
             for _ in 0..3 {
                 tokio::task::yield_now().await;
             }
-            let mut waiting = self.inner.waiting.lock();
+            let waiting = &mut self.inner.line.lock().waiting;
             if waiting.len() > most {
                 return waiting.drain(..most).collect();
             }
             if !waiting.is_empty() {
-                return std::mem::take(&mut *waiting);
+                return std::mem::take(waiting);
             }
         }
     }
@@ -223,17 +271,15 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
                 if log_is_long && let Err(error) = checkpoint(&connection) {
                     tracing::warn!(%error, "a checkpoint failed; it is tried again");
                 }
-                let began = Instant::now();
                 let result = transaction(&connection, &mut ops);
-                (connection, ops, result, began.elapsed())
+                (connection, ops, result)
             };
             let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
             match done {
-                Ok((connection, returned, result, took)) => {
+                Ok((connection, returned, result)) => {
                     desk.db = Some(connection);
-                    desk.pace = (desk.pace * 7 + took) / 8;
                     ops = returned;
-                    result
+                    result.map(|took| desk.pace = (desk.pace * 7 + took) / 8)
                 }
                 Err(panic) => {
                     // The connection and the group are gone with the thread. What
@@ -272,16 +318,20 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
     }
 }
 
-fn transaction(db: &Connection, ops: &mut [Box<dyn Op>]) -> rusqlite::Result<()> {
-    let run = || -> rusqlite::Result<()> {
+/// How long the disk took. The statements before it are work that must be done
+/// somewhere.
+fn transaction(db: &Connection, ops: &mut [Box<dyn Op>]) -> rusqlite::Result<Duration> {
+    let run = || -> rusqlite::Result<Duration> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut group = Db::new(db)?;
         for op in ops {
             op.write(&mut group)?;
         }
+        group.keys.write(db)?;
         drop(group);
+        let began = Instant::now();
         db.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
+        Ok(began.elapsed())
     };
     let result = run();
     if result.is_err() && !db.is_autocommit() {

@@ -117,7 +117,7 @@ async fn history_and_reading_again_take_nothing() {
     for client in [&as_alice, &as_bob, &house.operator()] {
         let page = client.history(&HistoryQuery::default()).await.expect("a page");
         assert_eq!(said(&page), ["still here"]);
-        for name in [sent.seq.to_string(), sent.id.clone()] {
+        for name in [sent.seq.to_string(), sent.id.to_string()] {
             let view = client.read(&name, &ReadQuery::default()).await.expect("readable");
             assert_eq!((view.seq, &*view.message), (sent.seq, "still here"));
             assert_eq!(view.deliveries[0].state, "queued");

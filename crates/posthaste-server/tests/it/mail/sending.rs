@@ -119,7 +119,7 @@ async fn everything_a_sender_adds_reaches_the_reader() {
         kind: Some("progress".into()),
         label: Some("step 2 of 3".into()),
         thread_id: Some("t-0000beef".into()),
-        in_reply_to: Some(MessageRef::Text(question.id.clone())),
+        in_reply_to: Some(MessageRef::Text(question.id.to_string())),
         metadata: metadata.as_object().cloned(),
         ttl_s: Some(3600),
         ..SendRequest::new(bob.address.clone(), "half done")

@@ -44,7 +44,7 @@ async fn mail_can_be_acked_by_number_or_by_id() {
 
     let named = [
         MessageRef::Seq(one.seq),
-        MessageRef::Text(two.id.clone()),
+        MessageRef::Text(two.id.to_string()),
         MessageRef::Seq(one.seq),
         MessageRef::Seq(999_999),
     ];
@@ -188,7 +188,7 @@ async fn what_was_never_handed_out_cannot_be_acked_or_refused() {
     assert_eq!(refusal(as_bob.ack(&by_ids(&[sent.seq])).await).code, ErrorCode::LeaseLost);
     assert_eq!(refusal(as_bob.nack(&by_ids(&[sent.seq])).await).code, ErrorCode::LeaseLost);
     assert_eq!(as_carol.ack(&by_ids(&[sent.seq])).await.expect("no error").acked, 0);
-    let by_uid = SettleRequest { receipt: None, ids: Some(vec![MessageRef::Text(sent.id)]) };
+    let by_uid = SettleRequest { receipt: None, ids: Some(vec![MessageRef::Text(sent.id.into())]) };
     assert_eq!(refusal(as_carol.ack(&by_uid).await).code, ErrorCode::NotFound);
 
     let inbox = read(&as_bob).await;
@@ -245,7 +245,7 @@ async fn a_reply_proves_that_its_author_had_the_question() {
     let question = send(&as_alice, &bob.instance, "why?").await;
     let other = send(&as_alice, &bob.instance, "and where?").await;
     let reply = |text: &str| SendRequest {
-        in_reply_to: Some(MessageRef::Text(question.id.clone())),
+        in_reply_to: Some(MessageRef::Text(question.id.to_string())),
         ..SendRequest::new(alice.instance.clone(), text)
     };
 

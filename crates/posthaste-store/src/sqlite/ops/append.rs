@@ -22,8 +22,6 @@ pub(crate) const MESSAGE: &str = "INSERT INTO messages (seq, id, thread, created
 pub(crate) const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
     urgent, marked, attempts, expires_at) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)";
 
-pub(crate) const KEY: &str = "INSERT INTO keys (key, seq, at) VALUES (?1, ?2, ?3)";
-
 /// What became of a draft.
 #[derive(Debug)]
 pub(crate) enum Accepted {
@@ -50,6 +48,13 @@ impl Append {
 }
 
 impl Op for Append {
+    fn is_early(&self) -> bool {
+        // Whether a key is new, and what an answer settles, must be looked up.
+        self.draft.as_ref().is_some_and(|d| {
+            d.details().idempotency_key.is_none() && d.details().in_reply_to.is_none()
+        })
+    }
+
     fn is_light(&self) -> bool {
         true
     }
@@ -111,7 +116,7 @@ impl Op for Append {
             ])?;
         }
         if let Some(digest) = plan.key {
-            db.key.execute(params![digest.0.to_be_bytes(), m.seq.0, m.created_at.0])?;
+            db.keys.add(digest, m.seq, m.created_at);
         }
         if let Some(reply) = &plan.reply {
             write_settled(db, &reply.settled, reply.at)?;

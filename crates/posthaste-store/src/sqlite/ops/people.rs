@@ -32,6 +32,10 @@ impl Join {
 }
 
 impl Op for Join {
+    fn is_early(&self) -> bool {
+        true
+    }
+
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         self.plan = ledger.plan_join(self.new.clone(), now, rand::random);
         self.plan.is_ok()

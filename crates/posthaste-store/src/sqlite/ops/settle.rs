@@ -22,12 +22,16 @@ pub(crate) fn write_settled(
     list: &[Settled],
     at: Timestamp,
 ) -> rusqlite::Result<()> {
+    let mut by: (Option<Principal>, Option<String>) = (None, None);
     for settled in list {
+        if by.0 != settled.by {
+            by = (settled.by, settled.by.map(|p| p.to_string()));
+        }
+        let by = &by.1;
         let (state, how, maybe) = match settled.end {
             End::Acked(proof) => (1, proof.as_str(), None),
             End::Dead { reason, maybe_seen } => (2, reason.as_str(), Some(maybe_seen)),
         };
-        let by = settled.by.map(|p| p.to_string());
         db.settle.execute(params![
             settled.delivery.0,
             state,

@@ -140,7 +140,7 @@ impl Work for Forget {
     }
 
     fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        rows::forget_before(db, "keys", self.keys_before)?;
+        rows::forget_before(db, "key_lists", self.keys_before)?;
         rows::forget_before(db, "taken", self.keys_before)?;
         db.execute("DELETE FROM instances WHERE ended_at < ?1", params![self.ended_before.0])?;
         Ok(())

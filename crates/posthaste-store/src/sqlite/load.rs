@@ -1,0 +1,171 @@
+//! What is open, read back after a start.
+//!
+//! A little is read before the doors open. A million open deliveries are read
+//! behind them: the hub answers and accepts at once, while everything that must
+//! know what is open (reads, acks, keys, history) waits until it is known.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use posthaste_core::address::InstanceId;
+use posthaste_core::ledger::{BoxNo, KeyDigest, Ledger, Queued};
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::ports::StoreError;
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, params};
+use tokio::sync::watch;
+
+use super::{Shared, keys, open, rows};
+
+/// So many rows are read within milliseconds.
+const LITTLE: u64 = 20_000;
+/// Rows that go into the ledger at a time, under its lock.
+const PART: usize = 2_000;
+
+/// How far the reading is.
+#[derive(Debug, Clone)]
+pub(crate) enum Known {
+    NotYet,
+    All,
+    /// The rows cannot be read.
+    Broken(StoreError),
+}
+
+/// Returns once everything is known.
+pub(crate) async fn known(state: &watch::Sender<Known>) -> Result<(), StoreError> {
+    if matches!(&*state.borrow(), Known::All) {
+        return Ok(());
+    }
+    let mut state = state.subscribe();
+    let known = state.wait_for(|s| !matches!(s, Known::NotYet)).await;
+    match known.as_deref() {
+        Ok(Known::Broken(error)) => Err(error.clone()),
+        Ok(_) => Ok(()),
+        Err(_) => Err(StoreError::Closed),
+    }
+}
+
+/// Rows of the last run that the ledger does not know yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Rest {
+    /// Whether the hub had stopped cleanly.
+    clean: bool,
+    deliveries: (u64, u64),
+    /// The last list of keys, and how many keys there are in all.
+    keys: (u64, u64),
+    keys_since: Timestamp,
+}
+
+/// Some of them.
+pub(crate) enum Part {
+    Deliveries(Vec<(BoxNo, Queued)>),
+    Keys(Vec<(KeyDigest, Seq, Timestamp)>),
+}
+
+impl Part {
+    pub(crate) fn into_ledger(self, ledger: &mut Ledger) {
+        match self {
+            Self::Deliveries(list) => {
+                list.into_iter().for_each(|(at, entry)| ledger.load_delivery(at, entry));
+            }
+            Self::Keys(list) => {
+                list.into_iter().for_each(|(key, seq, at)| ledger.load_key(key, seq, at));
+            }
+        }
+    }
+}
+
+impl Rest {
+    pub(crate) fn of(db: &Connection, keys_since: Timestamp) -> rusqlite::Result<Self> {
+        let last = |sql| db.query_row(sql, [], |row| row.get::<_, Option<u64>>(0));
+        let low = rows::meta(db, "low_water")?.unwrap_or(0).cast_unsigned();
+        Ok(Self {
+            clean: rows::meta(db, "clean")? == Some(1),
+            deliveries: (low, last("SELECT max(no) FROM deliveries")?.unwrap_or(0)),
+            keys: (last("SELECT max(no) FROM key_lists")?.unwrap_or(0), keys::count(db)?),
+            keys_since,
+        })
+    }
+
+    pub(crate) fn is_little(&self) -> bool {
+        let (low, high) = self.deliveries;
+        high.saturating_sub(low).max(self.keys.1) <= LITTLE
+    }
+
+    /// Hands over all rows, in order. What was open is open again: every start
+    /// returns all leases.
+    pub(crate) fn read(
+        &self,
+        db: &Connection,
+        mut hand_over: impl FnMut(Part),
+    ) -> rusqlite::Result<()> {
+        let mut select = db.prepare(
+            "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, expires_at \
+             FROM deliveries WHERE no BETWEEN ?1 AND ?2 AND state = 0 ORDER BY no",
+        )?;
+        let mut rows = select.query(params![self.deliveries.0, self.deliveries.1])?;
+        let mut part = Vec::new();
+        while let Some(row) = rows.next()? {
+            // After a clean stop what was never handed out is unmarked; after a kill
+            // nobody can tell, and everything is marked.
+            let marked = !self.clean || row.get(6)?;
+            part.push((
+                row.get(1)?,
+                Queued {
+                    delivery: DeliveryNo(row.get(0)?),
+                    seq: Seq(row.get(2)?),
+                    message: None,
+                    size: row.get(3)?,
+                    sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
+                    urgent: row.get(5)?,
+                    marked,
+                    leased_before: false,
+                    doubted: false,
+                    attempts: row.get(7)?,
+                    expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+                },
+            ));
+            if part.len() == PART {
+                hand_over(Part::Deliveries(std::mem::take(&mut part)));
+            }
+        }
+        hand_over(Part::Deliveries(part));
+
+        let mut select =
+            db.prepare("SELECT at, list FROM key_lists WHERE no <= ?1 AND at >= ?2 ORDER BY no")?;
+        let mut rows = select.query(params![self.keys.0, self.keys_since.0])?;
+        let mut part = Vec::new();
+        while let Some(row) = rows.next()? {
+            let at = Timestamp(row.get(0)?);
+            part.extend(keys::entries(row.get_ref(1)?.as_blob()?).map(|(key, seq)| (key, seq, at)));
+            if part.len() >= PART {
+                hand_over(Part::Keys(std::mem::take(&mut part)));
+            }
+        }
+        hand_over(Part::Keys(part));
+        Ok(())
+    }
+}
+
+/// Reads the rest behind the doors.
+pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
+    let file = folder.join(open::FILE);
+    let (theirs, path) = (Arc::clone(&shared), file.clone());
+    let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<()> {
+        let db = Connection::open(&path)?;
+        rest.read(&db, |part| part.into_ledger(&mut theirs.ledger.lock()))
+    });
+    let result = match work.await {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(panic) => Err(panic.to_string()),
+    };
+    let known = result.map_err(|why| {
+        let why = open::unreadable(&file, &why);
+        tracing::error!(%why, "what is open cannot be read; stop the hub");
+        shared.healthy.store(false, std::sync::atomic::Ordering::Relaxed);
+        StoreError::Unavailable(why.into())
+    });
+    shared.commands.release(known.clone());
+    shared.known.send_replace(known.map_or_else(Known::Broken, |()| Known::All));
+}
