@@ -64,7 +64,7 @@ pub(crate) fn open(
     migrate(&db, &file)?;
     let mut ledger = load(&db, limits).map_err(explain)?;
     let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
-    let rest = match rest.is_little() {
+    let rest = match rest.is_within(config.read_at_start) {
         true => rest.read(&db, |part| part.into_ledger(&mut ledger)).map(|()| None),
         false => Ok(Some(rest)),
     };
