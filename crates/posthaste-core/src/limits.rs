@@ -75,6 +75,12 @@ limits! {
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
     /// How often the hub looks again for expired, forgotten and lost things.
     sweep: Duration = Duration::from_secs(30), "humantime_serde";
+    /// How long the journal of events reaches back.
+    event_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
+    /// Most events that are read from the journal at a time.
+    event_page: usize = 500;
+    /// Most readers that follow the events at a time.
+    event_readers: usize = 100;
     /// How long a later call must stay uncancelled before it counts as proof.
     proof_grace: Duration = Duration::from_secs(2), "humantime_serde";
     /// Messages per mailbox whose text is kept in memory.

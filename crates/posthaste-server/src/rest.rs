@@ -1,6 +1,7 @@
 //! The route table of REST. One file per subject; a handler translates, and that
 //! is all.
 
+mod events;
 mod health;
 pub(crate) mod inbox;
 mod instances;
@@ -32,6 +33,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/join", post(instances::join))
         .route("/v1/instances", post(instances::create).get(instances::list))
         .route("/v1/instances/{id}", get(instances::show).delete(instances::leave))
+        .route("/v1/events", get(events::follow))
         .route("/v1/teams", get(teams::list))
         .route("/v1/teams/{name}", get(teams::show).put(teams::put))
         .merge(cao::routes())

@@ -215,19 +215,45 @@ async fn a_database_of_the_first_version_keeps_its_keys() {
     }
     rig.store.close().await.expect("closed");
     drop(rig);
-    let db = Connection::open(folder.path().join("hub.db")).expect("a database");
-    db.execute_batch(
-        "CREATE TABLE keys (no INTEGER PRIMARY KEY, key BLOB NOT NULL, seq INTEGER NOT NULL, \
-         at INTEGER NOT NULL) STRICT; \
-         INSERT INTO keys (key, seq, at) SELECT substr(list, 1, 16), no, at FROM key_lists; \
-         DROP TABLE key_lists; DROP TABLE sender_index; PRAGMA user_version = 1;",
-    )
-    .expect("as it was");
-    drop(db);
+    make_it_the_first_version(folder.path());
 
     let rig = rig::at(folder.path()).expect("brought up to date");
     for (n, seq) in (0..).zip(seqs) {
         let again = rig.send_with(alice, "bob", "hello", key(n)).await.expect("known");
         assert_eq!((again.seq, again.duplicate), (seq, true));
     }
+}
+
+/// Writes the same rows down as the first version of the hub did.
+fn make_it_the_first_version(folder: &std::path::Path) {
+    let (now, old) = (folder.join("hub.db"), folder.join("first.db"));
+    let db = Connection::open(&old).expect("a database");
+    db.execute_batch(include_str!("../../migrations/sqlite/0001_backbone.sql")).expect("a schema");
+    db.execute("ATTACH ?1 AS now", [now.to_str().expect("a plain path")]).expect("the rows");
+    let list = |sql: &str| -> Vec<String> {
+        let mut select = db.prepare(sql).expect("a query");
+        let rows = select.query_map([], |row| row.get(0)).expect("rows");
+        rows.collect::<Result<_, _>>().expect("names")
+    };
+    for table in ["profiles", "teams", "instances", "tokens", "mailboxes", "messages", "deliveries"]
+    {
+        let columns = list(&format!("SELECT name FROM pragma_table_info('{table}', 'main')"));
+        let columns = columns.join(", ");
+        let copy =
+            format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}");
+        db.execute(&copy, []).expect("copied");
+    }
+    db.execute(
+        "INSERT INTO main.keys (key, seq, at) SELECT substr(list, 1, 16), no, at FROM now.key_lists",
+        [],
+    )
+    .expect("copied");
+    let id: i64 =
+        db.query_row("PRAGMA now.application_id", [], |row| row.get(0)).expect("a number");
+    db.execute_batch(&format!(
+        "DETACH now; PRAGMA application_id = {id}; PRAGMA user_version = 1;"
+    ))
+    .expect("as it was");
+    drop(db);
+    std::fs::rename(old, now).expect("in its place");
 }

@@ -6,4 +6,5 @@ mod kill;
 mod ports;
 mod second_hub;
 mod story;
+mod tail;
 mod world;

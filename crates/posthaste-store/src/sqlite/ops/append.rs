@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use posthaste_core::address::Address;
+use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{AppendPlan, Ledger, Planned};
+use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Draft, MessageId, Principal, Priority, Seq};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Appended, Queue, StoreError, Ticket};
@@ -104,6 +106,7 @@ impl Op for Append {
             m.metadata,
             m.body,
         ])?;
+        db.events.message(EventKind::Accepted, m.seq, DeliveryNo(0));
         for (mailbox, delivery) in &plan.deliveries {
             db.delivery.execute(params![
                 delivery.0,
