@@ -116,6 +116,7 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
 
     let (lost, mut tickets) = {
         let mut ledger = shared.ledger.lock();
+        ledger.forget_rates(now);
         // An open wait is a sign of life.
         let all = ledger.running();
         for id in all {

@@ -18,8 +18,8 @@ use crate::sqlite::writer::{Db, Op};
 
 pub(crate) const MESSAGE: &str = "INSERT INTO messages (seq, id, thread, created_at, \
     first_delivery, copies, sender, sender_instance, recipient, kind, urgent, label, in_reply_to, \
-    expires_at, via, idempotency_key, metadata, body) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+    expires_at, via, idempotency_key, metadata, hop, body) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 pub(crate) const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
     urgent, marked, attempts, expires_at) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)";
@@ -104,6 +104,7 @@ impl Op for Append {
             m.via.as_str(),
             m.idempotency_key,
             m.metadata,
+            m.hop,
             m.body,
         ])?;
         db.events.message(EventKind::Accepted, m.seq, DeliveryNo(0));
