@@ -3,10 +3,11 @@
 //! What a client may build on is the code. Message and hint are for people. A
 //! code once shipped is never reused for another meaning.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What went wrong, in one word that programs may depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
     /// Broken JSON, broken UTF-8, a request that cannot be read at all.
@@ -102,12 +103,12 @@ impl ErrorCode {
 }
 
 /// Every error answer: `{"error": {code, message, hint, details?}}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     pub error: ApiError,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct ApiError {
     pub code: ErrorCode,

@@ -1,11 +1,12 @@
 //! `GET /v1/events`: what happens, as server-sent events.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::messages::{DeliveryView, MessageView};
 
 /// `GET /v1/events`; each field is a query parameter.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventsQuery {
     /// `agent:{id}`, `team:{name}`, `thread:{id}`, separated by commas: one must fit.
@@ -20,7 +21,7 @@ pub struct EventsQuery {
 }
 
 /// One event; `id:` is its number and `event:` its type.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventView {
     pub no: u64,
     /// `message.accepted`, `delivery.acked`, `delivery.dead`, `delivery.returned`,
@@ -45,7 +46,7 @@ pub struct EventView {
 }
 
 /// The instance that an event is about, as it is now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventInstance {
     pub instance: String,
     /// Absent once the instance was forgotten.
@@ -57,7 +58,7 @@ pub struct EventInstance {
 
 /// `event: reset`: what came after the given number is not kept any more, or the
 /// number was never given. Events go on from `oldest`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reset {
     pub oldest: u64,
     pub last: u64,

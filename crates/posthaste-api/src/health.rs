@@ -1,8 +1,9 @@
 //! `GET /health`: no token needed, so it says nothing but that a hub is here.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `ok`, or `degraded` while the store refuses writes.
     pub status: String,

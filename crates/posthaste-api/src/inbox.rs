@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use compact_str::CompactString;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::messages::MessageRef;
 
 /// `GET /v1/inbox`; each field is a query parameter.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InboxQuery {
     /// Seconds to wait for the first message, 0 to 600; default 60.
@@ -43,7 +44,7 @@ pub struct InboxQuery {
 }
 
 /// The answer: what arrived, and what is still missing.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Inbox<'a> {
     pub messages: Vec<Entry<'a>>,
     pub total: usize,
@@ -61,16 +62,19 @@ pub struct Inbox<'a> {
     pub settled: Vec<u64>,
     /// Give it back to prove that this answer arrived. Absent when empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub receipt: Option<CompactString>,
 }
 
 /// One message as its reader gets it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Entry<'a> {
     /// The message's number; the same when it comes again.
     pub id: u64,
+    #[schemars(with = "String")]
     pub uid: CompactString,
     pub from: Cow<'a, str>,
+    #[schemars(with = "String")]
     pub sender_id: CompactString,
     /// `parent`, `child`, `sibling`, `leader`, `peer`, `human` or `system`.
     pub relation: Cow<'a, str>,
@@ -81,7 +85,9 @@ pub struct Entry<'a> {
     pub kind: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
+    #[schemars(with = "String")]
     pub thread_id: CompactString,
+    #[schemars(with = "String")]
     pub created_at: CompactString,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Cow<'a, str>>,
@@ -98,10 +104,11 @@ pub struct Entry<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub metadata: Option<Cow<'a, RawValue>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
@@ -111,7 +118,7 @@ pub struct Missing {
 }
 
 /// `POST /v1/inbox/ack` and `/v1/inbox/nack`: a receipt or ids, not both.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SettleRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,12 +127,12 @@ pub struct SettleRequest {
     pub ids: Option<Vec<MessageRef>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acked {
     pub acked: usize,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
     pub returned: usize,
     /// Refused for the fifth time: dead now, the operator is asked.

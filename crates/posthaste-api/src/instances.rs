@@ -1,9 +1,10 @@
 //! Who is here: `/v1/instances` and `/v1/join`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/instances` (operator)
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateInstance {
     pub agent: String,
@@ -20,7 +21,7 @@ pub struct CreateInstance {
 }
 
 /// `POST /v1/join` (join token): the same instance for the same key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinRequest {
     pub agent: String,
@@ -31,7 +32,7 @@ pub struct JoinRequest {
 }
 
 /// 201: the instance and its token. The token is shown this once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
     pub instance: String,
     pub address: String,
@@ -43,7 +44,7 @@ pub struct Joined {
     pub resumed: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstanceView {
     pub instance: String,
     pub address: String,
@@ -68,7 +69,7 @@ pub struct InstanceView {
 }
 
 /// `GET /v1/instances`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InstancesQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +86,7 @@ pub struct InstancesQuery {
     pub cursor: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Instances {
     pub instances: Vec<InstanceView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

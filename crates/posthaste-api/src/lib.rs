@@ -14,6 +14,7 @@ pub mod health;
 pub mod inbox;
 pub mod instances;
 pub mod messages;
+pub mod openapi;
 pub mod teams;
 
 pub use client::Client;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use compact_str::CompactString;
+use schemars::JsonSchema;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::ApiError;
 
 /// One address or up to 100 of them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum To {
     One(String),
@@ -42,7 +43,7 @@ impl<'de> Visitor<'de> for ToVisitor {
 }
 
 /// `POST /v1/messages`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendRequest {
     pub to: To,
@@ -87,7 +88,7 @@ impl SendRequest {
 }
 
 /// A message by number (`4711`, `"4711"`) or by id (`"9f86d081884c7d65"`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MessageRef {
     Seq(u64),
@@ -95,10 +96,12 @@ pub enum MessageRef {
 }
 
 /// 201: the message is accepted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Receipt {
     pub seq: u64,
+    #[schemars(with = "String")]
     pub id: CompactString,
+    #[schemars(with = "String")]
     pub thread_id: CompactString,
     pub recipients: Vec<Recipient>,
     /// The same idempotency key was accepted before; this is that message.
@@ -111,8 +114,9 @@ pub struct Receipt {
 }
 
 /// Who has a key to the mailbox right now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recipient {
+    #[schemars(with = "String")]
     pub mailbox: CompactString,
     /// Instances that are starting or running and may read it.
     pub active: u32,
@@ -121,12 +125,12 @@ pub struct Recipient {
 }
 
 /// 207: one answer for each address of the list, in order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SendMany {
     pub results: Vec<SendOne>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SendOne {
     pub to: String,
     /// The HTTP status that this one alone would have had.
@@ -135,7 +139,7 @@ pub struct SendOne {
     pub outcome: SendOutcome,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SendOutcome {
     Accepted(Receipt),
@@ -143,7 +147,7 @@ pub enum SendOutcome {
 }
 
 /// A message as history shows it: everything, and where each delivery stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageView {
     pub seq: u64,
     pub id: String,
@@ -175,7 +179,7 @@ pub struct MessageView {
 }
 
 /// Which part of a long body an answer holds, in characters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     pub offset: usize,
     pub total_chars: usize,
@@ -183,7 +187,7 @@ pub struct Part {
     pub next_offset: Option<usize>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryView {
     pub mailbox: String,
     /// `queued`, `leased`, `acked` or `dead`.
@@ -210,7 +214,7 @@ pub struct DeliveryView {
 }
 
 /// `GET /v1/messages`: filters are joined by AND; newest last.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryQuery {
     /// A mailbox key (`i.a3f7b2c1`, `n.mason`, `human`, …) or an instance id.
@@ -232,7 +236,7 @@ pub struct HistoryQuery {
     pub cursor: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
     pub messages: Vec<MessageView>,
     /// Give it back as `cursor` for what came before; absent at the beginning.
@@ -241,7 +245,7 @@ pub struct History {
 }
 
 /// `GET /v1/messages/{id or seq}`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadQuery {
     /// Begin the body at this character.

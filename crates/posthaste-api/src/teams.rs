@@ -1,9 +1,10 @@
 //! `/v1/teams`: address scopes with leaders.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `PUT /v1/teams/{name}` (operator)
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutTeam {
     /// Agent names (any instance of it leads) or instance ids.
@@ -11,7 +12,7 @@ pub struct PutTeam {
     pub leaders: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamView {
     pub name: String,
     pub leaders: Vec<String>,
@@ -19,7 +20,7 @@ pub struct TeamView {
     pub members: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Teams {
     pub teams: Vec<TeamView>,
 }

@@ -1,6 +1,7 @@
 //! The route table of REST. One file per subject; a handler translates, and that
 //! is all.
 
+mod docs;
 mod events;
 mod health;
 pub(crate) mod inbox;
@@ -23,6 +24,10 @@ pub(crate) const RECEIVE: &str = "/v1/inbox";
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/health", get(health::health))
+        .route("/openapi.json", get(docs::document))
+        .route("/docs", get(docs::page))
+        .route("/docs/page.js", get(docs::script))
+        .route("/docs/page.css", get(docs::style))
         .route(SEND, get(messages::history).post(unknown_method))
         .route("/v1/messages/{id}", get(messages::read))
         .route("/v1/messages/{id}/cancel", post(messages::cancel))

@@ -2,6 +2,7 @@
 
 mod cao;
 mod disconnects;
+mod docs;
 mod errors;
 mod events;
 mod house;

@@ -1,0 +1,209 @@
+//! The table of calls.
+
+use super::{Answer, Call, Shape, Who, of};
+use crate::events::{EventView, EventsQuery};
+use crate::health::Health;
+use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
+use crate::instances::{
+    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
+};
+use crate::messages::{
+    History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest,
+};
+use crate::teams::{PutTeam, TeamView, Teams};
+
+const JSON: &str = "application/json";
+
+const fn call(
+    method: &'static str,
+    path: &'static str,
+    summary: &'static str,
+    who: Who,
+    answers: &'static [Answer],
+) -> Call {
+    Call { method, path, summary, who, query: None, body: None, answers }
+}
+
+impl Call {
+    const fn query(mut self, shape: Shape) -> Self {
+        self.query = Some(shape);
+        self
+    }
+
+    const fn body(mut self, shape: Shape) -> Self {
+        self.body = Some(shape);
+        self
+    }
+}
+
+const fn json(status: u16, what: &'static str, shape: Shape) -> Answer {
+    Answer { status, what, media: JSON, shape: Some(shape) }
+}
+
+const fn other(status: u16, what: &'static str, media: &'static str) -> Answer {
+    Answer { status, what, media, shape: None }
+}
+
+/// Every call under `/v1`, and the few beside it.
+pub fn calls() -> &'static [Call] {
+    CALLS
+}
+
+const CALLS: &[Call] = &[
+    call(
+        "GET",
+        "/health",
+        "Whether a hub is here",
+        Who::Nobody,
+        &[json(200, "A hub is here.", of::<Health>)],
+    ),
+    call(
+        "GET",
+        "/openapi.json",
+        "This document",
+        Who::Nobody,
+        &[other(200, "An OpenAPI document.", JSON)],
+    ),
+    call(
+        "GET",
+        "/docs",
+        "This document as a page",
+        Who::Nobody,
+        &[other(200, "A page that loads nothing from elsewhere.", "text/html")],
+    ),
+    call(
+        "POST",
+        "/v1/join",
+        "Join as an agent; the same instance for the same key",
+        Who::Joiner,
+        &[
+            json(201, "Here, with a token of its own.", of::<Joined>),
+            json(200, "Back again, with a new token.", of::<Joined>),
+        ],
+    )
+    .body(of::<JoinRequest>),
+    call(
+        "POST",
+        "/v1/instances",
+        "Create an instance",
+        Who::Operator,
+        &[json(201, "Created; the token is shown this once.", of::<Joined>)],
+    )
+    .body(of::<CreateInstance>),
+    call(
+        "GET",
+        "/v1/instances",
+        "Who is here",
+        Who::Anybody,
+        &[json(200, "A page of instances.", of::<Instances>)],
+    )
+    .query(of::<InstancesQuery>),
+    call(
+        "GET",
+        "/v1/instances/{id}",
+        "One instance",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<InstanceView>)],
+    ),
+    call(
+        "DELETE",
+        "/v1/instances/{id}",
+        "End an instance; an agent may end itself",
+        Who::Anybody,
+        &[json(200, "It has ended.", of::<InstanceView>)],
+    ),
+    call("GET", "/v1/teams", "All teams", Who::Anybody, &[json(200, "By name.", of::<Teams>)]),
+    call(
+        "GET",
+        "/v1/teams/{name}",
+        "One team",
+        Who::Anybody,
+        &[json(200, "Its leaders and members.", of::<TeamView>)],
+    ),
+    call(
+        "PUT",
+        "/v1/teams/{name}",
+        "Create a team, or name its leaders",
+        Who::Operator,
+        &[json(200, "As it is now.", of::<TeamView>)],
+    )
+    .body(of::<PutTeam>),
+    call(
+        "POST",
+        "/v1/messages",
+        "Send a message",
+        Who::Anybody,
+        &[
+            json(201, "Accepted: it is on disk.", of::<Receipt>),
+            json(207, "One answer for each address of a list, in order.", of::<SendMany>),
+        ],
+    )
+    .body(of::<SendRequest>),
+    call(
+        "GET",
+        "/v1/messages",
+        "History; never consumes",
+        Who::Anybody,
+        &[json(200, "Oldest first.", of::<History>)],
+    )
+    .query(of::<HistoryQuery>),
+    call(
+        "GET",
+        "/v1/messages/{id}",
+        "One message, by number or id",
+        Who::Anybody,
+        &[json(200, "With where each delivery stands.", of::<MessageView>)],
+    )
+    .query(of::<ReadQuery>),
+    call(
+        "POST",
+        "/v1/messages/{id}/cancel",
+        "Take back what nobody has read",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<MessageView>)],
+    ),
+    call(
+        "POST",
+        "/v1/messages/{id}/requeue",
+        "Give the dead another chance",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<MessageView>)],
+    ),
+    call(
+        "GET",
+        "/v1/inbox",
+        "Wait for mail; leases it until its receipt comes back",
+        Who::Anybody,
+        &[json(200, "What arrived, and what is still missing.", of::<Inbox<'static>>)],
+    )
+    .query(of::<InboxQuery>),
+    call(
+        "POST",
+        "/v1/inbox/ack",
+        "Prove that mail arrived",
+        Who::Anybody,
+        &[json(200, "Settled.", of::<Acked>)],
+    )
+    .body(of::<SettleRequest>),
+    call(
+        "POST",
+        "/v1/inbox/nack",
+        "Refuse mail: it comes again, and dies the fifth time",
+        Who::Anybody,
+        &[json(200, "Returned.", of::<Returned>)],
+    )
+    .body(of::<SettleRequest>),
+    call(
+        "GET",
+        "/v1/events",
+        "Follow what happens, as server-sent events",
+        Who::Anybody,
+        &[Answer {
+            status: 200,
+            what: "A stream; each event's data has this shape. `Last-Event-ID` goes on after it.",
+            media: "text/event-stream",
+            shape: Some(of::<EventView>),
+        }],
+    )
+    .query(of::<EventsQuery>),
+];
