@@ -93,6 +93,37 @@ impl ErrorCode {
         }
     }
 
+    /// In one sentence, for the reference.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::BadRequest => "Broken JSON, broken UTF-8, a request that cannot be read at all.",
+            Self::Unauthorized => "No token, or one that the hub does not know.",
+            Self::Forbidden => "The caller is known and may not do this.",
+            Self::NoRecipient => {
+                "The address names nobody; the nearest names stand in the details."
+            }
+            Self::NotFound => "There is no such message, instance, team, profile or route.",
+            Self::MethodNotAllowed => "The path takes other methods.",
+            Self::RequestTimeout => "The client was too slow to send its request.",
+            Self::LeaseLost => "Another reader holds it now.",
+            Self::KeyReused => "The same idempotency key came with another message.",
+            Self::Conflict => "The thing is in a state that does not allow this.",
+            Self::RecipientGone => "The recipient has ended.",
+            Self::TooLarge => "Larger than a limit, which the details name.",
+            Self::InvalidAddress => {
+                "The address does not follow the grammar; the details say where."
+            }
+            Self::InvalidArgument => "A field is missing, unknown or out of range.",
+            Self::MailboxFull => "The mailbox takes no more until its reader has caught up.",
+            Self::RateLimited => "Too often; the details say how long to wait.",
+            Self::HopLimit => "Two agents answer each other without end.",
+            Self::Internal => "A fault of the hub.",
+            Self::Unavailable => {
+                "The hub cannot keep mail just now; nothing was changed. Try again."
+            }
+        }
+    }
+
     pub const fn status(self) -> u16 {
         self.row().0
     }

@@ -22,6 +22,8 @@ mod identity;
 mod output;
 mod ports;
 mod private;
+#[cfg(test)]
+mod reference;
 mod terminal;
 mod when;
 mod wiring;
