@@ -197,8 +197,8 @@ fn tidy(schema: &mut Value) {
 
 /// The first word of the path after `/v1`.
 fn tag(call: &Call) -> &'static str {
-    let rest = call.path.strip_prefix("/v1").unwrap_or(call.path);
-    rest.split('/').find(|part| !part.is_empty()).unwrap_or("hub")
+    let rest = call.path.strip_prefix("/v1/").unwrap_or("hub");
+    rest.split('/').next().unwrap_or("hub")
 }
 
 fn operation_id(call: &Call) -> String {
