@@ -13,6 +13,7 @@ pub mod health;
 pub mod inbox;
 pub mod instances;
 pub mod messages;
+pub mod profiles;
 pub mod teams;
 
 pub use client::Client;

@@ -18,6 +18,7 @@
 mod append;
 mod lease;
 mod people;
+mod profiles;
 mod route;
 mod settle;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 pub use append::{AppendPlan, KeyDigest, Planned};
 pub use lease::{Heads, Sought};
 pub use people::{EndPlan, JoinPlan};
+pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 
 use crate::Map;
@@ -35,7 +37,7 @@ use crate::limits::Limits;
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq};
 use crate::ports::Ticket;
-use crate::registry::{AgentKind, Instance, Team, TokenHash};
+use crate::registry::{Instance, Team, TokenHash};
 use crate::time::Timestamp;
 
 /// A mailbox's number in the table and on disk.
@@ -146,7 +148,7 @@ pub struct Ledger {
     keys: Map<KeyDigest, Seq>,
     key_times: VecDeque<(Timestamp, KeyDigest)>,
 
-    profiles: BTreeMap<Name, AgentKind>,
+    profiles: BTreeMap<Name, KnownProfile>,
     teams: BTreeMap<Name, Team>,
     instances: BTreeMap<InstanceId, Instance>,
     named: Map<Name, BTreeSet<InstanceId>>,

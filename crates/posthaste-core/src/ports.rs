@@ -5,6 +5,8 @@
 //! ticket says, a look into the store says better. Each promise in a doc comment
 //! here has a test in the conformance suites, which every backend runs.
 
+mod profiles;
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -21,6 +23,7 @@ use crate::registry::{
 };
 use crate::time::Timestamp;
 
+pub use self::profiles::Profiles;
 pub use crate::time::Clock;
 
 /// The work is under way when the call returns, and a dropped future does not
@@ -28,8 +31,8 @@ pub use crate::time::Clock;
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
 /// The truth: messages, deliveries, leases, and who is here.
-pub trait Store: Mail + Registry + Upkeep {}
-impl<T: Mail + Registry + Upkeep> Store for T {}
+pub trait Store: Mail + Registry + Profiles + Upkeep {}
+impl<T: Mail + Registry + Profiles + Upkeep> Store for T {}
 
 /// Messages and deliveries.
 pub trait Mail: Send + Sync {
@@ -85,7 +88,7 @@ pub trait Mail: Send + Sync {
     fn is_durable(&self) -> bool;
 }
 
-/// Profiles, instances, teams, tokens.
+/// Instances, teams, tokens.
 pub trait Registry: Send + Sync {
     /// Creates an instance, or finds the one that joined with the same key. An
     /// unknown agent becomes a profile of kind external, an unknown team a team.
