@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::{Global, UpArgs};
 use crate::failure::invalid;
 use crate::identity::DataFolder;
+use crate::profiles::ProfilesConfig;
 
 const PREFIX: &str = "POSTHASTE_";
 /// More files than any machine lets one process open.
@@ -40,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) queue: QueueConfig,
     pub(crate) compat: CompatConfig,
+    pub(crate) profiles: ProfilesConfig,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -22,6 +22,7 @@ mod identity;
 mod output;
 mod ports;
 mod private;
+mod profiles;
 mod terminal;
 mod when;
 mod wiring;
