@@ -6,5 +6,6 @@ mod errors;
 mod house;
 mod mail;
 mod people;
+mod profiles;
 mod security;
 mod stopping;

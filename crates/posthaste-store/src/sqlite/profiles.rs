@@ -129,11 +129,13 @@ fn search(db: &Connection, words: &str, most: u32) -> rusqlite::Result<Vec<Profi
 }
 
 /// Any text as a query: each word in quotes, so that none is an operator; one of
-/// them is enough, more rank higher. The last may be the beginning of a word.
+/// them is enough, more rank higher. The last may be the beginning of a word, and
+/// counts for more where it is the whole.
 fn expression(text: &str) -> Option<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let words: Vec<String> = words.take(MOST_WORDS).map(|word| format!("\"{word}\"")).collect();
-    (!words.is_empty()).then(|| format!("{}*", words.join(" OR ")))
+    let last = words.last()?;
+    Some(format!("{} OR {last}*", words.join(" OR ")))
 }
 
 /// A JSON array of texts.
@@ -151,18 +153,18 @@ mod tests {
 
     #[test]
     fn any_text_is_a_good_query() {
-        assert_eq!(expression("rust rev").as_deref(), Some("\"rust\" OR \"rev\"*"));
+        assert_eq!(expression("rust rev").as_deref(), Some("\"rust\" OR \"rev\" OR \"rev\"*"));
         assert_eq!(
             expression("a AND NOT (b* OR \"c\") NEAR/2 name:d -e^f").as_deref(),
             Some(
                 "\"a\" OR \"AND\" OR \"NOT\" OR \"b\" OR \"OR\" OR \"c\" OR \"NEAR\" OR \"2\" OR \
-                 \"name\" OR \"d\" OR \"e\" OR \"f\"*"
+                 \"name\" OR \"d\" OR \"e\" OR \"f\" OR \"f\"*"
             )
         );
         for nothing in ["", "  ", "\"", "*", "-- ;", "🦀", "\u{0}", "()"] {
             assert_eq!(expression(nothing), None, "{nothing:?}");
         }
         let many = "word ".repeat(10_000);
-        assert_eq!(expression(&many).map(|e| e.matches("word").count()), Some(MOST_WORDS));
+        assert_eq!(expression(&many).map(|e| e.matches("word").count()), Some(MOST_WORDS + 1));
     }
 }

@@ -273,7 +273,7 @@ mod tests {
             ("---\nname: a\nconfig: [a]\n---\n", Some(3), "config: it is a mapping"),
             ("---\nname: a\ndescription: \"open\ntags: [x]\n---\n", None, "not good YAML"),
             ("---\nname: a\ntags: [a, b\n---\n", None, "not good YAML"),
-            ("---\nname: a\n\tb: c\n---\n", Some(3), "not good YAML"),
+            ("---\nname: a\n\tb: c\n---\n", Some(2), "found a tab"),
             ("---\nname: a\nname: b\n---\n", Some(3), "not good YAML"),
             ("---\n- a\n- b\n---\n", Some(2), "not good YAML"),
         ] {
