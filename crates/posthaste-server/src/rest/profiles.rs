@@ -10,11 +10,12 @@ use posthaste_api::profiles::{
 };
 use posthaste_core::address::Name;
 use posthaste_core::profiles::{Expect, Profile, PutProfile, Source};
+use posthaste_core::registry::RegistryError;
 
 use crate::App;
 use crate::auth::{Caller, Operator};
 use crate::extract::{Json, Params, PathPart};
-use crate::failure::{Failure, invalid, not_found};
+use crate::failure::{Failure, invalid};
 
 /// Most profiles in one answer.
 const MOST: u32 = 100;
@@ -81,8 +82,14 @@ pub(crate) async fn show(
     _: Caller,
     PathPart(name): PathPart,
 ) -> Result<Tagged, Failure> {
-    let found = app.hub.profile(&name.parse()?).await?;
-    Ok(whole(StatusCode::OK, found.ok_or_else(|| not_found("profile"))?))
+    let name: Name = name.parse()?;
+    match app.hub.profile(&name).await? {
+        Some(found) => Ok(whole(StatusCode::OK, found)),
+        None => {
+            let (name, nearest) = (name.to_string(), Vec::new());
+            Err(RegistryError::NotFound { what: "profile", name, nearest }.into())
+        }
+    }
 }
 
 /// `PUT /v1/profiles/{name}`

@@ -122,10 +122,12 @@ async fn remove(client: &Client, name: &str, output: &mut Output) -> Result<(), 
         return output.answer(&removed);
     }
     output.say(&format!("{} is removed", removed.name))?;
-    if removed.waiting > 0 {
-        let waiting = removed.waiting;
-        output.note(&format!("{waiting} messages wait for whoever next comes by that name"));
-    }
+    let letters = match removed.waiting {
+        0 => return Ok(()),
+        1 => "one message waits".to_owned(),
+        many => format!("{many} messages wait"),
+    };
+    output.note(&format!("{letters} for whoever next comes by that name"));
     Ok(())
 }
 
