@@ -1,7 +1,7 @@
 //! Files of profiles: Markdown with YAML front matter, ours and CAO's.
 //!
-//! [`file`] reads one, [`folder`] makes the hub's profiles equal to what stands in
-//! some folders, [`watch`] does so again whenever something changes there. A bad
+//! `file` reads one, `folder` makes the hub's profiles equal to what stands in
+//! some folders, `watch` does so again whenever something changes there. A bad
 //! file is a fault that is told, and never the end of a hub.
 
 pub(crate) mod file;

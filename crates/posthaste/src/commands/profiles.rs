@@ -203,14 +203,8 @@ async fn load_one(client: &Client, parsed: &Parsed) -> Result<Loaded, ClientErro
 
 /// The next file may do better.
 fn is_of_the_file(code: ErrorCode) -> bool {
-    match code {
-        ErrorCode::BadRequest
-        | ErrorCode::Conflict
-        | ErrorCode::TooLarge
-        | ErrorCode::InvalidAddress
-        | ErrorCode::InvalidArgument => true,
-        _ => false,
-    }
+    use ErrorCode::{BadRequest, Conflict, InvalidAddress, InvalidArgument, TooLarge};
+    matches!(code, BadRequest | Conflict | InvalidAddress | InvalidArgument | TooLarge)
 }
 
 fn tell(summary: &Summary, output: &mut Output) -> Result<(), Failure> {

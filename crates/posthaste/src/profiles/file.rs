@@ -113,6 +113,8 @@ fn fields(yaml: &str) -> Result<Map<String, Value>, Fault> {
         // Its own place would be one line short.
         let why = why.lines().next().unwrap_or_default();
         let why = why.split(" at line ").next().unwrap_or(why);
+        // Advice to programmers.
+        let why = why.split(", set ").next().unwrap_or(why);
         fault(line, format!("the front matter is not good YAML: {why}"))
     })
 }
