@@ -29,6 +29,28 @@ async fn a_restart_knows_names_versions_and_files() {
 }
 
 #[tokio::test]
+async fn the_index_of_words_is_sound_after_many_changes() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    for round in 0..5_u8 {
+        for n in 0..40_u8 {
+            let mut write = put(&format!("p{}", n % 13), &format!("{round} \"{n}\" \u{0} words"));
+            write.template.title = (n % 2 == 0).then(|| format!("title {n}"));
+            write.template.tags = vec![format!("tag-{round}"), "\\\"".into()];
+            rig.store.put_profile(write).await.expect("written");
+        }
+        let name = format!("p{round}").parse().expect("a name");
+        rig.store.remove_profile(name, Source::Api).await.expect("removed");
+    }
+    rig.store.close().await.expect("closed");
+    drop(rig);
+
+    let db = Connection::open(folder.path().join("hub.db")).expect("opened");
+    let check = "INSERT INTO profile_words (profile_words, rank) VALUES ('integrity-check', 1)";
+    db.execute(check, []).expect("the index says what the table says");
+}
+
+#[tokio::test]
 async fn names_of_an_older_version_become_profiles_that_can_be_found() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let db = Connection::open(folder.path().join("hub.db")).expect("a file");

@@ -112,10 +112,11 @@ impl Eyes {
                 if self.open.remove(path) {
                     let _ = watcher.unwatch(path);
                 }
-            } else if !self.open.contains(path)
-                && watcher.watch(path, RecursiveMode::NonRecursive).is_ok()
+            } else if self.open.insert(path.clone())
+                && let Err(error) = watcher.watch(path, RecursiveMode::NonRecursive)
             {
-                self.open.insert(path.clone());
+                let path = path.display();
+                tracing::warn!(%path, %error, "changes there are noticed only every now and then");
             }
         }
     }
