@@ -31,8 +31,10 @@ use crate::profiles::{
 };
 use crate::teams::{PutTeam, TeamView, Teams};
 
+mod events;
 mod failure;
 
+pub use events::{Following, Heard};
 pub use failure::ClientError;
 
 /// How long an ordinary call may take, and how much longer than its own wait a

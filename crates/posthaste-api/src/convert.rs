@@ -79,6 +79,19 @@ impl From<SendError> for ApiError {
             SendError::KeyReused { seq } => Self::new(ErrorCode::KeyReused, message)
                 .hint("use a new key for a new message")
                 .details(json!({ "seq": seq.0 })),
+            SendError::TooOften { retry_after, key } => {
+                let seconds = retry_after.as_secs_f64();
+                Self::new(ErrorCode::RateLimited, message)
+                    .hint(format!("send less often, or raise {key}"))
+                    .details(
+                        json!({ "retry_after_s": (seconds * 1000.0).ceil() / 1000.0, "key": key }),
+                    )
+            }
+            SendError::HopLimit { limit } => Self::new(ErrorCode::HopLimit, message)
+                .hint("let the human decide, or wait a minute before you answer")
+                .details(json!({ "limit": limit, "key": "limits.hops" })),
+            SendError::NotAllowed { .. } => Self::new(ErrorCode::Forbidden, message)
+                .hint("answering is always allowed, and so is writing to `human`"),
             SendError::NoSuchMessage(_) => Self::new(ErrorCode::NotFound, message)
                 .hint("give the id of a message that you sent or received"),
         }

@@ -37,13 +37,15 @@ pub enum ErrorCode {
     InvalidArgument,
     MailboxFull,
     RateLimited,
+    /// Two agents answer each other without end.
+    HopLimit,
     Internal,
     /// The hub cannot keep mail just now (disk full, shutting down). Try again.
     Unavailable,
 }
 
 impl ErrorCode {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -60,6 +62,7 @@ impl ErrorCode {
         Self::InvalidArgument,
         Self::MailboxFull,
         Self::RateLimited,
+        Self::HopLimit,
         Self::Internal,
         Self::Unavailable,
     ];
@@ -83,6 +86,7 @@ impl ErrorCode {
             Self::InvalidArgument => (422, 2),
             Self::MailboxFull => (429, 4),
             Self::RateLimited => (429, 4),
+            Self::HopLimit => (409, 4),
             Self::Internal => (500, 1),
             Self::Unavailable => (503, 5),
         }

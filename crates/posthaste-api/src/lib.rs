@@ -9,6 +9,7 @@
 pub mod client;
 mod convert;
 pub mod error;
+pub mod events;
 pub mod health;
 pub mod inbox;
 pub mod instances;

@@ -13,9 +13,12 @@ use crate::http::Conn;
 use crate::settings::Settings;
 use crate::{procfs, requests};
 
-/// The load needs more room than an agent's mailbox has by default. Nothing else
-/// is changed: auth, idempotency, limits and history are as users have them.
-const RAISED: [(&str, &str); 2] = [
+/// The load needs more room than an agent's mailbox has by default, and sends more
+/// often than an agent may. The limits are raised, not switched off: auth,
+/// idempotency, rates, events and history are as users have them.
+const RAISED: [(&str, &str); 4] = [
+    ("POSTHASTE_LIMITS__SENDER_PER_MINUTE", "1000000000"),
+    ("POSTHASTE_LIMITS__PAIR_PER_MINUTE", "1000000000"),
     ("POSTHASTE_LIMITS__MAILBOX_MESSAGES", "10000000"),
     ("POSTHASTE_LIMITS__MAILBOX_BYTES", "17179869184"),
 ];

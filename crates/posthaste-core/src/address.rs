@@ -446,6 +446,17 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn two_dots_are_answered_with_a_name_that_works_or_with_none() {
+        for (text, meant) in
+            [("a.b.c", Some("a-b-c")), ("a/../b", Some("a----b")), ("..", None), ("9..", None)]
+        {
+            let told = error(text).suggestion;
+            assert_eq!(told.as_deref(), meant, "{text}");
+            assert!(told.is_none_or(|name| name.parse::<Address>().is_ok()), "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_display_prints_from_str_reads(address in any_address()) {

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
+use crate::events::{About, Event, EventFilter, Page};
 use crate::limits::Limits;
 use crate::messaging::message::{MessageRef, Principal};
 use crate::messaging::proof::Proofs;
@@ -77,6 +78,11 @@ impl Hub {
     /// The first half of [`close`](Self::close): waits end, calls are still answered.
     pub fn stop_waiting(&self) {
         self.stopping.cancel();
+    }
+
+    /// Returns when the hub begins to stop.
+    pub async fn stopped(&self) {
+        self.stopping.cancelled().await;
     }
 
     pub fn limits(&self) -> &Limits {
@@ -157,6 +163,33 @@ impl Hub {
         query: HistoryQuery,
     ) -> Result<Vec<Record>, StoreError> {
         self.store.history(HistoryQuery { of: by.instance(), ..query }).await
+    }
+
+    /// What happened after event `after`, as far as the caller may know of it.
+    pub async fn events(
+        &self,
+        by: Principal,
+        after: u64,
+        filter: &EventFilter,
+    ) -> Result<Page, StoreError> {
+        let mut page = self.store.events(after, self.limits.event_page).await?;
+        page.events.retain(|event| filter.fits(event) && self.may_know(by, event));
+        Ok(page)
+    }
+
+    /// The number of the last event; changes with each.
+    pub fn last_event(&self) -> watch::Receiver<u64> {
+        self.store.last_event()
+    }
+
+    /// An agent hears of the mail that it may read and of itself.
+    fn may_know(&self, by: Principal, event: &Event) -> bool {
+        let Principal::Instance(id) = by else { return true };
+        match &event.about {
+            About::Message(record, _) => self.may_read(by, record),
+            About::Instance(instance) => instance.id == id,
+            About::Pruned(_) | About::Forgotten(_) | About::Team(_) => false,
+        }
     }
 
     /// Looks again, every now and then, for what nobody rings a bell for.

@@ -18,6 +18,7 @@
 mod append;
 mod lease;
 mod people;
+mod policy;
 mod profiles;
 mod route;
 mod settle;
@@ -147,6 +148,8 @@ pub struct Ledger {
     expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
     keys: Map<KeyDigest, Seq>,
     key_times: VecDeque<(Timestamp, KeyDigest)>,
+    /// When the next message is due, of whom it is counted.
+    rates: Map<policy::Counted, policy::Due>,
 
     profiles: BTreeMap<Name, KnownProfile>,
     teams: BTreeMap<Name, Team>,
@@ -174,6 +177,7 @@ impl Ledger {
             expiries: BTreeSet::new(),
             keys: Map::default(),
             key_times: VecDeque::new(),
+            rates: Map::default(),
             profiles: BTreeMap::new(),
             teams: BTreeMap::new(),
             instances: BTreeMap::new(),

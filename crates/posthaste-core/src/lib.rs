@@ -6,6 +6,7 @@
 //! [`Hub`], the one façade that every door calls.
 
 pub mod address;
+pub mod events;
 mod hub;
 pub mod ledger;
 pub mod limits;

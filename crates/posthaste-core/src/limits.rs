@@ -30,6 +30,35 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
+/// Who may write to whom. The operator may always, and the human hears everybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// `open`, `team` or `family`. Answers are always allowed.
+    pub write: Write,
+    /// Who may write to `@everyone`: `all` or `leaders`.
+    pub everyone: Everyone,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Write {
+    #[default]
+    Open,
+    /// Within the sender's team, its leaders and its family.
+    Team,
+    /// Parent, children and siblings.
+    Family,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Everyone {
+    #[default]
+    All,
+    Leaders,
+}
+
 limits! {
     /// Largest body of one message.
     body_bytes: usize = MIB;
@@ -47,6 +76,18 @@ limits! {
     mailbox_messages: usize = 10_000;
     /// Unread bytes after which a mailbox refuses more.
     mailbox_bytes: usize = 64 * MIB;
+    /// Messages that an agent may send in a minute; 0 for no limit.
+    sender_per_minute: u32 = 600;
+    /// Messages that an agent may send to one mailbox in a minute; 0 for no limit.
+    pair_per_minute: u32 = 60;
+    /// How long an agent waits before it writes to @everyone again; 0 for no limit.
+    everyone_every: Duration = Duration::from_secs(10), "humantime_serde";
+    /// Quick answers to answers, one after another, before an exchange is stopped.
+    hops: u8 = 16;
+    /// An answer that comes later than this is not a quick one.
+    hop_window: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// Who may write to whom.
+    policy: Policy = Policy::default();
     /// Refusals (nacks) after which a delivery is dead.
     attempts: u8 = 5;
     /// Longest wait for mail in one call.
@@ -75,6 +116,12 @@ limits! {
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
     /// How often the hub looks again for expired, forgotten and lost things.
     sweep: Duration = Duration::from_secs(30), "humantime_serde";
+    /// How long the journal of events reaches back.
+    event_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
+    /// Most events that are read from the journal at a time.
+    event_page: usize = 500;
+    /// Most readers that follow the events at a time.
+    event_readers: usize = 100;
     /// How long a later call must stay uncancelled before it counts as proof.
     proof_grace: Duration = Duration::from_secs(2), "humantime_serde";
     /// Largest system prompt of a profile.

@@ -10,8 +10,10 @@ mod profiles;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 
 use crate::address::{Mailbox, Name};
+use crate::events::Page;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof, Reason};
 use crate::messaging::message::{
     Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
@@ -30,9 +32,9 @@ pub use crate::time::Clock;
 /// stop it: the future only tells how it went.
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
-/// The truth: messages, deliveries, leases, and who is here.
-pub trait Store: Mail + Registry + Profiles + Upkeep {}
-impl<T: Mail + Registry + Profiles + Upkeep> Store for T {}
+/// The truth: messages, deliveries, leases, who is here, and what happened.
+pub trait Store: Mail + Registry + Profiles + Journal + Upkeep {}
+impl<T: Mail + Registry + Profiles + Journal + Upkeep> Store for T {}
 
 /// Messages and deliveries.
 pub trait Mail: Send + Sync {
@@ -125,6 +127,16 @@ pub trait Registry: Send + Sync {
     fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)>;
 
     fn teams(&self) -> Vec<Name>;
+}
+
+/// What happened, in one ordered line.
+pub trait Journal: Send + Sync {
+    /// The events after this number, in order, at most so many: none is left out,
+    /// none comes twice. They are numbered in the transaction that made them true.
+    fn events(&self, after: u64, most: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
+
+    /// The number of the last event, and the news of each further one.
+    fn last_event(&self) -> watch::Receiver<u64>;
 }
 
 /// What happens without being asked.

@@ -19,10 +19,16 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry = matches!(self.0.code, ErrorCode::Unavailable);
+        let retry = match self.0.code {
+            ErrorCode::Unavailable => Some(1),
+            ErrorCode::RateLimited => self.0.details.as_ref().and_then(|details| {
+                details["retry_after_s"].as_f64().map(|seconds| seconds.ceil() as u64)
+            }),
+            _ => None,
+        };
         let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
-        if retry {
-            let seconds = axum::http::HeaderValue::from_static("1");
+        if let Some(seconds) = retry {
+            let seconds = axum::http::HeaderValue::from(seconds);
             response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
         }
         response

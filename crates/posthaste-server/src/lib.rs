@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use posthaste_core::Hub;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use auth::Keys;
@@ -33,6 +34,8 @@ pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) config: Arc<ServerConfig>,
+    /// Room for those who follow the events.
+    pub(crate) followers: Arc<Semaphore>,
     /// CAO's routes believe a loopback caller without a token.
     pub(crate) cao: bool,
 }
@@ -49,6 +52,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let app = App {
+        followers: Arc::new(Semaphore::new(hub.limits().event_readers)),
         hub,
         keys: Arc::new(keys),
         config: Arc::new(config),

@@ -1,6 +1,7 @@
 //! The route table of REST. One file per subject; a handler translates, and that
 //! is all.
 
+mod events;
 mod health;
 pub(crate) mod inbox;
 mod instances;
@@ -40,6 +41,7 @@ pub(crate) fn router(app: App) -> Router {
             "/v1/profiles/{name}",
             get(profiles::show).put(profiles::put).delete(profiles::remove),
         )
+        .route("/v1/events", get(events::follow))
         .route("/v1/teams", get(teams::list))
         .route("/v1/teams/{name}", get(teams::show).put(teams::put))
         .merge(cao::routes())

@@ -35,6 +35,9 @@ pub struct StoreConfig {
     pub cache_bytes: usize,
     /// Connections for queries.
     pub readers: usize,
+    /// Open deliveries and keys that are read back before the doors open. Of a
+    /// longer backlog everything is read behind them.
+    pub read_at_start: u64,
     /// Largest size of the database file, 0 for no limit. Beyond it, sends are
     /// refused as on a full disk.
     pub max_bytes: u64,
@@ -42,7 +45,14 @@ pub struct StoreConfig {
 
 impl Default for StoreConfig {
     fn default() -> Self {
-        Self { wal_bytes: 32 << 20, batch: 512, cache_bytes: 16 << 20, readers: 2, max_bytes: 0 }
+        Self {
+            wal_bytes: 32 << 20,
+            batch: 512,
+            cache_bytes: 16 << 20,
+            readers: 2,
+            read_at_start: 20_000,
+            max_bytes: 0,
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! their own ([`reader`]) and never wait for a writer.
 
 mod background;
+mod journal;
 mod keys;
 mod load;
 mod lock;
@@ -22,13 +23,14 @@ mod writer;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
+use posthaste_core::events::Page;
 use posthaste_core::ledger::{Heads, Ledger, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use posthaste_core::messaging::message::{
@@ -36,8 +38,8 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
-    Acked, ActError, Appended, Clock, Filter, HistoryQuery, Lease, Leased, Mail, Nacked, Queue,
-    Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
+    Acked, ActError, Appended, Clock, Filter, HistoryQuery, Journal, Lease, Leased, Mail, Nacked,
+    Queue, Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
 };
 use posthaste_core::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Status,
@@ -79,6 +81,9 @@ pub(crate) struct Shared {
     pub(crate) pruned_at: AtomicI64,
     pub(crate) durable: bool,
     pub(crate) known: watch::Sender<Known>,
+    /// The number of the last event that is on disk.
+    pub(crate) last_event: AtomicU64,
+    pub(crate) news: watch::Sender<u64>,
     taken: HashMap<Principal, Vec<Seq>>,
 }
 
@@ -113,6 +118,8 @@ impl SqliteStore {
             } else {
                 Known::All
             }),
+            last_event: AtomicU64::new(opened.last_event),
+            news: watch::Sender::new(opened.last_event),
             taken: opened.taken,
         });
         if let (Some(rest), Place::File(folder)) = (opened.rest, place) {
@@ -358,6 +365,16 @@ impl Registry for SqliteStore {
 
     fn teams(&self) -> Vec<Name> {
         self.shared.ledger.lock().team_names()
+    }
+}
+
+impl Journal for SqliteStore {
+    fn events(&self, after: u64, most: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
+        journal::page(&self.shared, after, most).boxed()
+    }
+
+    fn last_event(&self) -> watch::Receiver<u64> {
+        self.shared.news.subscribe()
     }
 }
 

@@ -37,6 +37,7 @@ fn message(from: Principal, label: Option<&str>) -> Arc<Message> {
         body: "x".into(),
         label: label.map(str::to_owned),
         in_reply_to: None,
+        hop: 0,
         metadata: None,
         created_at: Timestamp(0),
         expires_at: None,

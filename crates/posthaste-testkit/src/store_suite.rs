@@ -493,6 +493,42 @@ pub async fn history_shows_and_never_consumes(rig: Rig) {
     assert!(rig.store.history(strangers).await.expect("history").is_empty());
 }
 
+pub async fn events_are_numbered_in_order_and_none_is_left_out(rig: Rig) {
+    let bob = rig.agent("bob").await;
+    for n in 0..20 {
+        rig.send(Principal::Operator, &bob.to_string(), &n.to_string()).await.expect("accepted");
+    }
+    let mail = rig.read(bob, 1).await;
+    let what = What::Deliveries(mail.iter().map(|l| l.delivery).collect());
+    rig.store.ack(bob, what, Proof::Receipt).await.expect("acked");
+    let last = *rig.store.last_event().borrow();
+    assert_eq!(last, 41, "one came, twenty were accepted, twenty acked");
+    let mut after = 0;
+    let mut heard = Vec::new();
+    while after < last {
+        let page = rig.store.events(after, 7).await.expect("a page");
+        assert_eq!((page.oldest, page.last), (1, last));
+        assert!(page.events.len() <= 7 && page.upto > after);
+        heard.extend(page.events.iter().map(|e| e.no));
+        after = page.upto;
+    }
+    assert_eq!(heard, (1..=41).collect::<Vec<u64>>());
+}
+
+pub async fn the_journal_is_forgotten_after_its_time_and_its_numbers_are_not(rig: Rig) {
+    let bob = rig.agent("bob").await;
+    rig.send(Principal::Operator, &bob.to_string(), "old").await.expect("accepted");
+    rig.clock.advance(rig.limits.event_retention + Duration::from_secs(1));
+    rig.store.sweep().await.expect("swept");
+    let page = rig.store.events(0, 99).await.expect("a page");
+    // The silence itself was an event.
+    let first = page.events.first().map_or(page.last + 1, |e| e.no);
+    assert_eq!((page.oldest, first > 2), (first, true));
+    rig.send(Principal::Operator, &bob.to_string(), "new").await.expect("accepted");
+    let next = rig.store.events(page.last, 99).await.expect("a page");
+    assert_eq!(next.events.iter().map(|e| e.no).collect::<Vec<_>>(), [page.last + 1]);
+}
+
 /// Runs every promise against the store that `$rig` makes (an async expression).
 #[macro_export]
 macro_rules! store_suite {
@@ -522,6 +558,8 @@ macro_rules! store_suite {
             a_key_brings_the_same_instance_back
             mail_beyond_the_window_is_read_from_the_store
             history_shows_and_never_consumes
+            events_are_numbered_in_order_and_none_is_left_out
+            the_journal_is_forgotten_after_its_time_and_its_numbers_are_not
         }
     };
     ($rig:expr; $($promise:ident)*) => {

@@ -80,6 +80,8 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// Wait for mail, show it, and prove that it arrived
     Inbox(InboxArgs),
+    /// Follow what happens
+    Tail(TailArgs),
     /// Who is here
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
@@ -204,6 +206,28 @@ pub(crate) struct InboxArgs {
     /// How long to go on collecting after the first message
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "50ms")]
     pub(crate) batch_window: Duration,
+}
+
+#[derive(Args)]
+pub(crate) struct TailArgs {
+    /// Only about these agents: names, or instances
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
+    pub(crate) agent: Vec<String>,
+    /// Only about these teams
+    #[arg(long, value_name = "TEAM", value_delimiter = ',')]
+    pub(crate) team: Vec<String>,
+    /// Only about these conversations
+    #[arg(long, value_name = "THREAD", value_delimiter = ',')]
+    pub(crate) thread: Vec<String>,
+    /// Only these types, or families: delivery.dead, message, instance
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) kind: Vec<String>,
+    /// Begin after this event instead of now; 0 for all that is kept
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) after: Option<u64>,
+    /// End after so many events
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
 }
 
 #[derive(Args)]

@@ -15,6 +15,7 @@ mod inbox;
 mod join;
 mod profiles;
 mod send;
+mod tail;
 mod token;
 mod up;
 
@@ -37,6 +38,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
+        Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Profiles(args) => profiles::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),

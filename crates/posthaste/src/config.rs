@@ -343,6 +343,15 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_connections_that_nobody_could_use_is_refused() {
+        for bad in ["0", "1000001", "9223372036854775807"] {
+            let told = error(&format!("[server]\nconnections = {bad}\n"), &[]);
+            assert!(told.contains("server.connections lies between 1 and 1000000"), "{told}");
+        }
+        assert!(load("[server]\nconnections = 1\n", &[]).is_ok());
+    }
+
+    #[test]
     fn other_machines_are_let_in_only_on_request() {
         let told = error("[server]\nlisten = '0.0.0.0:9889'\n", &[]);
         assert!(told.contains("0.0.0.0:9889") && told.contains("--allow-remote"), "{told}");

@@ -103,6 +103,7 @@ impl Ledger {
         draft.set_thread(thread);
         let named = self.route(draft.from, &draft.to)?;
         let (mailboxes, skipped) = self.with_room(&draft, named)?;
+        self.admit(&draft, &mailboxes, now)?;
 
         let recipients = mailboxes
             .iter()

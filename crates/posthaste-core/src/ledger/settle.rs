@@ -44,7 +44,7 @@ pub struct DiePlan {
 #[derive(Debug, Default)]
 pub struct NackPlan {
     /// Back to the queue, with the number of refusals so far.
-    pub returned: Vec<(DeliveryNo, u8)>,
+    pub returned: Vec<(DeliveryNo, u8, Seq)>,
     /// Refused too often.
     pub dead: Vec<Settled>,
     pub at: Timestamp,
@@ -112,7 +112,10 @@ impl Ledger {
                     let end = End::Dead { reason: Reason::Refused, maybe_seen: true };
                     plan.dead.push(settled(&out, Some(by), end));
                 }
-                Ok(out) => plan.returned.push((out.entry.delivery, out.entry.attempts + 1)),
+                Ok(out) => {
+                    let entry = &out.entry;
+                    plan.returned.push((entry.delivery, entry.attempts + 1, entry.seq));
+                }
                 Err(_) => plan.lost.push(seq),
             }
         }
@@ -120,7 +123,7 @@ impl Ledger {
     }
 
     pub fn commit_nack(&mut self, plan: &NackPlan, tickets: &mut Vec<Ticket>) {
-        for (delivery, attempts) in &plan.returned {
+        for (delivery, attempts, _) in &plan.returned {
             let Some(out) = self.out.remove(delivery) else { continue };
             self.release(&out);
             let mut entry = out.entry;
@@ -134,7 +137,7 @@ impl Ledger {
     }
 
     pub fn undo_nack(&mut self, plan: &NackPlan) {
-        for (delivery, _) in &plan.returned {
+        for (delivery, ..) in &plan.returned {
             self.unsettle_one(*delivery);
         }
         self.unsettle(&plan.dead);

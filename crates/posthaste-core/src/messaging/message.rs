@@ -254,6 +254,8 @@ pub struct Details {
     pub label: Option<String>,
     pub thread: Option<ThreadId>,
     pub in_reply_to: Option<Seq>,
+    /// How many quick answers in a row this one is.
+    pub hop: u8,
     /// A JSON object, as text.
     pub metadata: Option<String>,
     pub ttl: Option<Duration>,
@@ -309,6 +311,7 @@ impl Draft {
                 label: message.label,
                 thread: Some(message.thread),
                 in_reply_to: message.in_reply_to,
+                hop: message.hop,
                 metadata: message.metadata,
                 ttl: message.expires_at.map(life),
                 idempotency_key: message.idempotency_key,
@@ -338,8 +341,9 @@ impl Draft {
         thread: ThreadId,
         now: Timestamp,
     ) -> Message {
-        let Details { priority, kind, label, in_reply_to, metadata, ttl, idempotency_key, .. } =
-            self.details;
+        let Details {
+            priority, kind, label, in_reply_to, hop, metadata, ttl, idempotency_key, ..
+        } = self.details;
         Message {
             seq,
             id,
@@ -351,6 +355,7 @@ impl Draft {
             body: self.body,
             label,
             in_reply_to,
+            hop,
             metadata,
             created_at: now,
             expires_at: ttl.map(|ttl| now + ttl),
@@ -419,6 +424,8 @@ pub struct Message {
     pub body: String,
     pub label: Option<String>,
     pub in_reply_to: Option<Seq>,
+    /// How many quick answers in a row this one is.
+    pub hop: u8,
     /// A JSON object, as text.
     pub metadata: Option<String>,
     pub created_at: Timestamp,

@@ -43,17 +43,21 @@ impl Hub {
         }
     }
 
-    /// The message that a reply names, and its thread. Only who sent or may read a
-    /// message can answer it.
+    /// The message that a reply names. Only who sent or may read a message can
+    /// answer it.
     pub async fn answered_message(
         &self,
         caller: Principal,
         which: MessageRef,
-    ) -> Result<(Seq, ThreadId), SendError> {
+    ) -> Result<Answered, SendError> {
         let record = self.store.message(which).await?;
         let visible = record.filter(|r| self.may_read(caller, r));
         let record = visible.ok_or(SendError::NoSuchMessage(which))?;
-        Ok((record.message.seq, record.message.thread))
+        let message = &record.message;
+        let quick = self.clock.now().since(message.created_at) <= self.limits.hop_window;
+        let counts = quick && caller != Principal::Operator;
+        let hop = if counts { message.hop.saturating_add(1) } else { 0 };
+        Ok(Answered { seq: message.seq, thread: message.thread, hop })
     }
 
     /// Who sent it, whoever has a key to one of its mailboxes, and the operator.
@@ -65,6 +69,15 @@ impl Hub {
         let keys = self.store.keys(caller);
         record.deliveries.iter().any(|d| keys.contains(&d.mailbox))
     }
+}
+
+/// What a reply takes over from the message that it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    pub seq: Seq,
+    pub thread: ThreadId,
+    /// How many quick answers in a row the reply is.
+    pub hop: u8,
 }
 
 /// Why a message was not accepted. Nothing is kept of it.
@@ -86,6 +99,12 @@ pub enum SendError {
     MailboxFull { mailbox: Mailbox, unread: usize, messages: usize, bytes: usize },
     #[error("this idempotency key was used for message {seq}, which had another text")]
     KeyReused { seq: Seq },
+    #[error("too many messages: wait {} s", retry_after.as_secs_f64().ceil())]
+    TooOften { retry_after: std::time::Duration, key: &'static str },
+    #[error("more than {limit} quick answers to answers: the exchange is stopped")]
+    HopLimit { limit: u8 },
+    #[error("{why}")]
+    NotAllowed { why: String },
     #[error("there is no message {0} that you could answer")]
     NoSuchMessage(MessageRef),
     #[error(transparent)]

@@ -5,6 +5,7 @@ mod chaos;
 mod living;
 mod model;
 mod one_of;
+mod policy;
 mod receiving;
 mod restarting;
 mod rules;

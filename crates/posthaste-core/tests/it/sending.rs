@@ -176,7 +176,11 @@ async fn everyone_is_whoever_is_here_at_that_moment_but_the_sender() {
 
 #[tokio::test(start_paused = true)]
 async fn everyone_skips_full_mailboxes_and_names_them() {
-    let world = World::with(Limits { mailbox_messages: 1, ..Limits::default() });
+    let world = World::with(Limits {
+        mailbox_messages: 1,
+        everyone_every: Duration::ZERO,
+        ..Limits::default()
+    });
     let (alice, bob) = alice_and_bob(&world).await;
     let carol = world.agent("carol").await;
     alice.sends(&bob, "fills it").await;

@@ -96,11 +96,11 @@ async fn details(
 ) -> Result<Details, Failure> {
     let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
     let mut thread = parsed(&request.thread_id)?;
-    let mut in_reply_to = None;
+    let (mut in_reply_to, mut hop) = (None, 0);
     if let Some(which) = &request.in_reply_to {
         let answered = app.hub.answered_message(caller, which.try_into()?).await?;
-        in_reply_to = Some(answered.0);
-        thread = thread.or(Some(answered.1));
+        (in_reply_to, hop) = (Some(answered.seq), answered.hop);
+        thread = thread.or(Some(answered.thread));
     }
     let metadata = request
         .metadata
@@ -112,6 +112,7 @@ async fn details(
         label: request.label.take(),
         thread,
         in_reply_to,
+        hop,
         metadata: metadata.transpose()?,
         ttl: request.ttl_s.map(Duration::from_secs),
         idempotency_key: request.idempotency_key.take(),

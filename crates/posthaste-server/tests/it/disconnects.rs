@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_api::client::Client;
 use posthaste_api::inbox::{InboxQuery, SettleRequest};
+use posthaste_server::ServerConfig;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -63,6 +65,27 @@ async fn narrow(house: &House) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     socket.connect(house.address).await.expect("the door is open")
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answer_is_cut_off_and_the_mail_comes_again() {
+    let impatient =
+        ServerConfig { write_timeout: Duration::from_millis(50), ..ServerConfig::default() };
+    let house = House::with(impatient).await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let large = "x".repeat(1 << 20);
+    for _ in 0..4 {
+        send(&house.operator(), &bob.instance, &large).await;
+    }
+    let mut socket = narrow(&house).await;
+    let text = request("GET /v1/inbox?timeout=0&ack=auto", Some(&bob.token), &[], "");
+    socket.write_all(text.as_bytes()).await.expect("sent");
+
+    let waiting = wait(60.0);
+    let inbox = within("the mail", as_bob.inbox(&waiting)).await.expect("an answer");
+    assert!(inbox.messages.iter().all(|m| m.redelivered), "it was on its way once");
+    assert!(!inbox.messages.is_empty());
+    drop(socket);
 }
 
 #[tokio::test]

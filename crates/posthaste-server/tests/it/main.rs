@@ -3,6 +3,7 @@
 mod cao;
 mod disconnects;
 mod errors;
+mod events;
 mod house;
 mod mail;
 mod people;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ops::upkeep::{Chore, Expire, Forget, Index, Prune, Signs};
 use super::rows::Marks;
-use super::{Shared, open};
+use super::{Shared, journal, open};
 
 /// How often the background looks.
 const TICK: Duration = Duration::from_millis(250);
@@ -116,6 +116,7 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
 
     let (lost, mut tickets) = {
         let mut ledger = shared.ledger.lock();
+        ledger.forget_rates(now);
         // An open wait is a sign of life.
         let all = ledger.running();
         for id in all {
@@ -149,7 +150,11 @@ fn is_time_to_prune(shared: &Shared, now: Timestamp) -> bool {
 /// Removes what is old enough; how many messages.
 async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
     let closed = |_| StoreError::Closed;
+    let events_before = now - shared.limits.event_retention;
+    let old = move |db: &Connection| journal::has_before(db, events_before);
     let forget = Forget {
+        has_events: shared.readers.query(old).await?,
+        events_before,
         keys_before: now - shared.limits.key_retention,
         ended_before: now - shared.limits.dead_retention,
     };

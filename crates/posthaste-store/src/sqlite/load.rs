@@ -18,8 +18,6 @@ use tokio::sync::watch;
 
 use super::{Shared, keys, open, rows};
 
-/// So many rows are read within milliseconds.
-const LITTLE: u64 = 20_000;
 /// Rows that go into the ledger at a time, under its lock.
 const PART: usize = 2_000;
 
@@ -88,9 +86,10 @@ impl Rest {
         })
     }
 
-    pub(crate) fn is_little(&self) -> bool {
+    /// Whether it is no more than `most` rows.
+    pub(crate) fn is_within(&self, most: u64) -> bool {
         let (low, high) = self.deliveries;
-        high.saturating_sub(low).max(self.keys.1) <= LITTLE
+        high.saturating_sub(low).max(self.keys.1) <= most
     }
 
     /// Hands over all rows, in order. What was open is open again: every start

@@ -14,6 +14,7 @@ use posthaste_core::registry::{AgentKind, Instance, Status, Team};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, ErrorCode};
 
+use super::journal;
 use super::load::Rest;
 use super::lock::FolderLock;
 use super::rows::{self, Marks};
@@ -26,11 +27,13 @@ pub(crate) const PAGE: u64 = 8192;
 const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
     include_str!("../../migrations/sqlite/0004_profiles.sql"),
+    include_str!("../../migrations/sqlite/0006_events.sql"),
+    include_str!("../../migrations/sqlite/0007_hops.sql"),
 ];
 
 pub(crate) struct Opened {
@@ -38,6 +41,7 @@ pub(crate) struct Opened {
     pub(crate) ledger: Ledger,
     /// What is open, where it is too much to be read before the doors open.
     pub(crate) rest: Option<Rest>,
+    pub(crate) last_event: u64,
     pub(crate) marks: Marks,
     pub(crate) taken: HashMap<Principal, Vec<Seq>>,
     pub(crate) lock: Option<FolderLock>,
@@ -66,19 +70,20 @@ pub(crate) fn open(
     migrate(&db, &file)?;
     let mut ledger = load(&db, limits).map_err(explain)?;
     let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
-    let rest = match rest.is_little() {
+    let rest = match rest.is_within(config.read_at_start) {
         true => rest.read(&db, |part| part.into_ledger(&mut ledger)).map(|()| None),
         false => Ok(Some(rest)),
     };
     let rest = rest.map_err(explain)?;
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
+    let last_event = journal::last(&db).map_err(explain)?;
     // From here on a kill must be noticed.
     rows::set_meta(&db, "clean", 0).map_err(explain)?;
     if lock.is_some() {
         grow_wal(&db, &file, config.wal_bytes)?;
     }
-    Ok(Opened { db, ledger, rest, marks, taken, lock })
+    Ok(Opened { db, ledger, rest, last_event, marks, taken, lock })
 }
 
 fn prepare(db: &Connection, config: &StoreConfig, on_disk: bool) -> rusqlite::Result<()> {

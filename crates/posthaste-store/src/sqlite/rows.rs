@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 /// All columns of a message but its body, which comes last.
 const HEAD: &str = "seq, id, thread, created_at, first_delivery, copies, sender, \
     sender_instance, recipient, kind, urgent, label, in_reply_to, expires_at, via, \
-    idempotency_key, metadata";
+    idempotency_key, metadata, hop";
 
 /// A message with its deliveries as they stand on disk.
 #[derive(Debug)]
@@ -62,7 +62,8 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
         via: Via::read(row.get_ref(14)?.as_str()?),
         idempotency_key: row.get(15)?,
         metadata: row.get(16)?,
-        body: row.get(17)?,
+        hop: row.get(17)?,
+        body: row.get(18)?,
     })
 }
 

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::background::checkpoint;
+use super::journal::EventList;
 use super::keys::KeyList;
 use super::ops::append::{self, Accepted, Append};
 use super::ops::settle;
@@ -65,6 +66,7 @@ pub(crate) struct Db<'c> {
     pub(crate) message: CachedStatement<'c>,
     pub(crate) delivery: CachedStatement<'c>,
     pub(crate) keys: KeyList,
+    pub(crate) events: EventList,
     pub(crate) settle: CachedStatement<'c>,
 }
 
@@ -75,6 +77,7 @@ impl<'c> Db<'c> {
             message: connection.prepare_cached(append::MESSAGE)?,
             delivery: connection.prepare_cached(append::DELIVERY)?,
             keys: KeyList::default(),
+            events: EventList::default(),
             settle: connection.prepare_cached(settle::SETTLE)?,
         })
     }
@@ -267,11 +270,12 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
             let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
             let on_the_loop =
                 desk.pace < QUICK && !log_is_long && ops.iter().all(|op| op.is_light());
+            let last_event = shared.last_event.load(Ordering::Relaxed);
             let work = move || {
                 if log_is_long && let Err(error) = checkpoint(&connection) {
                     tracing::warn!(%error, "a checkpoint failed; it is tried again");
                 }
-                let result = transaction(&connection, &mut ops);
+                let result = transaction(&connection, &mut ops, last_event, now);
                 (connection, ops, result)
             };
             let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
@@ -279,7 +283,10 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
                 Ok((connection, returned, result)) => {
                     desk.db = Some(connection);
                     ops = returned;
-                    result.map(|took| desk.pace = (desk.pace * 7 + took) / 8)
+                    result.map(|done| {
+                        desk.pace = (desk.pace * 7 + done.took) / 8;
+                        shared.last_event.store(done.last_event, Ordering::Release);
+                    })
                 }
                 Err(panic) => {
                     // The connection and the group are gone with the thread. What
@@ -312,26 +319,39 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
     match result {
         Ok(()) => {
             ops.into_iter().for_each(|op| op.answer(None));
+            tell_the_news(shared);
             Ok(())
         }
         Err(error) => Err((error, ops)),
     }
 }
 
-/// How long the disk took. The statements before it are work that must be done
-/// somewhere.
-fn transaction(db: &Connection, ops: &mut [Box<dyn Op>]) -> rusqlite::Result<Duration> {
-    let run = || -> rusqlite::Result<Duration> {
+/// What a transaction tells.
+struct Done {
+    /// How long the disk took. The statements before it are work that must be
+    /// done somewhere.
+    took: Duration,
+    last_event: u64,
+}
+
+fn transaction(
+    db: &Connection,
+    ops: &mut [Box<dyn Op>],
+    last_event: u64,
+    now: Timestamp,
+) -> rusqlite::Result<Done> {
+    let run = || -> rusqlite::Result<Done> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut group = Db::new(db)?;
         for op in ops {
             op.write(&mut group)?;
         }
         group.keys.write(db)?;
+        let last_event = group.events.write(db, last_event, now)?;
         drop(group);
         let began = Instant::now();
         db.prepare_cached("COMMIT")?.execute([])?;
-        Ok(began.elapsed())
+        Ok(Done { took: began.elapsed(), last_event })
     };
     let result = run();
     if result.is_err() && !db.is_autocommit() {
@@ -339,6 +359,12 @@ fn transaction(db: &Connection, ops: &mut [Box<dyn Op>]) -> rusqlite::Result<Dur
         let _ = db.execute_batch("ROLLBACK");
     }
     result
+}
+
+/// Whoever follows the journal may look.
+fn tell_the_news(shared: &Shared) {
+    let last = shared.last_event.load(Ordering::Relaxed);
+    shared.news.send_if_modified(|news| std::mem::replace(news, last) != last);
 }
 
 fn fail(group: Vec<Box<dyn Op>>, error: &rusqlite::Error) {

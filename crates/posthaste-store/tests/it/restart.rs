@@ -5,7 +5,9 @@ use std::time::Duration;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal};
 use posthaste_core::ports::{Filter, Leased, RecordState, Take, What};
+use posthaste_store::{OpenError, Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
+use rusqlite::Connection;
 
 use crate::rig;
 
@@ -144,4 +146,114 @@ async fn ids_taken_by_a_weak_proof_are_named_again_after_a_start() {
     kill(rig);
     let rig = rig::at(folder.path()).expect("opened again");
     assert_eq!(rig.store.taken(bob), [sent.seq]);
+}
+
+/// A start for which any backlog is a long one.
+fn behind_the_doors(folder: &std::path::Path) -> Result<Rig, OpenError> {
+    let config = StoreConfig { read_at_start: 0, ..rig::config() };
+    rig::open(&Place::File(folder.to_owned()), config, rig::limits())
+}
+
+#[tokio::test]
+async fn a_long_backlog_is_read_behind_the_doors_and_nothing_is_missed() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let key = || Details { idempotency_key: Some("once".into()), ..Details::default() };
+    let first = rig.send_with(alice, &bob.to_string(), "0", key()).await.expect("accepted");
+    for n in 1..30 {
+        rig.send(alice, &bob.to_string(), &n.to_string()).await.expect("accepted");
+    }
+    kill(rig);
+
+    let rig = behind_the_doors(folder.path()).expect("opened again");
+    // Nothing has had time to be read: this goes ahead of it all the same.
+    rig.send(alice, &bob.to_string(), "new").await.expect("accepted at once");
+    let again = rig.send_with(alice, &bob.to_string(), "0", key()).await.expect("known");
+    assert_eq!((again.seq, again.duplicate), (first.seq, true));
+    let mail = read(&rig, bob, 1, 99).await;
+    let old = (0..30).map(|n| (n.to_string(), true));
+    let all: Vec<(String, bool)> = old.chain([("new".into(), false)]).collect();
+    let seen: Vec<(String, bool)> =
+        seen(&mail).into_iter().map(|(text, marked)| (text.to_owned(), marked)).collect();
+    assert_eq!(seen, all, "in order, the old marked");
+    let what = What::Deliveries(mail.iter().map(|l| l.delivery).collect());
+    assert_eq!(rig.store.ack(bob, what, Proof::Receipt).await.expect("acked").acked, 31);
+}
+
+#[tokio::test]
+async fn a_backlog_that_cannot_be_read_is_told_to_whoever_asks() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    let sent = rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
+    kill(rig);
+    let db = Connection::open(folder.path().join("hub.db")).expect("a database");
+    db.execute("UPDATE deliveries SET size = -1", []).expect("damaged");
+    drop(db);
+
+    let error = rig::at(folder.path()).err().expect("a little is read before the doors open");
+    assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
+    let rig = behind_the_doors(folder.path()).expect("the rest is read later");
+    let error = rig.store.message(MessageRef::Seq(sent.seq)).await.expect_err("unknown");
+    assert!(error.to_string().contains("hub.db is damaged"), "{error}");
+    let what = What::Messages(vec![sent.seq]);
+    let error = rig.store.ack(bob, what, Proof::Receipt).await.expect_err("unknown");
+    assert!(error.to_string().contains("hub.db is damaged"), "{error}");
+    assert!(!rig.store.is_healthy());
+}
+
+#[tokio::test]
+async fn a_database_of_the_first_version_keeps_its_keys() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, _bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let key = |n: u32| Details { idempotency_key: Some(n.to_string()), ..Details::default() };
+    let mut seqs = Vec::new();
+    for n in 0..3 {
+        seqs.push(rig.send_with(alice, "bob", "hello", key(n)).await.expect("accepted").seq);
+    }
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    make_it_the_first_version(folder.path());
+
+    let rig = rig::at(folder.path()).expect("brought up to date");
+    for (n, seq) in (0..).zip(seqs) {
+        let again = rig.send_with(alice, "bob", "hello", key(n)).await.expect("known");
+        assert_eq!((again.seq, again.duplicate), (seq, true));
+    }
+}
+
+/// Writes the same rows down as the first version of the hub did.
+fn make_it_the_first_version(folder: &std::path::Path) {
+    let (now, old) = (folder.join("hub.db"), folder.join("first.db"));
+    let db = Connection::open(&old).expect("a database");
+    db.execute_batch(include_str!("../../migrations/sqlite/0001_backbone.sql")).expect("a schema");
+    db.execute("ATTACH ?1 AS now", [now.to_str().expect("a plain path")]).expect("the rows");
+    let list = |sql: &str| -> Vec<String> {
+        let mut select = db.prepare(sql).expect("a query");
+        let rows = select.query_map([], |row| row.get(0)).expect("rows");
+        rows.collect::<Result<_, _>>().expect("names")
+    };
+    for table in ["profiles", "teams", "instances", "tokens", "mailboxes", "messages", "deliveries"]
+    {
+        let columns = list(&format!("SELECT name FROM pragma_table_info('{table}', 'main')"));
+        let columns = columns.join(", ");
+        let copy =
+            format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM now.{table}");
+        db.execute(&copy, []).expect("copied");
+    }
+    db.execute(
+        "INSERT INTO main.keys (key, seq, at) SELECT substr(list, 1, 16), no, at FROM now.key_lists",
+        [],
+    )
+    .expect("copied");
+    let id: i64 =
+        db.query_row("PRAGMA now.application_id", [], |row| row.get(0)).expect("a number");
+    db.execute_batch(&format!(
+        "DETACH now; PRAGMA application_id = {id}; PRAGMA user_version = 1;"
+    ))
+    .expect("as it was");
+    drop(db);
+    std::fs::rename(old, now).expect("in its place");
 }

@@ -7,4 +7,5 @@ mod ports;
 mod profiles;
 mod second_hub;
 mod story;
+mod tail;
 mod world;

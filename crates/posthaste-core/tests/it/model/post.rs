@@ -261,7 +261,7 @@ impl Post {
         let by = self.reader(agent);
         let Some((answer, what)) = self.proofs.receipt(by, receipt) else { return };
         let plan = self.ledger.plan_nack(by, &What::Held(answer, what), WALL);
-        for (delivery, attempts) in &plan.returned {
+        for (delivery, attempts, _) in &plan.returned {
             let kept = self.kept(*delivery);
             (kept.attempts, kept.marked) = (*attempts, true);
         }

@@ -1,7 +1,8 @@
 //! Words that make no sense.
 
 use posthaste_api::ErrorCode;
-use posthaste_api::messages::SendRequest;
+use posthaste_api::messages::{MessageRef, SendRequest};
+use posthaste_core::Limits;
 use posthaste_store::StoreConfig;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -444,4 +445,44 @@ async fn a_full_store_is_503_and_what_was_accepted_stays() {
         read_out += inbox.total;
     }
     assert_eq!(read_out, accepted);
+}
+
+#[tokio::test]
+async fn who_sends_too_often_is_429_and_told_how_long_to_wait() {
+    let house = House::with(Limits { pair_per_minute: 1, ..Limits::default() }).await;
+    let (bob, _) = house.agent("bob").await;
+    let (eve, _) = house.agent("eve").await;
+    let body = format!(r#"{{"to": "{}", "message": "hello"}}"#, bob.instance);
+    let text = request("POST /v1/messages", Some(&eve.token), &[], &body);
+    for _ in 0..2 {
+        assert_eq!(house.raw(&text).await.0, 201);
+    }
+    let mut socket = house.dial().await;
+    socket.write_all(text.as_bytes()).await.expect("sent");
+    let reply = read_reply(&mut socket).await.expect("an answer");
+    let told = reply.json();
+    assert_eq!((reply.status, &told["error"]["code"]), (429, &json!("rate_limited")));
+    let wait = told["error"]["details"]["retry_after_s"].as_f64().expect("a number");
+    assert!(wait > 0.0 && wait <= 60.0, "{told}");
+    assert!(reply.head.contains(&format!("retry-after: {}", wait.ceil())), "{}", reply.head);
+    assert_eq!(told["error"]["details"]["key"], "limits.pair_per_minute");
+}
+
+#[tokio::test]
+async fn what_the_policy_does_not_allow_is_403_and_an_endless_exchange_is_409() {
+    let house = House::with(Limits { hops: 1, ..Limits::default() }).await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let (eve, as_eve) = house.agent("eve").await;
+    let order =
+        SendRequest { kind: Some("directive".into()), ..SendRequest::new(&bob.instance, "do") };
+    let told = refusal(as_eve.send(&order).await);
+    assert_eq!((told.code, told.code.status()), (ErrorCode::Forbidden, 403));
+    let reply = |to: &str, seq| SendRequest {
+        in_reply_to: Some(MessageRef::Seq(seq)),
+        ..SendRequest::new(to, "indeed")
+    };
+    let first = send(&as_eve, &bob.instance, "indeed?").await.seq;
+    let second = as_bob.send(&reply(&eve.instance, first)).await.expect("accepted").seq;
+    let told = refusal(as_eve.send(&reply(&bob.instance, second)).await);
+    assert_eq!((told.code, told.code.status()), (ErrorCode::HopLimit, 409));
 }

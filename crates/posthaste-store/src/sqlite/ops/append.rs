@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use posthaste_core::address::Address;
+use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{AppendPlan, Ledger, Planned};
+use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Draft, MessageId, Principal, Priority, Seq};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Appended, Queue, StoreError, Ticket};
@@ -16,8 +18,8 @@ use crate::sqlite::writer::{Db, Op};
 
 pub(crate) const MESSAGE: &str = "INSERT INTO messages (seq, id, thread, created_at, \
     first_delivery, copies, sender, sender_instance, recipient, kind, urgent, label, in_reply_to, \
-    expires_at, via, idempotency_key, metadata, body) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+    expires_at, via, idempotency_key, metadata, hop, body) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 pub(crate) const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
     urgent, marked, attempts, expires_at) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)";
@@ -102,8 +104,10 @@ impl Op for Append {
             m.via.as_str(),
             m.idempotency_key,
             m.metadata,
+            m.hop,
             m.body,
         ])?;
+        db.events.message(EventKind::Accepted, m.seq, DeliveryNo(0));
         for (mailbox, delivery) in &plan.deliveries {
             db.delivery.execute(params![
                 delivery.0,

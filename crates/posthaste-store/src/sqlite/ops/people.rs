@@ -1,6 +1,7 @@
 //! Who comes, who goes, who leads.
 
 use posthaste_core::address::InstanceId;
+use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{EndPlan, JoinPlan, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::ports::{StoreError, Ticket};
@@ -83,6 +84,7 @@ impl Op for Join {
             "INSERT INTO tokens (hash, instance) VALUES (?1, ?2)",
             params![plan.token, i.id.0],
         )?;
+        db.events.instance(EventKind::Joined, i.id);
         Ok(())
     }
 
@@ -137,6 +139,7 @@ impl Op for End {
         )?;
         db.connection
             .execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
+        db.events.instance(EventKind::Ended, plan.instance.id);
         write_settled(db, &plan.settled, plan.at)
     }
 
@@ -183,6 +186,7 @@ impl Op for PutTeam {
              ON CONFLICT (name) DO UPDATE SET leaders = excluded.leaders",
             params![self.team.name.as_str(), leaders.join(" ")],
         )?;
+        db.events.named(EventKind::Team, self.team.name.as_str());
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Acks, refusals, cancels, and another chance for the dead.
 
 use posthaste_core::address::Mailbox;
+use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{
     AckPlan, BoxNo, DiePlan, End, Ledger, NackPlan, Queued, RequeuePlan, Settled,
 };
@@ -28,10 +29,13 @@ pub(crate) fn write_settled(
             by = (settled.by, settled.by.map(|p| p.to_string()));
         }
         let by = &by.1;
-        let (state, how, maybe) = match settled.end {
-            End::Acked(proof) => (1, proof.as_str(), None),
-            End::Dead { reason, maybe_seen } => (2, reason.as_str(), Some(maybe_seen)),
+        let (state, how, maybe, kind) = match settled.end {
+            End::Acked(proof) => (1, proof.as_str(), None, EventKind::Acked),
+            End::Dead { reason, maybe_seen } => {
+                (2, reason.as_str(), Some(maybe_seen), EventKind::Dead)
+            }
         };
+        db.events.message(kind, settled.seq, settled.delivery);
         db.settle.execute(params![
             settled.delivery.0,
             state,
@@ -131,9 +135,11 @@ impl Op for Nack {
         let mut update = db
             .connection
             .prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
-        for (delivery, attempts) in &self.plan.returned {
+        for (delivery, attempts, seq) in &self.plan.returned {
             update.execute(params![delivery.0, attempts])?;
+            db.events.message(EventKind::Returned, *seq, *delivery);
         }
+        drop(update);
         write_settled(db, &self.plan.dead, self.plan.at)
     }
 
@@ -238,7 +244,10 @@ impl Op for Requeue {
         for (_, entry) in &mut plan.entries {
             let found = update.query_row(params![entry.delivery.0], |row| row.get(0)).optional()?;
             match found {
-                Some(marked) => (entry.marked, entry.leased_before) = (marked, marked),
+                Some(marked) => {
+                    (entry.marked, entry.leased_before) = (marked, marked);
+                    db.events.message(EventKind::Requeued, entry.seq, entry.delivery);
+                }
                 None => self.alive.push(entry.delivery),
             }
         }

@@ -2,18 +2,19 @@
 //! the note of a clean stop.
 
 use posthaste_core::address::InstanceId;
+use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{DiePlan, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::{StoreError, Ticket};
 use posthaste_core::registry::Status;
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use tokio::sync::oneshot;
 
 use super::settle::write_settled;
-use crate::sqlite::rows;
 use crate::sqlite::writer::{Db, Op};
+use crate::sqlite::{journal, rows};
 
 /// Kills what has outlived its time.
 pub(crate) struct Expire {
@@ -64,7 +65,7 @@ pub(crate) trait Work: Send {
     fn gather(&mut self, _ledger: &mut Ledger, _now: Timestamp) -> bool {
         true
     }
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()>;
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()>;
 }
 
 impl<W: Work> Chore<W> {
@@ -83,7 +84,7 @@ impl<W: Work> Op for Chore<W> {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        self.work.write(db.connection)
+        self.work.write(db)
     }
 
     fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
@@ -114,14 +115,18 @@ impl Work for Signs {
         !self.signs.is_empty()
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        let mut update =
-            db.prepare_cached("UPDATE instances SET last_seen = ?2, status = ?3 WHERE id = ?1")?;
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let mut update = db
+            .connection
+            .prepare_cached("UPDATE instances SET last_seen = ?2, status = ?3 WHERE id = ?1")?;
         for (id, seen, status) in &self.signs {
             update.execute(params![id.0, seen.0, status.as_str()])?;
+            if *status == Status::Lost {
+                db.events.instance(EventKind::Lost, *id);
+            }
         }
         match self.low {
-            Some(low) => rows::set_meta(db, "low_water", low.0.cast_signed()),
+            Some(low) => rows::set_meta(db.connection, "low_water", low.0.cast_signed()),
             None => Ok(()),
         }
     }
@@ -131,15 +136,20 @@ impl Work for Signs {
 pub(crate) struct Forget {
     pub(crate) keys_before: Timestamp,
     pub(crate) ended_before: Timestamp,
+    pub(crate) events_before: Timestamp,
+    /// There are events that old.
+    pub(crate) has_events: bool,
 }
 
 impl Work for Forget {
     fn gather(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
         let keys = ledger.forget_keys(self.keys_before);
-        keys + ledger.forget_ended(self.ended_before) > 0
+        self.has_events | (keys + ledger.forget_ended(self.ended_before) > 0)
     }
 
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let db = db.connection;
+        journal::forget(db, self.events_before)?;
         rows::forget_before(db, "key_lists", self.keys_before)?;
         rows::forget_before(db, "taken", self.keys_before)?;
         db.execute("DELETE FROM instances WHERE ended_at < ?1", params![self.ended_before.0])?;
@@ -151,7 +161,8 @@ impl Work for Forget {
 pub(crate) struct Prune(pub(crate) Vec<Seq>);
 
 impl Work for Prune {
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let db = db.connection;
         rows::note_counters(db)?;
         for seq in &self.0 {
             rows::remove_message(db, *seq)?;
@@ -167,8 +178,8 @@ pub(crate) struct Index {
 }
 
 impl Work for Index {
-    fn write(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        rows::index(db, self.from, self.to)
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        rows::index(db.connection, self.from, self.to)
     }
 }
 
@@ -200,8 +211,8 @@ impl Op for CleanStop {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        let db = db.connection;
         self.signs.write(db)?;
+        let db = db.connection;
         let mut mark = db.prepare_cached("UPDATE deliveries SET marked = 1 WHERE no = ?1")?;
         for delivery in &self.seen {
             mark.execute(params![delivery.0])?;

@@ -1,0 +1,98 @@
+//! Following the events of a hub.
+
+use std::time::Duration;
+
+use eventsource_stream::{EventStream, Eventsource};
+use futures_util::stream::{BoxStream, StreamExt, unfold};
+use reqwest::Method;
+use tokio::time::timeout;
+
+use super::{Client, ClientError};
+use crate::error::{ApiError, ErrorBody, ErrorCode};
+use crate::events::{EventView, EventsQuery, Reset};
+
+/// A hub says something every 15 s; silence for longer means that it is gone.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// What a follower hears.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    Event(Box<EventView>),
+    /// There is a gap: what was asked for is not kept any more.
+    Reset(Reset),
+}
+
+/// An open stream of events. It ends when the hub stops or the line breaks; a new
+/// one that begins after [`last`](Self::last) misses nothing.
+pub struct Following {
+    stream: EventStream<BoxStream<'static, Result<Vec<u8>, reqwest::Error>>>,
+    client: Client,
+    last: Option<u64>,
+}
+
+impl Client {
+    /// `GET /v1/events`
+    pub async fn events(&self, query: &EventsQuery) -> Result<Following, ClientError> {
+        let request = self.request(Method::GET, &["v1", "events"])?.query(query);
+        let answer = request.send().await.map_err(|e| self.failed(e))?;
+        let status = answer.status();
+        if !status.is_success() {
+            let body = answer.bytes().await.map_err(|e| self.failed(e))?;
+            return Err(match serde_json::from_slice::<ErrorBody>(&body) {
+                Ok(told) => told.error.into(),
+                Err(e) => self.not_a_hub(status.as_u16(), e.to_string()),
+            });
+        }
+        let chunks = unfold(answer, |mut answer| async move {
+            let chunk = answer.chunk().await.transpose()?;
+            Some((chunk.map(Vec::from), answer))
+        });
+        let stream = chunks.boxed().eventsource();
+        Ok(Following { stream, client: self.clone(), last: query.after })
+    }
+}
+
+impl Following {
+    /// The number up to which everything was heard.
+    pub fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// The next event; `None` when the stream has ended.
+    pub async fn next(&mut self) -> Result<Option<Heard>, ClientError> {
+        loop {
+            let Ok(next) = timeout(SILENCE, self.stream.next()).await else { return Ok(None) };
+            let event = match next {
+                None => return Ok(None),
+                Some(Ok(event)) => event,
+                Some(Err(eventsource_stream::EventStreamError::Transport(e))) => {
+                    return Err(self.client.failed(e));
+                }
+                Some(Err(e)) => return Err(self.client.not_a_hub(200, e.to_string())),
+            };
+            if let Ok(no) = event.id.parse() {
+                self.last = Some(no);
+            }
+            let unreadable = |e: serde_json::Error| self.client.not_a_hub(200, e.to_string());
+            match event.event.as_str() {
+                // Only says how far the hub has looked.
+                "alive" => {}
+                "reset" => {
+                    let reset = serde_json::from_str(&event.data).map_err(unreadable)?;
+                    return Ok(Some(Heard::Reset(reset)));
+                }
+                "error" => {
+                    let told = serde_json::from_str::<ErrorBody>(&event.data).map(|b| b.error);
+                    let told = told.unwrap_or_else(|_| {
+                        ApiError::new(ErrorCode::Internal, "the hub could not go on")
+                    });
+                    return Err(told.into());
+                }
+                _ => {
+                    let event = serde_json::from_str(&event.data).map_err(unreadable)?;
+                    return Ok(Some(Heard::Event(Box::new(event))));
+                }
+            }
+        }
+    }
+}

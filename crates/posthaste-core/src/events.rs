@@ -1,0 +1,152 @@
+//! What happened, in one ordered line.
+//!
+//! The store numbers each event inside the transaction that made it true, so who
+//! has seen `n` has seen all below. The journal holds what an event is about, not
+//! what it looked like: a reader gets the message or the instance as it is when
+//! the event is read. What is not durable, like a lease, is no event here.
+
+use crate::address::{InstanceId, Mailbox, Name};
+use crate::messaging::delivery::DeliveryNo;
+use crate::messaging::message::{Principal, Seq, ThreadId};
+use crate::ports::Record;
+use crate::registry::Instance;
+use crate::time::Timestamp;
+
+/// What kind of thing happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    Accepted,
+    Acked,
+    Dead,
+    Returned,
+    Requeued,
+    Joined,
+    Ended,
+    Lost,
+    Team,
+}
+
+impl EventKind {
+    /// With the number under which a store keeps it.
+    pub const ALL: [(Self, u8, &'static str); 9] = [
+        (Self::Accepted, 1, "message.accepted"),
+        (Self::Acked, 2, "delivery.acked"),
+        (Self::Dead, 3, "delivery.dead"),
+        (Self::Returned, 4, "delivery.returned"),
+        (Self::Requeued, 5, "delivery.requeued"),
+        (Self::Joined, 6, "instance.joined"),
+        (Self::Ended, 7, "instance.ended"),
+        (Self::Lost, 8, "instance.lost"),
+        (Self::Team, 9, "team.changed"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, _, word)| word)
+    }
+
+    pub fn number(self) -> u8 {
+        Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or(0, |(_, number, _)| *number)
+    }
+
+    /// What a store wrote, read back. A later version may have written more.
+    pub fn read(number: u8) -> Option<Self> {
+        Self::ALL.iter().find(|(_, n, _)| *n == number).map(|(kind, ..)| *kind)
+    }
+}
+
+/// What a journal keeps of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trace {
+    Message { seq: Seq, delivery: DeliveryNo },
+    Instance(InstanceId),
+    Team(Name),
+}
+
+/// What an event is about, as it is now.
+#[derive(Debug, Clone)]
+pub enum About {
+    /// A message, and which of its deliveries; none for the message as a whole.
+    Message(Box<Record>, Option<DeliveryNo>),
+    /// A message that has been pruned since.
+    Pruned(Seq),
+    Instance(Box<Instance>),
+    /// An instance that has been forgotten since.
+    Forgotten(InstanceId),
+    Team(Name),
+}
+
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub no: u64,
+    pub at: Timestamp,
+    pub kind: EventKind,
+    pub about: About,
+}
+
+/// Some events in order, and how far the journal reaches.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    pub events: Vec<Event>,
+    /// The first number that is still kept, or the next one if none is.
+    pub oldest: u64,
+    /// The last number given.
+    pub last: u64,
+    /// Everything up to here is in this page or was not understood.
+    pub upto: u64,
+}
+
+/// What a reader wants to hear of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topic {
+    Agent(InstanceId),
+    Team(Name),
+    Thread(ThreadId),
+}
+
+impl Topic {
+    fn fits(&self, event: &Event) -> bool {
+        match (self, &event.about) {
+            (Self::Agent(id), About::Message(record, _)) => {
+                record.message.from.instance == Some(*id)
+                    || record.deliveries.iter().any(|d| {
+                        d.mailbox == Mailbox::Instance(*id)
+                            || d.by == Some(Principal::Instance(*id))
+                    })
+            }
+            (Self::Agent(id), About::Instance(instance)) => instance.id == *id,
+            (Self::Agent(id), About::Forgotten(gone)) => gone == id,
+            (Self::Team(team), About::Message(record, _)) => {
+                let of_team = |m: &Mailbox| match m {
+                    Mailbox::NameIn(_, t) | Mailbox::AnyoneIn(t) => t == team,
+                    _ => false,
+                };
+                let sender = record.message.from.address.rsplit_once('@');
+                sender.is_some_and(|(_, t)| t == team.as_str())
+                    || record.deliveries.iter().any(|d| of_team(&d.mailbox))
+            }
+            (Self::Team(team), About::Instance(instance)) => instance.team == *team,
+            (Self::Team(team), About::Team(name)) => name == team,
+            (Self::Thread(thread), About::Message(record, _)) => record.message.thread == *thread,
+            _ => false,
+        }
+    }
+}
+
+/// Which events a reader is told of. Of a list one must fit; lists are joined by
+/// AND; an empty list asks for nothing.
+#[derive(Debug, Clone, Default)]
+pub struct EventFilter {
+    pub topics: Vec<Topic>,
+    /// Whole kinds (`delivery.dead`) or families (`delivery`).
+    pub kinds: Vec<String>,
+}
+
+impl EventFilter {
+    pub fn fits(&self, event: &Event) -> bool {
+        let word = event.kind.as_str();
+        let family = word.split('.').next();
+        let kind = |k: &String| k == word || Some(k.as_str()) == family;
+        (self.kinds.is_empty() || self.kinds.iter().any(kind))
+            && (self.topics.is_empty() || self.topics.iter().any(|topic| topic.fits(event)))
+    }
+}

@@ -1,0 +1,219 @@
+//! Who may write to whom, and how often.
+//!
+//! Decided inside the append, like routing, with what is true at that moment. The
+//! operator, mechanical agents and the hub itself are under no rate.
+
+use std::time::Duration;
+
+use super::{BoxNo, Ledger};
+use crate::address::{Address, InstanceId, Mailbox};
+use crate::limits::{Everyone, Write};
+use crate::messaging::message::{Draft, Principal, SenderKind};
+use crate::messaging::send::SendError;
+use crate::registry::{AgentKind, Instance, Relation};
+use crate::time::Timestamp;
+
+/// What a rate counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Counted {
+    Sender(InstanceId),
+    Pair(InstanceId, BoxNo),
+    Everyone(InstanceId),
+}
+
+/// When the next one is due, in microseconds.
+pub(super) type Due = i64;
+
+/// So many in so long: an idle sender may spend them all at once, a busy one gets
+/// them evenly.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    key: &'static str,
+    every: i64,
+    at_once: i64,
+}
+
+impl Rate {
+    fn per_minute(key: &'static str, count: u32) -> Option<Self> {
+        let count = i64::from(count);
+        (count > 0).then(|| Self { key, every: (60_000_000 / count).max(1), at_once: count })
+    }
+
+    fn one_in(key: &'static str, time: Duration) -> Option<Self> {
+        let every = i64::try_from(time.as_micros()).unwrap_or(i64::MAX / 2);
+        (every > 0).then_some(Self { key, every, at_once: 1 })
+    }
+
+    /// When the next one is due, if this one may pass now; else how long it waits.
+    fn next(&self, due: Due, now: Timestamp) -> Result<Due, Duration> {
+        let now = now.0.saturating_mul(1_000);
+        let start = due.max(now);
+        let ahead = (start - now).saturating_sub((self.at_once - 1).saturating_mul(self.every));
+        match u64::try_from(ahead) {
+            Ok(wait) if wait > 0 => Err(Duration::from_micros(wait)),
+            _ => Ok(start.saturating_add(self.every)),
+        }
+    }
+}
+
+impl Ledger {
+    /// Refuses what the policy does not allow, and what comes too often. What
+    /// passes is counted.
+    pub(super) fn admit(
+        &mut self,
+        draft: &Draft,
+        mailboxes: &[Mailbox],
+        now: Timestamp,
+    ) -> Result<(), SendError> {
+        let Principal::Instance(id) = draft.from else { return Ok(()) };
+        if draft.details().hop > self.limits.hops {
+            return Err(SendError::HopLimit { limit: self.limits.hops });
+        }
+        let Some(sender) = self.instances.get(&id) else { return Err(SendError::SenderGone) };
+        self.may_write(sender, draft, mailboxes)?;
+        if sender.kind == AgentKind::Mechanical {
+            return Ok(());
+        }
+        self.count(id, draft, mailboxes, now)
+    }
+
+    fn may_write(
+        &self,
+        sender: &Instance,
+        draft: &Draft,
+        mailboxes: &[Mailbox],
+    ) -> Result<(), SendError> {
+        let refused = |why: String| Err(SendError::NotAllowed { why });
+        let everyone = matches!(draft.to, Address::Everyone { .. });
+        if everyone
+            && self.limits.policy.everyone == Everyone::Leaders
+            && !self.leads(sender, draft)
+        {
+            return refused("only leaders may write to @everyone here".into());
+        }
+        if draft.details().kind.as_str() == "directive"
+            && !mailboxes.iter().all(|m| self.may_direct(sender, m))
+        {
+            return refused("only a parent, a leader or the human may send a `directive`".into());
+        }
+        // Whoever was written to may answer.
+        if self.limits.policy.write == Write::Open || draft.details().in_reply_to.is_some() {
+            return Ok(());
+        }
+        match mailboxes.iter().find(|m| !self.is_near(sender, m)) {
+            None => Ok(()),
+            Some(_) => refused(match self.limits.policy.write {
+                Write::Team => format!("agents here write within their team ({})", sender.team),
+                Write::Family | Write::Open => {
+                    "agents here write to their parent, children and siblings only".into()
+                }
+            }),
+        }
+    }
+
+    /// Leads the team that is written to, or its own if none is named.
+    fn leads(&self, sender: &Instance, draft: &Draft) -> bool {
+        let team = match &draft.to {
+            Address::Everyone { team: Some(team) } => team,
+            _ => &sender.team,
+        };
+        self.teams.get(team).is_some_and(|team| team.is_led_by(sender))
+    }
+
+    fn may_direct(&self, sender: &Instance, mailbox: &Mailbox) -> bool {
+        match mailbox {
+            Mailbox::Human => false,
+            Mailbox::Instance(id) => {
+                matches!(self.to(*id, sender), Relation::Parent | Relation::Leader)
+            }
+            Mailbox::NameIn(_, team) | Mailbox::AnyoneIn(team) => {
+                self.teams.get(team).is_some_and(|team| team.is_led_by(sender))
+            }
+            Mailbox::Name(_) | Mailbox::Anyone => false,
+        }
+    }
+
+    /// Near enough for the policy. The human is near to all.
+    fn is_near(&self, sender: &Instance, mailbox: &Mailbox) -> bool {
+        let by_team = self.limits.policy.write == Write::Team;
+        match mailbox {
+            Mailbox::Human => true,
+            Mailbox::Instance(id) => {
+                let relation = self.to(*id, sender);
+                let family =
+                    matches!(relation, Relation::Parent | Relation::Child | Relation::Sibling);
+                let same = || self.instances.get(id).is_some_and(|i| i.team == sender.team);
+                family || (by_team && (relation == Relation::Leader || same()))
+            }
+            Mailbox::NameIn(_, team) | Mailbox::AnyoneIn(team) => by_team && *team == sender.team,
+            Mailbox::Name(_) | Mailbox::Anyone => false,
+        }
+    }
+
+    /// What `sender` is to the instance.
+    fn to(&self, id: InstanceId, sender: &Instance) -> Relation {
+        self.relation(Principal::Instance(id), Some(sender.id), SenderKind::Agent)
+    }
+
+    fn count(
+        &mut self,
+        id: InstanceId,
+        draft: &Draft,
+        mailboxes: &[Mailbox],
+        now: Timestamp,
+    ) -> Result<(), SendError> {
+        let limits = &self.limits;
+        let all = Rate::per_minute("limits.sender_per_minute", limits.sender_per_minute);
+        let special = if matches!(draft.to, Address::Everyone { .. }) {
+            let rate = Rate::one_in("limits.everyone_every", limits.everyone_every);
+            rate.map(|rate| (Counted::Everyone(id), rate))
+        } else {
+            // The first message to a new mailbox is not the sixtieth.
+            let no = mailboxes.first().and_then(|m| self.mailbox_no(m));
+            let rate = Rate::per_minute("limits.pair_per_minute", limits.pair_per_minute);
+            no.zip(rate).map(|(no, rate)| (Counted::Pair(id, no), rate))
+        };
+        let rates = [all.map(|rate| (Counted::Sender(id), rate)), special];
+        let mut due = [None; 2];
+        for (next, (counted, rate)) in due.iter_mut().zip(rates.into_iter().flatten()) {
+            let last = self.rates.get(&counted).copied().unwrap_or_default();
+            let told = |wait| SendError::TooOften { retry_after: wait, key: rate.key };
+            *next = Some((counted, rate.next(last, now).map_err(told)?));
+        }
+        // Counted only when all of them let it pass.
+        self.rates.extend(due.into_iter().flatten());
+        Ok(())
+    }
+
+    /// Forgets senders that have been quiet for so long that they may spend
+    /// everything at once again.
+    pub fn forget_rates(&mut self, now: Timestamp) {
+        self.rates.retain(|_, due| *due > now.0.saturating_mul(1_000));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_sender_spends_a_minute_at_once_and_a_busy_one_waits_its_turn() {
+        let rate = Rate::per_minute("x", 60).expect("a rate");
+        let now = Timestamp(1_000_000);
+        let mut due = Due::default();
+        for n in 0..60 {
+            due = rate.next(due, now).unwrap_or_else(|wait| panic!("{n}: {wait:?}"));
+        }
+        assert_eq!(rate.next(due, now), Err(Duration::from_secs(1)));
+        let later = now + Duration::from_secs(1);
+        due = rate.next(due, later).expect("one a second");
+        assert_eq!(rate.next(due, later), Err(Duration::from_secs(1)));
+        assert!(rate.next(due, now + Duration::from_secs(600)).is_ok());
+    }
+
+    #[test]
+    fn nothing_is_counted_where_a_rate_is_zero() {
+        assert!(Rate::per_minute("x", 0).is_none());
+        assert!(Rate::one_in("x", Duration::ZERO).is_none());
+    }
+}

@@ -1,0 +1,206 @@
+//! `/v1/events`: what happens, followed without a gap.
+//!
+//! A follower pulls from the journal at its own pace, so it costs the hub nothing
+//! while it stalls; one that does not read for `server.write_timeout` is cut, and
+//! goes on later where it was.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Sse;
+use axum::response::sse::Event as Line;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
+use posthaste_api::events::{EventInstance, EventView, EventsQuery, Reset};
+use posthaste_api::messages::{DeliveryView, MessageView};
+use posthaste_core::Hub;
+use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
+use posthaste_core::messaging::message::Principal;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::App;
+use crate::auth::Caller;
+use crate::extract::Params;
+use crate::failure::{Failure, invalid};
+
+/// How often a follower hears that the hub is there.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// `GET /v1/events`
+pub(crate) async fn follow(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    headers: HeaderMap,
+    Params(query): Params<EventsQuery>,
+) -> Result<Sse<impl Stream<Item = Result<Line, Infallible>>>, Failure> {
+    let filter = EventFilter {
+        topics: list(&query.topics).map(topic).collect::<Result<_, _>>()?,
+        kinds: list(&query.types).map(kind).collect::<Result<_, _>>()?,
+    };
+    let after = match headers.get("last-event-id") {
+        Some(id) => {
+            Some(id.to_str().ok().and_then(|id| id.trim().parse().ok()).ok_or_else(|| {
+                invalid("Last-Event-ID", "it is the number of an event, from an `id:` line")
+            })?)
+        }
+        None => query.after,
+    };
+    let room = Arc::clone(&app.followers).try_acquire_owned().map_err(|_| crowded(&app))?;
+    let news = app.hub.last_event();
+    let after = after.unwrap_or_else(|| *news.borrow());
+    let follower = Follower {
+        hub: app.hub,
+        caller,
+        filter,
+        after,
+        news,
+        lines: VecDeque::new(),
+        broken: false,
+        _room: room,
+    };
+    Ok(Sse::new(unfold(follower, |mut follower| async move {
+        follower.next().await.map(|line| (Ok(line), follower))
+    })))
+}
+
+fn crowded(app: &App) -> Failure {
+    let most = app.hub.limits().event_readers;
+    let error = ApiError::new(ErrorCode::RateLimited, format!("{most} follow the events already"))
+        .hint("end one of them, or raise limits.event_readers")
+        .details(serde_json::json!({ "limit": most, "key": "limits.event_readers" }));
+    Failure(error)
+}
+
+fn list(text: &Option<String>) -> impl Iterator<Item = &str> {
+    text.as_deref().unwrap_or("").split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn topic(text: &str) -> Result<Topic, Failure> {
+    match text.split_once(':') {
+        Some(("agent", id)) => Ok(Topic::Agent(id.parse()?)),
+        Some(("team", name)) => Ok(Topic::Team(name.parse()?)),
+        Some(("thread", id)) => Ok(Topic::Thread(id.parse()?)),
+        _ => Err(invalid("topics", "a topic is agent:ID, team:NAME or thread:ID")),
+    }
+}
+
+fn kind(text: &str) -> Result<String, Failure> {
+    let mut known = EventKind::ALL.iter().map(|(_, _, word)| *word);
+    let fits = |word: &str| word == text || word.split('.').next() == Some(text);
+    if known.clone().any(fits) {
+        return Ok(text.to_owned());
+    }
+    let all: Vec<&str> = known.by_ref().collect();
+    Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
+}
+
+struct Follower {
+    hub: Arc<Hub>,
+    caller: Principal,
+    filter: EventFilter,
+    /// Everything up to here was told or does not concern the caller.
+    after: u64,
+    news: watch::Receiver<u64>,
+    lines: VecDeque<Line>,
+    broken: bool,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            if self.broken {
+                return None;
+            }
+            // What comes after this look is news.
+            self.news.mark_unchanged();
+            match self.hub.events(self.caller, self.after, &self.filter).await {
+                Ok(page) => self.tell(page),
+                Err(error) => {
+                    self.broken = true;
+                    let body = ErrorBody { error: error.into() };
+                    self.lines.extend(Line::default().event("error").json_data(body));
+                }
+            }
+            if self.lines.is_empty() && !self.wait().await? {
+                // The number tells how far we looked, also over what did not concern
+                // the follower.
+                let line = Line::default().event("alive").id(self.after.to_string()).data("");
+                return Some(line);
+            }
+        }
+    }
+
+    fn tell(&mut self, page: Page) {
+        let unknown = self.after > page.last;
+        let forgotten = self.after.saturating_add(1) < page.oldest;
+        if unknown || forgotten {
+            // Never a silent gap.
+            let reset = Reset { oldest: page.oldest, last: page.last };
+            self.after = if unknown { page.last } else { page.oldest - 1 };
+            let line = Line::default().event("reset").id(self.after.to_string());
+            self.lines.extend(line.json_data(reset));
+        }
+        for event in page.events {
+            let line = Line::default().id(event.no.to_string()).event(event.kind.as_str());
+            self.lines.extend(line.json_data(view(event)));
+        }
+        self.after = self.after.max(page.upto.min(page.last));
+    }
+
+    /// Whether there is news; `None` when the hub stops.
+    async fn wait(&mut self) -> Option<bool> {
+        if *self.news.borrow() > self.after {
+            return Some(true);
+        }
+        tokio::select! {
+            () = self.hub.stopped() => None,
+            changed = self.news.changed() => changed.ok().map(|()| true),
+            () = tokio::time::sleep(ALIVE) => Some(false),
+        }
+    }
+}
+
+fn view(event: Event) -> EventView {
+    let mut view = EventView {
+        no: event.no,
+        kind: event.kind.as_str().to_owned(),
+        at: event.at.to_string(),
+        seq: None,
+        message: None,
+        delivery: None,
+        instance: None,
+        team: None,
+    };
+    match event.about {
+        About::Message(record, delivery) => {
+            let concerned = record.deliveries.iter().find(|d| Some(d.delivery) == delivery);
+            view.seq = Some(record.message.seq.0);
+            view.delivery = concerned.map(DeliveryView::from);
+            view.message = Some(Box::new(MessageView::from(*record)));
+        }
+        About::Pruned(seq) => view.seq = Some(seq.0),
+        About::Instance(i) => {
+            view.team = Some(i.team.to_string());
+            view.instance = Some(EventInstance {
+                instance: i.id.to_string(),
+                address: Some(i.address.to_string()),
+                status: Some(i.status.as_str().to_owned()),
+            });
+        }
+        About::Forgotten(id) => {
+            let instance = id.to_string();
+            view.instance = Some(EventInstance { instance, address: None, status: None });
+        }
+        About::Team(name) => view.team = Some(name.to_string()),
+    }
+    view
+}

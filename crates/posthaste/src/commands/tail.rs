@@ -1,0 +1,189 @@
+//! `posthaste tail`: what happens, as it happens, over restarts of the hub.
+
+use std::time::Duration;
+
+use posthaste_api::client::Heard;
+use posthaste_api::events::{EventView, EventsQuery};
+use posthaste_api::instances::InstancesQuery;
+use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_core::address::InstanceId;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use super::Session;
+use crate::cli::TailArgs;
+use crate::failure::{Failure, internal};
+use crate::output::Output;
+use crate::when;
+
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+/// Longest piece of a text on one line.
+const PIECE: usize = 120;
+
+pub(super) async fn run(
+    args: TailArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut interrupted =
+        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
+    let mut query = query(&args, &session.client()?).await?;
+    let mut retry: Option<Duration> = None;
+    let mut told = false;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    loop {
+        let ended = tokio::select! {
+            _ = interrupted.recv() => return Ok(()),
+            ended = follow(&mut query, &mut left, session, output, &mut retry) => ended,
+        };
+        match ended {
+            Ok(End::Enough) => return Ok(()),
+            Ok(End::Line) => {}
+            Err(Failure::Told(e)) if e.code != ErrorCode::Unavailable => return Err(e.into()),
+            Err(Failure::Told(e)) => {
+                if !told {
+                    output.note(&format!("{e}; trying again"));
+                    told = true;
+                }
+            }
+            Err(other) => return Err(other),
+        }
+        let pause = retry.map_or(FIRST_RETRY, |last| (last * 2).min(LAST_RETRY));
+        retry = Some(pause);
+        tokio::select! {
+            _ = interrupted.recv() => return Ok(()),
+            () = sleep(pause) => (),
+        }
+    }
+}
+
+enum End {
+    /// As many as were asked for.
+    Enough,
+    /// The line broke, or the hub stopped.
+    Line,
+}
+
+async fn follow(
+    query: &mut EventsQuery,
+    left: &mut u64,
+    session: &Session,
+    output: &mut Output,
+    retry: &mut Option<Duration>,
+) -> Result<End, Failure> {
+    let client = session.client()?;
+    let mut following = client.events(query).await.map_err(passing)?;
+    if retry.take().is_some() {
+        output.note(&format!("the hub at {} is back", client.url()));
+    }
+    while *left > 0 {
+        let heard = following.next().await.map_err(passing)?;
+        query.after = following.last();
+        match heard {
+            None => return Ok(End::Line),
+            Some(Heard::Reset(reset)) => output.note(&format!(
+                "there is a gap: what happened before event {} is not kept any more",
+                reset.oldest
+            )),
+            Some(Heard::Event(event)) => {
+                show(&event, output)?;
+                *left -= 1;
+            }
+        }
+    }
+    Ok(End::Enough)
+}
+
+/// A line that breaks is no failure of the command: it tries again.
+fn passing(error: posthaste_api::client::ClientError) -> Failure {
+    let passing = error.is_passing();
+    let told = ApiError::from(error);
+    Failure::Told(if passing { ApiError { code: ErrorCode::Unavailable, ..told } } else { told })
+}
+
+async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure> {
+    let mut topics = Vec::new();
+    for who in &args.agent {
+        topics.extend(agents(who, client).await?.into_iter().map(|id| format!("agent:{id}")));
+    }
+    topics.extend(args.team.iter().map(|team| format!("team:{team}")));
+    topics.extend(args.thread.iter().map(|thread| format!("thread:{thread}")));
+    let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
+    Ok(EventsQuery { topics: joined(&topics), types: joined(&args.kind), after: args.after })
+}
+
+/// An instance, or all of a name that are here.
+async fn agents(who: &str, client: &Client) -> Result<Vec<String>, Failure> {
+    if let Ok(id) = who.parse::<InstanceId>() {
+        return Ok(vec![id.to_string()]);
+    }
+    let name = super::name(who)?;
+    let query = InstancesQuery { agent: Some(name.to_string()), ..InstancesQuery::default() };
+    let found = client.instances(&query).await?.instances;
+    if found.is_empty() {
+        let told = ApiError::new(ErrorCode::NotFound, format!("nobody called {name} is here"));
+        return Err(told.hint("`posthaste agents` lists who is here").into());
+    }
+    Ok(found.into_iter().map(|agent| agent.instance).collect())
+}
+
+fn show(event: &EventView, output: &mut Output) -> Result<(), Failure> {
+    if output.json() {
+        output.answer(event)?;
+    } else {
+        output.say(&line(event, &when::now()))?;
+    }
+    output.flush()
+}
+
+/// `12:03:04 #17 message.accepted [4711] alice.1a2b3c4d@main → bob: the text`
+fn line(event: &EventView, now: &jiff::Zoned) -> String {
+    let time = when::time_of_day(&event.at, now);
+    let what = match (&event.message, &event.delivery, &event.instance, &event.team) {
+        (Some(m), None, ..) => {
+            let piece: String = m.message.chars().take(PIECE).collect();
+            let more = if piece.len() < m.message.len() { " …" } else { "" };
+            format!("[{}] {} → {}: {piece}{more}", m.seq, m.from, m.to)
+        }
+        (Some(m), Some(d), ..) => {
+            let why = d.reason.as_ref().or(d.proof.as_ref());
+            let why = why.map_or(String::new(), |why| format!(" ({why})"));
+            let by = d.by.as_ref().map_or(String::new(), |by| format!(" by {by}"));
+            format!("[{}] in {}{by}{why}", m.seq, d.mailbox)
+        }
+        (None, _, Some(i), _) => {
+            let who = i.address.as_ref().unwrap_or(&i.instance);
+            let status = i.status.as_ref().map_or(String::new(), |s| format!(" ({s})"));
+            format!("{who}{status}")
+        }
+        (None, _, None, Some(team)) => team.clone(),
+        (None, _, None, None) => {
+            event.seq.map_or(String::new(), |seq| format!("[{seq}] is not kept any more"))
+        }
+    };
+    format!("{time} #{} {} {what}", event.no, event.kind).replace(['\n', '\t', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_it_is_about() {
+        let noon: jiff::Timestamp = "2026-03-04T12:00:00Z".parse().expect("a time");
+        let now = noon.to_zoned(jiff::tz::TimeZone::UTC);
+        let event = |json: serde_json::Value| -> EventView {
+            serde_json::from_value(json).expect("an event of the hub")
+        };
+        let joined = event(serde_json::json!({
+            "no": 1, "type": "instance.joined", "at": "2026-03-04T12:00:00Z", "team": "main",
+            "instance": {"instance": "1a2b3c4d", "address": "bob.1a2b3c4d@main", "status": "running"},
+        }));
+        assert_eq!(line(&joined, &now), "12:00:00 #1 instance.joined bob.1a2b3c4d@main (running)");
+        let pruned = event(serde_json::json!({
+            "no": 2, "type": "delivery.acked", "at": "2026-03-04T12:00:00Z", "seq": 7,
+        }));
+        assert_eq!(line(&pruned, &now), "12:00:00 #2 delivery.acked [7] is not kept any more");
+    }
+}

@@ -1,0 +1,59 @@
+//! Following what happens, from a shell.
+
+use serde_json::Value;
+
+use crate::world::World;
+
+#[test]
+fn what_happens_is_followed_over_a_killed_hub_without_a_gap() {
+    let world = World::new();
+    let hub = world.hub();
+    let port = hub.port().to_owned();
+    let mut tail = world.start(&["tail", "--json", "--after", "0", "--count", "6"]);
+    let mut heard = || -> (u64, String) {
+        let line = tail.line().expect("another event");
+        let event: Value = serde_json::from_str(&line).expect("a line of JSON");
+        (event["no"].as_u64().expect("a number"), event["type"].as_str().expect("a word").into())
+    };
+    world.say(&["join", "alice"]);
+    world.say(&["join", "bob"]);
+    world.say(&["send", "bob", "one", "--as", "alice"]);
+    assert_eq!(heard(), (1, "instance.joined".into()));
+    assert_eq!(heard(), (2, "instance.joined".into()));
+    assert_eq!(heard(), (3, "message.accepted".into()));
+    hub.kill();
+
+    let _hub = world.hub_with(&["--listen", &format!("127.0.0.1:{port}")]);
+    world.say(&["inbox", "--as", "bob", "--batch-window", "0"]);
+    world.say(&["send", "bob", "two", "--as", "alice"]);
+    assert_eq!(heard(), (4, "delivery.acked".into()));
+    assert_eq!(heard(), (5, "message.accepted".into()));
+    world.say(&["leave", "alice"]);
+    assert_eq!(heard(), (6, "instance.ended".into()));
+    let ended = tail.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.err.contains("is back"), "{ended:?}");
+}
+
+#[test]
+fn a_line_of_tail_tells_who_wrote_to_whom() {
+    let world = World::new();
+    let _hub = world.hub();
+    world.say(&["join", "alice"]);
+    world.say(&["join", "bob"]);
+    world.say(&["send", "bob", "red\u{1b}[31m\nalert", "--as", "alice"]);
+    let filters = ["--type", "message", "--agent", "alice", "--after", "0", "--count", "1"];
+    let said = world.say(&[&["tail"], &filters[..]].concat());
+    assert!(
+        said.contains("#3 message.accepted [1] alice.") && said.contains(" → bob: red"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(!said.contains('\u{1b}'), "{said}");
+    world.run(&["tail", "--agent", "nobody"]).failed(3, "nobody called nobody is here", "agents");
+    world.run(&["tail", "--type", "sunshine"]).failed(
+        2,
+        "types: it is one of message.accepted",
+        "",
+    );
+}
