@@ -25,6 +25,10 @@ use crate::instances::{
 use crate::messages::{
     History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest, To,
 };
+use crate::profiles::{
+    FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
+    ProfilesQuery, RemovedProfile,
+};
 use crate::teams::{PutTeam, TeamView, Teams};
 
 mod events;
@@ -201,6 +205,50 @@ impl Client {
     /// `PUT /v1/teams/{name}`
     pub async fn put_team(&self, name: &str, request: &PutTeam) -> Result<TeamView, ClientError> {
         let call = self.request(Method::PUT, &["v1", "teams", name])?.json(request);
+        self.read_answer(call.timeout(PATIENCE)).await
+    }
+
+    /// `GET /v1/profiles`
+    pub async fn profiles(&self, query: &ProfilesQuery) -> Result<Profiles, ClientError> {
+        self.get(&["v1", "profiles"], query).await
+    }
+
+    /// `GET /v1/profiles/search`
+    pub async fn search_profiles(
+        &self,
+        query: &ProfileSearch,
+    ) -> Result<FoundProfiles, ClientError> {
+        self.get(&["v1", "profiles", "search"], query).await
+    }
+
+    /// `GET /v1/profiles/errors`
+    pub async fn profile_errors(&self) -> Result<ProfileErrors, ClientError> {
+        self.get(&["v1", "profiles", "errors"], &()).await
+    }
+
+    /// `POST /v1/profiles`
+    pub async fn create_profile(&self, request: &ProfileInput) -> Result<ProfileView, ClientError> {
+        self.post(&["v1", "profiles"], request).await
+    }
+
+    /// `GET /v1/profiles/{name}`
+    pub async fn profile(&self, name: &str) -> Result<ProfileView, ClientError> {
+        self.get(&["v1", "profiles", name], &()).await
+    }
+
+    /// `PUT /v1/profiles/{name}`
+    pub async fn put_profile(
+        &self,
+        name: &str,
+        request: &ProfileInput,
+    ) -> Result<ProfileView, ClientError> {
+        let call = self.request(Method::PUT, &["v1", "profiles", name])?.json(request);
+        self.read_answer(call.timeout(PATIENCE)).await
+    }
+
+    /// `DELETE /v1/profiles/{name}`
+    pub async fn remove_profile(&self, name: &str) -> Result<RemovedProfile, ClientError> {
+        let call = self.request(Method::DELETE, &["v1", "profiles", name])?;
         self.read_answer(call.timeout(PATIENCE)).await
     }
 

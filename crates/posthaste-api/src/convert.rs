@@ -105,9 +105,25 @@ impl From<RegistryError> for ApiError {
             RegistryError::Invalid { field, .. } => {
                 Self::new(ErrorCode::InvalidArgument, message).details(json!({ "field": field }))
             }
-            RegistryError::NotFound { nearest, .. } => Self::new(ErrorCode::NotFound, message)
-                .hint(nearest_hint(&nearest, "`posthaste agents` lists who is here")),
+            RegistryError::NotFound { what, nearest, .. } => {
+                let otherwise = match what {
+                    "profile" => "`posthaste profiles` lists them",
+                    _ => "`posthaste agents` lists who is here",
+                };
+                Self::new(ErrorCode::NotFound, message).hint(nearest_hint(&nearest, otherwise))
+            }
             RegistryError::Ended(_) => Self::new(ErrorCode::Conflict, message),
+            RegistryError::Exists(_) => Self::new(ErrorCode::Conflict, message)
+                .hint("PUT /v1/profiles/{name} replaces a profile that is not in a file"),
+            RegistryError::Stale { current, .. } => Self::new(ErrorCode::Conflict, message)
+                .hint("read it again, and write with the version that you read")
+                .details(json!({ "version": current })),
+            RegistryError::InFile { file, .. } => Self::new(ErrorCode::Conflict, message)
+                .hint(format!("change or remove {file}; the hub notices by itself"))
+                .details(json!({ "file": file })),
+            RegistryError::InUse { active, .. } => Self::new(ErrorCode::Conflict, message)
+                .hint("end them first: `posthaste agents` lists them")
+                .details(json!({ "active": active })),
             RegistryError::Unavailable(_) => Self::new(ErrorCode::Unavailable, message)
                 .hint("nothing was changed; check the disk of the data folder, then try again"),
         }

@@ -15,6 +15,7 @@ pub mod inbox;
 pub mod instances;
 pub mod messages;
 pub mod openapi;
+pub mod profiles;
 pub mod teams;
 
 pub use client::Client;

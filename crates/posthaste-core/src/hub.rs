@@ -15,6 +15,7 @@ use crate::limits::Limits;
 use crate::messaging::message::{MessageRef, Principal};
 use crate::messaging::proof::Proofs;
 use crate::ports::{Clock, HistoryQuery, Queue, Record, Store, StoreError};
+use crate::profiles::FileFault;
 use crate::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
 };
@@ -32,6 +33,7 @@ pub struct Hub {
     pub(crate) tasks: TaskTracker,
     /// A proof or an expiry may be due sooner than the upkeep knows.
     pub(crate) soon: Arc<Notify>,
+    pub(crate) profile_faults: Mutex<Vec<FileFault>>,
 }
 
 impl fmt::Debug for Hub {
@@ -57,6 +59,7 @@ impl Hub {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             soon: Arc::new(Notify::new()),
+            profile_faults: Mutex::default(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub

@@ -19,6 +19,7 @@ mod append;
 mod lease;
 mod people;
 mod policy;
+mod profiles;
 mod route;
 mod settle;
 
@@ -28,6 +29,7 @@ use std::sync::Arc;
 pub use append::{AppendPlan, KeyDigest, Planned};
 pub use lease::{Heads, Sought};
 pub use people::{EndPlan, JoinPlan};
+pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 
 use crate::Map;
@@ -36,7 +38,7 @@ use crate::limits::Limits;
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq};
 use crate::ports::Ticket;
-use crate::registry::{AgentKind, Instance, Team, TokenHash};
+use crate::registry::{Instance, Team, TokenHash};
 use crate::time::Timestamp;
 
 /// A mailbox's number in the table and on disk.
@@ -149,7 +151,7 @@ pub struct Ledger {
     /// When the next message is due, of whom it is counted.
     rates: Map<policy::Counted, policy::Due>,
 
-    profiles: BTreeMap<Name, AgentKind>,
+    profiles: BTreeMap<Name, KnownProfile>,
     teams: BTreeMap<Name, Team>,
     instances: BTreeMap<InstanceId, Instance>,
     named: Map<Name, BTreeSet<InstanceId>>,

@@ -12,6 +12,7 @@ pub mod ledger;
 pub mod limits;
 pub mod messaging;
 pub mod ports;
+pub mod profiles;
 pub mod registry;
 pub mod time;
 

@@ -124,6 +124,20 @@ limits! {
     event_readers: usize = 100;
     /// How long a later call must stay uncancelled before it counts as proof.
     proof_grace: Duration = Duration::from_secs(2), "humantime_serde";
+    /// Largest system prompt of a profile.
+    profile_prompt_bytes: usize = 256 * KIB;
+    /// Longest description of a profile.
+    profile_description_chars: usize = 4_000;
+    /// Longest title, and longest name of a driver.
+    profile_title_chars: usize = 200;
+    /// Most tags of a profile, and most tools.
+    profile_tags: usize = 100;
+    /// Longest tag, and longest name of a tool.
+    profile_tag_chars: usize = 100;
+    /// Largest configuration of a profile, as JSON text.
+    profile_config_bytes: usize = 64 * KIB;
+    /// Largest file that is read as a profile.
+    profile_file_bytes: usize = MIB;
     /// Messages per mailbox whose text is kept in memory.
     window_messages: usize = 256;
     /// Bytes of text kept in memory for all mailboxes together.

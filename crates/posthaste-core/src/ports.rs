@@ -5,6 +5,8 @@
 //! ticket says, a look into the store says better. Each promise in a doc comment
 //! here has a test in the conformance suites, which every backend runs.
 
+mod profiles;
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -23,6 +25,7 @@ use crate::registry::{
 };
 use crate::time::Timestamp;
 
+pub use self::profiles::Profiles;
 pub use crate::time::Clock;
 
 /// The work is under way when the call returns, and a dropped future does not
@@ -30,8 +33,8 @@ pub use crate::time::Clock;
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
 /// The truth: messages, deliveries, leases, who is here, and what happened.
-pub trait Store: Mail + Registry + Journal + Upkeep {}
-impl<T: Mail + Registry + Journal + Upkeep> Store for T {}
+pub trait Store: Mail + Registry + Profiles + Journal + Upkeep {}
+impl<T: Mail + Registry + Profiles + Journal + Upkeep> Store for T {}
 
 /// Messages and deliveries.
 pub trait Mail: Send + Sync {
@@ -87,7 +90,7 @@ pub trait Mail: Send + Sync {
     fn is_durable(&self) -> bool;
 }
 
-/// Profiles, instances, teams, tokens.
+/// Instances, teams, tokens.
 pub trait Registry: Send + Sync {
     /// Creates an instance, or finds the one that joined with the same key. An
     /// unknown agent becomes a profile of kind external, an unknown team a team.

@@ -282,6 +282,14 @@ pub enum RegistryError {
     NotFound { what: &'static str, name: String, nearest: Vec<String> },
     #[error("{0} has already ended")]
     Ended(String),
+    #[error("there is already a profile called {0}")]
+    Exists(String),
+    #[error("{name} has changed: it is at version {current} now")]
+    Stale { name: String, current: u64 },
+    #[error("{name} stands in a file: {file}")]
+    InFile { name: String, file: String },
+    #[error("{name} is in use: {active} of its instances have not ended")]
+    InUse { name: String, active: usize },
     #[error("the hub cannot write just now: {0}")]
     Unavailable(String),
 }

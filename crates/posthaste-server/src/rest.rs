@@ -7,6 +7,7 @@ mod health;
 pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
+mod profiles;
 mod teams;
 
 use axum::Router;
@@ -38,6 +39,13 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/join", post(instances::join))
         .route("/v1/instances", post(instances::create).get(instances::list))
         .route("/v1/instances/{id}", get(instances::show).delete(instances::leave))
+        .route("/v1/profiles", get(profiles::list).post(profiles::create))
+        .route("/v1/profiles/search", get(profiles::search))
+        .route("/v1/profiles/errors", get(profiles::errors))
+        .route(
+            "/v1/profiles/{name}",
+            get(profiles::show).put(profiles::put).delete(profiles::remove),
+        )
         .route("/v1/events", get(events::follow))
         .route("/v1/teams", get(teams::list))
         .route("/v1/teams/{name}", get(teams::show).put(teams::put))

@@ -16,6 +16,7 @@ mod load;
 mod lock;
 mod open;
 mod ops;
+mod profiles;
 mod reader;
 mod rows;
 mod writer;

@@ -1,10 +1,11 @@
 //! For tests only: the conformance suites of the ports, and what tests share.
 //!
-//! Each promise of a port stands once, as a function, in [`mod@store_suite`] or
-//! [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
+//! Each promise of a port stands once, as a function, in [`mod@store_suite`],
+//! [`mod@profiles_suite`] or [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
 //! hub for stories.
 
 pub mod clock;
+pub mod profiles_suite;
 pub mod queue_suite;
 pub mod store_suite;
 pub mod world;

@@ -124,7 +124,7 @@ impl Rig {
         self.store.append(draft).await
     }
 
-    async fn read(&self, reader: Principal, answer: u64) -> Vec<Leased> {
+    pub async fn read(&self, reader: Principal, answer: u64) -> Vec<Leased> {
         self.read_some(reader, answer, usize::MAX).await
     }
 

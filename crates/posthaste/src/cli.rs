@@ -84,6 +84,8 @@ pub(crate) enum Command {
     Tail(TailArgs),
     /// Who is here
     Agents(AgentsArgs),
+    /// Who could be here: list, search, load and remove profiles
+    Profiles(ProfilesArgs),
     /// Show or replace the tokens of the hub on this machine
     Token(TokenArgs),
 }
@@ -236,6 +238,31 @@ pub(crate) struct AgentsArgs {
     /// Also those who have left
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ProfilesArgs {
+    /// Words to search for, best hit first [default: list all]
+    pub(crate) query: Vec<String>,
+    /// Most hits [default: 10]
+    #[arg(long, requires = "query")]
+    pub(crate) limit: Option<u32>,
+    #[command(subcommand)]
+    pub(crate) command: Option<ProfilesCommand>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ProfilesCommand {
+    /// Show one, with its prompt
+    Show { name: String },
+    /// Send every Markdown file of a folder to the hub
+    Load {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Remove one; mail that waits for its name stays
+    Remove { name: String },
 }
 
 #[derive(Args)]

@@ -13,6 +13,7 @@ use crate::output::Output;
 mod agents;
 mod inbox;
 mod join;
+mod profiles;
 mod send;
 mod tail;
 mod token;
@@ -39,6 +40,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
+        Command::Profiles(args) => profiles::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
     };
     done.map_err(|failure| session.explain(failure))

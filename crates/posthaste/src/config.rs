@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use directories::ProjectDirs;
 use figment::error::Kind;
@@ -25,10 +26,12 @@ use serde::{Deserialize, Serialize};
 use crate::cli::{Global, UpArgs};
 use crate::failure::invalid;
 use crate::identity::DataFolder;
+use crate::profiles::ProfilesConfig;
 
 const PREFIX: &str = "POSTHASTE_";
 /// More files than any machine lets one process open.
 const MOST_CONNECTIONS: usize = 1_000_000;
+const SHORTEST_RESCAN: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -40,6 +43,7 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     pub(crate) queue: QueueConfig,
     pub(crate) compat: CompatConfig,
+    pub(crate) profiles: ProfilesConfig,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -94,6 +98,10 @@ impl Config {
         if !(1..=MOST_CONNECTIONS).contains(&self.server.connections) {
             let told = format!("server.connections lies between 1 and {MOST_CONNECTIONS}");
             return Err(invalid(told).hint("leave it out for the default, 20000"));
+        }
+        if self.profiles.rescan < SHORTEST_RESCAN {
+            let told = "profiles.rescan is too short: the hub would do nothing else";
+            return Err(invalid(told).hint("leave it out for the default, 30s"));
         }
         let listen = self.server.listen;
         if listen.ip().is_loopback() || self.server.allow_remote {
@@ -322,6 +330,16 @@ mod tests {
         }
         let both = [("CAO_QUEUE_BACKEND", "kafka"), ("POSTHASTE_QUEUE_BACKEND", "asyncio")];
         assert!(load("[queue]\nbackend = 'local'\n", &both).is_ok());
+    }
+
+    #[test]
+    fn folders_of_profiles_are_relative_to_the_file_that_names_them() {
+        let config = load("[profiles]\nfolders = ['team', '/srv/agents']\n", &[]).expect("good");
+        let folders = config.profiles.folders();
+        assert!(folders[0].is_absolute() && folders[0].ends_with("team"), "{folders:?}");
+        assert_eq!(folders[1], Path::new("/srv/agents"));
+        assert!(error("[profiles]\nrescan = '0s'\n", &[]).contains("profiles.rescan"));
+        assert!(error("[profiles]\nfolder = 'x'\n", &[]).contains("`profiles.folder`"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod identity;
 mod output;
 mod ports;
 mod private;
+mod profiles;
 #[cfg(test)]
 mod reference;
 mod terminal;

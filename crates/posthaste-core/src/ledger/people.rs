@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use super::settle::{End, Settled, dead, settled};
-use super::{Ledger, Queued};
+use super::{KnownProfile, Ledger, Queued};
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, Proof, Reason};
 use crate::messaging::message::{Principal, ThreadId};
 use crate::ports::Ticket;
+use crate::profiles::Source;
 use crate::registry::{
     AgentKind, Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Status,
     Team, TokenHash, nearest,
@@ -47,10 +48,6 @@ pub struct EndPlan {
 }
 
 impl Ledger {
-    pub fn load_profile(&mut self, name: Name, kind: AgentKind) {
-        self.profiles.insert(name, kind);
-    }
-
     pub fn load_team(&mut self, team: Team) {
         self.teams.insert(team.name.clone(), team);
     }
@@ -94,7 +91,7 @@ impl Ledger {
             self.joined.get(&known).and_then(|id| self.instances.get(id)).cloned()
         });
         let before = before.filter(|i| !i.status.has_ended());
-        let known_kind = self.profiles.get(&new.agent).copied();
+        let known_kind = self.profiles.get(&new.agent).map(|known| known.kind);
         let instance = match &before {
             Some(old) => Instance { status: Status::Running, last_seen: now, ..old.clone() },
             None => {
@@ -126,7 +123,8 @@ impl Ledger {
         let new_profile = known_kind.is_none().then_some((new.agent, instance.kind));
         let new_team = (!self.teams.contains_key(&team)).then_some(team);
         if let Some((name, kind)) = &new_profile {
-            self.profiles.insert(name.clone(), *kind);
+            let known = KnownProfile { kind: *kind, version: 1, source: Source::Join };
+            self.profiles.insert(name.clone(), known);
         }
         if let Some(name) = &new_team {
             self.teams.insert(name.clone(), Team { name: name.clone(), leaders: Vec::new() });

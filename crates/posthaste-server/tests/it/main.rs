@@ -8,5 +8,6 @@ mod events;
 mod house;
 mod mail;
 mod people;
+mod profiles;
 mod security;
 mod stopping;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use posthaste_core::Limits;
 use posthaste_core::address::InstanceId;
-use posthaste_core::ledger::Ledger;
+use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
+use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Status, Team};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, ErrorCode};
@@ -26,10 +27,11 @@ pub(crate) const PAGE: u64 = 8192;
 const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
+    include_str!("../../migrations/sqlite/0004_profiles.sql"),
     include_str!("../../migrations/sqlite/0006_events.sql"),
     include_str!("../../migrations/sqlite/0007_hops.sql"),
 ];
@@ -146,12 +148,13 @@ fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
 }
 
 fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
-    let mut select = db.prepare("SELECT name, kind FROM profiles")?;
+    let mut select = db.prepare("SELECT name, kind, version, source FROM profiles")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         if let Ok(name) = row.get_ref(0)?.as_str()?.parse() {
             let kind = row.get_ref(1)?.as_str()?.parse::<AgentKind>().unwrap_or_default();
-            ledger.load_profile(name, kind);
+            let source = Source::read(row.get_ref(3)?.as_str()?);
+            ledger.load_profile(name, KnownProfile { kind, version: row.get(2)?, source });
         }
     }
     let mut select = db.prepare("SELECT name, leaders FROM teams")?;

@@ -2,13 +2,16 @@
 //! only a file can break.
 
 mod disk;
+mod profiles;
 mod restart;
 mod rig;
 
 mod in_memory {
     posthaste_testkit::store_suite!(crate::rig::memory());
+    posthaste_testkit::profiles_suite!(crate::rig::memory());
 }
 
 mod on_disk {
     posthaste_testkit::store_suite!(crate::rig::file());
+    posthaste_testkit::profiles_suite!(crate::rig::file());
 }

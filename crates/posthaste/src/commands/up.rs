@@ -23,6 +23,7 @@ use crate::config::{self, Config};
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
+use crate::profiles::Watch;
 use crate::{ports, wiring};
 
 /// Ours, and only the warnings of the libraries.
@@ -45,6 +46,8 @@ pub(super) async fn run(
     folder.make()?;
     let hub = wiring::hub(&config, folder, args.ephemeral)?;
     let keys = wiring::keys(folder)?;
+    let profiles = folder.path().join("profiles");
+    let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
     let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
 
     let running = Running { url: reachable(listen), pid: std::process::id() };
@@ -64,6 +67,7 @@ pub(super) async fn run(
         let served = serving.await;
         // Nobody who comes now should find the way here.
         folder.withdraw(&running);
+        watch.end().await;
         (served, hub.close().await)
     };
     let (served, closed) = signals.stop_in_order(work, &shutdown).await;

@@ -4,6 +4,7 @@ mod cli;
 mod disk;
 mod kill;
 mod ports;
+mod profiles;
 mod second_hub;
 mod story;
 mod tail;

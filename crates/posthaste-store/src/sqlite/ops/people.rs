@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::settle::write_settled;
 use crate::sqlite::writer::{Db, Op};
 
-fn unavailable(failure: &StoreError) -> RegistryError {
+pub(super) fn unavailable(failure: &StoreError) -> RegistryError {
     RegistryError::Unavailable(failure.to_string())
 }
 
@@ -47,7 +47,9 @@ impl Op for Join {
         let i = &plan.instance;
         if let Some((name, kind)) = &plan.new_profile {
             db.connection.execute(
-                "INSERT INTO profiles (name, kind, created_at) VALUES (?1, ?2, ?3)",
+                "INSERT INTO profiles (name, description, kind, system_prompt, tags, config, source, \
+                 version, created_at, updated_at) \
+                 VALUES (?1, '', ?2, '', '[]', '{}', 'join', 1, ?3, ?3)",
                 params![name.as_str(), kind.as_str(), i.last_seen.0],
             )?;
         }

@@ -1,0 +1,228 @@
+//! `/v1/profiles`: what an agent of a name is.
+
+use posthaste_core::address::Name;
+use posthaste_core::profiles::{FileFault, Profile, Template};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{ApiError, ErrorCode};
+
+/// `POST /v1/profiles` and `PUT /v1/profiles/{name}` (operator). What is left out
+/// is empty: a write replaces the whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfileInput {
+    /// Needed by `POST`; `PUT` has it in its path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub description: String,
+    /// `external` (the default) or `mechanical`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What would run it; kept for later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    pub system_prompt: String,
+    pub tags: Vec<String>,
+    /// Services that it may use; null is none beyond the core.
+    #[serde(alias = "allowed_services", alias = "allowed_builtin_service_aliases")]
+    pub tools: Option<Vec<String>>,
+    /// Whatever else belongs to it, `mcp_config` for example. Every agent can read it.
+    pub config: Map<String, Value>,
+    /// `PUT`: write only if this is still its version, as with `If-Match`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProfileView {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub description: String,
+    /// `external` or `mechanical`.
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    pub tags: Vec<String>,
+    pub tools: Option<Vec<String>>,
+    /// Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
+    /// `api`, `join`, or the file in which it stands.
+    pub source: String,
+    /// Grows by one with each change.
+    pub version: u64,
+    pub created_at: String,
+    pub updated_at: String,
+}
+
+/// `GET /v1/profiles`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfilesQuery {
+    /// From 1, which is the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// 1 to 100, default 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_size: Option<u32>,
+}
+
+/// By name, without prompts. A page beyond the end is empty and has the same total.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Profiles {
+    pub items: Vec<ProfileView>,
+    pub total: u64,
+}
+
+/// `GET /v1/profiles/search`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProfileSearch {
+    /// Any text. One word of it is enough, more rank higher, and the last may be the
+    /// beginning of a word; words after the 64th do not count.
+    pub q: String,
+    /// 1 to 100, default 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// Best first, without prompts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundProfiles {
+    pub items: Vec<ProfileView>,
+}
+
+/// `DELETE /v1/profiles/{name}`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedProfile {
+    pub name: String,
+    /// Mail that waits for the name. It stays, for whoever next comes by that name.
+    pub waiting: usize,
+}
+
+/// `GET /v1/profiles/errors`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileErrors {
+    pub errors: Vec<ProfileFault>,
+}
+
+/// A file that cannot be a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileFault {
+    pub file: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    pub message: String,
+}
+
+impl std::fmt::Display for ProfileFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl From<FileFault> for ProfileFault {
+    fn from(fault: FileFault) -> Self {
+        Self { file: fault.file, line: fault.line, message: fault.why }
+    }
+}
+
+impl ProfileInput {
+    /// What the core takes it for, under the name that counts.
+    pub fn template(self, name: Name) -> Result<Template, ApiError> {
+        if let Some(given) = &self.name
+            && given.parse::<Name>()? != name
+        {
+            let told = format!("name: the body says `{given}` and the path `{name}`");
+            return Err(ApiError::new(ErrorCode::InvalidArgument, told));
+        }
+        let kind = self.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+        Ok(Template {
+            name,
+            title: self.title,
+            description: self.description,
+            kind,
+            driver: self.driver,
+            system_prompt: self.system_prompt,
+            tags: self.tags,
+            tools: self.tools,
+            config: Value::Object(self.config).to_string(),
+        })
+    }
+}
+
+impl From<Template> for ProfileInput {
+    fn from(template: Template) -> Self {
+        Self {
+            name: Some(template.name.to_string()),
+            title: template.title,
+            description: template.description,
+            kind: Some(template.kind.as_str().to_owned()),
+            driver: template.driver,
+            system_prompt: template.system_prompt,
+            tags: template.tags,
+            tools: template.tools,
+            config: object(&template.config),
+            version: None,
+        }
+    }
+}
+
+impl ProfileView {
+    pub fn whole(profile: Profile) -> Self {
+        let prompt = profile.template.system_prompt.clone();
+        let config = object(&profile.template.config);
+        Self { system_prompt: Some(prompt), config: Some(config), ..Self::listed(profile) }
+    }
+
+    /// Without what is long.
+    pub fn listed(profile: Profile) -> Self {
+        let template = profile.template;
+        Self {
+            name: template.name.to_string(),
+            title: template.title,
+            description: template.description,
+            kind: template.kind.as_str().to_owned(),
+            driver: template.driver,
+            tags: template.tags,
+            tools: template.tools,
+            system_prompt: None,
+            config: None,
+            source: profile.source.to_string(),
+            version: profile.version,
+            created_at: profile.created_at.to_string(),
+            updated_at: profile.updated_at.to_string(),
+        }
+    }
+
+    /// What a write of the same would say, without its version.
+    pub fn input(&self) -> ProfileInput {
+        ProfileInput {
+            name: Some(self.name.clone()),
+            title: self.title.clone(),
+            description: self.description.clone(),
+            kind: Some(self.kind.clone()),
+            driver: self.driver.clone(),
+            system_prompt: self.system_prompt.clone().unwrap_or_default(),
+            tags: self.tags.clone(),
+            tools: self.tools.clone(),
+            config: self.config.clone().unwrap_or_default(),
+            version: None,
+        }
+    }
+}
+
+fn object(text: &str) -> Map<String, Value> {
+    serde_json::from_str(text).unwrap_or_default()
+}

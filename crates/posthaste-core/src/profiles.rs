@@ -1,0 +1,307 @@
+//! Profiles: what an agent of a name is, before anybody of that name is here.
+//!
+//! A profile comes through the API, from a file that an operator keeps, or by
+//! itself when somebody joins under a new name. Its `source` says which, and
+//! decides who may change it: what stands in a file is changed in the file.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::address::Name;
+use crate::hub::Hub;
+use crate::limits::Limits;
+use crate::ports::StoreError;
+use crate::registry::{AgentKind, RegistryError};
+use crate::time::Timestamp;
+
+/// Names that stand for calls under `/v1/profiles/`.
+const TAKEN: [&str; 2] = ["errors", "search"];
+
+/// What somebody wants an agent of this name to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    pub name: Name,
+    /// How people call it.
+    pub title: Option<String>,
+    pub description: String,
+    pub kind: AgentKind,
+    /// What would run it. Kept, and not acted on yet.
+    pub driver: Option<String>,
+    pub system_prompt: String,
+    pub tags: Vec<String>,
+    /// Services that it may use; `None` is none beyond the core.
+    pub tools: Option<Vec<String>>,
+    /// A JSON object, as text.
+    pub config: String,
+}
+
+impl Template {
+    /// What is known of an agent that just came.
+    pub fn new(name: Name, kind: AgentKind) -> Self {
+        Self {
+            name,
+            title: None,
+            description: String::new(),
+            kind,
+            driver: None,
+            system_prompt: String::new(),
+            tags: Vec::new(),
+            tools: None,
+            config: "{}".into(),
+        }
+    }
+
+    /// Whether it is within the limits.
+    pub fn check(&self, limits: &Limits) -> Result<(), RegistryError> {
+        if TAKEN.contains(&self.name.as_str()) {
+            let why = format!("`{}` stands for a call of the API", self.name);
+            return Err(RegistryError::Invalid { field: "name", why });
+        }
+        let title = limits.profile_title_chars;
+        for (field, text) in [("title", &self.title), ("driver", &self.driver)] {
+            if let Some(text) = text {
+                word(field, text, title, "profile_title_chars")?;
+            }
+        }
+        let chars = self.description.chars().count();
+        at_most(
+            "description",
+            chars,
+            limits.profile_description_chars,
+            "characters",
+            "profile_description_chars",
+        )?;
+        let bytes = self.system_prompt.len();
+        at_most(
+            "system_prompt",
+            bytes,
+            limits.profile_prompt_bytes,
+            "bytes",
+            "profile_prompt_bytes",
+        )?;
+        at_most(
+            "config",
+            self.config.len(),
+            limits.profile_config_bytes,
+            "bytes",
+            "profile_config_bytes",
+        )?;
+        let none = Vec::new();
+        for (field, list) in [("tags", &self.tags), ("tools", self.tools.as_ref().unwrap_or(&none))]
+        {
+            at_most(field, list.len(), limits.profile_tags, "entries", "profile_tags")?;
+            for entry in list {
+                word(field, entry, limits.profile_tag_chars, "profile_tag_chars")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn at_most(
+    field: &'static str,
+    has: usize,
+    limit: usize,
+    unit: &str,
+    key: &str,
+) -> Result<(), RegistryError> {
+    if has <= limit {
+        return Ok(());
+    }
+    let why = format!("it has {has} {unit}, and limits.{key} allows {limit}");
+    Err(RegistryError::Invalid { field, why })
+}
+
+/// One line of text that says something.
+fn word(
+    field: &'static str,
+    text: &str,
+    limit: usize,
+    key: &'static str,
+) -> Result<(), RegistryError> {
+    let wrong = |why: &str| Err(RegistryError::Invalid { field, why: why.to_owned() });
+    if text.trim().is_empty() {
+        return wrong("an entry is empty");
+    }
+    if text.chars().any(char::is_control) {
+        return wrong("it has a control character");
+    }
+    at_most(field, text.chars().count(), limit, "characters", key)
+}
+
+/// Where a profile came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Api,
+    /// Somebody joined under a name that nobody had.
+    Join,
+    /// The file in which it stands.
+    File(Arc<str>),
+}
+
+impl Source {
+    pub fn read(text: &str) -> Self {
+        match text {
+            "api" => Self::Api,
+            "join" => Self::Join,
+            file => Self::File(file.into()),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Api => "api",
+            Self::Join => "join",
+            Self::File(file) => file,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A profile as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    pub template: Template,
+    pub source: Source,
+    /// Grows by one with each change.
+    pub version: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// What must be so for a profile to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    Anything,
+    /// Nobody has the name yet.
+    Absent,
+    /// Somebody has it.
+    Present,
+    /// It is still what the writer saw.
+    Version(u64),
+}
+
+/// One write.
+#[derive(Debug, Clone)]
+pub struct PutProfile {
+    pub template: Template,
+    /// `Api` or a file.
+    pub by: Source,
+    pub expect: Expect,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone)]
+pub struct Written {
+    pub profile: Profile,
+    pub created: bool,
+}
+
+/// A page of profiles by name, without their prompts.
+#[derive(Debug, Clone)]
+pub struct ProfilePage {
+    pub items: Vec<Profile>,
+    pub total: u64,
+}
+
+/// A file that cannot be a profile, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileFault {
+    pub file: String,
+    pub line: Option<usize>,
+    pub why: String,
+}
+
+impl Hub {
+    /// Keeps a profile. Mail for its name is accepted from then on.
+    pub async fn put_profile(&self, put: PutProfile) -> Result<Written, RegistryError> {
+        put.template.check(&self.limits)?;
+        self.store.put_profile(put).await
+    }
+
+    /// Removes a profile that nobody lives by, and says how much mail waits for its
+    /// name. That mail stays: whoever next comes by the name reads it.
+    pub async fn remove_profile(&self, name: Name, by: Source) -> Result<usize, RegistryError> {
+        self.store.remove_profile(name, by).await
+    }
+
+    pub async fn profile(&self, name: &Name) -> Result<Option<Profile>, StoreError> {
+        self.store.profile(name.clone()).await
+    }
+
+    /// `page` counts from 1.
+    pub async fn profiles(&self, page: u32, size: u32) -> Result<ProfilePage, StoreError> {
+        let skip = u64::from(page.saturating_sub(1)) * u64::from(size);
+        self.store.profiles(skip, size).await
+    }
+
+    /// Profiles that fit the words best, best first, without their prompts.
+    pub async fn search_profiles(
+        &self,
+        words: String,
+        limit: u32,
+    ) -> Result<Vec<Profile>, StoreError> {
+        self.store.search_profiles(words, limit).await
+    }
+
+    /// Which profile stands in which file.
+    pub fn profiles_of_files(&self) -> Vec<(Name, Arc<str>)> {
+        self.store.profiles_of_files()
+    }
+
+    /// What is wrong with the files of profiles, as of the last look.
+    pub fn profile_faults(&self) -> Vec<FileFault> {
+        self.profile_faults.lock().clone()
+    }
+
+    /// Returns what was wrong before.
+    pub fn set_profile_faults(&self, faults: Vec<FileFault>) -> Vec<FileFault> {
+        std::mem::replace(&mut *self.profile_faults.lock(), faults)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mason() -> Template {
+        Template::new("mason".parse().expect("a name"), AgentKind::External)
+    }
+
+    fn refused(template: &Template) -> String {
+        template.check(&Limits::default()).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn what_is_beyond_a_limit_is_refused_with_the_name_of_the_limit() {
+        assert_eq!(mason().check(&Limits::default()), Ok(()));
+        let long = "x".repeat(1 << 20);
+        let told = refused(&Template { system_prompt: long.clone(), ..mason() });
+        assert!(told.contains("limits.profile_prompt_bytes"), "{told}");
+        let told = refused(&Template { description: long.clone(), ..mason() });
+        assert!(told.contains("limits.profile_description_chars"), "{told}");
+        let told = refused(&Template { title: Some(long.clone()), ..mason() });
+        assert!(told.contains("limits.profile_title_chars"), "{told}");
+        let told = refused(&Template { tags: vec![long.clone()], ..mason() });
+        assert!(told.contains("limits.profile_tag_chars"), "{told}");
+        let told = refused(&Template { tools: Some(vec!["x".into(); 1000]), ..mason() });
+        assert!(told.contains("tools") && told.contains("limits.profile_tags"), "{told}");
+        let told = refused(&Template { config: long, ..mason() });
+        assert!(told.contains("limits.profile_config_bytes"), "{told}");
+    }
+
+    #[test]
+    fn a_tag_says_something_on_one_line() {
+        for bad in ["", "  ", "two\nlines", "\u{0}"] {
+            refused(&Template { tags: vec![bad.into()], ..mason() });
+        }
+        let called = |name: &str| Template::new(name.parse().expect("a name"), AgentKind::External);
+        assert!(refused(&called("search")).contains("call of the API"));
+        assert!(refused(&called("errors")).contains("call of the API"));
+    }
+}

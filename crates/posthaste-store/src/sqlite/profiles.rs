@@ -1,0 +1,170 @@
+//! Profiles on disk, and the search for them.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use posthaste_core::address::Name;
+use posthaste_core::ports::{Profiles, Started, StoreError};
+use posthaste_core::profiles::{Profile, ProfilePage, PutProfile, Source, Template, Written};
+use posthaste_core::registry::RegistryError;
+use posthaste_core::time::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+
+use super::{SqliteStore, ops, stopping};
+
+/// Words of a query that count. More would only make a search slow.
+const MOST_WORDS: usize = 64;
+
+/// All columns but the prompt, which comes last.
+const HEAD: &str = "p.name, p.title, p.description, p.kind, p.driver, p.tags, p.tools, p.config, \
+    p.source, p.version, p.created_at, p.updated_at";
+
+impl Profiles for SqliteStore {
+    fn put_profile(&self, put: PutProfile) -> Started<Written, RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::profiles::Put::new(put, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    fn remove_profile(&self, name: Name, by: Source) -> Started<usize, RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::profiles::Remove::new(name, by, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    fn profile(&self, name: Name) -> BoxFuture<'_, Result<Option<Profile>, StoreError>> {
+        self.shared.readers.query(move |db| one(db, &name)).boxed()
+    }
+
+    fn profiles(&self, skip: u64, most: u32) -> BoxFuture<'_, Result<ProfilePage, StoreError>> {
+        self.shared.readers.query(move |db| page(db, skip, most)).boxed()
+    }
+
+    fn search_profiles(
+        &self,
+        words: String,
+        most: u32,
+    ) -> BoxFuture<'_, Result<Vec<Profile>, StoreError>> {
+        self.shared.readers.query(move |db| search(db, &words, most)).boxed()
+    }
+
+    fn profiles_of_files(&self) -> Vec<(Name, Arc<str>)> {
+        self.shared.ledger.lock().profiles_of_files()
+    }
+}
+
+/// Returns when the profile was first kept.
+pub(crate) fn upsert(db: &Connection, row: impl Params) -> rusqlite::Result<i64> {
+    let sql = "INSERT INTO profiles (name, title, description, kind, driver, system_prompt, tags, \
+         tools, config, source, version, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12) \
+         ON CONFLICT (name) DO UPDATE SET title = excluded.title, \
+         description = excluded.description, kind = excluded.kind, driver = excluded.driver, \
+         system_prompt = excluded.system_prompt, tags = excluded.tags, tools = excluded.tools, \
+         config = excluded.config, source = excluded.source, version = excluded.version, \
+         updated_at = excluded.updated_at \
+         RETURNING created_at";
+    db.prepare_cached(sql)?.query_row(row, |row| row.get(0))
+}
+
+fn profile(row: &Row<'_>) -> rusqlite::Result<Profile> {
+    let bad = |at: usize, why: String| {
+        rusqlite::Error::FromSqlConversionFailure(at, Type::Text, why.into())
+    };
+    let list = |at: usize, text: &str| read_list(text).ok_or_else(|| bad(at, text.to_owned()));
+    let name = row.get_ref(0)?.as_str()?;
+    let tools: Option<String> = row.get(6)?;
+    Ok(Profile {
+        template: Template {
+            name: name.parse().map_err(|_| bad(0, name.to_owned()))?,
+            title: row.get(1)?,
+            description: row.get(2)?,
+            kind: row.get_ref(3)?.as_str()?.parse().unwrap_or_default(),
+            driver: row.get(4)?,
+            tags: list(5, row.get_ref(5)?.as_str()?)?,
+            tools: tools.map(|text| list(6, &text)).transpose()?,
+            config: row.get(7)?,
+            system_prompt: row.get(12)?,
+        },
+        source: Source::read(row.get_ref(8)?.as_str()?),
+        version: row.get(9)?,
+        created_at: Timestamp(row.get(10)?),
+        updated_at: Timestamp(row.get(11)?),
+    })
+}
+
+fn one(db: &Connection, name: &Name) -> rusqlite::Result<Option<Profile>> {
+    let sql = format!("SELECT {HEAD}, p.system_prompt FROM profiles p WHERE p.name = ?1");
+    db.prepare_cached(&sql)?.query_row(params![name.as_str()], profile).optional()
+}
+
+/// One statement, so that page and total are of the same moment.
+fn page(db: &Connection, skip: u64, most: u32) -> rusqlite::Result<ProfilePage> {
+    let sql = format!(
+        "SELECT {HEAD}, '', (SELECT count(*) FROM profiles) FROM (SELECT 1) \
+         LEFT JOIN (SELECT * FROM profiles ORDER BY name LIMIT ?1 OFFSET ?2) p ORDER BY p.name"
+    );
+    let mut select = db.prepare_cached(&sql)?;
+    let mut rows = select.query(params![most, skip])?;
+    let mut page = ProfilePage { items: Vec::new(), total: 0 };
+    while let Some(row) = rows.next()? {
+        page.total = row.get(13)?;
+        // Beyond the end there is the total and nothing else.
+        if row.get::<_, Option<String>>(0)?.is_some() {
+            page.items.push(profile(row)?);
+        }
+    }
+    Ok(page)
+}
+
+fn search(db: &Connection, words: &str, most: u32) -> rusqlite::Result<Vec<Profile>> {
+    let Some(expression) = expression(words) else { return Ok(Vec::new()) };
+    // A name says most, then what it is filed under, then what is told about it.
+    let sql = format!(
+        "SELECT {HEAD}, '' FROM profile_words JOIN profiles p ON p.no = profile_words.rowid \
+         WHERE profile_words MATCH ?1 \
+         ORDER BY bm25(profile_words, 8.0, 4.0, 1.0, 4.0), p.name LIMIT ?2"
+    );
+    db.prepare_cached(&sql)?.query_map(params![expression, most], profile)?.collect()
+}
+
+/// Any text as a query: each word in quotes, so that none is an operator; one of
+/// them is enough, more rank higher. The last may be the beginning of a word, and
+/// counts for more where it is the whole.
+fn expression(text: &str) -> Option<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.take(MOST_WORDS).map(|word| format!("\"{word}\"")).collect();
+    let last = words.last()?;
+    Some(format!("{} OR {last}*", words.join(" OR ")))
+}
+
+/// A JSON array of texts.
+pub(crate) fn list_text(list: &[String]) -> String {
+    serde_json::Value::from(list).to_string()
+}
+
+fn read_list(text: &str) -> Option<Vec<String>> {
+    serde_json::from_str(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_is_a_good_query() {
+        assert_eq!(expression("rust rev").as_deref(), Some("\"rust\" OR \"rev\" OR \"rev\"*"));
+        assert_eq!(
+            expression("a AND NOT (b* OR \"c\") NEAR/2 name:d -e^f").as_deref(),
+            Some(
+                "\"a\" OR \"AND\" OR \"NOT\" OR \"b\" OR \"OR\" OR \"c\" OR \"NEAR\" OR \"2\" OR \
+                 \"name\" OR \"d\" OR \"e\" OR \"f\" OR \"f\"*"
+            )
+        );
+        for nothing in ["", "  ", "\"", "*", "-- ;", "🦀", "\u{0}", "()"] {
+            assert_eq!(expression(nothing), None, "{nothing:?}");
+        }
+        let many = "word ".repeat(10_000);
+        assert_eq!(expression(&many).map(|e| e.matches("word").count()), Some(MOST_WORDS + 1));
+    }
+}

@@ -1,0 +1,270 @@
+//! `posthaste profiles`: who could be here.
+
+use std::path::Path;
+
+use posthaste_api::client::ClientError;
+use posthaste_api::profiles::{
+    ProfileErrors, ProfileFault, ProfileInput, ProfileSearch, ProfileView, Profiles, ProfilesQuery,
+};
+use posthaste_api::{Client, ErrorCode};
+use posthaste_core::Limits;
+use serde::Serialize;
+
+use super::Session;
+use crate::cli::{ProfilesArgs, ProfilesCommand};
+use crate::failure::{Failure, invalid, machine};
+use crate::output::Output;
+use crate::profiles::file::{self, Parsed};
+use crate::profiles::markdown_files;
+
+/// The largest page that the hub gives.
+const PAGE: u32 = 100;
+
+pub(super) async fn run(
+    args: ProfilesArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = session.client()?;
+    match args.command {
+        None if args.query.is_empty() => list(&client, output).await,
+        None => search(&client, args.query.join(" "), args.limit, output).await,
+        Some(ProfilesCommand::Show { name }) => show(&client, &name, output).await,
+        Some(ProfilesCommand::Load { folder }) => load(&client, &folder, output).await,
+        Some(ProfilesCommand::Remove { name }) => remove(&client, &name, output).await,
+    }
+}
+
+/// All of them, and the files that could not be read.
+async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let mut all = Profiles { items: Vec::new(), total: 0 };
+    for page in 1.. {
+        let query = ProfilesQuery { page: Some(page), page_size: Some(PAGE) };
+        let found = client.profiles(&query).await?;
+        let last = found.items.len() < PAGE as usize;
+        all.items.extend(found.items);
+        all.total = found.total;
+        if last {
+            break;
+        }
+    }
+    let ProfileErrors { errors } = client.profile_errors().await?;
+    if output.json() {
+        #[derive(Serialize)]
+        struct Listed {
+            #[serde(flatten)]
+            all: Profiles,
+            errors: Vec<ProfileFault>,
+        }
+        return output.answer(&Listed { all, errors });
+    }
+    if all.items.is_empty() {
+        output.say("there are no profiles yet")?;
+        output.say("load some with: posthaste profiles load DIR")?;
+    } else {
+        output.say(&table(&all.items))?;
+    }
+    for fault in errors {
+        output.note(&fault.to_string());
+    }
+    Ok(())
+}
+
+async fn search(
+    client: &Client,
+    q: String,
+    limit: Option<u32>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let found = client.search_profiles(&ProfileSearch { q, limit }).await?;
+    if output.json() {
+        return output.answer(&found);
+    }
+    match found.items.is_empty() {
+        true => output.say("no profile fits these words"),
+        false => output.say(&table(&found.items)),
+    }
+}
+
+async fn show(client: &Client, name: &str, output: &mut Output) -> Result<(), Failure> {
+    let profile = client.profile(name).await?;
+    if output.json() {
+        return output.answer(&profile);
+    }
+    let config = profile.config.as_ref().filter(|config| !config.is_empty());
+    let config = config.map(|config| serde_json::Value::Object(config.clone()).to_string());
+    let lines = [
+        ("name", Some(profile.name.clone())),
+        ("title", profile.title.clone()),
+        ("description", Some(one_line(&profile.description))),
+        ("kind", Some(profile.kind.clone())),
+        ("driver", profile.driver.clone()),
+        ("tags", Some(profile.tags.join(", "))),
+        ("tools", profile.tools.as_ref().map(|tools| tools.join(", "))),
+        ("config", config),
+        ("source", Some(profile.source.clone())),
+        ("version", Some(profile.version.to_string())),
+    ];
+    for (word, value) in lines {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            output.say(&format!("{word:<12} {value}"))?;
+        }
+    }
+    match profile.system_prompt.as_deref().map(str::trim).filter(|prompt| !prompt.is_empty()) {
+        Some(prompt) => output.say(&format!("\n{prompt}")),
+        None => Ok(()),
+    }
+}
+
+async fn remove(client: &Client, name: &str, output: &mut Output) -> Result<(), Failure> {
+    let removed = client.remove_profile(name).await?;
+    if output.json() {
+        return output.answer(&removed);
+    }
+    output.say(&format!("{} is removed", removed.name))?;
+    let letters = match removed.waiting {
+        0 => return Ok(()),
+        1 => "one message waits".to_owned(),
+        many => format!("{many} messages wait"),
+    };
+    output.note(&format!("{letters} for whoever next comes by that name"));
+    Ok(())
+}
+
+#[derive(Default, Serialize)]
+struct Summary {
+    created: Vec<String>,
+    updated: Vec<String>,
+    unchanged: Vec<String>,
+    failed: Vec<ProfileFault>,
+}
+
+async fn load(client: &Client, folder: &Path, output: &mut Output) -> Result<(), Failure> {
+    let files = markdown_files(folder).map_err(|e| machine("read", folder, e))?;
+    if files.is_empty() {
+        let told = format!("there is no Markdown file in {}", folder.display());
+        return Err(invalid(told).hint("a profile is a file like reviewer.md").into());
+    }
+    let limit = Limits::default().profile_file_bytes;
+    let mut summary = Summary::default();
+    for path in files {
+        let fault = |line, message| ProfileFault {
+            file: path.to_string_lossy().into_owned(),
+            line,
+            message,
+        };
+        let parsed = match file::read(&path, limit) {
+            Ok(parsed) => parsed,
+            Err(wrong) => {
+                summary.failed.push(fault(wrong.line, wrong.why));
+                continue;
+            }
+        };
+        let name = parsed.template.name.to_string();
+        match load_one(client, &parsed).await {
+            Ok(Loaded::Created) => summary.created.push(name),
+            Ok(Loaded::Updated) => summary.updated.push(name),
+            Ok(Loaded::Unchanged) => summary.unchanged.push(name),
+            Err(ClientError::Api(error)) if is_of_the_file(error.code) => {
+                let field = error.details.as_ref().and_then(|d| d["field"].as_str());
+                let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                let line = parsed.line_of(field.unwrap_or("name"));
+                summary.failed.push(fault(line, format!("{}{hint}", error.message)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    tell(&summary, output)
+}
+
+enum Loaded {
+    Created,
+    Updated,
+    Unchanged,
+}
+
+async fn load_one(client: &Client, parsed: &Parsed) -> Result<Loaded, ClientError> {
+    let input = ProfileInput::from(parsed.template.clone());
+    let name = parsed.template.name.as_str();
+    match client.profile(name).await {
+        Ok(known) if known.input() == input => Ok(Loaded::Unchanged),
+        Ok(known) => {
+            let version = Some(known.version);
+            client.put_profile(name, &ProfileInput { version, ..input }).await?;
+            Ok(Loaded::Updated)
+        }
+        Err(ClientError::Api(error)) if error.code == ErrorCode::NotFound => {
+            client.create_profile(&input).await?;
+            Ok(Loaded::Created)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The next file may do better.
+fn is_of_the_file(code: ErrorCode) -> bool {
+    use ErrorCode::{BadRequest, Conflict, InvalidAddress, InvalidArgument, TooLarge};
+    matches!(code, BadRequest | Conflict | InvalidAddress | InvalidArgument | TooLarge)
+}
+
+fn tell(summary: &Summary, output: &mut Output) -> Result<(), Failure> {
+    if output.json() {
+        output.answer(summary)?;
+    } else {
+        for (word, names) in [("created", &summary.created), ("updated", &summary.updated)] {
+            for name in names {
+                output.say(&format!("{word} {name}"))?;
+            }
+        }
+        for fault in &summary.failed {
+            output.say(&format!("failed  {fault}"))?;
+        }
+        output.say(&format!(
+            "{} created, {} updated, {} unchanged, {} failed",
+            summary.created.len(),
+            summary.updated.len(),
+            summary.unchanged.len(),
+            summary.failed.len()
+        ))?;
+    }
+    match summary.failed.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Shown(ErrorCode::InvalidArgument)),
+    }
+}
+
+const HEAD: [&str; 4] = ["NAME", "DESCRIPTION", "TAGS", "SOURCE"];
+/// What fits beside the other columns.
+const MOST_CHARS: usize = 60;
+
+fn table(profiles: &[ProfileView]) -> String {
+    let row = |p: &ProfileView| {
+        let told = if p.description.trim().is_empty() {
+            p.title.clone().unwrap_or_default()
+        } else {
+            p.description.clone()
+        };
+        [p.name.clone(), clipped(&told), clipped(&p.tags.join(", ")), one_line(&p.source)]
+    };
+    let rows: Vec<_> =
+        std::iter::once(HEAD.map(str::to_owned)).chain(profiles.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
+    let line = |row: &[String; 4]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn clipped(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    }
+}

@@ -1,0 +1,298 @@
+//! One file: front matter between two lines of `---`, then the prompt.
+//!
+//! ```text
+//! ---
+//! name: reviewer
+//! description: reads diffs and says what is wrong
+//! tags: [rust, review]
+//! ---
+//! You review code …
+//! ```
+//!
+//! CAO's words mean the same here: `provider` is the driver, `allowedTools` the
+//! tools, `capabilities` are tags. What neither knows is kept under `config`, so
+//! that nothing is lost.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use posthaste_core::address::Name;
+use posthaste_core::profiles::Template;
+use posthaste_core::registry::AgentKind;
+use serde_json::{Map, Value};
+
+/// What is wrong with a file, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) line: Option<usize>,
+    pub(crate) why: String,
+}
+
+fn fault(line: impl Into<Option<usize>>, why: impl Into<String>) -> Fault {
+    Fault { line: line.into(), why: why.into() }
+}
+
+/// A file that reads as a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Parsed {
+    pub(crate) template: Template,
+    /// Lines of the front matter, to find a key again.
+    head: Vec<String>,
+}
+
+impl Parsed {
+    /// Where a field of the profile stands, under whichever name.
+    pub(crate) fn line_of(&self, field: &str) -> Option<usize> {
+        let names: &[&str] = match field {
+            "driver" => &["driver", "provider"],
+            "tools" => &TOOLS,
+            "tags" => &["tags", "capabilities"],
+            "title" => &["title", "display_name"],
+            "system_prompt" => return Some(self.head.len() + 3),
+            other => &[other],
+        };
+        names.iter().find_map(|name| line_of(&self.head, name))
+    }
+}
+
+const TOOLS: [&str; 4] = ["tools", "allowed_services", "allowedTools", "allowed_tools"];
+
+/// Reads a file of at most `limit` bytes.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {
+    let unreadable = |e: std::io::Error| fault(None, format!("it cannot be read: {e}"));
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > limit {
+        return Err(fault(
+            None,
+            format!("it is larger than limits.profile_file_bytes ({limit}) allows"),
+        ));
+    }
+    let text = String::from_utf8(bytes).map_err(|e| {
+        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
+        fault(line, "it is not UTF-8 text")
+    })?;
+    parse(&text)
+}
+
+pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.split_inclusive('\n');
+    if lines.next().is_none_or(|first| first.trim_end() != "---") {
+        return Err(fault(1, "it does not begin with a line of `---`"));
+    }
+    let mut head = Vec::new();
+    let mut yaml = String::new();
+    let body = loop {
+        match lines.next() {
+            None => return Err(fault(1, "the front matter has no end: a second line of `---`")),
+            Some(line) if line.trim_end() == "---" => break lines.collect::<String>(),
+            Some(line) => {
+                head.push(line.trim_end().to_owned());
+                yaml.push_str(line);
+            }
+        }
+    };
+    let fields = fields(&yaml)?;
+    let template = template(fields, &head, body)?;
+    Ok(Parsed { template, head })
+}
+
+fn fields(yaml: &str) -> Result<Map<String, Value>, Fault> {
+    if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Ok(Map::new());
+    }
+    serde_saphyr::from_str::<Map<String, Value>>(yaml).map_err(|error| {
+        // The first line of the file is the dashes.
+        let line = error.location().map(|at| usize::try_from(at.line()).unwrap_or(0) + 1);
+        let why = error.without_snippet().to_string();
+        // Its own place would be one line short.
+        let why = why.lines().next().unwrap_or_default();
+        let why = why.split(" at line ").next().unwrap_or(why);
+        // Advice to programmers.
+        let why = why.split(", set ").next().unwrap_or(why);
+        fault(line, format!("the front matter is not good YAML: {why}"))
+    })
+}
+
+fn template(
+    mut fields: Map<String, Value>,
+    head: &[String],
+    body: String,
+) -> Result<Template, Fault> {
+    let at = |key: &str| line_of(head, key);
+    let text = |fields: &mut Map<String, Value>, key: &str| match fields.remove(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(Some(value.to_string())),
+        Some(_) => Err(fault(at(key), format!("{key}: it is a text"))),
+    };
+    let name = text(&mut fields, "name")?.ok_or_else(|| fault(1, "name: it is missing"))?;
+    let name: Name = name.parse().map_err(|e: posthaste_core::address::AddressError| {
+        let meant = e.suggestion.map(|s| format!("; did you mean `{s}`?")).unwrap_or_default();
+        fault(at("name"), format!("name: `{name}` is not a name: {}{meant}", e.why))
+    })?;
+    let mut made = Template::new(name, AgentKind::External);
+    if let Some(kind) = text(&mut fields, "kind")? {
+        made.kind = kind.parse().map_err(|e: posthaste_core::registry::RegistryError| {
+            fault(at("kind"), e.to_string())
+        })?;
+    }
+    for key in ["title", "display_name"] {
+        made.title = made.title.or(text(&mut fields, key)?);
+    }
+    for key in ["driver", "provider"] {
+        made.driver = made.driver.or(text(&mut fields, key)?);
+    }
+    made.description = text(&mut fields, "description")?.unwrap_or_default();
+    for key in ["tags", "capabilities"] {
+        for tag in list(&mut fields, key, head)?.unwrap_or_default() {
+            if !made.tags.contains(&tag) {
+                made.tags.push(tag);
+            }
+        }
+    }
+    for key in TOOLS {
+        made.tools = made.tools.or(list(&mut fields, key, head)?);
+    }
+    let written = text(&mut fields, "system_prompt")?;
+    let body = body.trim();
+    made.system_prompt = if body.is_empty() { written.unwrap_or_default() } else { body.into() };
+    let mut config = match fields.remove("config") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(config)) => config,
+        Some(_) => return Err(fault(at("config"), "config: it is a mapping")),
+    };
+    for (key, value) in fields {
+        config.entry(key).or_insert(value);
+    }
+    made.config = Value::Object(config).to_string();
+    Ok(made)
+}
+
+/// A list of texts, or one text with commas.
+fn list(
+    fields: &mut Map<String, Value>,
+    key: &str,
+    head: &[String],
+) -> Result<Option<Vec<String>>, Fault> {
+    let wrong = || fault(line_of(head, key), format!("{key}: it is a list of texts"));
+    let entry = |value: Value| match value {
+        Value::String(text) => Ok(text.trim().to_owned()),
+        Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => Err(wrong()),
+    };
+    match fields.remove(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => {
+            let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+            Ok(Some(words.map(str::to_owned).collect()))
+        }
+        Some(Value::Array(entries)) => {
+            entries.into_iter().map(entry).collect::<Result<_, _>>().map(Some)
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// The line of the file on which a key of the front matter stands.
+fn line_of(head: &[String], key: &str) -> Option<usize> {
+    let stands = |line: &String| {
+        let line = line.trim_start_matches(['"', '\'']);
+        line.strip_prefix(key)
+            .is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':'))
+    };
+    head.iter().position(stands).map(|at| at + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(text: &str) -> Template {
+        parse(text).unwrap_or_else(|fault| panic!("{fault:?}: {text}")).template
+    }
+
+    fn bad(text: &str) -> (Option<usize>, String) {
+        let fault = parse(text).expect_err(text);
+        (fault.line, fault.why)
+    }
+
+    #[test]
+    fn the_front_matter_describes_and_the_body_is_the_prompt() {
+        let made = good(
+            "---\nname: Reviewer\ntitle: The Reviewer\ndescription: |\n  reads\n  diffs\n\
+             kind: mechanical\ndriver: runner\ntags: [rust, review]\ntools: []\n\
+             config:\n  mcp_config: {a: 1}\n---\n\nYou review.\n---\nStill the prompt.\n",
+        );
+        assert_eq!(made.name.as_str(), "reviewer");
+        assert_eq!(made.title.as_deref(), Some("The Reviewer"));
+        assert_eq!(made.description, "reads\ndiffs\n");
+        assert_eq!(made.kind, AgentKind::Mechanical);
+        assert_eq!(made.driver.as_deref(), Some("runner"));
+        assert_eq!(made.tags, ["rust", "review"]);
+        assert_eq!(made.tools, Some(Vec::new()));
+        assert_eq!(made.config, r#"{"mcp_config":{"a":1}}"#);
+        assert_eq!(made.system_prompt, "You review.\n---\nStill the prompt.");
+    }
+
+    #[test]
+    fn a_profile_of_cao_is_read_in_its_own_words() {
+        let made = good(
+            "---\nname: code_supervisor\ndescription: Coordinates\nrole: supervisor\n\
+             provider: claude_code\nmodel: opus\nallowedTools: [\"@cao-mcp-server\", fs_read]\n\
+             capabilities: [planning, review]\ntags: [lead, review]\nmcpServers:\n  \
+             cao-mcp-server:\n    type: stdio\n    command: uvx\n    args:\n      - \"x\"\n---\n\
+             # SUPERVISOR\nYou lead.\n",
+        );
+        assert_eq!(made.driver.as_deref(), Some("claude_code"));
+        assert_eq!(made.tools, Some(vec!["@cao-mcp-server".into(), "fs_read".into()]));
+        assert_eq!(made.tags, ["lead", "review", "planning"]);
+        let config: Value = serde_json::from_str(&made.config).expect("JSON");
+        assert_eq!((&config["role"], &config["model"]), (&"supervisor".into(), &"opus".into()));
+        assert_eq!(config["mcpServers"]["cao-mcp-server"]["command"], "uvx");
+        assert!(made.system_prompt.starts_with("# SUPERVISOR"));
+    }
+
+    #[test]
+    fn a_fault_names_its_line() {
+        for (text, line, why) in [
+            ("", Some(1), "does not begin"),
+            ("# just text\n", Some(1), "does not begin"),
+            ("---\nname: a\n", Some(1), "no end"),
+            ("---\n---\nbody", Some(1), "name: it is missing"),
+            ("---\ndescription: x\n---\n", Some(1), "name: it is missing"),
+            ("---\ndescription: x\nname: no good\n---\n", Some(3), "did you mean"),
+            ("---\nname: human\n---\n", Some(2), "name"),
+            ("---\nname: a\n\nkind: robot\n---\n", Some(4), "mechanical"),
+            ("---\nname: a\ntags: {a: b}\n---\n", Some(3), "tags: it is a list"),
+            ("---\nname: a\ntools: [[a]]\n---\n", Some(3), "tools: it is a list"),
+            ("---\nname: a\ndescription: [a]\n---\n", Some(3), "description: it is a text"),
+            ("---\nname: a\nconfig: [a]\n---\n", Some(3), "config: it is a mapping"),
+            ("---\nname: a\ndescription: \"open\ntags: [x]\n---\n", None, "not good YAML"),
+            ("---\nname: a\ntags: [a, b\n---\n", None, "not good YAML"),
+            ("---\nname: a\n\tb: c\n---\n", Some(2), "found a tab"),
+            ("---\nname: a\nname: b\n---\n", Some(3), "not good YAML"),
+            ("---\n- a\n- b\n---\n", Some(2), "not good YAML"),
+        ] {
+            let told = bad(text);
+            assert!(told.1.contains(why), "{text:?}: {told:?}");
+            assert!(told.0.is_some(), "{text:?}: {told:?}");
+            assert!(line.is_none() || told.0 == line, "{text:?}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn other_ways_to_write_the_same_are_read_too() {
+        let made = good("\u{feff}---\r\nname: a\r\ntags: x, y\r\nversion: 3\r\n---\r\nHi\r\n");
+        assert_eq!((made.tags, made.system_prompt), (vec!["x".into(), "y".into()], "Hi".into()));
+        assert_eq!(made.config, r#"{"version":3}"#);
+        let parsed = parse("---\nname: a\n\"provider\" : x\n---\n").expect("good");
+        assert_eq!((parsed.line_of("driver"), parsed.line_of("name")), (Some(3), Some(2)));
+        assert_eq!(good("---\nname: a\nsystem_prompt: be kind\n---\n").system_prompt, "be kind");
+    }
+}
