@@ -13,7 +13,10 @@ pub mod health;
 pub mod inbox;
 pub mod instances;
 pub mod messages;
+pub mod stats;
 pub mod teams;
+pub mod threads;
+pub mod trail;
 
 pub use client::Client;
 pub use error::{ApiError, ErrorCode};

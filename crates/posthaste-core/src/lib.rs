@@ -6,12 +6,14 @@
 //! [`Hub`], the one façade that every door calls.
 
 pub mod address;
+pub mod history;
 mod hub;
 pub mod ledger;
 pub mod limits;
 pub mod messaging;
 pub mod ports;
 pub mod registry;
+pub mod stats;
 pub mod time;
 
 pub use hub::Hub;

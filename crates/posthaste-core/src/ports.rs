@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::address::{Mailbox, Name};
-use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof, Reason};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof};
 use crate::messaging::message::{
     Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
 };
@@ -21,6 +21,12 @@ use crate::registry::{
 };
 use crate::time::Timestamp;
 
+mod reading;
+
+pub use self::reading::{
+    DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Oldest, OpenBox, Page, Reading, Record,
+    RecordState,
+};
 pub use crate::time::Clock;
 
 /// The work is under way when the call returns, and a dropped future does not
@@ -28,8 +34,8 @@ pub use crate::time::Clock;
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
 /// The truth: messages, deliveries, leases, and who is here.
-pub trait Store: Mail + Registry + Upkeep {}
-impl<T: Mail + Registry + Upkeep> Store for T {}
+pub trait Store: Mail + Reading + Registry + Upkeep {}
+impl<T: Mail + Reading + Registry + Upkeep> Store for T {}
 
 /// Messages and deliveries.
 pub trait Mail: Send + Sync {
@@ -73,9 +79,6 @@ pub trait Mail: Send + Sync {
 
     /// One message with all its deliveries.
     fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-
-    /// Messages, oldest first; never consumes.
-    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
     /// Ids taken as received by a weak proof, that the reader was not told yet
     /// before the last hub start.
@@ -211,9 +214,13 @@ impl Filter {
 
 /// Whether `who`, an instance, a name, an address or a label, sent it.
 pub fn is_from(message: &Message, who: &str) -> bool {
+    message.label.as_deref() == Some(who) || is_sender(message, who)
+}
+
+/// Whether `who`, an instance, a name or an address, sent it.
+pub fn is_sender(message: &Message, who: &str) -> bool {
     let address = &*message.from.address;
     address == who
-        || message.label.as_deref() == Some(who)
         || message.from.instance.is_some_and(|id| who.parse() == Ok(id))
         || address.split(['.', '@']).next() == Some(who)
 }
@@ -310,60 +317,6 @@ pub struct Appended {
     pub recipients: Vec<Recipient>,
     pub skipped: Vec<Mailbox>,
     pub duplicate: bool,
-}
-
-/// A message and where each of its deliveries stands.
-#[derive(Debug, Clone)]
-pub struct Record {
-    pub message: Arc<Message>,
-    pub deliveries: Vec<DeliveryRecord>,
-}
-
-#[derive(Debug, Clone)]
-pub struct DeliveryRecord {
-    pub delivery: DeliveryNo,
-    pub mailbox: Mailbox,
-    pub state: RecordState,
-    pub marked: bool,
-    pub leased_at: Option<Timestamp>,
-    pub settled_at: Option<Timestamp>,
-    /// Who holds or settled it.
-    pub by: Option<Principal>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordState {
-    Queued,
-    Leased,
-    Acked(Proof),
-    Dead { reason: Reason, maybe_seen: bool },
-}
-
-impl RecordState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Leased => "leased",
-            Self::Acked(_) => "acked",
-            Self::Dead { .. } => "dead",
-        }
-    }
-}
-
-/// Filters are joined by AND.
-#[derive(Debug, Clone, Default)]
-pub struct HistoryQuery {
-    pub mailbox: Option<Mailbox>,
-    pub thread: Option<ThreadId>,
-    /// One of `queued`, `leased`, `acked`, `dead`.
-    pub status: Option<&'static str>,
-    /// Strictly after.
-    pub since: Option<Timestamp>,
-    /// Strictly before this number.
-    pub before: Option<Seq>,
-    pub last: usize,
-    /// Only what this one sent or may read.
-    pub of: Option<crate::address::InstanceId>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -480,17 +480,17 @@ pub async fn history_shows_and_never_consumes(rig: Rig) {
         before,
         ..HistoryQuery::default()
     };
-    let page = rig.store.history(query(2, None)).await.expect("history");
+    let page = rig.store.history(query(2, None)).await.expect("history").records;
     let text = |r: &posthaste_core::ports::Record| r.message.body.clone();
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["3", "4"]);
     let before = Some(page[0].message.seq);
-    let page = rig.store.history(query(9, before)).await.expect("history");
+    let page = rig.store.history(query(9, before)).await.expect("history").records;
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["0", "1", "2"]);
     assert_eq!(rig.read(bob, 1).await.len(), 5, "all are still there");
     let leased = HistoryQuery { status: Some("leased"), ..query(9, None) };
-    assert_eq!(rig.store.history(leased).await.expect("history").len(), 5);
+    assert_eq!(rig.store.history(leased).await.expect("history").records.len(), 5);
     let strangers = HistoryQuery { of: rig.agent("eve").await.instance(), ..query(9, None) };
-    assert!(rig.store.history(strangers).await.expect("history").is_empty());
+    assert!(rig.store.history(strangers).await.expect("history").records.is_empty());
 }
 
 /// Runs every promise against the store that `$rig` makes (an async expression).

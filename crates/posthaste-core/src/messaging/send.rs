@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
 use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
-use crate::ports::{Appended, Record, StoreError};
+use crate::ports::{Appended, StoreError};
 
 impl Hub {
     /// When this returns `Ok` the message is safe. Dropping the future does not
@@ -54,16 +54,6 @@ impl Hub {
         let visible = record.filter(|r| self.may_read(caller, r));
         let record = visible.ok_or(SendError::NoSuchMessage(which))?;
         Ok((record.message.seq, record.message.thread))
-    }
-
-    /// Who sent it, whoever has a key to one of its mailboxes, and the operator.
-    pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
-        let Principal::Instance(id) = caller else { return true };
-        if record.message.from.instance == Some(id) {
-            return true;
-        }
-        let keys = self.store.keys(caller);
-        record.deliveries.iter().any(|d| keys.contains(&d.mailbox))
     }
 }
 

@@ -25,10 +25,11 @@ pub(crate) const PAGE: u64 = 8192;
 const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
+    include_str!("../../migrations/sqlite/0005_history.sql"),
 ];
 
 pub(crate) struct Opened {

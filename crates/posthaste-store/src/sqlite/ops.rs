@@ -2,5 +2,6 @@
 
 pub(crate) mod append;
 pub(crate) mod people;
+pub(crate) mod read;
 pub(crate) mod settle;
 pub(crate) mod upkeep;
