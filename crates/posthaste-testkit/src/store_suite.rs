@@ -4,6 +4,8 @@
 //! posthaste_testkit::store_suite!(rig());
 //! ```
 
+mod reading;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -22,6 +24,8 @@ use posthaste_core::ports::{
 };
 use posthaste_core::registry::{NewInstance, RegistryError, Status};
 use posthaste_core::time::Timestamp;
+
+pub use self::reading::*;
 
 /// A store with a queue that remembers its tickets and a clock set by hand.
 pub struct Rig {
@@ -522,6 +526,15 @@ macro_rules! store_suite {
             a_key_brings_the_same_instance_back
             mail_beyond_the_window_is_read_from_the_store
             history_shows_and_never_consumes
+            history_goes_forward_from_a_number_and_ends
+            history_shows_what_all_its_filters_name
+            a_page_ends_where_the_answer_is_full_and_says_where_to_go_on
+            leaders_see_what_is_addressed_to_their_team_and_take_nothing
+            a_thread_is_seen_by_the_family_of_its_owner
+            a_marking_read_settles_what_it_shows_and_only_the_readers_own
+            two_marking_reads_never_give_the_same_unread_message
+            replies_are_found_by_what_they_answer
+            what_is_open_and_what_is_kept_is_counted
         }
     };
     ($rig:expr; $($promise:ident)*) => {

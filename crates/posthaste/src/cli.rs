@@ -82,6 +82,12 @@ pub(crate) enum Command {
     Inbox(InboxArgs),
     /// Who is here
     Agents(AgentsArgs),
+    /// What happened to a message, and why it was not answered
+    Trail(TrailArgs),
+    /// What lies in the mailboxes, or what does not move
+    Stats(StatsArgs),
+    /// Write every message with its deliveries as lines of JSON
+    Export(ExportArgs),
     /// Show or replace the tokens of the hub on this machine
     Token(TokenArgs),
 }
@@ -212,6 +218,35 @@ pub(crate) struct AgentsArgs {
     /// Also those who have left
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct TrailArgs {
+    /// The message's number or id
+    pub(crate) id: String,
+}
+
+#[derive(Args)]
+pub(crate) struct StatsArgs {
+    /// Mail that does not move, why, and what to do about it
+    #[arg(long, conflicts_with_all = ["agents", "teams"])]
+    pub(crate) stuck: bool,
+    /// By agent instead of by mailbox
+    #[arg(long, conflicts_with = "teams")]
+    pub(crate) agents: bool,
+    /// By team instead of by mailbox
+    #[arg(long)]
+    pub(crate) teams: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// Write to this file [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Only messages above this number: goes on where an export broke off, and adds to FILE
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<u64>,
 }
 
 #[derive(Args)]

@@ -11,10 +11,13 @@ use crate::identity::{DataFolder, Key, Token};
 use crate::output::Output;
 
 mod agents;
+mod export;
 mod inbox;
 mod join;
 mod send;
+mod stats;
 mod token;
+mod trail;
 mod up;
 
 /// Where a hub listens if nobody says otherwise.
@@ -37,6 +40,9 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Send(args) => send::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
+        Command::Trail(args) => trail::run(&args, &session, output).await,
+        Command::Stats(args) => stats::run(&args, &session, output).await,
+        Command::Export(args) => export::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
     };
     done.map_err(|failure| session.explain(failure))

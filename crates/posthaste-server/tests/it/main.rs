@@ -6,5 +6,6 @@ mod errors;
 mod house;
 mod mail;
 mod people;
+mod reading;
 mod security;
 mod stopping;
