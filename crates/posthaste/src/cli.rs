@@ -82,6 +82,8 @@ pub(crate) enum Command {
     Inbox(InboxArgs),
     /// Who is here
     Agents(AgentsArgs),
+    /// Read again what was sent; takes nothing
+    History(HistoryArgs),
     /// What happened to a message, and why it was not answered
     Trail(TrailArgs),
     /// What lies in the mailboxes, or what does not move
@@ -218,6 +220,34 @@ pub(crate) struct AgentsArgs {
     /// Also those who have left
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct HistoryArgs {
+    /// How many of the newest, up to 200
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) last: u32,
+    /// Everything addressed to this team, for its leaders and the operator
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// Of this conversation
+    #[arg(long)]
+    pub(crate) thread: Option<String>,
+    /// In this mailbox: an instance, n.mason, n.mason@team, any, any@team, human
+    #[arg(long)]
+    pub(crate) mailbox: Option<String>,
+    /// From this instance, name or address
+    #[arg(long, value_name = "WHO")]
+    pub(crate) from: Option<String>,
+    /// With this label
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// queued, leased, acked or dead
+    #[arg(long)]
+    pub(crate) status: Option<String>,
 }
 
 #[derive(Args)]

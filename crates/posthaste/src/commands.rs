@@ -12,6 +12,7 @@ use crate::output::Output;
 
 mod agents;
 mod export;
+mod history;
 mod inbox;
 mod join;
 mod send;
@@ -40,6 +41,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Send(args) => send::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
+        Command::History(args) => history::run(args, &session, output).await,
         Command::Trail(args) => trail::run(&args, &session, output).await,
         Command::Stats(args) => stats::run(&args, &session, output).await,
         Command::Export(args) => export::run(args, &session, output).await,

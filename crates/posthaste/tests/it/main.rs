@@ -4,6 +4,7 @@ mod cli;
 mod disk;
 mod kill;
 mod ports;
+mod reading;
 mod second_hub;
 mod story;
 mod world;
