@@ -29,6 +29,9 @@ pub struct ThreadMessages {
     pub thread_id: String,
     pub messages: Vec<ThreadMessage>,
     pub summary: ThreadSummary,
+    /// There may be more before these: `GET /v1/messages?thread_id=…&cursor=…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -31,6 +31,7 @@ impl ThreadMessages {
     /// As `reader` sees it.
     pub fn new(thread: ThreadId, reader: Principal, read: Marked) -> Self {
         let marked_as_read = read.marked.len();
+        let cursor = read.page.next.map(|seq| seq.to_string());
         let messages: Vec<ThreadMessage> = read
             .page
             .records
@@ -41,7 +42,7 @@ impl ThreadMessages {
             })
             .collect();
         let summary = ThreadSummary { total_fetched: messages.len(), marked_as_read };
-        Self { thread_id: thread.to_string(), messages, summary }
+        Self { thread_id: thread.to_string(), messages, summary, cursor }
     }
 }
 

@@ -4,7 +4,7 @@ use super::{AckPlan, BoxNo, End, Ledger, Out, Queue, Queued};
 use crate::Map;
 use crate::address::{Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, MoveError, Proof};
-use crate::messaging::message::{Principal, ThreadId};
+use crate::messaging::message::{Principal, Seq, ThreadId};
 use crate::ports::{HeldMail, Oldest, OpenBox, Record};
 use crate::registry::Instance;
 use crate::time::Timestamp;
@@ -60,6 +60,18 @@ impl Ledger {
         let in_team = |mailbox: &&Mailbox| self.scope(mailbox) == Some(team);
         let all = self.queues.iter().map(|q| &q.mailbox);
         all.filter(in_team).filter_map(|m| self.mailbox_no(m)).collect()
+    }
+
+    /// What the reader has not proved yet: of its own mailbox, and one-of mail in its
+    /// hands. In order.
+    pub fn unread_by(&self, reader: Principal) -> Vec<Seq> {
+        let own = self.mailbox_no(&Mailbox::of(reader)).map(|no| &self.queues[no as usize]);
+        let queued = own.into_iter().flat_map(Queue::all).map(|e| e.seq);
+        let held = self.held.get(&reader).into_iter().flatten();
+        let held = held.filter_map(|d| self.out.get(d)).map(|out| out.entry.seq);
+        let mut seqs: Vec<Seq> = queued.chain(held).collect();
+        seqs.sort_unstable();
+        seqs
     }
 
     /// What is open in these mailboxes, or in all of them.

@@ -118,6 +118,8 @@ enum Source {
     Thread(ThreadId),
     Mailboxes(HashSet<u32>),
     Sender(InstanceId),
+    /// These, in order: what is unread is known without a search.
+    Unread(Vec<Seq>),
 }
 
 /// What is left to be looked at: the numbers between, from one end.
@@ -185,6 +187,9 @@ async fn history(shared: &Shared, query: HistoryQuery) -> Result<Page, StoreErro
 fn sources(shared: &Shared, query: &HistoryQuery) -> Vec<Source> {
     let ledger = shared.ledger.lock();
     let number = |m: &Mailbox| ledger.mailbox_no(m);
+    if let Some(reader) = query.unread_by {
+        return vec![Source::Unread(ledger.unread_by(reader))];
+    }
     if let Some(mailbox) = &query.mailbox {
         return vec![Source::Mailboxes(number(mailbox).into_iter().collect())];
     }
@@ -286,6 +291,14 @@ fn candidates(
         Source::Sender(id) => {
             add("SELECT seq FROM sender_index WHERE sender = ?1", &id.0, above)?;
             add("SELECT seq FROM messages WHERE sender_instance = ?1", &id.0, tail)
+        }
+        Source::Unread(unread) => {
+            let inside = unread.iter().map(|seq| seq.0).filter(|seq| (above + 1..below).contains(seq));
+            match forward {
+                true => seqs.extend(inside.take(most)),
+                false => seqs.extend(inside.rev().take(most)),
+            }
+            Ok(())
         }
         Source::Mailboxes(boxes) => {
             for no in boxes {

@@ -29,9 +29,15 @@ async fn mailboxes(client: &Client, output: &mut Output) -> Result<(), Failure> 
     if output.json() {
         return output.answer(&list);
     }
+    // People know an agent by its address.
+    let here = client.agent_stats().await?.agents;
+    let name = |s: &MailboxStats| match here.iter().find(|a| a.agent_id == s.agent_id) {
+        Some(agent) => agent.address.clone(),
+        None => s.mailbox.clone(),
+    };
     let row = |s: &MailboxStats| {
         [
-            s.mailbox.clone(),
+            name(s),
             s.team.clone().unwrap_or_default(),
             s.total.to_string(),
             s.unread.to_string(),

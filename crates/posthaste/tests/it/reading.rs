@@ -58,7 +58,7 @@ fn stats_tell_what_lies_where_and_what_is_stuck() {
     let told = world.say(&["stats"]);
     assert!(told.starts_with("MAILBOX "), "{told}");
     let own = bob.split(['.', '@']).nth(1).expect("an instance");
-    let row = told.lines().find(|l| l.starts_with(&format!("i.{own}"))).expect("a row");
+    let row = told.lines().find(|l| l.starts_with(&bob)).expect("a row");
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells[1..4], ["main", "1", "1"], "{told}");
     let list = world.json(&["stats", "--as", "bob"]);
