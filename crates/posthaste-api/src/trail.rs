@@ -17,8 +17,8 @@ pub struct StepView {
     /// Absent when nobody kept the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// `accepted`, `queued`, `leased`, `returned`, `refused`, `acked`, `dead` or
-    /// `answered`.
+    /// `accepted`, `queued`, `leased`, `returned`, `refused`, `requeued`, `acked`,
+    /// `dead` or `answered`.
     pub event: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<String>,

@@ -24,8 +24,8 @@ use crate::time::Timestamp;
 mod reading;
 
 pub use self::reading::{
-    DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Oldest, OpenBox, Page, Reading, Record,
-    RecordState,
+    DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
+    Reading, Record, RecordState,
 };
 pub use crate::time::Clock;
 

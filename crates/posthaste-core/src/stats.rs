@@ -176,7 +176,7 @@ impl Hub {
         let oldest = open.oldest_queued?;
         let age = oldest.at.map_or(Duration::ZERO, |at| now.since(at));
         let waiting = self.queue.waiting(&open.mailbox, Principal::Operator);
-        let no_taker = open.mailbox.is_one_of() && open.active == 0;
+        let no_taker = open.mailbox.is_one_of() && self.store.active(&open.mailbox) == 0;
         if !no_taker && (waiting > 0 || age < self.limits.stuck_after) {
             return None;
         }

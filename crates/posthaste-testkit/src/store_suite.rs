@@ -535,6 +535,7 @@ macro_rules! store_suite {
             two_marking_reads_never_give_the_same_unread_message
             replies_are_found_by_what_they_answer
             what_is_open_and_what_is_kept_is_counted
+            refusals_and_requeues_are_noted_with_their_time
         }
     };
     ($rig:expr; $($promise:ident)*) => {

@@ -1,13 +1,13 @@
 //! What happened to a message, and why it was not answered.
 //!
-//! Told from what is kept: of several leases the last, of several refusals their
-//! number. What is not known is not said.
+//! Told from what is kept: of several leases only the last. What is not known is
+//! not said.
 
 use crate::Hub;
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::Reason;
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::ports::{DeliveryRecord, Record, RecordState, StoreError};
+use crate::ports::{DeliveryRecord, Note, Noted, Record, RecordState, StoreError};
 use crate::time::Timestamp;
 
 /// Replies that a trail names.
@@ -27,8 +27,8 @@ pub struct Trail {
 pub struct Step {
     /// `None` when nobody kept the time.
     pub at: Option<Timestamp>,
-    /// `accepted`, `returned`, `refused`, `leased`, `acked`, `dead`, `answered`, or
-    /// `queued` for what still waits.
+    /// `accepted`, `returned`, `refused`, `requeued`, `leased`, `acked`, `dead`,
+    /// `answered`, or `queued` for what still waits.
     pub event: &'static str,
     pub mailbox: Option<Mailbox>,
     /// Whose doing it was.
@@ -53,9 +53,10 @@ impl Hub {
         let Some(record) = self.message(by, which).await? else { return Ok(None) };
         let mut replies = self.store.replies(record.message.seq, REPLIES).await?;
         replies.retain(|r| self.may_read(by, r));
+        let notes = self.store.notes(&record).await?;
 
         let mut steps = vec![accepted(&record)];
-        steps.extend(record.deliveries.iter().flat_map(|d| self.steps(&record, d)));
+        steps.extend(record.deliveries.iter().flat_map(|d| self.steps(&record, d, &notes)));
         steps.extend(replies.iter().map(answered));
         steps.sort_by_key(|step| step.order);
         let verdict = self.verdict(&record, &replies);
@@ -63,7 +64,7 @@ impl Hub {
     }
 
     /// What is known of one delivery.
-    fn steps(&self, record: &Record, d: &DeliveryRecord) -> Vec<Step> {
+    fn steps(&self, record: &Record, d: &DeliveryRecord, notes: &[Note]) -> Vec<Step> {
         let by = d.by.map(|by| self.name_of(by));
         let who = by.clone().unwrap_or_else(|| "somebody".into());
         let step = |at: Option<Timestamp>, event, how, text: String| Step {
@@ -76,16 +77,31 @@ impl Hub {
             text,
             order: at.or(d.leased_at).or(d.settled_at).unwrap_or(record.message.created_at),
         };
-        let mut steps = Vec::new();
-        if d.attempts > 0 {
-            let text = format!("refused {}, and queued again in {}", times(d.attempts), d.mailbox);
-            steps.push(Step { by: None, ..step(None, "refused", None, text) });
-        } else if d.marked {
+        let mut steps: Vec<Step> = Vec::new();
+        for note in notes.iter().filter(|n| n.delivery == d.delivery) {
+            let at = Some(note.at);
+            steps.push(match note.noted {
+                Noted::Refused(reader) => {
+                    let by = reader.map(|by| self.name_of(by));
+                    let who = by.clone().unwrap_or_else(|| "its reader".into());
+                    let text = format!("refused by {who}, and queued again in {}", d.mailbox);
+                    Step { by, ..step(at, "refused", None, text) }
+                }
+                Noted::Requeued(reason) => {
+                    let how = reason.map(Reason::as_str);
+                    let dead = how.map(|how| format!(" ({how})")).unwrap_or_default();
+                    let text = format!("was dead{dead} and is queued again in {}", d.mailbox);
+                    Step { by: None, ..step(at, "requeued", how, text) }
+                }
+            });
+        }
+        // The mark has no time; what was noted explains it well enough.
+        if d.marked && steps.is_empty() {
             let why = match d.doubted {
-                true => ": its reader cancelled the call",
-                false => ": handed out before, or the hub was restarted",
+                true => "its reader cancelled the call",
+                false => "handed out before, or the hub was restarted",
             };
-            let text = format!("came back to {}{why}; marked redelivered", d.mailbox);
+            let text = format!("came back to {}: {why}; marked redelivered", d.mailbox);
             steps.push(Step { by: None, ..step(None, "returned", None, text) });
         }
         if let Some(at) = d.leased_at {
@@ -94,7 +110,9 @@ impl Hub {
         }
         match d.state {
             RecordState::Queued => {
-                steps.push(step(None, "queued", None, self.why_queued(d)));
+                // How it stands now comes last.
+                let queued = step(None, "queued", None, self.why_queued(d));
+                steps.push(Step { order: Timestamp(i64::MAX), ..queued });
             }
             RecordState::Leased => {}
             RecordState::Acked(proof) => {

@@ -118,7 +118,6 @@ impl Ledger {
             queued: queue.len(),
             oldest_queued,
             held,
-            active: self.active(&queue.mailbox, Principal::Operator),
         }
     }
 

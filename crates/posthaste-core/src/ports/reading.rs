@@ -29,6 +29,10 @@ pub trait Reading: Send + Sync {
     /// Messages that name this one in `in_reply_to`, oldest first.
     fn replies(&self, to: Seq, most: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
+    /// What happened to the deliveries of a message on their way, in order: refusals
+    /// and requeues, which the deliveries themselves forget.
+    fn notes(&self, of: &Record) -> BoxFuture<'_, Result<Vec<Note>, StoreError>>;
+
     /// Whether `who` may see it: its sender, whoever has a key to one of its
     /// mailboxes, the leaders of a team that it is addressed to, the family of the
     /// one whose thread it is in, and the operator.
@@ -126,6 +130,22 @@ impl RecordState {
     }
 }
 
+/// Something that happened to a delivery and was not its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    pub delivery: DeliveryNo,
+    pub at: Timestamp,
+    pub noted: Noted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noted {
+    /// By its reader; back to the queue.
+    Refused(Option<Principal>),
+    /// It was dead, for this reason, and got another chance.
+    Requeued(Option<Reason>),
+}
+
 /// Filters are joined by AND.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryQuery {
@@ -187,8 +207,6 @@ pub struct OpenBox {
     pub oldest_queued: Option<Oldest>,
     /// Of those, in somebody's hands.
     pub held: Vec<HeldMail>,
-    /// Active instances that hold a key to it.
-    pub active: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

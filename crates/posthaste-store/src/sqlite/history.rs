@@ -7,12 +7,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::ledger::Ledger;
-use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::{MessageRef, Principal, Seq, ThreadId};
 use posthaste_core::ports::{
-    DeliveryRecord, HistoryQuery, Kept, Marked, OpenBox, Page, Reading, Record, StoreError,
-    is_sender,
+    DeliveryRecord, HistoryQuery, Kept, Marked, Note, Noted, OpenBox, Page, Reading, Record,
+    StoreError, is_sender,
 };
+use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, ToSql, params};
 
 use super::ops::read::MarkRead;
@@ -45,6 +46,16 @@ impl Reading for SqliteStore {
             load::known(&self.shared.known).await?;
             let raw = self.shared.readers.query(move |db| replies(db, to, most)).await?;
             Ok(raw.into_iter().map(|r| stand(&self.shared, r)).collect())
+        }
+        .boxed()
+    }
+
+    fn notes(&self, of: &Record) -> BoxFuture<'_, Result<Vec<Note>, StoreError>> {
+        let deliveries = of.deliveries.first().zip(of.deliveries.last());
+        let range = deliveries.map(|(first, last)| (first.delivery, last.delivery));
+        async move {
+            let Some((first, last)) = range else { return Ok(Vec::new()) };
+            self.shared.readers.query(move |db| notes(db, first, last)).await
         }
         .boxed()
     }
@@ -293,7 +304,8 @@ fn candidates(
             add("SELECT seq FROM messages WHERE sender_instance = ?1", &id.0, tail)
         }
         Source::Unread(unread) => {
-            let inside = unread.iter().map(|seq| seq.0).filter(|seq| (above + 1..below).contains(seq));
+            let inside =
+                unread.iter().map(|seq| seq.0).filter(|seq| (above + 1..below).contains(seq));
             match forward {
                 true => seqs.extend(inside.take(most)),
                 false => seqs.extend(inside.rev().take(most)),
@@ -348,6 +360,31 @@ fn replies(db: &Connection, to: Seq, most: usize) -> rusqlite::Result<Vec<RawRec
         records.extend(rows::record(db, MessageRef::Seq(Seq(seq)))?);
     }
     Ok(records)
+}
+
+/// The deliveries of a message stand together.
+fn notes(db: &Connection, first: DeliveryNo, last: DeliveryNo) -> rusqlite::Result<Vec<Note>> {
+    let mut select = db.prepare_cached(
+        "SELECT delivery, at, what, by, why FROM delivery_notes \
+         WHERE delivery BETWEEN ?1 AND ?2 ORDER BY no",
+    )?;
+    let mut rows = select.query(params![first.0, last.0])?;
+    let mut notes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let noted = match row.get_ref(2)?.as_str()? {
+            "refused" => Noted::Refused(
+                row.get::<_, Option<String>>(3)?.as_deref().and_then(rows::principal),
+            ),
+            "requeued" => {
+                let why: Option<String> = row.get(4)?;
+                Noted::Requeued(why.as_deref().and_then(Reason::read))
+            }
+            _ => continue,
+        };
+        let delivery = DeliveryNo(row.get(0)?);
+        notes.push(Note { delivery, at: Timestamp(row.get(1)?), noted });
+    }
+    Ok(notes)
 }
 
 async fn mark_read(

@@ -299,8 +299,10 @@ pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> 
          (SELECT mailbox FROM deliveries WHERE no >= ?1 AND no < ?2)",
     )?
     .execute(range)?;
-    db.prepare_cached("DELETE FROM deliveries WHERE no >= ?1 AND no < ?2")?
-        .execute(params![first, first + copies])?;
+    for table in ["deliveries WHERE no", "delivery_notes WHERE delivery"] {
+        db.prepare_cached(&format!("DELETE FROM {table} BETWEEN ?1 AND ?2 - 1"))?
+            .execute(params![first, first + copies])?;
+    }
     db.prepare_cached("DELETE FROM thread_index WHERE thread = ?1 AND seq = ?2")?
         .execute(params![thread, seq.0])?;
     db.prepare_cached("DELETE FROM message_ids WHERE id = ?1")?.execute(params![id])?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use posthaste_core::address::{InstanceId, Mailbox};
-use posthaste_core::messaging::delivery::{AnswerId, Proof};
+use posthaste_core::messaging::delivery::{AnswerId, Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
-use posthaste_core::ports::{HistoryQuery, Page, Record, RecordState, What};
+use posthaste_core::ports::{HistoryQuery, Noted, Page, Record, RecordState, What};
 use posthaste_core::registry::{Leader, NewInstance, Team};
 
 use super::{HUMAN, Rig, address};
@@ -279,7 +279,8 @@ pub async fn what_is_open_and_what_is_kept_is_counted(rig: Rig) {
     let own = Mailbox::Instance(id(bob));
     let open = rig.store.open_mail(Some([own.clone()].into())).await.expect("counts");
     let [open] = &open[..] else { panic!("one mailbox: {open:?}") };
-    assert_eq!((open.unread, open.queued, open.active), (many - 2, 2, 1));
+    assert_eq!((open.unread, open.queued), (many - 2, 2));
+    assert_eq!(rig.store.active(&own), 1);
     assert_eq!(open.team.as_ref().map(|t| t.as_str()), Some("main"));
     let oldest = open.oldest.expect("something is unread");
     assert_eq!((oldest.seq, oldest.at), (Seq(3), Some(began + Duration::from_secs(2))));
@@ -295,4 +296,27 @@ pub async fn what_is_open_and_what_is_kept_is_counted(rig: Rig) {
     assert_eq!(kept.since, Some(began));
     let some = rig.store.kept(Some(rig.store.keys(alice))).await.expect("counts");
     assert_eq!((some.sent.get(&id(alice)), some.received.get(&own)), (Some(&(many as u64)), None));
+}
+
+pub async fn refusals_and_requeues_are_noted_with_their_time(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let sent = rig.send(alice, &address(bob), "no").await.expect("accepted").seq;
+    let began = posthaste_core::ports::Clock::now(&*rig.clock);
+    for answer in 0..u64::from(rig.limits.attempts) {
+        rig.clock.advance(Duration::from_secs(1));
+        rig.read(bob, answer).await;
+        rig.store.nack(bob, What::Messages(vec![sent])).await.expect("refused");
+    }
+    rig.clock.advance(Duration::from_secs(1));
+    rig.store.requeue(sent).await.expect("queued again");
+
+    let notes = rig.store.notes(&rig.record(sent).await).await.expect("a look");
+    let seconds = |n: u64| began + Duration::from_secs(n);
+    let told: Vec<_> = notes.iter().map(|n| (n.at, n.noted)).collect();
+    let last = u64::from(rig.limits.attempts) + 1;
+    // The last refusal was its death.
+    let mut expected: Vec<_> =
+        (1..last - 1).map(|n| (seconds(n), Noted::Refused(Some(bob)))).collect();
+    expected.push((seconds(last), Noted::Requeued(Some(Reason::Refused))));
+    assert_eq!(told, expected);
 }

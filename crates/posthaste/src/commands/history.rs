@@ -15,7 +15,7 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let query = HistoryQuery {
+    let mut query = HistoryQuery {
         last_n: Some(args.last),
         team: args.team,
         thread_id: args.thread,
@@ -26,7 +26,20 @@ pub(super) async fn run(
         status: args.status,
         ..HistoryQuery::default()
     };
-    let page = session.client()?.history(&query).await?;
+    let client = session.client()?;
+    let mut page = client.history(&query).await?;
+    // A page ends early where it would be too large, or where there was much to search.
+    while let Some(cursor) = page.cursor.take() {
+        let found = u32::try_from(page.messages.len()).unwrap_or(args.last);
+        let Some(missing @ 1..) = args.last.checked_sub(found) else {
+            page.cursor = Some(cursor);
+            break;
+        };
+        query = HistoryQuery { cursor: Some(cursor), last_n: Some(missing), ..query };
+        let before = client.history(&query).await?;
+        page.messages.splice(..0, before.messages);
+        page.cursor = before.cursor;
+    }
     if output.json() {
         return output.answer(&page);
     }

@@ -98,6 +98,12 @@ async fn a_trail_tells_of_refusals_and_of_death() {
     let trail = house.trail(sent.seq).await;
     assert_eq!(events(&trail), ["accepted", "refused", "leased", "dead"]);
     assert!(trail.verdict.starts_with(&format!("dead: refused by {}", bob.address)));
+    assert_eq!(trail.steps[1].by.as_deref(), Some(&*bob.address));
+    operator.requeue(&sent.id).await.expect("queued again");
+    let trail = house.trail(sent.seq).await;
+    assert_eq!(events(&trail), ["accepted", "refused", "requeued", "queued"]);
+    assert_eq!(trail.steps[2].how.as_deref(), Some("refused"));
+    operator.cancel(&sent.id).await.expect("cancelled");
 
     let cancelled = send(&operator, &bob.instance, "never mind").await;
     operator.cancel(&cancelled.id).await.expect("cancelled");
