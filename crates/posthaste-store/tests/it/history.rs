@@ -4,8 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use posthaste_core::Limits;
+use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Principal, Seq};
-use posthaste_core::ports::{HistoryQuery, Record};
+use posthaste_core::ports::{Filter, HistoryQuery, Record, StoreError, Take, What};
+use posthaste_store::Place;
 use posthaste_testkit::store_suite::Rig;
 use rusqlite::Connection;
 
@@ -105,4 +108,94 @@ async fn a_database_from_before_the_indexes_shows_what_one_sent_and_what_was_ans
     assert_eq!(said(&rig.store.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
     let kept = rig.store.kept(None).await.expect("counts");
     assert_eq!(kept.received.values().sum::<u64>(), 2, "nothing is counted twice");
+}
+
+#[tokio::test]
+async fn a_mark_that_was_not_kept_leaves_the_mail_unread() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let sent = rig.send(alice, &bob.to_string(), "unread").await.expect("accepted");
+    let db = Connection::open(folder.path().join("hub.db")).expect("the file");
+    db.execute_batch(
+        "CREATE TRIGGER broken BEFORE UPDATE ON deliveries BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    .expect("a fault");
+    let query = HistoryQuery {
+        thread: Some(sent.thread),
+        unread_by: Some(bob),
+        last: 9,
+        of: bob.instance(),
+        ..HistoryQuery::default()
+    };
+    let failed = rig.store.mark_read(bob, query.clone()).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+
+    db.execute_batch("DROP TRIGGER broken").expect("mended");
+    let read = rig.store.mark_read(bob, query).await.expect("read");
+    assert_eq!(read.marked, [sent.seq]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_pruned_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let asked = rig.send(alice, &bob.to_string(), "asked").await.expect("accepted");
+    let reply = Details { in_reply_to: Some(asked.seq), ..Details::default() };
+    rig.send_with(bob, &alice.to_string(), "replied", reply).await.expect("accepted");
+    for (reader, seq) in [(bob, asked.seq), (alice, Seq(2))] {
+        let take = |answer| Take {
+            reader,
+            answer: AnswerId(answer),
+            filter: Filter::default(),
+            messages: 9,
+            bytes: usize::MAX,
+        };
+        rig.store.lease(take(1)).await.expect("a lease");
+        rig.store.nack(reader, What::Messages(vec![seq])).await.expect("refused");
+        rig.store.lease(take(2)).await.expect("a lease");
+        rig.store.ack(reader, What::Messages(vec![seq]), Proof::Receipt).await.expect("acked");
+    }
+    indexed(folder.path(), "reply_index", 1).await;
+    indexed(folder.path(), "delivery_notes", 2).await;
+
+    rig.clock.advance(rig.limits.settled_retention + Duration::from_secs(1));
+    assert_eq!(rig.store.sweep().await.expect("swept").pruned, 2);
+    let db = Connection::open(folder.path().join("hub.db")).expect("the file");
+    for table in [
+        "messages",
+        "deliveries",
+        "delivery_notes",
+        "reply_index",
+        "sender_index",
+        "thread_index",
+        "mailbox_index",
+        "message_ids",
+    ] {
+        let count = format!("SELECT count(*) FROM {table}");
+        let rows: i64 = db.query_row(&count, [], |row| row.get(0)).expect("a count");
+        assert_eq!(rows, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_search_ends_with_a_place_to_go_on_and_not_in_silence() {
+    let limits = Limits { mailbox_messages: 30_000, ..rig::limits() };
+    let rig = rig::open(&Place::Memory, rig::config(), limits).expect("a store in memory");
+    let bob = rig.agent("bob").await;
+    let needle = Details { label: Some("needle".into()), ..Details::default() };
+    rig.send_with(Principal::Operator, &bob.to_string(), "found", needle).await.expect("accepted");
+    let bobs = bob.to_string();
+    let hay = (0..20_500).map(|_| rig.send(Principal::Operator, &bobs, "hay"));
+    for sent in futures_util::future::join_all(hay).await {
+        sent.expect("accepted");
+    }
+    let mut query =
+        HistoryQuery { label: Some("needle".into()), last: 200, ..HistoryQuery::default() };
+    let first = rig.store.history(query.clone()).await.expect("history");
+    assert!(first.records.is_empty() && first.next.is_some(), "there is more to look at");
+    query.before = first.next;
+    let rest = rig.store.history(query).await.expect("history");
+    assert_eq!((said(&rest.records), rest.next), (vec!["found"], None));
 }

@@ -69,3 +69,22 @@ async fn an_export_is_for_the_operator_and_its_number_is_checked() {
         assert_eq!((status, &answer["error"]["code"]), (422, &"invalid_argument".into()), "{bad}");
     }
 }
+
+#[tokio::test]
+async fn an_export_that_nobody_reads_to_its_end_harms_nobody() {
+    let house = House::new().await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let operator = house.operator();
+    let long = "x".repeat(900_000);
+    for _ in 0..12 {
+        send(&operator, &bob.instance, &long).await;
+    }
+    let mut left = operator.export(&ExportQuery::default()).await.expect("an export");
+    assert_eq!(left.next().await.expect("a line").map(|m| m.seq), Some(1));
+    // Much is still on its way, and the hub serves others.
+    send(&operator, &bob.instance, "the last").await;
+    assert_eq!(read(&as_bob).await.messages.len(), 4, "as much as fits");
+    drop(left);
+    let all = exported(&operator, Some(11)).await;
+    assert_eq!(all.iter().map(|m| m.seq).collect::<Vec<_>>(), [12, 13]);
+}
