@@ -12,7 +12,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Url};
+use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -33,9 +33,11 @@ use crate::teams::{PutTeam, TeamView, Teams};
 
 mod events;
 mod failure;
+mod reading;
 
 pub use events::{Following, Heard};
 pub use failure::ClientError;
+pub use reading::Export;
 
 /// How long an ordinary call may take, and how much longer than its own wait a
 /// long poll may.
@@ -313,14 +315,24 @@ impl Client {
     /// The body of a good answer; a bad one becomes the error that it tells.
     async fn answer(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ClientError> {
         let answer = request.send().await.map_err(|e| self.failed(e))?;
-        let status = answer.status();
-        let body = answer.bytes().await.map_err(|e| self.failed(e))?;
-        if status.is_success() {
-            return Ok((status.as_u16(), body.into()));
+        if !answer.status().is_success() {
+            return Err(self.refused(answer).await);
         }
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.map_err(|e| self.failed(e))?;
+        Ok((status, body.into()))
+    }
+
+    /// The error that a bad answer tells.
+    async fn refused(&self, answer: Response) -> ClientError {
+        let status = answer.status().as_u16();
+        let body = match answer.bytes().await {
+            Ok(body) => body,
+            Err(e) => return self.failed(e),
+        };
         match serde_json::from_slice::<ErrorBody>(&body) {
-            Ok(told) => Err(told.error.into()),
-            Err(e) => Err(self.not_a_hub(status.as_u16(), e.to_string())),
+            Ok(told) => told.error.into(),
+            Err(e) => self.not_a_hub(status, e.to_string()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! From the core's words to the wire's.
 
+mod reading;
+
 use compact_str::ToCompactString;
 use posthaste_core::address::AddressError;
 use posthaste_core::messaging::message as core;

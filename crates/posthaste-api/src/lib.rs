@@ -16,7 +16,10 @@ pub mod instances;
 pub mod messages;
 pub mod openapi;
 pub mod profiles;
+pub mod stats;
 pub mod teams;
+pub mod threads;
+pub mod trail;
 
 pub use client::Client;
 pub use error::{ApiError, ErrorCode};

@@ -222,6 +222,16 @@ pub struct HistoryQuery {
     pub mailbox: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
+    /// Everything addressed to this team, for its leaders and the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// The sender: an instance, a name, an address, or `human`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// `queued`, `leased`, `acked` or `dead`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -234,6 +244,10 @@ pub struct HistoryQuery {
     /// From a former answer: the page before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// A message's number: the page begins after it and goes forward. Not together
+    /// with `cursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -242,6 +256,18 @@ pub struct History {
     /// Give it back as `cursor` for what came before; absent at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// When `after` was given: give it back so for what came later; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+}
+
+/// `GET /v1/export`: one [`MessageView`] per line, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExportQuery {
+    /// Only messages above this number: an export that broke off goes on here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
 }
 
 /// `GET /v1/messages/{id or seq}`

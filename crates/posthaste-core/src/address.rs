@@ -13,6 +13,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::messaging::message::Principal;
+
 /// Longest profile or team name.
 pub const MAX_NAME: usize = 48;
 
@@ -197,6 +199,11 @@ pub enum Mailbox {
 }
 
 impl Mailbox {
+    /// The reader's own.
+    pub fn of(reader: Principal) -> Self {
+        reader.instance().map_or(Self::Human, Self::Instance)
+    }
+
     /// One-of mail is claimed by the first reader; exact mail has one reader.
     pub fn is_one_of(&self) -> bool {
         !matches!(self, Self::Human | Self::Instance(_))

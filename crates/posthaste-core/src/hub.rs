@@ -12,9 +12,9 @@ use tokio_util::task::TaskTracker;
 use crate::address::{InstanceId, Name};
 use crate::events::{About, Event, EventFilter, Page};
 use crate::limits::Limits;
-use crate::messaging::message::{MessageRef, Principal};
+use crate::messaging::message::Principal;
 use crate::messaging::proof::Proofs;
-use crate::ports::{Clock, HistoryQuery, Queue, Record, Store, StoreError};
+use crate::ports::{Clock, Queue, Store, StoreError};
 use crate::profiles::FileFault;
 use crate::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
@@ -142,27 +142,6 @@ impl Hub {
 
     pub fn teams(&self) -> Vec<Name> {
         self.store.teams()
-    }
-
-    // Reading without taking.
-
-    /// One message, if the caller may read it.
-    pub async fn message(
-        &self,
-        by: Principal,
-        which: MessageRef,
-    ) -> Result<Option<Record>, StoreError> {
-        let record = self.store.message(which).await?;
-        Ok(record.filter(|r| self.may_read(by, r)))
-    }
-
-    /// Messages that the caller may read, oldest first; never consumes.
-    pub async fn history(
-        &self,
-        by: Principal,
-        query: HistoryQuery,
-    ) -> Result<Vec<Record>, StoreError> {
-        self.store.history(HistoryQuery { of: by.instance(), ..query }).await
     }
 
     /// What happened after event `after`, as far as the caller may know of it.

@@ -22,6 +22,7 @@ mod policy;
 mod profiles;
 mod route;
 mod settle;
+mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::limits::Limits;
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
-use crate::messaging::message::{Message, Principal, Seq};
+use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::ports::Ticket;
 use crate::registry::{Instance, Team, TokenHash};
 use crate::time::Timestamp;
@@ -155,6 +156,8 @@ pub struct Ledger {
     teams: BTreeMap<Name, Team>,
     instances: BTreeMap<InstanceId, Instance>,
     named: Map<Name, BTreeSet<InstanceId>>,
+    /// Whose conversation it is.
+    threads: Map<ThreadId, InstanceId>,
     joined: Map<(Name, Name, String), InstanceId>,
     tokens: Map<TokenHash, InstanceId>,
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
@@ -182,6 +185,7 @@ impl Ledger {
             teams: BTreeMap::new(),
             instances: BTreeMap::new(),
             named: Map::default(),
+            threads: Map::default(),
             joined: Map::default(),
             tokens: Map::default(),
             token_lists: Map::default(),
@@ -227,11 +231,11 @@ impl Ledger {
                 DeliveryState::Leased { by, .. } => Some(by),
                 DeliveryState::Queued | DeliveryState::Settling { .. } => None,
             };
-            return Some(Standing { by, since: Some(out.since), marked: out.entry.marked });
+            return Some(Standing { by, since: Some(out.since), ..Standing::of(&out.entry) });
         }
         let queue = &self.queues[*self.numbers.get(at)? as usize];
         let entry = queue.find(delivery)?;
-        Some(Standing { by: None, since: None, marked: entry.marked })
+        Some(Standing::of(entry))
     }
 
     pub fn mailbox(&self, number: BoxNo) -> Option<&Mailbox> {
@@ -350,6 +354,17 @@ pub struct Standing {
     pub by: Option<Principal>,
     pub since: Option<Timestamp>,
     pub marked: bool,
+    /// Refusals so far.
+    pub attempts: u8,
+    /// Its reader cancelled an answer that held it.
+    pub doubted: bool,
+}
+
+impl Standing {
+    fn of(entry: &Queued) -> Self {
+        let Queued { marked, attempts, doubted, .. } = *entry;
+        Self { by: None, since: None, marked, attempts, doubted }
+    }
 }
 
 fn ticket(mailbox: &Mailbox, entry: &Queued) -> Ticket {

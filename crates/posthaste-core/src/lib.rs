@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod events;
+pub mod history;
 mod hub;
 pub mod ledger;
 pub mod limits;
@@ -14,6 +15,7 @@ pub mod messaging;
 pub mod ports;
 pub mod profiles;
 pub mod registry;
+pub mod stats;
 pub mod time;
 
 pub use hub::Hub;

@@ -114,6 +114,8 @@ limits! {
     prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
     /// No sign of life for this long: the instance is lost.
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
+    /// Unread or held unproven for longer than this: shown as stuck.
+    stuck_after: Duration = Duration::from_secs(5 * MINUTE), "humantime_serde";
     /// How often the hub looks again for expired, forgotten and lost things.
     sweep: Duration = Duration::from_secs(30), "humantime_serde";
     /// How long the journal of events reaches back.

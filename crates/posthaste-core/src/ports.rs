@@ -13,8 +13,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::address::{Mailbox, Name};
-use crate::events::Page;
-use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof, Reason};
+use crate::events::Page as EventPage;
+use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof};
 use crate::messaging::message::{
     Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
 };
@@ -25,7 +25,13 @@ use crate::registry::{
 };
 use crate::time::Timestamp;
 
+mod reading;
+
 pub use self::profiles::Profiles;
+pub use self::reading::{
+    DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
+    Reading, Record, RecordState,
+};
 pub use crate::time::Clock;
 
 /// The work is under way when the call returns, and a dropped future does not
@@ -33,8 +39,8 @@ pub use crate::time::Clock;
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
 /// The truth: messages, deliveries, leases, who is here, and what happened.
-pub trait Store: Mail + Registry + Profiles + Journal + Upkeep {}
-impl<T: Mail + Registry + Profiles + Journal + Upkeep> Store for T {}
+pub trait Store: Mail + Reading + Registry + Profiles + Journal + Upkeep {}
+impl<T: Mail + Reading + Registry + Profiles + Journal + Upkeep> Store for T {}
 
 /// Messages and deliveries.
 pub trait Mail: Send + Sync {
@@ -78,9 +84,6 @@ pub trait Mail: Send + Sync {
 
     /// One message with all its deliveries.
     fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-
-    /// Messages, oldest first; never consumes.
-    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
     /// Ids taken as received by a weak proof, that the reader was not told yet
     /// before the last hub start.
@@ -133,7 +136,7 @@ pub trait Registry: Send + Sync {
 pub trait Journal: Send + Sync {
     /// The events after this number, in order, at most so many: none is left out,
     /// none comes twice. They are numbered in the transaction that made them true.
-    fn events(&self, after: u64, most: usize) -> BoxFuture<'_, Result<Page, StoreError>>;
+    fn events(&self, after: u64, most: usize) -> BoxFuture<'_, Result<EventPage, StoreError>>;
 
     /// The number of the last event, and the news of each further one.
     fn last_event(&self) -> watch::Receiver<u64>;
@@ -226,9 +229,13 @@ impl Filter {
 
 /// Whether `who`, an instance, a name, an address or a label, sent it.
 pub fn is_from(message: &Message, who: &str) -> bool {
+    message.label.as_deref() == Some(who) || is_sender(message, who)
+}
+
+/// Whether `who`, an instance, a name or an address, sent it.
+pub fn is_sender(message: &Message, who: &str) -> bool {
     let address = &*message.from.address;
     address == who
-        || message.label.as_deref() == Some(who)
         || message.from.instance.is_some_and(|id| who.parse() == Ok(id))
         || address.split(['.', '@']).next() == Some(who)
 }
@@ -325,60 +332,6 @@ pub struct Appended {
     pub recipients: Vec<Recipient>,
     pub skipped: Vec<Mailbox>,
     pub duplicate: bool,
-}
-
-/// A message and where each of its deliveries stands.
-#[derive(Debug, Clone)]
-pub struct Record {
-    pub message: Arc<Message>,
-    pub deliveries: Vec<DeliveryRecord>,
-}
-
-#[derive(Debug, Clone)]
-pub struct DeliveryRecord {
-    pub delivery: DeliveryNo,
-    pub mailbox: Mailbox,
-    pub state: RecordState,
-    pub marked: bool,
-    pub leased_at: Option<Timestamp>,
-    pub settled_at: Option<Timestamp>,
-    /// Who holds or settled it.
-    pub by: Option<Principal>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordState {
-    Queued,
-    Leased,
-    Acked(Proof),
-    Dead { reason: Reason, maybe_seen: bool },
-}
-
-impl RecordState {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Leased => "leased",
-            Self::Acked(_) => "acked",
-            Self::Dead { .. } => "dead",
-        }
-    }
-}
-
-/// Filters are joined by AND.
-#[derive(Debug, Clone, Default)]
-pub struct HistoryQuery {
-    pub mailbox: Option<Mailbox>,
-    pub thread: Option<ThreadId>,
-    /// One of `queued`, `leased`, `acked`, `dead`.
-    pub status: Option<&'static str>,
-    /// Strictly after.
-    pub since: Option<Timestamp>,
-    /// Strictly before this number.
-    pub before: Option<Seq>,
-    pub last: usize,
-    /// Only what this one sent or may read.
-    pub of: Option<crate::address::InstanceId>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

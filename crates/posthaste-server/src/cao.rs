@@ -125,7 +125,7 @@ async fn list(
         last: limit,
         ..HistoryQuery::default()
     };
-    let records = app.hub.history(reader, query).await?;
+    let records = app.hub.history(reader, query).await?.records;
     let entry = |r: &Record| {
         let delivery = r.deliveries.iter().find(|d| d.mailbox == mailbox)?;
         Some(json!({

@@ -3,12 +3,16 @@
 
 mod docs;
 mod events;
+mod export;
 mod health;
 pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
 mod profiles;
+mod stats;
 mod teams;
+mod threads;
+mod trail;
 
 use axum::Router;
 use axum::http::{Method, Uri};
@@ -31,6 +35,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/docs/page.css", get(docs::style))
         .route(SEND, get(messages::history).post(unknown_method))
         .route("/v1/messages/{id}", get(messages::read))
+        .route("/v1/messages/{id}/trail", get(trail::trail))
         .route("/v1/messages/{id}/cancel", post(messages::cancel))
         .route("/v1/messages/{id}/requeue", post(messages::requeue))
         .route(RECEIVE, any(unknown_method))
@@ -49,6 +54,12 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/events", get(events::follow))
         .route("/v1/teams", get(teams::list))
         .route("/v1/teams/{name}", get(teams::show).put(teams::put))
+        .route("/v1/threads/{id}/messages", get(threads::read))
+        .route("/v1/export", get(export::export))
+        .route("/v1/stats/mailboxes", get(stats::mailboxes))
+        .route("/v1/stats/agents", get(stats::agents))
+        .route("/v1/stats/teams", get(stats::teams))
+        .route("/v1/stats/stuck", get(stats::stuck))
         .merge(cao::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)

@@ -10,6 +10,8 @@
 //! their own ([`reader`]) and never wait for a writer.
 
 mod background;
+mod counts;
+mod history;
 mod journal;
 mod keys;
 mod load;
@@ -38,8 +40,8 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
-    Acked, ActError, Appended, Clock, Filter, HistoryQuery, Journal, Lease, Leased, Mail, Nacked,
-    Queue, Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
+    Acked, ActError, Appended, Clock, Filter, Journal, Lease, Leased, Mail, Nacked, Queue, Record,
+    Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
 };
 use posthaste_core::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Status,
@@ -295,14 +297,6 @@ impl Mail for SqliteStore {
 
     fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
         find(&self.shared, which).boxed()
-    }
-
-    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        async move {
-            load::known(&self.shared.known).await?;
-            reader::history(&self.shared, query).await
-        }
-        .boxed()
     }
 
     fn taken(&self, reader: Principal) -> Vec<Seq> {

@@ -4,6 +4,8 @@
 //! posthaste_testkit::store_suite!(rig());
 //! ```
 
+mod reading;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -22,6 +24,8 @@ use posthaste_core::ports::{
 };
 use posthaste_core::registry::{NewInstance, RegistryError, Status};
 use posthaste_core::time::Timestamp;
+
+pub use self::reading::*;
 
 /// A store with a queue that remembers its tickets and a clock set by hand.
 pub struct Rig {
@@ -480,17 +484,17 @@ pub async fn history_shows_and_never_consumes(rig: Rig) {
         before,
         ..HistoryQuery::default()
     };
-    let page = rig.store.history(query(2, None)).await.expect("history");
+    let page = rig.store.history(query(2, None)).await.expect("history").records;
     let text = |r: &posthaste_core::ports::Record| r.message.body.clone();
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["3", "4"]);
     let before = Some(page[0].message.seq);
-    let page = rig.store.history(query(9, before)).await.expect("history");
+    let page = rig.store.history(query(9, before)).await.expect("history").records;
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["0", "1", "2"]);
     assert_eq!(rig.read(bob, 1).await.len(), 5, "all are still there");
     let leased = HistoryQuery { status: Some("leased"), ..query(9, None) };
-    assert_eq!(rig.store.history(leased).await.expect("history").len(), 5);
+    assert_eq!(rig.store.history(leased).await.expect("history").records.len(), 5);
     let strangers = HistoryQuery { of: rig.agent("eve").await.instance(), ..query(9, None) };
-    assert!(rig.store.history(strangers).await.expect("history").is_empty());
+    assert!(rig.store.history(strangers).await.expect("history").records.is_empty());
 }
 
 pub async fn events_are_numbered_in_order_and_none_is_left_out(rig: Rig) {
@@ -560,6 +564,16 @@ macro_rules! store_suite {
             history_shows_and_never_consumes
             events_are_numbered_in_order_and_none_is_left_out
             the_journal_is_forgotten_after_its_time_and_its_numbers_are_not
+            history_goes_forward_from_a_number_and_ends
+            history_shows_what_all_its_filters_name
+            a_page_ends_where_the_answer_is_full_and_says_where_to_go_on
+            leaders_see_what_is_addressed_to_their_team_and_take_nothing
+            a_thread_is_seen_by_the_family_of_its_owner
+            a_marking_read_settles_what_it_shows_and_only_the_readers_own
+            two_marking_reads_never_give_the_same_unread_message
+            replies_are_found_by_what_they_answer
+            what_is_open_and_what_is_kept_is_counted
+            refusals_and_requeues_are_noted_with_their_time
         }
     };
     ($rig:expr; $($promise:ident)*) => {

@@ -86,6 +86,14 @@ pub(crate) enum Command {
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
     Profiles(ProfilesArgs),
+    /// Read again what was sent; takes nothing
+    History(HistoryArgs),
+    /// What happened to a message, and why it was not answered
+    Trail(TrailArgs),
+    /// What lies in the mailboxes, or what does not move
+    Stats(StatsArgs),
+    /// Write every message with its deliveries as lines of JSON
+    Export(ExportArgs),
     /// Show or replace the tokens of the hub on this machine
     Token(TokenArgs),
 }
@@ -263,6 +271,63 @@ pub(crate) enum ProfilesCommand {
     },
     /// Remove one; mail that waits for its name stays
     Remove { name: String },
+}
+
+#[derive(Args)]
+pub(crate) struct HistoryArgs {
+    /// How many of the newest, up to 200
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) last: u32,
+    /// Everything addressed to this team, for its leaders and the operator
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// Of this conversation
+    #[arg(long)]
+    pub(crate) thread: Option<String>,
+    /// In this mailbox: an instance, n.mason, n.mason@team, any, any@team, human
+    #[arg(long)]
+    pub(crate) mailbox: Option<String>,
+    /// From this instance, name or address
+    #[arg(long, value_name = "WHO")]
+    pub(crate) from: Option<String>,
+    /// With this label
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// queued, leased, acked or dead
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct TrailArgs {
+    /// The message's number or id
+    pub(crate) id: String,
+}
+
+#[derive(Args)]
+pub(crate) struct StatsArgs {
+    /// Mail that does not move, why, and what to do about it
+    #[arg(long, conflicts_with_all = ["agents", "teams"])]
+    pub(crate) stuck: bool,
+    /// By agent instead of by mailbox
+    #[arg(long, conflicts_with = "teams")]
+    pub(crate) agents: bool,
+    /// By team instead of by mailbox
+    #[arg(long)]
+    pub(crate) teams: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// Write to this file [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Only messages above this number: goes on where an export broke off, and adds to FILE
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<u64>,
 }
 
 #[derive(Args)]

@@ -11,12 +11,16 @@ use crate::identity::{DataFolder, Key, Token};
 use crate::output::Output;
 
 mod agents;
+mod export;
+mod history;
 mod inbox;
 mod join;
 mod profiles;
 mod send;
+mod stats;
 mod tail;
 mod token;
+mod trail;
 mod up;
 
 /// Where a hub listens if nobody says otherwise.
@@ -41,6 +45,10 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Profiles(args) => profiles::run(args, &session, output).await,
+        Command::History(args) => history::run(args, &session, output).await,
+        Command::Trail(args) => trail::run(&args, &session, output).await,
+        Command::Stats(args) => stats::run(&args, &session, output).await,
+        Command::Export(args) => export::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
     };
     done.map_err(|failure| session.explain(failure))

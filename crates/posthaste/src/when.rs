@@ -11,16 +11,33 @@ pub(crate) fn time_of_day(stamp: &str, now: &Zoned) -> String {
     time.strftime(form).to_string()
 }
 
+/// A sentence with its times as people read them.
+pub(crate) fn in_words(sentence: &str, now: &Zoned) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_end_matches([';', ',', '.', ')']);
+        format!("{}{}", time_of_day(bare, now), &word[bare.len()..])
+    };
+    sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// `12 s`, `5 min`, `3 h`, `2 days`; nothing for none.
+pub(crate) fn how_long(seconds: u64) -> String {
+    match seconds {
+        0 => String::new(),
+        s @ 1..=119 => format!("{s} s"),
+        s @ 120..=7199 => format!("{} min", s / 60),
+        s @ 7200..=172_799 => format!("{} h", s / 3600),
+        s => format!("{} days", s / 86_400),
+    }
+}
+
 /// `just now`, `12 s ago`, `5 min ago`, `3 h ago`, `2 days ago`.
 pub(crate) fn ago(stamp: &str, now: Timestamp) -> String {
     let Ok(time) = stamp.parse::<Timestamp>() else { return stamp.to_owned() };
-    match now.as_second().saturating_sub(time.as_second()) {
+    match u64::try_from(now.as_second().saturating_sub(time.as_second())) {
         // A clock that is a little ahead is not the future.
-        ..=1 => "just now".to_owned(),
-        s @ 2..=119 => format!("{s} s ago"),
-        s @ 120..=7199 => format!("{} min ago", s / 60),
-        s @ 7200..=172_799 => format!("{} h ago", s / 3600),
-        s => format!("{} days ago", s / 86_400),
+        Err(_) | Ok(..=1) => "just now".to_owned(),
+        Ok(seconds) => format!("{} ago", how_long(seconds)),
     }
 }
 
@@ -40,6 +57,14 @@ mod tests {
         assert_eq!(time_of_day("2026-03-03T10:03:04.123Z", &now), "2026-03-03 12:03:04");
         assert_eq!(time_of_day("2026-03-03T23:30:00.000Z", &now), "01:30:00");
         assert_eq!(time_of_day("yesterday", &now), "yesterday");
+    }
+
+    #[test]
+    fn times_inside_a_sentence_are_told_in_the_readers_zone() {
+        let noon: Timestamp = "2026-03-04T12:00:00Z".parse().expect("a time");
+        let now = noon.to_zoned(TimeZone::fixed(jiff::tz::offset(2)));
+        let told = "bob has had it since 2026-03-04T10:03:04.123Z; 3 wait, 2026 too";
+        assert_eq!(in_words(told, &now), "bob has had it since 12:03:04; 3 wait, 2026 too");
     }
 
     #[test]

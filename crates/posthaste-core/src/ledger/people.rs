@@ -336,6 +336,7 @@ impl Ledger {
             let known = (instance.agent.clone(), instance.team.clone(), key.clone());
             self.joined.insert(known, instance.id);
         }
+        self.threads.insert(instance.thread, instance.id);
         self.instances.insert(instance.id, instance);
     }
 
@@ -350,6 +351,7 @@ impl Ledger {
             }
         }
         self.token_lists.remove(&instance.id);
+        self.threads.remove(&instance.thread);
         self.instances.remove(&instance.id);
     }
 

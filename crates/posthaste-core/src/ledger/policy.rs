@@ -87,7 +87,7 @@ impl Ledger {
         let everyone = matches!(draft.to, Address::Everyone { .. });
         if everyone
             && self.limits.policy.everyone == Everyone::Leaders
-            && !self.leads(sender, draft)
+            && !self.leads_there(sender, draft)
         {
             return refused("only leaders may write to @everyone here".into());
         }
@@ -112,7 +112,7 @@ impl Ledger {
     }
 
     /// Leads the team that is written to, or its own if none is named.
-    fn leads(&self, sender: &Instance, draft: &Draft) -> bool {
+    fn leads_there(&self, sender: &Instance, draft: &Draft) -> bool {
         let team = match &draft.to {
             Address::Everyone { team: Some(team) } => team,
             _ => &sender.team,

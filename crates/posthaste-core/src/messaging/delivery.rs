@@ -99,6 +99,19 @@ impl DeliveryState {
         }
     }
 
+    /// The owner says that it has read, at its own risk: no lease is needed. What
+    /// another holds is not the caller's to read.
+    pub fn read(self, by: Principal) -> Result<Self, MoveError> {
+        match self {
+            Self::Queued => Ok(Self::Settling { was: Open::Queued }),
+            Self::Leased { by: holder, answer } if holder == by => {
+                Ok(Self::Settling { was: Open::Leased { by, answer } })
+            }
+            Self::Leased { .. } => Err(MoveError::LeaseLost),
+            Self::Settling { .. } => Err(MoveError::Settling),
+        }
+    }
+
     /// Only the holder returns, and a stale answer returns nothing.
     pub fn give_back(self, by: Principal, from: Option<AnswerId>) -> Result<Self, MoveError> {
         match self {

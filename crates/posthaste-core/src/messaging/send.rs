@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
 use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
-use crate::ports::{Appended, Record, StoreError};
+use crate::ports::{Appended, StoreError};
 
 impl Hub {
     /// When this returns `Ok` the message is safe. Dropping the future does not
@@ -58,16 +58,6 @@ impl Hub {
         let counts = quick && caller != Principal::Operator;
         let hop = if counts { message.hop.saturating_add(1) } else { 0 };
         Ok(Answered { seq: message.seq, thread: message.thread, hop })
-    }
-
-    /// Who sent it, whoever has a key to one of its mailboxes, and the operator.
-    pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
-        let Principal::Instance(id) = caller else { return true };
-        if record.message.from.instance == Some(id) {
-            return true;
-        }
-        let keys = self.store.keys(caller);
-        record.deliveries.iter().any(|d| keys.contains(&d.mailbox))
     }
 }
 

@@ -144,35 +144,44 @@ pub(crate) async fn history(
     Caller(caller): Caller,
     Params(query): Params<HistoryQuery>,
 ) -> Result<Answer<History>, Failure> {
-    let last = query.last_n.unwrap_or(20);
-    if !(1..=200).contains(&last) {
-        return Err(invalid("last_n", "it lies between 1 and 200"));
+    let last = last_n(query.last_n)?;
+    if query.cursor.is_some() && query.after.is_some() {
+        return Err(invalid("after", "it goes forward and `cursor` goes back: give one of them"));
     }
-    let before = query.cursor.as_deref().map(cursor).transpose()?;
-    let records = app
-        .hub
-        .history(
-            caller,
-            Query {
-                mailbox: query.mailbox.as_deref().map(mailbox).transpose()?,
-                thread: query.thread_id.as_deref().map(str::parse).transpose()?,
-                status: query.status.as_deref().map(status).transpose()?,
-                since: query.since.map(Timestamp),
-                before,
-                last: last as usize,
-                of: None,
-            },
-        )
-        .await?;
-    let full = records.len() == last as usize;
-    let cursor = records.first().filter(|_| full).map(|r| r.message.seq.to_string());
-    let messages = records.into_iter().map(MessageView::from).collect();
-    Ok(Answer(History { messages, cursor }))
+    let before = query.cursor.as_deref().map(|text| cursor("cursor", text)).transpose()?;
+    let after = query.after.as_deref().map(|text| cursor("after", text)).transpose()?;
+    let query = Query {
+        mailbox: query.mailbox.as_deref().map(mailbox).transpose()?,
+        thread: query.thread_id.as_deref().map(str::parse).transpose()?,
+        team: query.team.as_deref().map(str::parse).transpose()?,
+        from: query.from,
+        label: query.label,
+        kind: query.kind,
+        status: query.status.as_deref().map(status).transpose()?,
+        since: query.since.map(Timestamp),
+        before,
+        after,
+        last,
+        ..Query::default()
+    };
+    let page = app.hub.history(caller, query).await?;
+    let next = page.next.map(|seq| seq.to_string());
+    let (cursor, after) = if after.is_some() { (None, next) } else { (next, None) };
+    let messages = page.records.into_iter().map(MessageView::from).collect();
+    Ok(Answer(History { messages, cursor, after }))
 }
 
-fn cursor(text: &str) -> Result<Seq, Failure> {
+/// How many of the newest are wanted.
+pub(crate) fn last_n(given: Option<u32>) -> Result<usize, Failure> {
+    match given.unwrap_or(20) {
+        last @ 1..=200 => Ok(last as usize),
+        _ => Err(invalid("last_n", "it lies between 1 and 200")),
+    }
+}
+
+fn cursor(field: &'static str, text: &str) -> Result<Seq, Failure> {
     let number = text.parse().ok().filter(|n| i64::try_from(*n).is_ok());
-    number.map(Seq).ok_or_else(|| invalid("cursor", "take it from an answer"))
+    number.map(Seq).ok_or_else(|| invalid(field, "take it from an answer"))
 }
 
 /// A mailbox key, or an instance's id for its own mailbox.

@@ -9,5 +9,6 @@ mod house;
 mod mail;
 mod people;
 mod profiles;
+mod reading;
 mod security;
 mod stopping;

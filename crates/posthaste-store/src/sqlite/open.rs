@@ -27,11 +27,12 @@ pub(crate) const PAGE: u64 = 8192;
 const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
     include_str!("../../migrations/sqlite/0004_profiles.sql"),
+    include_str!("../../migrations/sqlite/0005_history.sql"),
     include_str!("../../migrations/sqlite/0006_events.sql"),
     include_str!("../../migrations/sqlite/0007_hops.sql"),
 ];

@@ -3,5 +3,6 @@
 pub(crate) mod append;
 pub(crate) mod people;
 pub(crate) mod profiles;
+pub(crate) mod read;
 pub(crate) mod settle;
 pub(crate) mod upkeep;

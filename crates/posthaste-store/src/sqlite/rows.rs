@@ -32,6 +32,7 @@ pub(crate) struct RawDelivery {
     /// `None`: open, the ledger knows more.
     pub(crate) end: Option<RecordState>,
     pub(crate) marked: bool,
+    pub(crate) attempts: u8,
     pub(crate) leased_at: Option<Timestamp>,
     pub(crate) settled_at: Option<Timestamp>,
     pub(crate) by: Option<Principal>,
@@ -113,7 +114,7 @@ pub(crate) fn record(db: &Connection, which: MessageRef) -> rusqlite::Result<Opt
     let Some((message, first, copies)) = found else { return Ok(None) };
     let mut select = db.prepare_cached(
         "SELECT d.no, m.key, d.state, d.marked, d.leased_at, d.settled_at, d.settled_by, d.how, \
-         d.maybe_seen FROM deliveries d JOIN mailboxes m ON m.no = d.mailbox \
+         d.maybe_seen, d.attempts FROM deliveries d JOIN mailboxes m ON m.no = d.mailbox \
          WHERE d.no >= ?1 AND d.no < ?1 + ?2 ORDER BY d.no",
     )?;
     let rows = select.query_map(params![first, copies], |row| {
@@ -123,6 +124,7 @@ pub(crate) fn record(db: &Connection, which: MessageRef) -> rusqlite::Result<Opt
             mailbox: key.parse().unwrap_or(Mailbox::Human),
             end: end(row.get(2)?, row.get::<_, Option<String>>(7)?.as_deref(), row.get(8)?),
             marked: row.get(3)?,
+            attempts: row.get(9)?,
             leased_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
             settled_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
             by: row.get::<_, Option<String>>(6)?.as_deref().and_then(principal),
@@ -254,6 +256,12 @@ pub(crate) fn index(db: &Connection, from: Marks, to: Marks) -> rusqlite::Result
     )?
     .execute(seqs)?;
     db.prepare_cached(
+        "INSERT OR IGNORE INTO reply_index (answered, seq) \
+         SELECT in_reply_to, seq FROM messages \
+         WHERE seq > ?1 AND seq <= ?2 AND in_reply_to IS NOT NULL ORDER BY in_reply_to, seq",
+    )?
+    .execute(seqs)?;
+    db.prepare_cached(
         "INSERT OR IGNORE INTO mailbox_index (mailbox, seq) \
          SELECT mailbox, seq FROM deliveries WHERE no > ?1 AND no <= ?2 ORDER BY mailbox, seq",
     )?
@@ -281,14 +289,21 @@ pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> 
          (SELECT sender_instance FROM messages WHERE seq = ?1)",
     )?
     .execute(params![seq.0])?;
+    db.prepare_cached(
+        "DELETE FROM reply_index WHERE seq = ?1 AND answered = \
+         (SELECT in_reply_to FROM messages WHERE seq = ?1)",
+    )?
+    .execute(params![seq.0])?;
     let range = params![first, first + copies, seq.0];
     db.prepare_cached(
         "DELETE FROM mailbox_index WHERE seq = ?3 AND mailbox IN \
          (SELECT mailbox FROM deliveries WHERE no >= ?1 AND no < ?2)",
     )?
     .execute(range)?;
-    db.prepare_cached("DELETE FROM deliveries WHERE no >= ?1 AND no < ?2")?
-        .execute(params![first, first + copies])?;
+    for table in ["deliveries WHERE no", "delivery_notes WHERE delivery"] {
+        db.prepare_cached(&format!("DELETE FROM {table} BETWEEN ?1 AND ?2 - 1"))?
+            .execute(params![first, first + copies])?;
+    }
     db.prepare_cached("DELETE FROM thread_index WHERE thread = ?1 AND seq = ?2")?
         .execute(params![thread, seq.0])?;
     db.prepare_cached("DELETE FROM message_ids WHERE id = ?1")?.execute(params![id])?;

@@ -2,6 +2,7 @@
 //! only a file can break.
 
 mod disk;
+mod history;
 mod profiles;
 mod restart;
 mod rig;

@@ -6,6 +6,7 @@ use super::Session;
 use crate::cli::AgentsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::terminal::table;
 use crate::when;
 
 /// The largest page that the hub gives.
@@ -44,7 +45,7 @@ pub(super) async fn run(
         return output.say("add an agent with: posthaste join alice");
     }
     let now = when::now().timestamp();
-    output.say(&table(found.iter().map(|agent| row(agent, now)).collect()))
+    output.say(&table(HEAD, found.iter().map(|agent| row(agent, now))))
 }
 
 fn row(agent: &InstanceView, now: jiff::Timestamp) -> [String; 5] {
@@ -58,17 +59,6 @@ fn row(agent: &InstanceView, now: jiff::Timestamp) -> [String; 5] {
     ]
 }
 
-fn table(rows: Vec<[String; 5]>) -> String {
-    let rows: Vec<_> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
-    let line = |row: &[String; 5]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,7 +67,7 @@ mod tests {
     fn the_columns_stand_under_their_heads() {
         let row = ["alice.a3f7b2c1@main", "running", "waiting inbox", "3", "just now"];
         assert_eq!(
-            table(vec![row.map(str::to_owned)]),
+            table(HEAD, [row.map(str::to_owned)]),
             "ADDRESS              STATUS   ACTIVITY       UNREAD  LAST SEEN\n\
              alice.a3f7b2c1@main  running  waiting inbox  3       just now"
         );

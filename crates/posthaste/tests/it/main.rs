@@ -5,6 +5,7 @@ mod disk;
 mod kill;
 mod ports;
 mod profiles;
+mod reading;
 mod second_hub;
 mod story;
 mod tail;

@@ -135,8 +135,13 @@ impl Op for Nack {
         let mut update = db
             .connection
             .prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?;
+        let mut note = db.connection.prepare_cached(
+            "INSERT INTO delivery_notes (delivery, at, what, by) VALUES (?1, ?2, 'refused', ?3)",
+        )?;
+        let by = self.by.to_string();
         for (delivery, attempts, seq) in &self.plan.returned {
             update.execute(params![delivery.0, attempts])?;
+            note.execute(params![delivery.0, self.plan.at.0, by])?;
             db.events.message(EventKind::Returned, *seq, *delivery);
         }
         drop(update);
@@ -209,6 +214,7 @@ pub(crate) struct Requeue {
     plan: Result<RequeuePlan, ActError>,
     /// Not dead any more when it came to it.
     alive: Vec<DeliveryNo>,
+    at: Timestamp,
     tx: oneshot::Sender<Result<(), ActError>>,
 }
 
@@ -217,7 +223,7 @@ impl Requeue {
         dead: Vec<(BoxNo, Queued)>,
         tx: oneshot::Sender<Result<(), ActError>>,
     ) -> Self {
-        Self { dead, plan: Err(ActError::NotFound), alive: Vec::new(), tx }
+        Self { dead, plan: Err(ActError::NotFound), alive: Vec::new(), at: Timestamp(0), tx }
     }
 }
 
@@ -226,7 +232,8 @@ impl Op for Requeue {
         true
     }
 
-    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.at = now;
         self.alive.clear();
         self.plan = ledger.plan_requeue(self.dead.clone());
         self.plan.is_ok()
@@ -241,7 +248,12 @@ impl Op for Requeue {
              settled_by = NULL, how = NULL, maybe_seen = NULL \
              WHERE no = ?1 AND state = 2 RETURNING marked",
         )?;
+        let mut note = db.connection.prepare_cached(
+            "INSERT INTO delivery_notes (delivery, at, what, why) \
+             SELECT no, ?2, 'requeued', how FROM deliveries WHERE no = ?1 AND state = 2",
+        )?;
         for (_, entry) in &mut plan.entries {
+            note.execute(params![entry.delivery.0, self.at.0])?;
             let found = update.query_row(params![entry.delivery.0], |row| row.get(0)).optional()?;
             match found {
                 Some(marked) => {

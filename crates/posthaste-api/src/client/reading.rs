@@ -1,0 +1,96 @@
+//! Looking: threads, trails, counts, and everything for an export.
+
+use std::time::Duration;
+
+use reqwest::{Method, Response};
+
+use super::{Client, ClientError};
+use crate::messages::{ExportQuery, MessageView};
+use crate::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
+use crate::threads::{ThreadMessages, ThreadQuery};
+use crate::trail::TrailView;
+
+/// An export takes as long as it takes.
+const EXPORT: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Client {
+    /// `GET /v1/threads/{thread_id}/messages`
+    pub async fn thread(
+        &self,
+        thread_id: &str,
+        query: &ThreadQuery,
+    ) -> Result<ThreadMessages, ClientError> {
+        self.get(&["v1", "threads", thread_id, "messages"], query).await
+    }
+
+    /// `GET /v1/messages/{id or seq}/trail`
+    pub async fn trail(&self, id: &str) -> Result<TrailView, ClientError> {
+        self.get(&["v1", "messages", id, "trail"], &()).await
+    }
+
+    /// `GET /v1/stats/mailboxes`
+    pub async fn mailbox_stats(&self) -> Result<Vec<MailboxStats>, ClientError> {
+        self.get(&["v1", "stats", "mailboxes"], &()).await
+    }
+
+    /// `GET /v1/stats/agents`
+    pub async fn agent_stats(&self) -> Result<AgentsStats, ClientError> {
+        self.get(&["v1", "stats", "agents"], &()).await
+    }
+
+    /// `GET /v1/stats/teams`
+    pub async fn team_stats(&self) -> Result<TeamsStats, ClientError> {
+        self.get(&["v1", "stats", "teams"], &()).await
+    }
+
+    /// `GET /v1/stats/stuck`
+    pub async fn stuck(&self) -> Result<Vec<Stuck>, ClientError> {
+        self.get(&["v1", "stats", "stuck"], &()).await
+    }
+
+    /// `GET /v1/export`: read it message by message.
+    pub async fn export(&self, query: &ExportQuery) -> Result<Export, ClientError> {
+        let request = self.request(Method::GET, &["v1", "export"])?.query(query).timeout(EXPORT);
+        let answer = request.send().await.map_err(|e| self.failed(e))?;
+        if !answer.status().is_success() {
+            return Err(self.refused(answer).await);
+        }
+        Ok(Export { client: self.clone(), answer, read: Vec::new(), told: 0 })
+    }
+}
+
+/// An export on its way. What is not read yet stays with the hub.
+pub struct Export {
+    client: Client,
+    answer: Response,
+    read: Vec<u8>,
+    /// As far as this is told already.
+    told: usize,
+}
+
+impl Export {
+    /// The next message; `None` when it is complete.
+    pub async fn next(&mut self) -> Result<Option<MessageView>, ClientError> {
+        let mut looked_at = self.told;
+        loop {
+            if let Some(end) = self.read[looked_at..].iter().position(|b| *b == b'\n') {
+                let line = self.told..looked_at + end;
+                self.told = line.end + 1;
+                return self.message(&self.read[line]).map(Some);
+            }
+            // A part of a line: it moves to the front, and the rest of it comes.
+            self.read.drain(..std::mem::take(&mut self.told));
+            looked_at = self.read.len();
+            match self.answer.chunk().await.map_err(|e| self.client.failed(e))? {
+                Some(more) => self.read.extend_from_slice(&more),
+                None if self.read.is_empty() => return Ok(None),
+                None => return self.message(&self.read).map(Some),
+            }
+        }
+    }
+
+    fn message(&self, line: &[u8]) -> Result<MessageView, ClientError> {
+        let status = self.answer.status().as_u16();
+        serde_json::from_slice(line).map_err(|e| self.client.not_a_hub(status, e.to_string()))
+    }
+}

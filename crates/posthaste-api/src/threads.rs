@@ -1,0 +1,50 @@
+//! `GET /v1/threads/{thread_id}/messages`: a conversation, and a mark on what was
+//! unread.
+
+use serde::{Deserialize, Serialize};
+
+use crate::messages::MessageView;
+
+/// Filters are joined by AND.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ThreadQuery {
+    /// Only what is addressed to the caller and not read yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread_only: Option<bool>,
+    /// 1 to 200 of the newest, default 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_n: Option<u32>,
+    /// Unix milliseconds; strictly after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<i64>,
+    /// What is shown and addressed to the caller counts as read, at its own risk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark_as_read: Option<bool>,
+}
+
+/// Oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadMessages {
+    pub thread_id: String,
+    pub messages: Vec<ThreadMessage>,
+    pub summary: ThreadSummary,
+    /// There may be more before these: `GET /v1/messages?thread_id=…&cursor=…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadMessage {
+    #[serde(flatten)]
+    pub view: MessageView,
+    /// When the caller read it; for mail of others, when its last recipient did.
+    /// What this call marked is read.
+    pub read_at: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadSummary {
+    pub total_fetched: usize,
+    pub marked_as_read: usize,
+}

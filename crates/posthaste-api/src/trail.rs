@@ -1,0 +1,36 @@
+//! `GET /v1/messages/{id or seq}/trail`: what happened to a message.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrailView {
+    pub seq: u64,
+    pub id: String,
+    /// One line: what became of it, and why it was not answered.
+    pub verdict: String,
+    /// Oldest first.
+    pub steps: Vec<StepView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepView {
+    /// Absent when nobody kept the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// `accepted`, `queued`, `leased`, `returned`, `refused`, `requeued`, `acked`,
+    /// `dead` or `answered`.
+    pub event: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mailbox: Option<String>,
+    /// Whose doing it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The door, the proof, or the reason of death.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
+    /// The number of the reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
+    /// The step as a sentence.
+    pub text: String,
+}

@@ -1,0 +1,91 @@
+//! Reading again, which takes nothing: who may see what, a thread with its unread
+//! mail, the trail of a message, and everything for an export.
+//!
+//! Start with [`Hub::history`]. Whether somebody may see a message is decided by
+//! the store, at the moment of looking: a leader named today sees what came
+//! yesterday, and seeing is not reading.
+
+mod thread;
+mod trail;
+
+pub use self::thread::ThreadAsk;
+pub use self::trail::{Step, Trail};
+
+use crate::Hub;
+use crate::address::Name;
+use crate::messaging::message::{MessageRef, Principal, Seq};
+use crate::ports::{HistoryQuery, Page, Record, StoreError};
+use crate::registry::nearest;
+
+/// Messages in one part of an export.
+const EXPORT_PAGE: usize = 500;
+
+impl Hub {
+    /// One message, if the caller may read it.
+    pub async fn message(
+        &self,
+        by: Principal,
+        which: MessageRef,
+    ) -> Result<Option<Record>, StoreError> {
+        let record = self.store.message(which).await?;
+        Ok(record.filter(|r| self.may_read(by, r)))
+    }
+
+    /// Whether the caller may read it; see [`Reading::may_see`](crate::ports::Reading::may_see).
+    pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
+        self.store.may_see(caller, record)
+    }
+
+    /// Messages that the caller may read, oldest first; never consumes.
+    pub async fn history(&self, by: Principal, query: HistoryQuery) -> Result<Page, ReadError> {
+        if let Some(team) = &query.team {
+            self.leads(by, team)?;
+        }
+        let bytes = query.bytes.or(Some(self.limits.answer_bytes));
+        let query = HistoryQuery { of: by.instance(), bytes, ..query };
+        Ok(self.store.history(query).await?)
+    }
+
+    fn leads(&self, by: Principal, team: &Name) -> Result<(), ReadError> {
+        let known = self.store.teams();
+        if !known.contains(team) {
+            let nearest = nearest(team.as_str(), known.iter().map(Name::as_str));
+            return Err(ReadError::NoSuchTeam { team: team.clone(), nearest });
+        }
+        match self.store.leads(by, team) {
+            true => Ok(()),
+            false => Err(ReadError::NotALeader(team.clone())),
+        }
+    }
+
+    /// The number of the newest message: where an export that begins now ends.
+    pub async fn newest(&self) -> Result<Option<Seq>, StoreError> {
+        let last = HistoryQuery { last: 1, ..HistoryQuery::default() };
+        let page = self.store.history(last).await?;
+        Ok(page.records.last().map(|r| r.message.seq))
+    }
+
+    /// The next part of everything between two numbers, oldest first: above `after`,
+    /// up to and with `until`.
+    pub async fn export(&self, after: Seq, until: Seq) -> Result<Page, StoreError> {
+        let query = HistoryQuery {
+            after: Some(after),
+            before: Some(Seq(until.0.saturating_add(1))),
+            last: EXPORT_PAGE,
+            bytes: Some(self.limits.answer_bytes),
+            ..HistoryQuery::default()
+        };
+        self.store.history(query).await
+    }
+}
+
+/// Why nothing is shown.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ReadError {
+    #[error("no team is called `{team}`")]
+    NoSuchTeam { team: Name, nearest: Vec<String> },
+    #[error("only the leaders of `{0}` see all of its mail")]
+    NotALeader(Name),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,55 @@
+//! One conversation, as those read it who poll: the last messages, and a mark on
+//! what was unread.
+//!
+//! The mark is an explicit proof, at the caller's own risk, as `ack=auto` is, but
+//! it is committed before the answer and not after it: the answer says when each
+//! message was read, and no door says so before it is true. An answer that gets
+//! lost on its way loses no text: the same call without `unread_only` gives the
+//! messages again for as long as settled mail is kept.
+
+use crate::Hub;
+use crate::messaging::message::{Principal, ThreadId};
+use crate::ports::{HistoryQuery, Marked, StoreError};
+use crate::time::Timestamp;
+
+/// What is wanted of a thread. Filters are joined by AND.
+#[derive(Debug, Clone)]
+pub struct ThreadAsk {
+    pub thread: ThreadId,
+    /// Only what is addressed to the caller and not read yet.
+    pub unread_only: bool,
+    /// So many of the newest.
+    pub last: usize,
+    /// Strictly after.
+    pub since: Option<Timestamp>,
+    /// What is shown and addressed to the caller counts as read.
+    pub mark: bool,
+}
+
+impl Hub {
+    /// The last messages of a thread that the caller may see, oldest first. Only its
+    /// own mail is marked: that of its own mailbox, and one-of mail that it holds.
+    pub async fn read_thread(&self, by: Principal, ask: ThreadAsk) -> Result<Marked, StoreError> {
+        self.store.seen(by);
+        let query = HistoryQuery {
+            thread: Some(ask.thread),
+            unread_by: ask.unread_only.then_some(by),
+            since: ask.since,
+            last: ask.last,
+            bytes: Some(self.limits.answer_bytes),
+            of: by.instance(),
+            ..HistoryQuery::default()
+        };
+        if !ask.mark {
+            let page = self.store.history(query).await?;
+            return Ok(Marked { page, marked: Vec::new() });
+        }
+        let marked = self.store.mark_read(by, query).await?;
+        // Answers that still held some of it hold it no more.
+        let mut proofs = self.proofs.lock();
+        let answers = proofs.holding(by, &marked.marked);
+        proofs.let_go(&answers, &marked.marked);
+        drop(proofs);
+        Ok(marked)
+    }
+}

@@ -1,0 +1,152 @@
+//! Who may see what, and what is open, for those who look.
+
+use super::{AckPlan, BoxNo, End, Ledger, Out, Queue, Queued};
+use crate::Map;
+use crate::address::{Mailbox, Name};
+use crate::messaging::delivery::{DeliveryNo, DeliveryState, MoveError, Proof};
+use crate::messaging::message::{Principal, Seq, ThreadId};
+use crate::ports::{HeldMail, Oldest, OpenBox, Record};
+use crate::registry::Instance;
+use crate::time::Timestamp;
+
+impl Ledger {
+    pub fn may_see(&self, who: Principal, record: &Record) -> bool {
+        let Principal::Instance(id) = who else { return true };
+        if record.message.from.instance == Some(id) {
+            return true;
+        }
+        let alive = |i: &&Instance| !i.status.has_ended();
+        let Some(me) = self.instances.get(&id).filter(alive) else { return false };
+        let leads = |mailbox| self.scope(mailbox).is_some_and(|team| self.is_led_by(team, me));
+        record.deliveries.iter().any(|d| me.keys.contains(&d.mailbox) || leads(&d.mailbox))
+            || self.is_family(me, record.message.thread)
+    }
+
+    /// Asked at the moment of looking, so that leaders named later see it all.
+    pub fn leads(&self, who: Principal, team: &Name) -> bool {
+        let Principal::Instance(id) = who else { return true };
+        let me = self.instances.get(&id).filter(|i| !i.status.has_ended());
+        me.is_some_and(|me| self.is_led_by(team, me))
+    }
+
+    fn is_led_by(&self, team: &Name, who: &Instance) -> bool {
+        self.teams.get(team).is_some_and(|team| team.is_led_by(who))
+    }
+
+    /// The owner of a thread, its parent, children and siblings, and the leaders of
+    /// its team.
+    fn is_family(&self, me: &Instance, thread: ThreadId) -> bool {
+        let owner = self.threads.get(&thread).and_then(|id| self.instances.get(id));
+        owner.is_some_and(|owner| {
+            owner.id == me.id
+                || owner.parent == Some(me.id)
+                || me.parent == Some(owner.id)
+                || me.parent.is_some() && me.parent == owner.parent
+                || self.is_led_by(&owner.team, me)
+        })
+    }
+
+    /// The team that mail in this mailbox is addressed to.
+    pub fn scope<'a>(&'a self, mailbox: &'a Mailbox) -> Option<&'a Name> {
+        match mailbox {
+            Mailbox::NameIn(_, team) | Mailbox::AnyoneIn(team) => Some(team),
+            Mailbox::Instance(id) => self.instances.get(id).map(|i| &i.team),
+            Mailbox::Human | Mailbox::Name(_) | Mailbox::Anyone => None,
+        }
+    }
+
+    /// The mailboxes of a team.
+    pub fn boxes_in(&self, team: &Name) -> Vec<BoxNo> {
+        let in_team = |mailbox: &&Mailbox| self.scope(mailbox) == Some(team);
+        let all = self.queues.iter().map(|q| &q.mailbox);
+        all.filter(in_team).filter_map(|m| self.mailbox_no(m)).collect()
+    }
+
+    /// What the reader has not proved yet: of its own mailbox, and one-of mail in its
+    /// hands. In order.
+    pub fn unread_by(&self, reader: Principal) -> Vec<Seq> {
+        let own = self.mailbox_no(&Mailbox::of(reader)).map(|no| &self.queues[no as usize]);
+        let queued = own.into_iter().flat_map(Queue::all).map(|e| e.seq);
+        let held = self.held.get(&reader).into_iter().flatten();
+        let held = held.filter_map(|d| self.out.get(d)).map(|out| out.entry.seq);
+        let mut seqs: Vec<Seq> = queued.chain(held).collect();
+        seqs.sort_unstable();
+        seqs
+    }
+
+    /// What is open in these mailboxes, or in all of them.
+    pub fn open_mail(&self, of: Option<&[Mailbox]>) -> Vec<OpenBox> {
+        let mut out: Map<BoxNo, Vec<&Out>> = Map::default();
+        for held in self.out.values() {
+            out.entry(held.at).or_default().push(held);
+        }
+        let wanted: Vec<BoxNo> = match of {
+            Some(boxes) => boxes.iter().filter_map(|m| self.mailbox_no(m)).collect(),
+            None => (0..self.queues.len()).filter_map(|no| BoxNo::try_from(no).ok()).collect(),
+        };
+        let of_box = |no: BoxNo| {
+            let out = out.get(&no).map_or(&[][..], Vec::as_slice);
+            self.open_box(&self.queues[no as usize], out)
+        };
+        wanted.into_iter().map(of_box).collect()
+    }
+
+    fn open_box(&self, queue: &Queue, out: &[&Out]) -> OpenBox {
+        let heads = [queue.urgent.front(), queue.normal.front()].into_iter().flatten();
+        let oldest_queued = heads.min_by_key(|e| e.seq).map(oldest);
+        let held_oldest = out.iter().map(|o| &o.entry).min_by_key(|e| e.seq).map(oldest);
+        let mut held: Vec<HeldMail> = Vec::new();
+        for out in out {
+            let DeliveryState::Leased { by, .. } = out.state.unsettle() else { continue };
+            let (seq, since) = (out.entry.seq, out.since);
+            match held.iter_mut().find(|h| h.by == by) {
+                Some(known) => {
+                    known.count += 1;
+                    if since < known.since {
+                        (known.seq, known.since) = (seq, since);
+                    }
+                }
+                None => held.push(HeldMail { by, count: 1, seq, since }),
+            }
+        }
+        held.sort_unstable_by_key(|h| h.since);
+        OpenBox {
+            mailbox: queue.mailbox.clone(),
+            team: self.scope(&queue.mailbox).cloned(),
+            unread: queue.unread,
+            oldest: [oldest_queued, held_oldest].into_iter().flatten().min_by_key(|o| o.seq),
+            queued: queue.len(),
+            oldest_queued,
+            held,
+        }
+    }
+
+    /// Takes what `by` says it has read: mail of its own mailbox, and one-of mail in
+    /// its hands. The expired are nobody's.
+    pub fn plan_read(
+        &mut self,
+        by: Principal,
+        deliveries: &[DeliveryNo],
+        now: Timestamp,
+    ) -> AckPlan {
+        let mut plan = AckPlan { at: now, ..AckPlan::default() };
+        let own = Mailbox::of(by);
+        for delivery in deliveries {
+            let read = |state: DeliveryState, entry: &Queued| {
+                let expired = entry.expires_at.is_some_and(|at| at <= now);
+                match state {
+                    DeliveryState::Queued if expired => Err(MoveError::NotLeased),
+                    state => state.read(by),
+                }
+            };
+            if let Ok(out) = self.settle_in(&own, *delivery, read) {
+                plan.settled.push(super::settle::settled(out, Some(by), End::Acked(Proof::Auto)));
+            }
+        }
+        plan
+    }
+}
+
+fn oldest(entry: &Queued) -> Oldest {
+    Oldest { seq: entry.seq, at: entry.message.as_ref().map(|m| m.created_at) }
+}

@@ -1,0 +1,236 @@
+//! Looking: what was sent, what became of it, and what is open.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::StoreError;
+use crate::address::{InstanceId, Mailbox, Name};
+use crate::messaging::delivery::{DeliveryNo, Proof, Reason};
+use crate::messaging::message::{Message, Principal, Seq, ThreadId};
+use crate::time::Timestamp;
+
+/// Reading again, which takes nothing, and counting.
+pub trait Reading: Send + Sync {
+    /// A page of messages, oldest first; never consumes. It is the last page, or
+    /// with `after` the first; `next` says where the one beside it begins, and is
+    /// `None` only when there is no more.
+    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Page, StoreError>>;
+
+    /// The same, and what of it is addressed to `by` and unread is settled in the
+    /// transaction that reads it. Two such calls never give the same unread message.
+    fn mark_read(
+        &self,
+        by: Principal,
+        query: HistoryQuery,
+    ) -> BoxFuture<'_, Result<Marked, StoreError>>;
+
+    /// Messages that name this one in `in_reply_to`, oldest first.
+    fn replies(&self, to: Seq, most: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
+
+    /// What happened to the deliveries of a message on their way, in order: refusals
+    /// and requeues, which the deliveries themselves forget.
+    fn notes(&self, of: &Record) -> BoxFuture<'_, Result<Vec<Note>, StoreError>>;
+
+    /// Whether `who` may see it: its sender, whoever has a key to one of its
+    /// mailboxes, the leaders of a team that it is addressed to, the family of the
+    /// one whose thread it is in, and the operator.
+    fn may_see(&self, who: Principal, record: &Record) -> bool;
+
+    /// Whether `who` leads the team at this moment. The operator leads all.
+    fn leads(&self, who: Principal, team: &Name) -> bool;
+
+    /// How many active instances hold a key to the mailbox.
+    fn active(&self, mailbox: &Mailbox) -> u32;
+
+    /// What is open in these mailboxes, or in all, without a scan of what is kept.
+    fn open_mail(
+        &self,
+        of: Option<Arc<[Mailbox]>>,
+    ) -> BoxFuture<'_, Result<Vec<OpenBox>, StoreError>>;
+
+    /// How many messages are kept in these mailboxes, or in all, and by whom they
+    /// were sent.
+    fn kept(&self, of: Option<Arc<[Mailbox]>>) -> BoxFuture<'_, Result<Kept, StoreError>>;
+}
+
+/// A message and where each of its deliveries stands.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub message: Arc<Message>,
+    pub deliveries: Vec<DeliveryRecord>,
+}
+
+impl Record {
+    /// The delivery that is the reader's: in its own mailbox, or one-of mail that
+    /// it holds or has settled.
+    pub fn delivery_of(&self, reader: Principal) -> Option<&DeliveryRecord> {
+        let own = Mailbox::of(reader);
+        let is_own =
+            |d: &&DeliveryRecord| d.mailbox == own || d.mailbox.is_one_of() && d.by == Some(reader);
+        self.deliveries.iter().find(is_own)
+    }
+
+    /// Addressed to the reader and neither proved nor dead.
+    pub fn is_unread_by(&self, reader: Principal) -> bool {
+        let open =
+            |d: &DeliveryRecord| matches!(d.state, RecordState::Queued | RecordState::Leased);
+        self.delivery_of(reader).is_some_and(open)
+    }
+
+    /// When the reader proved it; for all others, when its last recipient did.
+    pub fn read_at(&self, reader: Principal) -> Option<Timestamp> {
+        let at = |d: &DeliveryRecord| match d.state {
+            RecordState::Acked(_) => d.settled_at,
+            RecordState::Queued | RecordState::Leased | RecordState::Dead { .. } => None,
+        };
+        match self.delivery_of(reader) {
+            Some(own) => at(own),
+            None => {
+                let all: Option<Vec<Timestamp>> = self.deliveries.iter().map(at).collect();
+                all.and_then(|all| all.into_iter().max())
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct DeliveryRecord {
+    pub delivery: DeliveryNo,
+    pub mailbox: Mailbox,
+    pub state: RecordState,
+    pub marked: bool,
+    /// How often it was refused.
+    pub attempts: u8,
+    /// Its reader cancelled an answer that held it, since the hub started.
+    pub doubted: bool,
+    pub leased_at: Option<Timestamp>,
+    pub settled_at: Option<Timestamp>,
+    /// Who holds or settled it.
+    pub by: Option<Principal>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordState {
+    Queued,
+    Leased,
+    Acked(Proof),
+    Dead { reason: Reason, maybe_seen: bool },
+}
+
+impl RecordState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Leased => "leased",
+            Self::Acked(_) => "acked",
+            Self::Dead { .. } => "dead",
+        }
+    }
+}
+
+/// Something that happened to a delivery and was not its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note {
+    pub delivery: DeliveryNo,
+    pub at: Timestamp,
+    pub noted: Noted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noted {
+    /// By its reader; back to the queue.
+    Refused(Option<Principal>),
+    /// It was dead, for this reason, and got another chance.
+    Requeued(Option<Reason>),
+}
+
+/// Filters are joined by AND.
+#[derive(Debug, Clone, Default)]
+pub struct HistoryQuery {
+    pub mailbox: Option<Mailbox>,
+    pub thread: Option<ThreadId>,
+    /// Addressed to this team: its name's and anyone's mailboxes, and those of its
+    /// instances.
+    pub team: Option<Name>,
+    /// An instance, a name, an address, or `human`.
+    pub from: Option<String>,
+    pub label: Option<String>,
+    pub kind: Option<String>,
+    /// One of `queued`, `leased`, `acked`, `dead`.
+    pub status: Option<&'static str>,
+    /// Addressed to this one and not proved yet.
+    pub unread_by: Option<Principal>,
+    /// Strictly after this time.
+    pub since: Option<Timestamp>,
+    /// Strictly before this number.
+    pub before: Option<Seq>,
+    /// Strictly after this number: the page begins there and goes forward.
+    pub after: Option<Seq>,
+    pub last: usize,
+    /// Bytes of bodies after which the page ends; the first message always fits.
+    pub bytes: Option<usize>,
+    /// Only what this one may see, and without mailbox, thread and team only what
+    /// it sent or has a key to.
+    pub of: Option<InstanceId>,
+}
+
+/// A part of history.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    pub records: Vec<Record>,
+    /// Where the next page begins: give it as `before`, or as `after` if that was
+    /// asked for.
+    pub next: Option<Seq>,
+}
+
+/// What a marking read got.
+#[derive(Debug, Clone, Default)]
+pub struct Marked {
+    pub page: Page,
+    /// What this call settled.
+    pub marked: Vec<Seq>,
+}
+
+/// What is open in one mailbox.
+#[derive(Debug, Clone)]
+pub struct OpenBox {
+    pub mailbox: Mailbox,
+    /// The team that it belongs to.
+    pub team: Option<Name>,
+    /// Neither proved nor dead.
+    pub unread: usize,
+    pub oldest: Option<Oldest>,
+    /// Of those, in nobody's hands.
+    pub queued: usize,
+    pub oldest_queued: Option<Oldest>,
+    /// Of those, in somebody's hands.
+    pub held: Vec<HeldMail>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Oldest {
+    pub seq: Seq,
+    /// When it was accepted; `None` until the store has looked it up.
+    pub at: Option<Timestamp>,
+}
+
+/// What one reader holds unproven of one mailbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldMail {
+    pub by: Principal,
+    pub count: usize,
+    /// The one that it has held longest, and since when.
+    pub seq: Seq,
+    pub since: Timestamp,
+}
+
+/// Counts of what is kept.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    /// When the oldest message that is kept was accepted.
+    pub since: Option<Timestamp>,
+    pub received: HashMap<Mailbox, u64>,
+    pub sent: HashMap<InstanceId, u64>,
+}

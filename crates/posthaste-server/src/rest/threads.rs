@@ -1,0 +1,32 @@
+//! `/v1/threads`: a conversation, as those read it who poll.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use posthaste_api::threads::{ThreadMessages, ThreadQuery};
+use posthaste_core::history::ThreadAsk;
+use posthaste_core::time::Timestamp;
+
+use super::messages::last_n;
+use crate::App;
+use crate::auth::Caller;
+use crate::extract::{Params, PathPart};
+use crate::failure::Failure;
+
+/// `GET /v1/threads/{thread_id}/messages`
+pub(crate) async fn read(
+    State(app): State<App>,
+    Caller(caller): Caller,
+    PathPart(id): PathPart,
+    Params(query): Params<ThreadQuery>,
+) -> Result<Answer<ThreadMessages>, Failure> {
+    let ask = ThreadAsk {
+        thread: id.parse()?,
+        unread_only: query.unread_only.unwrap_or(false),
+        last: last_n(query.last_n)?,
+        since: query.since.map(Timestamp),
+        mark: query.mark_as_read.unwrap_or(false),
+    };
+    let thread = ask.thread;
+    let read = app.hub.read_thread(caller, ask).await?;
+    Ok(Answer(ThreadMessages::new(thread, caller, read)))
+}

@@ -1,0 +1,94 @@
+//! Counting what is kept, from the indexes and the short unindexed tail.
+
+use std::collections::HashMap;
+
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Params, params};
+
+/// One statement is one moment: the mark and the index cannot drift apart.
+const MAILBOXES: &str = "SELECT mailbox, sum(n) FROM ( \
+    SELECT mailbox, count(*) AS n FROM mailbox_index GROUP BY mailbox \
+    UNION ALL \
+    SELECT mailbox, count(*) FROM deliveries WHERE no > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_delivery'), 0) GROUP BY mailbox \
+    ) GROUP BY mailbox";
+
+const MAILBOX: &str = "SELECT ?1, \
+    (SELECT count(*) FROM mailbox_index WHERE mailbox = ?1) + \
+    (SELECT count(*) FROM deliveries WHERE mailbox = ?1 AND no > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_delivery'), 0))";
+
+const SENDERS: &str = "SELECT sender, sum(n) FROM ( \
+    SELECT sender, count(*) AS n FROM sender_index GROUP BY sender \
+    UNION ALL \
+    SELECT sender_instance, count(*) FROM messages WHERE sender_instance IS NOT NULL AND seq > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0) GROUP BY sender_instance \
+    ) GROUP BY sender";
+
+const SENDER: &str = "SELECT ?1, \
+    (SELECT count(*) FROM sender_index WHERE sender = ?1) + \
+    (SELECT count(*) FROM messages WHERE sender_instance = ?1 AND seq > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0))";
+
+/// Counts by the number of a mailbox and by the sender's instance.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) received: HashMap<u32, u64>,
+    pub(crate) sent: HashMap<u32, u64>,
+}
+
+/// Of these mailboxes and this sender, or of all.
+pub(crate) fn kept(
+    db: &Connection,
+    only: Option<(Vec<u32>, Option<u32>)>,
+) -> rusqlite::Result<Counts> {
+    let mut counts = Counts { since: since(db)?, ..Counts::default() };
+    match only {
+        None => {
+            count(db, MAILBOXES, [], &mut counts.received)?;
+            count(db, SENDERS, [], &mut counts.sent)?;
+        }
+        Some((boxes, sender)) => {
+            for no in boxes {
+                count(db, MAILBOX, params![no], &mut counts.received)?;
+            }
+            if let Some(id) = sender {
+                count(db, SENDER, params![id], &mut counts.sent)?;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn count(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    into: &mut HashMap<u32, u64>,
+) -> rusqlite::Result<()> {
+    let mut select = db.prepare_cached(sql)?;
+    let rows = select.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for row in rows {
+        let (key, n) = row?;
+        into.insert(key, n);
+    }
+    Ok(())
+}
+
+fn since(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+    let first = "SELECT created_at FROM messages ORDER BY seq LIMIT 1";
+    db.prepare_cached(first)?.query_row([], |row| row.get(0).map(Timestamp)).optional()
+}
+
+/// When these messages were accepted.
+pub(crate) fn times(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<HashMap<Seq, Timestamp>> {
+    let mut select = db.prepare_cached("SELECT created_at FROM messages WHERE seq = ?1")?;
+    let mut found = HashMap::with_capacity(seqs.len());
+    for seq in seqs {
+        let at = select.query_row(params![seq.0], |row| row.get(0).map(Timestamp)).optional()?;
+        found.extend(at.map(|at| (*seq, at)));
+    }
+    Ok(found)
+}

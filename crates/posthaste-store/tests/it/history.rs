@@ -1,0 +1,201 @@
+//! What the indexes give must be what is there: filled, half filled, or made from
+//! a database that is older than they are.
+
+use std::path::Path;
+use std::time::Duration;
+
+use posthaste_core::Limits;
+use posthaste_core::messaging::delivery::{AnswerId, Proof};
+use posthaste_core::messaging::message::{Details, Principal, Seq};
+use posthaste_core::ports::{Filter, HistoryQuery, Record, StoreError, Take, What};
+use posthaste_store::Place;
+use posthaste_testkit::store_suite::Rig;
+use rusqlite::Connection;
+
+use crate::rig;
+
+fn said(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|r| r.message.body.as_str()).collect()
+}
+
+async fn all_of(rig: &Rig, who: Principal) -> Vec<Record> {
+    let query = HistoryQuery { last: 50, of: who.instance(), ..HistoryQuery::default() };
+    rig.store.history(query).await.expect("history").records
+}
+
+/// Until the background has indexed so many; the clock is paused, so it takes none.
+async fn indexed(folder: &Path, index: &str, rows: i64) {
+    let db = Connection::open(folder.join("hub.db")).expect("the file");
+    let count = format!("SELECT count(*) FROM {index}");
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let found: i64 = db.query_row(&count, [], |row| row.get(0)).expect("a count");
+        if found >= rows {
+            return;
+        }
+    }
+    panic!("{index} was not filled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ones_own_replies_in_anothers_thread_are_in_ones_history_also_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let asked = rig.send(alice, &bob.to_string(), "asked").await.expect("accepted");
+    let reply =
+        Details { in_reply_to: Some(asked.seq), thread: Some(asked.thread), ..Details::default() };
+    rig.send_with(bob, &alice.to_string(), "replied", reply.clone()).await.expect("accepted");
+    assert_eq!(said(&all_of(&rig, bob).await), ["asked", "replied"], "not indexed yet");
+
+    indexed(folder.path(), "sender_index", 2).await;
+    indexed(folder.path(), "reply_index", 1).await;
+    rig.send_with(bob, &alice.to_string(), "and once more", reply).await.expect("accepted");
+    let expected = ["asked", "replied", "and once more"];
+    assert_eq!(said(&all_of(&rig, bob).await), expected, "index and tail");
+    let replies = rig.store.replies(asked.seq, 9).await.expect("a look");
+    assert_eq!(said(&replies), expected[1..]);
+    drop(rig);
+
+    let rig = rig::at(folder.path()).expect("opened again");
+    assert_eq!(said(&all_of(&rig, bob).await), expected);
+    assert_eq!(said(&rig.store.replies(asked.seq, 9).await.expect("a look")), expected[1..]);
+    let kept = rig.store.kept(None).await.expect("counts");
+    let counts: Vec<u64> = [alice, bob].map(|who| kept.sent[&who.instance().expect("one")]).into();
+    assert_eq!(counts, [1, 2], "each is counted once");
+}
+
+/// The first schema, with a message of alice, and of bob a reply in her thread.
+fn first_version(folder: &Path) {
+    let db = Connection::open(folder.join("hub.db")).expect("a file");
+    let schema = include_str!("../../migrations/sqlite/0001_backbone.sql");
+    db.execute_batch(schema).expect("the schema of then");
+    db.execute_batch(
+        "INSERT INTO profiles VALUES ('alice', 'external', 1), ('bob', 'external', 1);
+         INSERT INTO teams VALUES ('main', '');
+         INSERT INTO instances VALUES
+            (161, 'alice', 'main', 'external', NULL, NULL, 7, NULL, 'running', 1, 1, NULL),
+            (177, 'bob', 'main', 'external', NULL, NULL, 8, NULL, 'running', 1, 1, NULL);
+         INSERT INTO mailboxes VALUES (0, 'i.000000a1'), (1, 'i.000000b1');
+         INSERT INTO messages VALUES
+            (1, 11, 7, 1000, 1, 1, 'alice.000000a1@main', 161, '000000b1', 'text', 0, NULL, NULL,
+             NULL, 'rest', NULL, NULL, 'asked'),
+            (2, 12, 7, 1001, 2, 1, 'bob.000000b1@main', 177, '000000a1', 'text', 0, NULL, 1,
+             NULL, 'rest', NULL, NULL, 'replied');
+         INSERT INTO deliveries (no, mailbox, seq, state, size, sender, urgent, marked, attempts)
+            VALUES (1, 1, 1, 0, 5, 161, 0, 0, 0), (2, 0, 2, 0, 7, 177, 0, 0, 0);
+         INSERT INTO meta VALUES ('indexed_seq', 2), ('indexed_delivery', 2), ('clean', 1);
+         INSERT INTO message_ids VALUES (11, 1), (12, 2);
+         INSERT INTO thread_index VALUES (7, 1), (7, 2);
+         INSERT INTO mailbox_index VALUES (1, 1), (0, 2);
+         PRAGMA application_id = 0x50485354; PRAGMA user_version = 1;",
+    )
+    .expect("the rows of then");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_from_before_the_indexes_shows_what_one_sent_and_what_was_answered() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    first_version(folder.path());
+    let rig = rig::at(folder.path()).expect("an older store is brought up to date");
+    let bob = Principal::Instance("000000b1".parse().expect("an id"));
+    assert_eq!(said(&all_of(&rig, bob).await), ["asked", "replied"], "not indexed yet");
+    assert_eq!(said(&rig.store.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
+
+    indexed(folder.path(), "sender_index", 2).await;
+    indexed(folder.path(), "reply_index", 1).await;
+    assert_eq!(said(&all_of(&rig, bob).await), ["asked", "replied"]);
+    assert_eq!(said(&rig.store.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
+    let kept = rig.store.kept(None).await.expect("counts");
+    assert_eq!(kept.received.values().sum::<u64>(), 2, "nothing is counted twice");
+}
+
+#[tokio::test]
+async fn a_mark_that_was_not_kept_leaves_the_mail_unread() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let sent = rig.send(alice, &bob.to_string(), "unread").await.expect("accepted");
+    let db = Connection::open(folder.path().join("hub.db")).expect("the file");
+    db.execute_batch(
+        "CREATE TRIGGER broken BEFORE UPDATE ON deliveries BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    .expect("a fault");
+    let query = HistoryQuery {
+        thread: Some(sent.thread),
+        unread_by: Some(bob),
+        last: 9,
+        of: bob.instance(),
+        ..HistoryQuery::default()
+    };
+    let failed = rig.store.mark_read(bob, query.clone()).await;
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+
+    db.execute_batch("DROP TRIGGER broken").expect("mended");
+    let read = rig.store.mark_read(bob, query).await.expect("read");
+    assert_eq!(read.marked, [sent.seq]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_pruned_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let asked = rig.send(alice, &bob.to_string(), "asked").await.expect("accepted");
+    let reply = Details { in_reply_to: Some(asked.seq), ..Details::default() };
+    rig.send_with(bob, &alice.to_string(), "replied", reply).await.expect("accepted");
+    for (reader, seq) in [(bob, asked.seq), (alice, Seq(2))] {
+        let take = |answer| Take {
+            reader,
+            answer: AnswerId(answer),
+            filter: Filter::default(),
+            messages: 9,
+            bytes: usize::MAX,
+        };
+        rig.store.lease(take(1)).await.expect("a lease");
+        rig.store.nack(reader, What::Messages(vec![seq])).await.expect("refused");
+        rig.store.lease(take(2)).await.expect("a lease");
+        rig.store.ack(reader, What::Messages(vec![seq]), Proof::Receipt).await.expect("acked");
+    }
+    indexed(folder.path(), "reply_index", 1).await;
+    indexed(folder.path(), "delivery_notes", 2).await;
+
+    rig.clock.advance(rig.limits.settled_retention + Duration::from_secs(1));
+    assert_eq!(rig.store.sweep().await.expect("swept").pruned, 2);
+    let db = Connection::open(folder.path().join("hub.db")).expect("the file");
+    for table in [
+        "messages",
+        "deliveries",
+        "delivery_notes",
+        "reply_index",
+        "sender_index",
+        "thread_index",
+        "mailbox_index",
+        "message_ids",
+    ] {
+        let count = format!("SELECT count(*) FROM {table}");
+        let rows: i64 = db.query_row(&count, [], |row| row.get(0)).expect("a count");
+        assert_eq!(rows, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_search_ends_with_a_place_to_go_on_and_not_in_silence() {
+    let limits = Limits { mailbox_messages: 30_000, ..rig::limits() };
+    let rig = rig::open(&Place::Memory, rig::config(), limits).expect("a store in memory");
+    let bob = rig.agent("bob").await;
+    let needle = Details { label: Some("needle".into()), ..Details::default() };
+    rig.send_with(Principal::Operator, &bob.to_string(), "found", needle).await.expect("accepted");
+    let bobs = bob.to_string();
+    let hay = (0..20_500).map(|_| rig.send(Principal::Operator, &bobs, "hay"));
+    for sent in futures_util::future::join_all(hay).await {
+        sent.expect("accepted");
+    }
+    let mut query =
+        HistoryQuery { label: Some("needle".into()), last: 200, ..HistoryQuery::default() };
+    let first = rig.store.history(query.clone()).await.expect("history");
+    assert!(first.records.is_empty() && first.next.is_some(), "there is more to look at");
+    query.before = first.next;
+    let rest = rig.store.history(query).await.expect("history");
+    assert_eq!((said(&rest.records), rest.next), (vec!["found"], None));
+}
