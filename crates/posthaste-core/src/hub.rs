@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
+use crate::figures::Figures;
 use crate::limits::Limits;
 use crate::messaging::message::{MessageRef, Principal};
 use crate::messaging::proof::Proofs;
@@ -17,6 +19,7 @@ use crate::ports::{Clock, HistoryQuery, Queue, Record, Store, StoreError};
 use crate::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
 };
+use crate::time::Timestamp;
 
 /// How long a failed sweep waits before it is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -31,6 +34,19 @@ pub struct Hub {
     pub(crate) tasks: TaskTracker,
     /// A proof or an expiry may be due sooner than the upkeep knows.
     pub(crate) soon: Arc<Notify>,
+    /// Calls that wait for mail.
+    pub(crate) waiting: AtomicUsize,
+}
+
+/// Why a hub cannot take or hand out mail just now.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NotReady {
+    #[error("the hub is still reading what is open after its start")]
+    Reading,
+    #[error("the disk cannot be written: {0}")]
+    Disk(#[source] StoreError),
+    #[error("the hub is stopping")]
+    Stopping,
 }
 
 impl fmt::Debug for Hub {
@@ -56,6 +72,7 @@ impl Hub {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             soon: Arc::new(Notify::new()),
+            waiting: AtomicUsize::new(0),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub
@@ -86,6 +103,36 @@ impl Hub {
 
     pub fn is_healthy(&self) -> bool {
         self.store.is_healthy()
+    }
+
+    /// Whether the hub can take and hand out mail at this moment.
+    pub async fn ready(&self) -> Result<(), NotReady> {
+        if self.stopping.is_cancelled() {
+            return Err(NotReady::Stopping);
+        }
+        if !self.store.is_ready() {
+            return Err(NotReady::Reading);
+        }
+        // The last write failed. Nobody may write again before this says yes, so it
+        // tries by itself.
+        if !self.store.is_healthy() {
+            self.store.probe().await.map_err(NotReady::Disk)?;
+        }
+        Ok(())
+    }
+
+    /// What the store counted, and how it stands.
+    pub async fn figures(&self) -> Result<Figures, StoreError> {
+        self.store.figures().await
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// How many calls wait for mail.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     // Who is here.

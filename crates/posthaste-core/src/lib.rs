@@ -6,15 +6,17 @@
 //! [`Hub`], the one façade that every door calls.
 
 pub mod address;
+pub mod figures;
 mod hub;
 pub mod ledger;
 pub mod limits;
 pub mod messaging;
 pub mod ports;
 pub mod registry;
+pub mod settings;
 pub mod time;
 
-pub use hub::Hub;
+pub use hub::{Hub, NotReady};
 pub use limits::Limits;
 pub use time::{SystemClock, Timestamp};
 

@@ -6,20 +6,11 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 macro_rules! limits {
-    ($($(#[$doc:meta])* $name:ident : $ty:ty = $default:expr $(, $with:literal)?;)*) => {
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct Limits {
-            $($(#[$doc])* $(#[serde(with = $with)])? pub $name: $ty,)*
-        }
-
-        impl Default for Limits {
-            fn default() -> Self {
-                Self { $($name: $default,)* }
-            }
+    ($($keys:tt)*) => {
+        $crate::settings! {
+            /// The `[limits]` section of the configuration.
+            pub struct Limits { $($keys)* }
         }
     };
 }

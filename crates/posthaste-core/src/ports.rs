@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::address::{Mailbox, Name};
+use crate::figures::Figures;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof, Reason};
 use crate::messaging::message::{
     Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
@@ -135,6 +136,16 @@ pub trait Upkeep: Send + Sync {
 
     /// Whether the last write succeeded.
     fn is_healthy(&self) -> bool;
+
+    /// Whether everything that the last run left open is known again. Until then
+    /// reads wait.
+    fn is_ready(&self) -> bool;
+
+    /// Writes as much as a message and removes it again: does the disk take it?
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// What it counted since it was opened, and how it stands.
+    fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>>;
 
     /// Finishes what is under way and notes that the stop was clean.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;

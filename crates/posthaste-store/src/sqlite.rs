@@ -10,9 +10,11 @@
 //! their own ([`reader`]) and never wait for a writer.
 
 mod background;
+mod inspect;
 mod keys;
 mod load;
 mod lock;
+mod meters;
 mod open;
 mod ops;
 mod reader;
@@ -28,6 +30,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
+use posthaste_core::figures::Figures;
 use posthaste_core::ledger::{Heads, Ledger, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use posthaste_core::messaging::message::{
@@ -47,9 +50,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
 use self::lock::FolderLock;
+use self::meters::Meters;
 use self::ops::append::Accepted;
+use self::ops::upkeep::Probe;
 use self::reader::Readers;
 use self::writer::Commands;
 use crate::{OpenError, Place, StoreConfig};
@@ -75,10 +81,25 @@ pub(crate) struct Shared {
     pub(crate) healthy: AtomicBool,
     /// The writer should copy the rest of the log before it goes on.
     pub(crate) log_is_long: AtomicBool,
+    pub(crate) meters: Meters,
     pub(crate) pruned_at: AtomicI64,
     pub(crate) durable: bool,
     pub(crate) known: watch::Sender<Known>,
     taken: HashMap<Principal, Vec<Seq>>,
+}
+
+impl Shared {
+    async fn figures(&self) -> Result<Figures, StoreError> {
+        let (tally, (open, oldest)) = {
+            let ledger = self.ledger.lock();
+            (ledger.tally().clone(), ledger.open())
+        };
+        let oldest = match oldest {
+            Some(seq) => self.readers.query(move |db| rows::accepted_at(db, seq)).await?,
+            None => None,
+        };
+        Ok(Figures { tally, open, oldest, ..self.meters.figures() })
+    }
 }
 
 impl SqliteStore {
@@ -106,6 +127,7 @@ impl SqliteStore {
             config,
             healthy: AtomicBool::new(true),
             log_is_long: AtomicBool::new(false),
+            meters: Meters::default(),
             pruned_at: AtomicI64::new(0),
             known: watch::Sender::new(if opened.rest.is_some() {
                 Known::NotYet
@@ -371,6 +393,19 @@ impl Upkeep for SqliteStore {
 
     fn is_healthy(&self) -> bool {
         self.shared.healthy.load(Ordering::Relaxed)
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(&*self.shared.known.borrow(), Known::All)
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
+        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+    }
+
+    fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>> {
+        self.shared.figures().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

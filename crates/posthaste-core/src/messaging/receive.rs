@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -247,6 +248,7 @@ impl Hub {
     async fn wait(&self, bell: &mut dyn Bell, call: &Running, until: Instant) -> bool {
         // A lost ticket costs a sweep, never a message.
         let next_look = until.min(Instant::now() + self.limits.sweep);
+        let _one_more = Waiting::new(&self.waiting);
         tokio::select! {
             biased;
             () = call.cut.cancelled() => false,
@@ -338,6 +340,22 @@ impl Hub {
             }
         };
         Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
+    }
+}
+
+/// One who waits, counted.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -279,7 +279,10 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
                 Ok((connection, returned, result)) => {
                     desk.db = Some(connection);
                     ops = returned;
-                    result.map(|took| desk.pace = (desk.pace * 7 + took) / 8)
+                    result.map(|took| {
+                        desk.pace = (desk.pace * 7 + took) / 8;
+                        shared.meters.committed(ops.len(), took);
+                    })
                 }
                 Err(panic) => {
                     // The connection and the group are gone with the thread. What
