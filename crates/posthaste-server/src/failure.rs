@@ -19,8 +19,11 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry = matches!(self.0.code, ErrorCode::Unavailable);
+        let code = self.0.code;
+        let retry = matches!(code, ErrorCode::Unavailable);
         let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
+        // For whoever counts.
+        response.extensions_mut().insert(code);
         if retry {
             let seconds = axum::http::HeaderValue::from_static("1");
             response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);

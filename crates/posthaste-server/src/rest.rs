@@ -5,10 +5,14 @@ mod health;
 pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
+mod metrics;
 mod teams;
 
 use axum::Router;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, Uri};
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use axum::routing::{any, get, post};
 use posthaste_api::error::{ApiError, ErrorCode};
 
@@ -22,6 +26,8 @@ pub(crate) const RECEIVE: &str = "/v1/inbox";
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/health", get(health::health))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
         .route(SEND, get(messages::history).post(unknown_method))
         .route("/v1/messages/{id}", get(messages::read))
         .route("/v1/messages/{id}/cancel", post(messages::cancel))
@@ -37,7 +43,17 @@ pub(crate) fn router(app: App) -> Router {
         .merge(cao::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
+        .layer(middleware::from_fn(name_the_route))
         .with_state(app)
+}
+
+/// Says in the answer which route it was: only the router knows.
+async fn name_the_route(route: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Some(route) = route {
+        response.extensions_mut().insert(route);
+    }
+    response
 }
 
 async fn unknown_route(method: Method, uri: Uri) -> Failure {

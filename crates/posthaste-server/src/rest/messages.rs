@@ -34,8 +34,10 @@ const RECEIPT: usize = 256;
 pub(crate) async fn send(
     app: &App,
     request: http::Request<Incoming>,
+    who: &mut Option<Principal>,
 ) -> Result<http::Response<Reply>, Failure> {
     let (caller, via) = (auth::caller(app, request.headers())?, auth::via(request.headers()));
+    *who = Some(caller);
     // Nothing of the request is held while its message waits for the disk.
     let mut request: SendRequest = parse(&whole_body(request.into_body(), &app.config).await?)?;
     let details = details(app, caller, &mut request).await?;
@@ -63,7 +65,10 @@ pub(crate) async fn send(
         };
         let (status, outcome) = match sent {
             Ok(receipt) => (201, SendOutcome::Accepted(receipt.into())),
-            Err(error) => (error.code.status(), SendOutcome::Refused { error }),
+            Err(error) => {
+                app.meters.refused(error.code);
+                (error.code.status(), SendOutcome::Refused { error })
+            }
         };
         results.push(SendOne { to, status, outcome });
     }

@@ -8,3 +8,4 @@ mod mail;
 mod people;
 mod security;
 mod stopping;
+mod watching;
