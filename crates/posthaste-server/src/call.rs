@@ -73,7 +73,7 @@ impl Who {
 pub(crate) struct Call {
     id: RequestId,
     began: Instant,
-    method: Method,
+    method: &'static str,
     pub(crate) route: Route,
     pub(crate) who: Option<Principal>,
 }
@@ -84,7 +84,7 @@ impl Call {
         Self {
             id: RequestId::given(headers).unwrap_or(RequestId::Made(boot, number)),
             began: Instant::now(),
-            method: method.clone(),
+            method: known(method),
             route: Route::Routed,
             who: None,
         }
@@ -104,7 +104,7 @@ impl Call {
             Route::Receive => rest::RECEIVE,
             Route::Routed => matched.map_or("unmatched", MatchedPath::as_str),
         };
-        meters.answered(self.route, &self.method, route, status, took);
+        meters.answered(self.route, self.method, route, status, took);
         if let Some(code) = response.extensions().get::<ErrorCode>() {
             meters.refused(*code);
         }
@@ -113,7 +113,7 @@ impl Call {
         if logged || status >= 500 {
             let who = self.who.or_else(|| who.and_then(|who| who.0.get().copied()));
             let principal = who.map_or(CompactString::const_new("-"), |p| format_compact!("{p}"));
-            let (method, request_id) = (self.method.as_str(), &self.id);
+            let (method, request_id) = (self.method, &self.id);
             let ms = took.as_secs_f64() * 1000.0;
             if status >= 500 {
                 tracing::info!(method, route, status, ms, %request_id, %principal, "request failed");
@@ -132,6 +132,18 @@ impl Call {
             }
         }
         response
+    }
+}
+
+/// A method by its name; one that a client made up is text of its own.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        _ => "other",
     }
 }
 

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::http::Method;
 use parking_lot::Mutex;
 use posthaste_api::error::ErrorCode;
 use posthaste_core::figures::Histogram;
@@ -41,7 +40,7 @@ const TIMES: [u64; 14] = [
 const LATE: [u64; 8] = [1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000];
 /// How often the event loop is asked how late it is.
 const PULSE: Duration = Duration::from_secs(1);
-const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "other"];
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 pub(crate) struct Meters {
@@ -100,7 +99,7 @@ impl Meters {
     pub(crate) fn answered(
         &self,
         route: Route,
-        method: &Method,
+        method: &str,
         pattern: &str,
         status: u16,
         took: Duration,
@@ -109,7 +108,7 @@ impl Meters {
             Route::Send => self.send.count(status, took),
             Route::Receive => self.receive.count(status, took),
             Route::Routed => {
-                let at = METHODS.iter().position(|m| *m == method.as_str());
+                let at = METHODS.iter().position(|m| *m == method);
                 let at = at.unwrap_or(METHODS.len() - 1);
                 let mut routed = self.routed.lock();
                 match routed.get(pattern) {

@@ -2,8 +2,12 @@
 
 mod cli;
 mod disk;
+mod doctor;
 mod kill;
+mod logs;
+mod manual;
 mod ports;
 mod second_hub;
+mod settings;
 mod story;
 mod world;
