@@ -1,8 +1,8 @@
 //! The one façade of the rules. Doors translate words and call it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -19,6 +19,7 @@ use crate::ports::{Clock, HistoryQuery, Queue, Record, Store, StoreError};
 use crate::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
 };
+use crate::road::Road;
 use crate::time::Timestamp;
 
 /// How long a failed sweep waits before it is tried again.
@@ -36,6 +37,8 @@ pub struct Hub {
     pub(crate) soon: Arc<Notify>,
     /// Calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
+    /// Who follows messages on their road, if anybody does.
+    pub(crate) road: OnceLock<Arc<dyn Road>>,
 }
 
 /// Why a hub cannot take or hand out mail just now.
@@ -73,6 +76,7 @@ impl Hub {
             tasks: TaskTracker::new(),
             soon: Arc::new(Notify::new()),
             waiting: AtomicUsize::new(0),
+            road: OnceLock::new(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub
@@ -128,6 +132,16 @@ impl Hub {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// From now on somebody follows every message. The first who asks is heard.
+    pub fn follow(&self, road: Arc<dyn Road>) {
+        let _ = self.road.set(road);
+    }
+
+    /// Whether anybody follows messages on their road.
+    pub fn is_followed(&self) -> bool {
+        self.road.get().is_some()
     }
 
     /// How many calls wait for mail.

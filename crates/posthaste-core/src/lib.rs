@@ -13,6 +13,7 @@ pub mod limits;
 pub mod messaging;
 pub mod ports;
 pub mod registry;
+pub mod road;
 pub mod settings;
 pub mod time;
 

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::message::{Principal, Via};
 use posthaste_core::registry::TokenHash;
+use posthaste_core::road::TraceParent;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -136,6 +137,14 @@ pub(crate) fn via(headers: &HeaderMap) -> Via {
     let name = agent.split(|b| matches!(b, b'/' | b' ')).next();
     let cli = name == Some(posthaste_api::client::CLI_AGENT.as_bytes());
     if cli { Via::Cli } else { Via::Rest }
+}
+
+/// The trace that the caller is in, where anybody follows.
+pub(crate) fn trace(app: &App, headers: &HeaderMap) -> Option<TraceParent> {
+    if !app.hub.is_followed() {
+        return None;
+    }
+    headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
 /// The operator alone.

@@ -22,6 +22,8 @@ mod identity;
 mod output;
 mod ports;
 mod private;
+#[cfg(feature = "otlp")]
+mod telemetry;
 mod terminal;
 mod when;
 mod wiring;

@@ -185,7 +185,11 @@ impl Hub {
             let until = match self.look(&ask, deadline).await? {
                 Look::WaitUntil(until) => until,
                 Look::Take { met } => {
+                    let asked = self.road.get().map(|road| (road, Instant::now()));
                     let lease = self.store.lease(self.take(&ask, call.id)).await?;
+                    if let Some((road, asked)) = asked {
+                        road.leased(&lease.mail, ask.reader, asked.elapsed());
+                    }
                     let over = Instant::now() >= deadline;
                     let nothing_open = ask.wait_for == WaitFor::All && ask.filter.from.is_empty();
                     if !lease.mail.is_empty() || over || nothing_open {

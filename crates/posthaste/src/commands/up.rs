@@ -43,6 +43,8 @@ pub(super) async fn run(
     folder.make()?;
     let hub = wiring::hub(&config, folder, args.ephemeral)?;
     let keys = wiring::keys(folder)?;
+    let stopped = CancellationToken::new();
+    let traces = wiring::traces(&config, &hub, stopped.clone())?;
     let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
 
     let running = Running { url: reachable(listen), pid: std::process::id() };
@@ -62,7 +64,13 @@ pub(super) async fn run(
         let served = serving.await;
         // Nobody who comes now should find the way here.
         folder.withdraw(&running);
-        (served, hub.close().await)
+        let closed = hub.close().await;
+        // Nothing more happens on the road: the last spans can go.
+        stopped.cancel();
+        if let Some(traces) = traces {
+            let _ = traces.await;
+        }
+        (served, closed)
     };
     let (served, closed) = signals.stop_in_order(work, &shutdown).await;
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;

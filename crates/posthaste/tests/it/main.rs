@@ -10,4 +10,6 @@ mod ports;
 mod second_hub;
 mod settings;
 mod story;
+#[cfg(feature = "otlp")]
+mod traces;
 mod world;
