@@ -145,3 +145,24 @@ async fn ids_taken_by_a_weak_proof_are_named_again_after_a_start() {
     let rig = rig::at(folder.path()).expect("opened again");
     assert_eq!(rig.store.taken(bob), [sent.seq]);
 }
+
+#[tokio::test]
+async fn a_store_that_still_reads_what_is_open_is_not_ready() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    for _ in 0..420 {
+        rig.agent("one").await;
+    }
+    // More than is read before the doors open.
+    for _ in 0..50 {
+        rig.send(HUMAN, "@everyone", "to all").await.expect("accepted");
+    }
+    assert!(rig.store.is_ready());
+    kill(rig);
+
+    let rig = rig::at(folder.path()).expect("opened again");
+    assert!(!rig.store.is_ready(), "nothing has run since it was opened");
+    assert_eq!(read(&rig, bob, 1, 99).await.len(), 50, "a read waits until all is known");
+    assert!(rig.store.is_ready());
+}

@@ -1,6 +1,6 @@
 //! Completions and manual pages, made from the table of commands.
 
-use crate::world::World;
+use crate::world::{World, is_required};
 
 #[test]
 fn every_shell_gets_completions_that_know_every_command() {
@@ -25,8 +25,9 @@ fn bash_takes_its_completions() {
     let path = script.to_str().expect("plain");
     let test = "source \"$0\" && COMP_WORDS=(posthaste doc) COMP_CWORD=1 && \
                 _posthaste posthaste doc posthaste && echo \"${COMPREPLY[@]}\"";
-    let Ok(output) = world.program("bash", &["-c", test, path]).output() else {
-        return eprintln!("skipped: there is no bash");
+    let Ok(output) = world.program("/bin/bash", &["-c", test, path]).output() else {
+        assert!(!is_required(), "bash is needed for this test");
+        return;
     };
     assert_eq!(String::from_utf8_lossy(&output.stdout), "doctor\n", "{output:?}");
 }
