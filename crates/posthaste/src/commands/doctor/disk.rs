@@ -47,7 +47,7 @@ fn space(place: &Path) -> Check {
             let hint = "make room: a full disk refuses every send";
             match free {
                 ..NONE => Check::fail(SPACE, told, hint),
-                ..SCARCE => Check::warn(SPACE, told, hint),
+                NONE..SCARCE => Check::warn(SPACE, told, hint),
                 _ => Check::ok(SPACE, told),
             }
         }
