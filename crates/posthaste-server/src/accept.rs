@@ -142,10 +142,10 @@ async fn answer(
                 request.extensions_mut().insert(who.clone());
                 // A router is always ready.
                 let response = router.call(request).await?.map(Reply::Routed);
-                return Ok(call.end(&app.meters, response, Some(who)));
+                return Ok(call.end(response, Some(who)));
             }
         },
     };
     let response = answered.unwrap_or_else(|failure| failure.into_response().map(Reply::Routed));
-    Ok(call.end(&app.meters, response, None))
+    Ok(call.end(response, None))
 }

@@ -70,34 +70,40 @@ impl Who {
     }
 }
 
-pub(crate) struct Call {
+/// Dropped without an answer, its client has gone away.
+pub(crate) struct Call<'a> {
+    meters: &'a Meters,
     id: RequestId,
     began: Instant,
     method: &'static str,
     pub(crate) route: Route,
     pub(crate) who: Option<Principal>,
+    answered: bool,
 }
 
-impl Call {
-    pub(crate) fn begin(meters: &Meters, method: &Method, headers: &HeaderMap) -> Self {
+impl<'a> Call<'a> {
+    pub(crate) fn begin(meters: &'a Meters, method: &Method, headers: &HeaderMap) -> Self {
         let (boot, number) = meters.next_request();
         Self {
+            meters,
             id: RequestId::given(headers).unwrap_or(RequestId::Made(boot, number)),
             began: Instant::now(),
             method: known(method),
             route: Route::Routed,
             who: None,
+            answered: false,
         }
     }
 
     /// Counts, logs, and names the answer.
     pub(crate) fn end(
-        self,
-        meters: &Meters,
+        mut self,
         mut response: Response<Reply>,
         who: Option<Who>,
     ) -> Response<Reply> {
-        let (status, took) = (response.status().as_u16(), self.began.elapsed());
+        self.answered = true;
+        let (meters, took) = (self.meters, self.began.elapsed());
+        let status = response.status().as_u16();
         let matched = response.extensions().get::<MatchedPath>();
         let route = match self.route {
             Route::Send => rest::SEND,
@@ -132,6 +138,17 @@ impl Call {
             }
         }
         response
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.meters.cut();
+            let (method, request_id, ms) =
+                (self.method, &self.id, self.began.elapsed().as_millis());
+            tracing::debug!(method, %request_id, ms, "request cut: its client has gone away");
+        }
     }
 }
 

@@ -46,6 +46,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 pub(crate) struct Meters {
     boot: u32,
     requests: AtomicU64,
+    cut: AtomicU64,
     send: Calls,
     receive: Calls,
     /// By the pattern of the route, then by method.
@@ -80,6 +81,7 @@ impl Default for Meters {
         Self {
             boot: rand::random(),
             requests: AtomicU64::new(0),
+            cut: AtomicU64::new(0),
             send: Calls::default(),
             receive: Calls::default(),
             routed: Mutex::default(),
@@ -119,6 +121,11 @@ impl Meters {
                 }
             }
         }
+    }
+
+    /// A request whose client went away before it was answered.
+    pub(crate) fn cut(&self) {
+        self.cut.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn refused(&self, code: ErrorCode) {
@@ -214,6 +221,8 @@ impl Meters {
                 page.times(&[("method", *method), ("route", *route)], &spread);
             }
         }
+        page.counter("posthaste_http_requests_cut_total", "Requests whose client went away.");
+        page.value(&[], self.cut.load(Ordering::Relaxed));
         page.counter("posthaste_refusals_total", "Errors, by code.");
         for (code, count) in ErrorCode::ALL.iter().zip(&self.refusals) {
             let code = serde_json::to_value(code).unwrap_or_default();

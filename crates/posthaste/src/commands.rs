@@ -48,6 +48,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
+        // Done above.
         Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => {
             Ok(())
         }

@@ -219,3 +219,29 @@ async fn a_caller_from_this_machine_needs_no_token_for_the_figures() {
     let text = request("GET /metrics", None, &[("Host", "evil.example")], "");
     assert_eq!(ask(&house, &text).await.status, 403);
 }
+
+#[tokio::test]
+async fn every_metric_is_explained_to_the_operator() {
+    let explained = include_str!("../../../../docs/operating.md");
+    let house = House::new().await;
+    let told = page(&house).await;
+    let names = told.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    for name in names {
+        assert!(explained.contains(&format!("`{name}`")), "{name} is not in docs/operating.md");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_before_its_answer_is_counted() {
+    let house = House::new().await;
+    let (bob, _) = house.agent("bob").await;
+    let mut socket = house.dial().await;
+    let text = request("GET /v1/inbox?timeout=600", Some(&bob.token), &[], "");
+    socket.write_all(text.as_bytes()).await.expect("sent");
+    house.waits(&bob.instance).await;
+    drop(socket);
+    until("it is noticed", async || {
+        figure(&page(&house).await, "posthaste_http_requests_cut_total") == 1.0
+    })
+    .await;
+}
