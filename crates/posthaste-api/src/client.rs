@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{ApiError, ErrorBody, ErrorCode};
-use crate::health::Health;
+use crate::health::{Health, Ready};
 use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
 use crate::instances::{
     CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
@@ -106,6 +106,18 @@ impl Client {
     /// `GET /health`
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.get(&["health"], &()).await
+    }
+
+    /// `GET /ready`
+    pub async fn ready(&self) -> Result<Ready, ClientError> {
+        self.get(&["ready"], &()).await
+    }
+
+    /// `GET /metrics`, as Prometheus reads it.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        let request = self.request(Method::GET, &["metrics"])?.timeout(PATIENCE);
+        let (status, body) = self.answer(request).await?;
+        String::from_utf8(body).map_err(|e| self.not_a_hub(status, e.to_string()))
     }
 
     /// `POST /v1/instances`

@@ -3,6 +3,7 @@
 mod reading;
 
 use compact_str::ToCompactString;
+use posthaste_core::NotReady;
 use posthaste_core::address::AddressError;
 use posthaste_core::messaging::message as core;
 use posthaste_core::messaging::send::SendError;
@@ -21,6 +22,17 @@ impl From<AddressError> for ApiError {
             Some(meant) => error.hint(format!("did you mean `{meant}`?")),
             None => error.hint("addresses look like mason, mason@team, mason.a3f7b2c1, @anyone, @everyone or human"),
         }
+    }
+}
+
+impl From<NotReady> for ApiError {
+    fn from(e: NotReady) -> Self {
+        let hint = match &e {
+            NotReady::Reading => "mail is accepted already and is read in a moment",
+            NotReady::Disk(_) => "make room on its disk; `posthaste doctor` says more",
+            NotReady::Stopping => "start it again with `posthaste up`",
+        };
+        Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint)
     }
 }
 

@@ -1,4 +1,5 @@
-//! `GET /health`: no token needed, so it says nothing but that a hub is here.
+//! `GET /health` and `GET /ready`: no token needed, so they say nothing but that a
+//! hub is here, and that it takes and hands out mail.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,4 +14,11 @@ pub struct Health {
     pub pid: u32,
     /// `false` under `--ephemeral`.
     pub durable: bool,
+}
+
+/// A hub that is not ready answers 503 with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Always `ready`.
+    pub status: String,
 }

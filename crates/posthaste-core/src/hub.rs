@@ -1,7 +1,8 @@
 //! The one façade of the rules. Doors translate words and call it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -11,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
 use crate::events::{About, Event, EventFilter, Page};
+use crate::figures::Figures;
 use crate::limits::Limits;
 use crate::messaging::message::Principal;
 use crate::messaging::proof::Proofs;
@@ -19,6 +21,8 @@ use crate::profiles::FileFault;
 use crate::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
 };
+use crate::road::Road;
+use crate::time::Timestamp;
 
 /// How long a failed sweep waits before it is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -34,6 +38,21 @@ pub struct Hub {
     /// A proof or an expiry may be due sooner than the upkeep knows.
     pub(crate) soon: Arc<Notify>,
     pub(crate) profile_faults: Mutex<Vec<FileFault>>,
+    /// Calls that wait for mail.
+    pub(crate) waiting: AtomicUsize,
+    /// Who follows messages on their road, if anybody does.
+    pub(crate) road: OnceLock<Arc<dyn Road>>,
+}
+
+/// Why a hub cannot take or hand out mail just now.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum NotReady {
+    #[error("the hub is still reading what is open after its start")]
+    Reading,
+    #[error("the disk cannot be written: {0}")]
+    Disk(#[source] StoreError),
+    #[error("the hub is stopping")]
+    Stopping,
 }
 
 impl fmt::Debug for Hub {
@@ -60,6 +79,8 @@ impl Hub {
             tasks: TaskTracker::new(),
             soon: Arc::new(Notify::new()),
             profile_faults: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            road: OnceLock::new(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub
@@ -95,6 +116,46 @@ impl Hub {
 
     pub fn is_healthy(&self) -> bool {
         self.store.is_healthy()
+    }
+
+    /// Whether the hub can take and hand out mail at this moment.
+    pub async fn ready(&self) -> Result<(), NotReady> {
+        if self.stopping.is_cancelled() {
+            return Err(NotReady::Stopping);
+        }
+        if !self.store.is_ready() {
+            return Err(NotReady::Reading);
+        }
+        // The last write failed. Nobody may write again before this says yes, so it
+        // tries by itself.
+        if !self.store.is_healthy() {
+            self.store.probe().await.map_err(NotReady::Disk)?;
+        }
+        Ok(())
+    }
+
+    /// What the store counted, and how it stands.
+    pub async fn figures(&self) -> Result<Figures, StoreError> {
+        self.store.figures().await
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// From now on somebody follows every message. The first who asks is heard.
+    pub fn follow(&self, road: Arc<dyn Road>) {
+        let _ = self.road.set(road);
+    }
+
+    /// Whether anybody follows messages on their road.
+    pub fn is_followed(&self) -> bool {
+        self.road.get().is_some()
+    }
+
+    /// How many calls wait for mail.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     // Who is here.

@@ -35,6 +35,7 @@ pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 
 use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
+use crate::figures::Tally;
 use crate::limits::Limits;
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
@@ -162,6 +163,7 @@ pub struct Ledger {
     tokens: Map<TokenHash, InstanceId>,
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
+    tally: Tally,
 }
 
 impl Ledger {
@@ -190,6 +192,7 @@ impl Ledger {
             tokens: Map::default(),
             token_lists: Map::default(),
             unsaved_signs: HashSet::new(),
+            tally: Tally::default(),
         }
     }
 
@@ -274,6 +277,19 @@ impl Ledger {
         queued.chain(out).min().unwrap_or(DeliveryNo(self.next_delivery))
     }
 
+    /// What became of mail since the start.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// How many deliveries are open, and the oldest message among them.
+    pub fn open(&self) -> (u64, Option<Seq>) {
+        let open = self.queues.iter().map(|q| q.unread as u64).sum();
+        let heads = self.queues.iter().flat_map(|q| [q.urgent.front(), q.normal.front()]);
+        let queued = heads.flatten().map(|e| e.seq);
+        (open, queued.chain(self.out.values().map(|o| o.entry.seq)).min())
+    }
+
     /// Tickets for the first of what waits in each mailbox that is `listened` to.
     pub fn waiting_tickets(&self, listened: impl Fn(&Mailbox) -> bool) -> Vec<Ticket> {
         let waiting = self.queues.iter().filter(|q| q.len() > 0 && listened(&q.mailbox));
@@ -320,8 +336,9 @@ impl Ledger {
     }
 
     /// No longer open.
-    fn close_delivery(&mut self, delivery: DeliveryNo) -> Option<Out> {
-        let out = self.out.remove(&delivery)?;
+    fn close_delivery(&mut self, settled: &Settled) {
+        let delivery = settled.delivery;
+        let Some(out) = self.out.remove(&delivery) else { return };
         self.release(&out);
         if let Some(message) = &out.entry.message {
             self.window_bytes = self.window_bytes.saturating_sub(message.body.len());
@@ -332,7 +349,10 @@ impl Ledger {
         if let Some(expiry) = out.entry.expires_at {
             self.expiries.remove(&(expiry, delivery, out.at));
         }
-        Some(out)
+        match settled.end {
+            End::Acked(_) => self.tally.acked += 1,
+            End::Dead { reason, .. } => self.tally.died(reason),
+        }
     }
 
     /// The holder no longer holds it.

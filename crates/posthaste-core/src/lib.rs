@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod events;
+pub mod figures;
 pub mod history;
 mod hub;
 pub mod ledger;
@@ -15,10 +16,12 @@ pub mod messaging;
 pub mod ports;
 pub mod profiles;
 pub mod registry;
+pub mod road;
+pub mod settings;
 pub mod stats;
 pub mod time;
 
-pub use hub::Hub;
+pub use hub::{Hub, NotReady};
 pub use limits::Limits;
 pub use time::{SystemClock, Timestamp};
 

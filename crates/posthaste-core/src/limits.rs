@@ -9,17 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 macro_rules! limits {
-    ($($(#[$doc:meta])* $name:ident : $ty:ty = $default:expr $(, $with:literal)?;)*) => {
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct Limits {
-            $($(#[$doc])* $(#[serde(with = $with)])? pub $name: $ty,)*
-        }
-
-        impl Default for Limits {
-            fn default() -> Self {
-                Self { $($name: $default,)* }
-            }
+    ($($keys:tt)*) => {
+        $crate::settings! {
+            /// The `[limits]` section of the configuration.
+            pub struct Limits { $($keys)* }
         }
     };
 }
@@ -30,16 +23,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Who may write to whom. The operator may always, and the human hears everybody.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Policy {
-    /// `open`, `team` or `family`. Answers are always allowed.
-    pub write: Write,
-    /// Who may write to `@everyone`: `all` or `leaders`.
-    pub everyone: Everyone,
-}
-
+/// Whom an agent may write to. The human hears everybody, and an answer is always
+/// allowed; the operator is under no policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Write {
@@ -51,6 +36,7 @@ pub enum Write {
     Family,
 }
 
+/// Who may write to `@everyone`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Everyone {
@@ -86,8 +72,10 @@ limits! {
     hops: u8 = 16;
     /// An answer that comes later than this is not a quick one.
     hop_window: Duration = Duration::from_secs(MINUTE), "humantime_serde";
-    /// Who may write to whom.
-    policy: Policy = Policy::default();
+    /// Whom an agent may write to: open, team or family.
+    write_policy: Write = Write::Open;
+    /// Who may write to @everyone: all or leaders.
+    everyone_policy: Everyone = Everyone::All;
     /// Refusals (nacks) after which a delivery is dead.
     attempts: u8 = 5;
     /// Longest wait for mail in one call.

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::address::{Mailbox, Name};
 use crate::events::Page as EventPage;
+use crate::figures::Figures;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof};
 use crate::messaging::message::{
     Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
@@ -153,6 +154,16 @@ pub trait Upkeep: Send + Sync {
 
     /// Whether the last write succeeded.
     fn is_healthy(&self) -> bool;
+
+    /// Whether everything that the last run left open is known again. Until then
+    /// reads wait.
+    fn is_ready(&self) -> bool;
+
+    /// Writes as much as a message and removes it again: does the disk take it?
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// What it counted since it was opened, and how it stands.
+    fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>>;
 
     /// Finishes what is under way and notes that the stop was clean.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -22,9 +22,11 @@ use hyper_util::rt::TokioTimer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::AbortOnDropHandle;
 use tower::Service;
 
+use crate::auth::Peer;
+use crate::call::{Call, Route, Who};
 use crate::written::{Outgoing, Reply, Wire};
 use crate::{App, guard, rest};
 
@@ -41,7 +43,10 @@ pub(crate) async fn run(
 ) -> io::Result<()> {
     let router = rest::router(app.clone());
     let room = Arc::new(Semaphore::new(app.config.connections));
-    let open = TaskTracker::new();
+    let open = app.meters.connections.clone();
+    let meters = Arc::clone(&app.meters);
+    let pulse = tokio::spawn(async move { meters.feel_the_pulse().await });
+    let _pulse = AbortOnDropHandle::new(pulse);
     loop {
         let permit = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -52,9 +57,9 @@ pub(crate) async fn run(
             accepted = listener.accept() => accepted,
         };
         match socket {
-            Ok((socket, _)) => {
-                let served =
-                    connection(socket, app.clone(), router.clone(), shutdown.clone(), permit);
+            Ok((socket, peer)) => {
+                let (app, router, shutdown) = (app.clone(), router.clone(), shutdown.clone());
+                let served = connection(socket, Peer(peer.ip()), app, router, shutdown, permit);
                 open.spawn(served);
             }
             Err(error) => {
@@ -73,6 +78,7 @@ pub(crate) async fn run(
 
 async fn connection(
     socket: TcpStream,
+    peer: Peer,
     app: App,
     router: Router,
     shutdown: CancellationToken,
@@ -84,7 +90,7 @@ async fn connection(
     let outgoing = Arc::new(Outgoing::default());
     let wire = Wire::new(socket, Arc::clone(&outgoing), app.config.write_timeout);
     let service = service_fn(move |request: Request<Incoming>| {
-        answer(request, app.clone(), router.clone(), Arc::clone(&outgoing))
+        answer(request, peer, app.clone(), router.clone(), Arc::clone(&outgoing))
     });
     let served = http1::Builder::new()
         .max_buf_size(HEAD)
@@ -112,22 +118,34 @@ async fn connection(
 /// routed.
 async fn answer(
     request: Request<Incoming>,
+    peer: Peer,
     app: App,
     mut router: Router,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Infallible> {
+    let mut call = Call::begin(&app.meters, request.method(), request.headers());
     let answered = match guard::check(&app, request.method(), request.headers()) {
         Err(refused) => Err(refused),
         Ok(()) => match (request.method(), request.uri().path()) {
-            (&Method::POST, rest::SEND) => rest::messages::send(&app, request).await,
-            (&Method::GET, rest::RECEIVE) => rest::inbox::receive(&app, request, outgoing).await,
+            (&Method::POST, rest::SEND) => {
+                call.route = Route::Send;
+                rest::messages::send(&app, request, &mut call.who).await
+            }
+            (&Method::GET, rest::RECEIVE) => {
+                call.route = Route::Receive;
+                rest::inbox::receive(&app, request, &mut call.who, outgoing).await
+            }
             _ => {
-                let mut request = request.map(Body::new);
+                let (mut request, who) = (request.map(Body::new), Who::default());
                 request.extensions_mut().insert(outgoing);
+                request.extensions_mut().insert(peer);
+                request.extensions_mut().insert(who.clone());
                 // A router is always ready.
-                return Ok(router.call(request).await?.map(Reply::Routed));
+                let response = router.call(request).await?.map(Reply::Routed);
+                return Ok(call.end(response, Some(who)));
             }
         },
     };
-    Ok(answered.unwrap_or_else(|failure| failure.into_response().map(Reply::Routed)))
+    let response = answered.unwrap_or_else(|failure| failure.into_response().map(Reply::Routed));
+    Ok(call.end(response, None))
 }

@@ -1,5 +1,7 @@
 //! Who is calling: by token, and by nothing else.
 
+use std::net::IpAddr;
+
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, USER_AGENT};
@@ -7,9 +9,11 @@ use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::message::{Principal, Via};
 use posthaste_core::registry::TokenHash;
+use posthaste_core::road::TraceParent;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::call::Who;
 use crate::failure::Failure;
 use crate::{App, guard};
 
@@ -65,7 +69,7 @@ fn unauthorized(why: &str) -> Failure {
     ))
 }
 
-fn forbidden(why: &str) -> Failure {
+pub(crate) fn forbidden(why: &str) -> Failure {
     Failure(ApiError::new(ErrorCode::Forbidden, why))
 }
 
@@ -78,6 +82,17 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
     }
 }
 
+/// Tells the log who it was.
+fn note(parts: &Parts, caller: Principal) {
+    if let Some(who) = parts.extensions.get::<Who>() {
+        who.is(caller);
+    }
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
 /// An instance or the operator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller(pub(crate) Principal);
@@ -86,7 +101,9 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        caller(app, &parts.headers).map(Self)
+        let caller = caller(app, &parts.headers)?;
+        note(parts, caller);
+        Ok(Self(caller))
     }
 }
 
@@ -99,7 +116,10 @@ impl FromRequestParts<App> for MaybeCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
         match opens(app, &parts.headers)? {
-            Some(Opens::Mail(principal)) => Ok(Self(Some(principal))),
+            Some(Opens::Mail(principal)) => {
+                note(parts, principal);
+                Ok(Self(Some(principal)))
+            }
             Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
             // Here a mere GET takes mail: an image on any page could.
             None if guard::is_from_another_site(&parts.headers) => {
@@ -117,6 +137,14 @@ pub(crate) fn via(headers: &HeaderMap) -> Via {
     let name = agent.split(|b| matches!(b, b'/' | b' ')).next();
     let cli = name == Some(posthaste_api::client::CLI_AGENT.as_bytes());
     if cli { Via::Cli } else { Via::Rest }
+}
+
+/// The trace that the caller is in, where anybody follows.
+pub(crate) fn trace(app: &App, headers: &HeaderMap) -> Option<TraceParent> {
+    if !app.hub.is_followed() {
+        return None;
+    }
+    headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
 /// The operator alone.

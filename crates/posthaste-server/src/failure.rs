@@ -19,7 +19,8 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.0.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let retry = match self.0.code {
+        let code = self.0.code;
+        let retry = match code {
             ErrorCode::Unavailable => Some(1),
             ErrorCode::RateLimited => self.0.details.as_ref().and_then(|details| {
                 details["retry_after_s"].as_f64().map(|seconds| seconds.ceil() as u64)
@@ -27,6 +28,8 @@ impl IntoResponse for Failure {
             _ => None,
         };
         let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
+        // For whoever counts.
+        response.extensions_mut().insert(code);
         if let Some(seconds) = retry {
             let seconds = axum::http::HeaderValue::from(seconds);
             response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);

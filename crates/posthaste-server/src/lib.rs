@@ -9,17 +9,20 @@
 
 mod accept;
 mod auth;
+mod call;
 mod cao;
 mod config;
 mod extract;
 mod failure;
 mod guard;
+mod meters;
 mod rest;
 mod written;
 
 use std::io;
 use std::sync::Arc;
 
+use meters::Meters;
 use posthaste_core::Hub;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -36,6 +39,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<ServerConfig>,
     /// Room for those who follow the events.
     pub(crate) followers: Arc<Semaphore>,
+    pub(crate) meters: Arc<Meters>,
     /// CAO's routes believe a loopback caller without a token.
     pub(crate) cao: bool,
 }
@@ -56,6 +60,7 @@ pub async fn serve(
         hub,
         keys: Arc::new(keys),
         config: Arc::new(config),
+        meters: Arc::new(Meters::default()),
         cao: compat.cao && address.ip().is_loopback(),
     };
     accept::run(listener, app, shutdown).await

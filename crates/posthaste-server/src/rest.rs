@@ -8,6 +8,7 @@ mod health;
 pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
+mod metrics;
 mod profiles;
 mod stats;
 mod teams;
@@ -15,7 +16,10 @@ mod threads;
 mod trail;
 
 use axum::Router;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, Uri};
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use axum::routing::{any, get, post};
 use posthaste_api::error::{ApiError, ErrorCode};
 
@@ -33,6 +37,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/docs", get(docs::page))
         .route("/docs/page.js", get(docs::script))
         .route("/docs/page.css", get(docs::style))
+        .route("/ready", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
         .route(SEND, get(messages::history).post(unknown_method))
         .route("/v1/messages/{id}", get(messages::read))
         .route("/v1/messages/{id}/trail", get(trail::trail))
@@ -63,7 +69,17 @@ pub(crate) fn router(app: App) -> Router {
         .merge(cao::routes())
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
+        .layer(middleware::from_fn(name_the_route))
         .with_state(app)
+}
+
+/// Says in the answer which route it was: only the router knows.
+async fn name_the_route(route: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Some(route) = route {
+        response.extensions_mut().insert(route);
+    }
+    response
 }
 
 async fn unknown_route(method: Method, uri: Uri) -> Failure {

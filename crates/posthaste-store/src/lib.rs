@@ -9,9 +9,9 @@ mod sqlite;
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use posthaste_core::settings;
 
-pub use sqlite::SqliteStore;
+pub use sqlite::{Inspection, SqliteStore, inspect};
 
 /// Where the store keeps what it remembers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,37 +22,24 @@ pub enum Place {
     Memory,
 }
 
-/// What an operator can turn; the `[store]` section of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StoreConfig {
-    /// The write-ahead log is grown to this size before use: overwriting is
-    /// quicker and steadier than growing.
-    pub wal_bytes: u64,
-    /// Most writes in one transaction.
-    pub batch: usize,
-    /// Memory for pages of the database, of the writer and of each reader.
-    pub cache_bytes: usize,
-    /// Connections for queries.
-    pub readers: usize,
-    /// Open deliveries and keys that are read back before the doors open. Of a
-    /// longer backlog everything is read behind them.
-    pub read_at_start: u64,
-    /// Largest size of the database file, 0 for no limit. Beyond it, sends are
-    /// refused as on a full disk.
-    pub max_bytes: u64,
-}
-
-impl Default for StoreConfig {
-    fn default() -> Self {
-        Self {
-            wal_bytes: 32 << 20,
-            batch: 512,
-            cache_bytes: 16 << 20,
-            readers: 2,
-            read_at_start: 20_000,
-            max_bytes: 0,
-        }
+settings! {
+    /// What an operator can turn; the `[store]` section of the configuration.
+    pub struct StoreConfig {
+        /// The write-ahead log is grown to this size before use: overwriting is
+        /// quicker and steadier than growing.
+        wal_bytes: u64 = 32 << 20;
+        /// Most writes in one transaction.
+        batch: usize = 512;
+        /// Memory for pages of the database, of the writer and of each reader.
+        cache_bytes: usize = 16 << 20;
+        /// Connections for queries.
+        readers: usize = 2;
+        /// Open deliveries and keys that are read back before the doors open. Of a
+        /// longer backlog everything is read behind them.
+        read_at_start: u64 = 20_000;
+        /// Largest size of the database file, 0 for no limit. Beyond it, sends are
+        /// refused as on a full disk.
+        max_bytes: u64 = 0;
     }
 }
 

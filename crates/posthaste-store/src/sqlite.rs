@@ -12,10 +12,12 @@
 mod background;
 mod counts;
 mod history;
+mod inspect;
 mod journal;
 mod keys;
 mod load;
 mod lock;
+mod meters;
 mod open;
 mod ops;
 mod profiles;
@@ -33,6 +35,7 @@ use parking_lot::Mutex;
 use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::events::Page;
+use posthaste_core::figures::Figures;
 use posthaste_core::ledger::{Heads, Ledger, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use posthaste_core::messaging::message::{
@@ -52,9 +55,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
 use self::lock::FolderLock;
+use self::meters::Meters;
 use self::ops::append::Accepted;
+use self::ops::upkeep::Probe;
 use self::reader::Readers;
 use self::writer::Commands;
 use crate::{OpenError, Place, StoreConfig};
@@ -80,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) healthy: AtomicBool,
     /// The writer should copy the rest of the log before it goes on.
     pub(crate) log_is_long: AtomicBool,
+    pub(crate) meters: Meters,
     pub(crate) pruned_at: AtomicI64,
     pub(crate) durable: bool,
     pub(crate) known: watch::Sender<Known>,
@@ -87,6 +94,20 @@ pub(crate) struct Shared {
     pub(crate) last_event: AtomicU64,
     pub(crate) news: watch::Sender<u64>,
     taken: HashMap<Principal, Vec<Seq>>,
+}
+
+impl Shared {
+    async fn figures(&self) -> Result<Figures, StoreError> {
+        let (tally, (open, oldest)) = {
+            let ledger = self.ledger.lock();
+            (ledger.tally().clone(), ledger.open())
+        };
+        let oldest = match oldest {
+            Some(seq) => self.readers.query(move |db| rows::accepted_at(db, seq)).await?,
+            None => None,
+        };
+        Ok(Figures { tally, open, oldest, ..self.meters.figures() })
+    }
 }
 
 impl SqliteStore {
@@ -114,6 +135,7 @@ impl SqliteStore {
             config,
             healthy: AtomicBool::new(true),
             log_is_long: AtomicBool::new(false),
+            meters: Meters::default(),
             pruned_at: AtomicI64::new(0),
             known: watch::Sender::new(if opened.rest.is_some() {
                 Known::NotYet
@@ -383,6 +405,19 @@ impl Upkeep for SqliteStore {
 
     fn is_healthy(&self) -> bool {
         self.shared.healthy.load(Ordering::Relaxed)
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(&*self.shared.known.borrow(), Known::All)
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
+        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+    }
+
+    fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>> {
+        self.shared.figures().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

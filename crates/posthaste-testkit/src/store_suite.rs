@@ -533,6 +533,46 @@ pub async fn the_journal_is_forgotten_after_its_time_and_its_numbers_are_not(rig
     assert_eq!(next.events.iter().map(|e| e.no).collect::<Vec<_>>(), [page.last + 1]);
 }
 
+pub async fn figures_tell_what_became_of_mail(rig: Rig) {
+    assert!(rig.store.is_ready(), "nothing was left open");
+    let none = rig.store.figures().await.expect("figures");
+    assert_eq!((none.open, none.oldest, none.tally.accepted), (0, None, 0));
+
+    let bob = rig.agent("bob").await;
+    let first = rig.clock.now();
+    for body in ["acked", "held", "returned"] {
+        rig.send(HUMAN, &address(bob), body).await.expect("accepted");
+        rig.clock.advance(Duration::from_secs(1));
+    }
+    let mail = rig.read(bob, 1).await;
+    rig.store.give_back(bob, vec![mail[2].delivery], AnswerId(1), false);
+    let before = rig.store.figures().await.expect("figures");
+    assert_eq!((before.open, before.oldest), (3, Some(first)), "leased mail is open, too");
+    let acked = What::Deliveries(vec![mail[0].delivery]);
+    rig.store.ack(bob, acked, Proof::Receipt).await.expect("acked");
+    rig.store.cancel(mail[2].message.seq).await.expect("cancelled");
+
+    let told = rig.store.figures().await.expect("figures");
+    assert_eq!(told.open, 1);
+    assert_eq!(told.oldest, Some(first + Duration::from_secs(1)));
+    let tally = &told.tally;
+    assert_eq!((tally.accepted, tally.leased, tally.acked, tally.returned), (3, 3, 1, 1));
+    let dead: Vec<_> = tally.dead().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(dead, [(Reason::Cancelled.as_str(), 1)]);
+    assert!(told.commits.total >= 5 && told.groups.total == told.commits.total);
+}
+
+pub async fn a_probe_writes_and_leaves_nothing(rig: Rig) {
+    let bob = rig.agent("bob").await;
+    let before = rig.send(HUMAN, &address(bob), "one").await.expect("accepted");
+    rig.store.probe().await.expect("it can write");
+    rig.store.probe().await.expect("and again");
+    assert!(rig.store.is_healthy());
+    let after = rig.send(HUMAN, &address(bob), "two").await.expect("accepted");
+    assert_eq!(after.seq.0, before.seq.0 + 1, "it took no number");
+    assert_eq!(rig.store.figures().await.expect("figures").open, 2);
+}
+
 /// Runs every promise against the store that `$rig` makes (an async expression).
 #[macro_export]
 macro_rules! store_suite {
@@ -574,6 +614,8 @@ macro_rules! store_suite {
             replies_are_found_by_what_they_answer
             what_is_open_and_what_is_kept_is_counted
             refusals_and_requeues_are_noted_with_their_time
+            figures_tell_what_became_of_mail
+            a_probe_writes_and_leaves_nothing
         }
     };
     ($rig:expr; $($promise:ident)*) => {

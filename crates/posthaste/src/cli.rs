@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use humantime_serde::re::humantime;
+use serde::{Deserialize, Serialize};
 
 use crate::identity::Key;
 
@@ -96,6 +97,14 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Show or replace the tokens of the hub on this machine
     Token(TokenArgs),
+    /// Show every setting, its value and where it came from
+    Config(ConfigArgs),
+    /// Look at everything that a hub needs here, and say what is wrong
+    Doctor(DoctorArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    Man(ManArgs),
 }
 
 #[derive(Args, Default)]
@@ -131,7 +140,8 @@ impl UpArgs {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     Human,
     Json,
@@ -338,6 +348,38 @@ pub(crate) struct TokenArgs {
     /// Replace this token; it counts from the next start of the hub
     #[arg(long, value_name = "WHICH")]
     pub(crate) new: Option<Key>,
+}
+
+#[derive(Args)]
+pub(crate) struct ConfigArgs {
+    /// One key, like server.listen, or a section
+    pub(crate) key: Option<String>,
+    /// Print a file with every key, its default and what it is for
+    #[arg(long, conflicts_with = "key")]
+    pub(crate) example: bool,
+    /// As `up` would see it with the same flags.
+    #[command(flatten)]
+    pub(crate) up: UpArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct DoctorArgs {
+    /// As `up` would see it with the same flags.
+    #[command(flatten)]
+    pub(crate) up: UpArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArgs {
+    /// Write the page of every command into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Seconds (`60`, `2.5`) or a time with its unit (`10m`).

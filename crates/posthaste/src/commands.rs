@@ -5,12 +5,14 @@ use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::Name;
 
 use crate::cli::{Cli, Command, Global};
-use crate::config;
 use crate::failure::{Failure, invalid};
 use crate::identity::{DataFolder, Key, Token};
 use crate::output::Output;
 
 mod agents;
+mod completions;
+mod config;
+mod doctor;
 mod export;
 mod history;
 mod inbox;
@@ -32,11 +34,19 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         let told = invalid(format!("{flag} stands before the command"));
         return Err(told.hint(format!("write `posthaste up {flag} …`")).into());
     }
+    let command = match command.unwrap_or(Command::Up(up)) {
+        // These look at what may be wrong, so they begin before anything can fail.
+        Command::Config(args) => return config::run(&args, &global, output),
+        Command::Doctor(args) => return doctor::run(&args, &global, output).await,
+        Command::Completions(args) => return completions::completions(&args, output),
+        Command::Man(args) => return completions::man(&args, output),
+        command => command,
+    };
     let session = Session::new(&global)?;
     if session.token.is_some() && session.acting.is_some() {
         output.note("a token is given, in --token or POSTHASTE_TOKEN, so --as counts for nothing");
     }
-    let done = match command.unwrap_or(Command::Up(up)) {
+    let done = match command {
         Command::Up(args) => up::run(args, &global, &session.folder, output).await,
         Command::Join(args) => join::join(args, &session, output).await,
         Command::Leave(args) => join::leave(&args, &session, output).await,
@@ -50,6 +60,10 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Stats(args) => stats::run(&args, &session, output).await,
         Command::Export(args) => export::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
+        // Done above.
+        Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => {
+            Ok(())
+        }
     };
     done.map_err(|failure| session.explain(failure))
 }
@@ -67,7 +81,7 @@ impl Session {
         // A variable that is set to nothing says nothing.
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         Ok(Self {
-            folder: config::data_folder(global)?,
+            folder: crate::config::data_folder(global)?,
             hub: given(&global.hub),
             acting: global.acting.as_deref().map(name).transpose()?,
             token: given(&global.token).map(Token::from),

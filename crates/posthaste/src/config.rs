@@ -4,34 +4,40 @@
 //! Each crate owns its section. A key that nobody knows is an error, because a
 //! misspelt limit that counts for nothing is worse than a hub that does not
 //! start. `Config::default()` is a working hub: loopback only, one folder.
+//!
+//! [`tell`] says which value counts and where it came from.
 
-use std::convert::Infallible;
-use std::ffi::OsString;
+mod environment;
+mod secret;
+pub(crate) mod tell;
+
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use directories::ProjectDirs;
+use figment::Figment;
 use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::magic::RelativePathBuf;
-use figment::value::{Dict, Map, Value};
-use figment::{Figment, Metadata, Profile, Provider};
 use posthaste_api::ApiError;
-use posthaste_core::Limits;
+use posthaste_core::{Limits, settings};
 use posthaste_server::{CompatConfig, ServerConfig};
 use posthaste_store::StoreConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::{Global, UpArgs};
+use crate::cli::{Global, LogFormat, UpArgs};
 use crate::failure::invalid;
 use crate::identity::DataFolder;
 use crate::profiles::ProfilesConfig;
+use environment::Environment;
+pub(crate) use secret::Secret;
 
-const PREFIX: &str = "POSTHASTE_";
 /// More files than any machine lets one process open.
 const MOST_CONNECTIONS: usize = 1_000_000;
 const SHORTEST_RESCAN: Duration = Duration::from_millis(10);
+/// Ours, and only the warnings of the libraries.
+const DEFAULT_LOG: &str = "warn,posthaste=info";
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -42,14 +48,36 @@ pub(crate) struct Config {
     pub(crate) store: StoreConfig,
     pub(crate) limits: Limits,
     pub(crate) queue: QueueConfig,
+    pub(crate) log: LogConfig,
+    pub(crate) telemetry: TelemetryConfig,
     pub(crate) compat: CompatConfig,
     pub(crate) profiles: ProfilesConfig,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct QueueConfig {
-    pub(crate) backend: Backend,
+settings! {
+    pub(crate) struct QueueConfig {
+        /// What carries tickets to readers: local, also called asyncio.
+        backend: Backend = Backend::Local;
+    }
+}
+
+settings! {
+    pub(crate) struct LogConfig {
+        /// What the log on stderr tells: debug, or warn,posthaste=debug.
+        filter: String = DEFAULT_LOG.to_owned();
+        /// How it looks: human or json.
+        format: LogFormat = LogFormat::Human;
+    }
+}
+
+settings! {
+    pub(crate) struct TelemetryConfig {
+        /// Where traces go by OTLP over HTTP, for example http://127.0.0.1:4318; empty
+        /// for nowhere.
+        otlp: String = String::new();
+        /// Headers for it: name=value, with commas between several. Never shown.
+        headers: Secret = Secret::default();
+    }
 }
 
 /// What carries tickets to readers.
@@ -83,12 +111,15 @@ impl TryFrom<String> for Backend {
 
 impl Config {
     pub(crate) fn load(global: &Global, up: &UpArgs) -> Result<Self, ApiError> {
-        let mut config: Self =
-            layers(global.config.as_deref(), environment())?.extract().map_err(|e| explain(&e))?;
+        let mut config: Self = Layers::new(global)?.figment.extract().map_err(|e| explain(&e))?;
         if let Some(listen) = up.listen {
             config.server.listen = listen;
         }
         config.server.allow_remote |= up.allow_remote;
+        if let Some(filter) = up.log.clone().filter(|text| !text.is_empty()) {
+            config.log.filter = filter;
+        }
+        config.log.format = up.log_format.unwrap_or(config.log.format);
         config.check()?;
         Ok(config)
     }
@@ -113,6 +144,40 @@ impl Config {
     }
 }
 
+/// What counts after the defaults and before the flags.
+struct Layers {
+    figment: Figment,
+    environment: Environment,
+}
+
+impl Layers {
+    fn new(global: &Global) -> Result<Self, ApiError> {
+        Self::of(global.config.as_deref(), Environment::of_this_process()?)
+    }
+
+    /// File and environment. A file that was named must be there.
+    fn of(file: Option<&Path>, environment: Environment) -> Result<Self, ApiError> {
+        let figment = match config_file(file)? {
+            Some(path) => Figment::new().merge(Toml::file_exact(path)),
+            None => Figment::new(),
+        };
+        Ok(Self { figment: figment.merge(&environment), environment })
+    }
+}
+
+fn config_file(named: Option<&Path>) -> Result<Option<PathBuf>, ApiError> {
+    match named.filter(|path| !path.as_os_str().is_empty()) {
+        Some(path) if !path.is_file() => {
+            Err(invalid(format!("there is no configuration file {}", path.display())))
+        }
+        Some(path) => Ok(Some(path.to_owned())),
+        None => Ok(project()
+            .ok()
+            .map(|project| project.config_dir().join("config.toml"))
+            .filter(|path| path.exists())),
+    }
+}
+
 /// The data folder alone, so that a client never stumbles over a setting that
 /// only the hub needs.
 pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
@@ -120,8 +185,8 @@ pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
     let path = match given {
         Some(path) => path,
         None => {
-            let layers = layers(global.config.as_deref(), environment())?;
-            match layers.extract_inner::<RelativePathBuf>("data") {
+            let layers = Layers::of(global.config.as_deref(), Environment::lenient())?;
+            match layers.figment.extract_inner::<RelativePathBuf>("data") {
                 Ok(path) => path.relative(),
                 Err(e) if e.missing() => default_data_folder()?,
                 Err(e) => return Err(explain(&e)),
@@ -142,93 +207,6 @@ fn project() -> Result<ProjectDirs, ApiError> {
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
-fn environment() -> impl Iterator<Item = (String, String)> {
-    // What is not text is not ours.
-    let text = |(name, value): (OsString, OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    };
-    std::env::vars_os().filter_map(text)
-}
-
-/// File and environment. A file that was named must be there.
-fn layers(
-    file: Option<&Path>,
-    vars: impl Iterator<Item = (String, String)>,
-) -> Result<Figment, ApiError> {
-    let file = match file.filter(|path| !path.as_os_str().is_empty()) {
-        Some(path) if !path.is_file() => {
-            return Err(invalid(format!("there is no configuration file {}", path.display())));
-        }
-        Some(path) => Some(path.to_owned()),
-        None => project()
-            .ok()
-            .map(|project| project.config_dir().join("config.toml"))
-            .filter(|path| path.exists()),
-    };
-    let layers = match file {
-        Some(path) => Figment::new().merge(Toml::file_exact(path)),
-        None => Figment::new(),
-    };
-    Ok(layers.merge(Environment::new(vars)))
-}
-
-/// `POSTHASTE_SECTION__KEY`, and the two older names of the queue's backend.
-struct Environment(Vec<(String, String)>);
-
-impl Environment {
-    fn new(vars: impl Iterator<Item = (String, String)>) -> Self {
-        let mut found = Vec::new();
-        let mut backend = None;
-        for (name, value) in vars {
-            match name.as_str() {
-                _ if value.is_empty() => (),
-                "POSTHASTE_QUEUE_BACKEND" => backend = Some(value),
-                "CAO_QUEUE_BACKEND" => backend = backend.or(Some(value)),
-                _ => {
-                    if let Some(key) = name.strip_prefix(PREFIX)
-                        && key.contains("__")
-                    {
-                        found.push((key.to_ascii_lowercase().replace("__", "."), value));
-                    }
-                }
-            }
-        }
-        found.extend(backend.map(|value| ("queue.backend".to_owned(), value)));
-        Self(found)
-    }
-}
-
-impl Provider for Environment {
-    fn metadata(&self) -> Metadata {
-        Metadata::named("the environment")
-            .interpolater(|_, keys| format!("{PREFIX}{}", keys.join("__").to_ascii_uppercase()))
-    }
-
-    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
-        let mut all = Dict::new();
-        for (key, text) in &self.0 {
-            let value = text.parse().unwrap_or_else(|never: Infallible| match never {});
-            put(&mut all, key, value);
-        }
-        Ok(Profile::Default.collect(all))
-    }
-}
-
-fn put(dict: &mut Dict, key: &str, value: Value) {
-    match key.split_once('.') {
-        None => {
-            dict.insert(key.to_owned(), value);
-        }
-        Some((section, rest)) => {
-            let inner = dict.entry(section.to_owned()).or_insert_with(|| Dict::new().into());
-            if let Value::Dict(_, inner) = inner {
-                put(inner, rest, value);
-            }
-        }
-    }
-}
-
 /// Which key, where it stands, and what was expected instead.
 fn explain(error: &figment::Error) -> ApiError {
     let key = error.path.join(".");
@@ -246,9 +224,13 @@ fn explain(error: &figment::Error) -> ApiError {
             if path.last() != Some(field) {
                 path.push(field.clone());
             }
-            let known = known.join(", ");
-            invalid(format!("unknown key `{}`{place}", path.join(".")))
-                .hint(format!("known here: {known}"))
+            let key = path.join(".");
+            let known = format!("known here: {}", known.join(", "));
+            let hint = match tell::nearest(&key) {
+                Some(meant) => format!("did you mean `{meant}`? {known}"),
+                None => known,
+            };
+            invalid(format!("unknown key `{key}`{place}")).hint(hint)
         }
         _ if key.is_empty() => invalid(format!("the configuration{place} is wrong: {why}")),
         _ => invalid(format!("`{key}`{place}: {why}")),
@@ -264,7 +246,8 @@ mod tests {
         let path = scratch.path().join("config.toml");
         std::fs::write(&path, file).expect("written");
         let vars = vars.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        let config: Config = layers(Some(&path), vars)?.extract().map_err(|e| explain(&e))?;
+        let layers = Layers::of(Some(&path), Environment::new(vars)?)?;
+        let config: Config = layers.figment.extract().map_err(|e| explain(&e))?;
         config.check().map(|()| config)
     }
 
@@ -309,6 +292,21 @@ mod tests {
         assert!(told.starts_with("unknown key `dta` in ") && told.contains("data, "), "{told}");
         let told = error("[serve]\nlisten = '127.0.0.1:1'\n", &[]);
         assert!(told.starts_with("unknown key `serve` in "), "{told}");
+    }
+
+    #[test]
+    fn the_nearest_key_is_named() {
+        let told = error("[limits]\nrecipient = 7\n", &[]);
+        assert!(told.contains("did you mean `limits.recipients`?"), "{told}");
+        let told = error("[server]\nbody_bytes = 7\n", &[]);
+        assert!(told.contains("did you mean `limits.body_bytes`?"), "{told}");
+        let told = error("", &[("POSTHASTE_LISTEN", "127.0.0.1:1")]);
+        assert!(told.starts_with("unknown variable `POSTHASTE_LISTEN`"), "{told}");
+        assert!(told.contains("did you mean `POSTHASTE_SERVER__LISTEN`?"), "{told}");
+        let told = error("", &[("POSTHASTE_TOKE", "geheim")]);
+        assert!(told.contains("`POSTHASTE_TOKEN`") && !told.contains("geheim"), "{told}");
+        let told = error("", &[("POSTHASTE_ZZZZZZZZ", "1")]);
+        assert!(told.contains("posthaste config"), "{told}");
     }
 
     #[test]

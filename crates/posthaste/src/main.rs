@@ -25,6 +25,8 @@ mod private;
 mod profiles;
 #[cfg(test)]
 mod reference;
+#[cfg(feature = "otlp")]
+mod telemetry;
 mod terminal;
 mod when;
 mod wiring;

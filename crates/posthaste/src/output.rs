@@ -40,6 +40,11 @@ impl Output {
         writeln!(self.out, "{}", one_line(value)).map_err(Failure::from_stdout)
     }
 
+    /// A file for another program, made by us alone.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out.write_all(bytes).map_err(Failure::from_stdout)
+    }
+
     /// What is worth knowing and not the answer.
     pub(crate) fn note(&mut self, text: &str) {
         let told = match self.json {

@@ -9,7 +9,11 @@ use posthaste_queue::LocalQueue;
 use posthaste_server::Keys;
 use posthaste_store::{OpenError, Place, SqliteStore};
 use sha2::{Digest, Sha256};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
+#[cfg(not(feature = "otlp"))]
+use crate::config::TelemetryConfig;
 use crate::config::{Backend, Config};
 use crate::identity::{DataFolder, Key, Token};
 
@@ -31,6 +35,34 @@ pub(crate) fn hub(
     let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone())
         .map_err(|e| explain(&e))?;
     Ok(Hub::start(store, queue, clock, limits))
+}
+
+/// Follows messages on their road, if the configuration names a collector.
+#[cfg(feature = "otlp")]
+pub(crate) fn traces(
+    config: &Config,
+    hub: &Hub,
+    stopped: CancellationToken,
+) -> Result<Option<JoinHandle<()>>, ApiError> {
+    let started = crate::telemetry::start(&config.telemetry, stopped)?;
+    Ok(started.map(|(tracer, exporting)| {
+        hub.follow(Arc::new(tracer));
+        exporting
+    }))
+}
+
+#[cfg(not(feature = "otlp"))]
+pub(crate) fn traces(
+    config: &Config,
+    _: &Hub,
+    _: CancellationToken,
+) -> Result<Option<JoinHandle<()>>, ApiError> {
+    let TelemetryConfig { otlp, headers } = &config.telemetry;
+    match otlp.is_empty() && headers.reveal().is_empty() {
+        true => Ok(None),
+        false => Err(crate::failure::invalid("telemetry: this binary was built without traces")
+            .hint("build it with the feature `otlp`")),
+    }
 }
 
 /// The hub's own tokens, in the form in which the server compares them.

@@ -156,6 +156,7 @@ impl Ledger {
     /// The message is on disk: its deliveries can be read from now on.
     pub fn commit_append(&mut self, plan: &AppendPlan, tickets: &mut Vec<Ticket>) {
         let message = &plan.message;
+        self.tally.accepted += 1;
         if let Some(reply) = &plan.reply {
             self.commit_ack(reply);
         }

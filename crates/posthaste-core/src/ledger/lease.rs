@@ -108,6 +108,7 @@ impl Ledger {
             doubted: entry.doubted,
         };
         entry.leased_before = true;
+        self.tally.leased += 1;
         self.held.entry(take.reader).or_default().insert(delivery);
         self.out.insert(delivery, Out { entry, at, state, since: now });
         Some(sought)
@@ -124,6 +125,7 @@ impl Ledger {
                     let mut entry = out.entry;
                     entry.leased_before = sought.redelivered;
                     tickets.push(self.back(out.at, entry));
+                    self.tally.returned += 1;
                 }
                 Err(_) => {
                     self.out.insert(sought.delivery, out);
@@ -153,6 +155,7 @@ impl Ledger {
             entry.marked = true;
             entry.doubted |= doubt;
             tickets.push(self.back(out.at, entry));
+            self.tally.returned += 1;
         }
         tickets
     }

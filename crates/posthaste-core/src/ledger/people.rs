@@ -214,7 +214,7 @@ impl Ledger {
 
     pub fn commit_end(&mut self, plan: &EndPlan, tickets: &mut Vec<Ticket>) {
         for settled in &plan.settled {
-            self.close_delivery(settled.delivery);
+            self.close_delivery(settled);
         }
         let me = Principal::Instance(plan.instance.id);
         tickets.extend(self.give_back(me, &plan.one_of, None, false));

@@ -86,7 +86,7 @@ impl Ledger {
         let refused = |why: String| Err(SendError::NotAllowed { why });
         let everyone = matches!(draft.to, Address::Everyone { .. });
         if everyone
-            && self.limits.policy.everyone == Everyone::Leaders
+            && self.limits.everyone_policy == Everyone::Leaders
             && !self.leads_there(sender, draft)
         {
             return refused("only leaders may write to @everyone here".into());
@@ -97,12 +97,12 @@ impl Ledger {
             return refused("only a parent, a leader or the human may send a `directive`".into());
         }
         // Whoever was written to may answer.
-        if self.limits.policy.write == Write::Open || draft.details().in_reply_to.is_some() {
+        if self.limits.write_policy == Write::Open || draft.details().in_reply_to.is_some() {
             return Ok(());
         }
         match mailboxes.iter().find(|m| !self.is_near(sender, m)) {
             None => Ok(()),
-            Some(_) => refused(match self.limits.policy.write {
+            Some(_) => refused(match self.limits.write_policy {
                 Write::Team => format!("agents here write within their team ({})", sender.team),
                 Write::Family | Write::Open => {
                     "agents here write to their parent, children and siblings only".into()
@@ -135,7 +135,7 @@ impl Ledger {
 
     /// Near enough for the policy. The human is near to all.
     fn is_near(&self, sender: &Instance, mailbox: &Mailbox) -> bool {
-        let by_team = self.limits.policy.write == Write::Team;
+        let by_team = self.limits.write_policy == Write::Team;
         match mailbox {
             Mailbox::Human => true,
             Mailbox::Instance(id) => {

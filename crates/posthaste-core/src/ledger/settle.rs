@@ -89,7 +89,7 @@ impl Ledger {
 
     pub fn commit_ack(&mut self, plan: &AckPlan) {
         for settled in &plan.settled {
-            self.close_delivery(settled.delivery);
+            self.close_delivery(settled);
         }
     }
 
@@ -130,9 +130,10 @@ impl Ledger {
             entry.attempts = *attempts;
             entry.marked = true;
             tickets.push(self.back(out.at, entry));
+            self.tally.returned += 1;
         }
         for dead in &plan.dead {
-            self.close_delivery(dead.delivery);
+            self.close_delivery(dead);
         }
     }
 
@@ -185,7 +186,7 @@ impl Ledger {
 
     pub fn commit_die(&mut self, plan: &DiePlan) {
         for settled in &plan.dead {
-            self.close_delivery(settled.delivery);
+            self.close_delivery(settled);
         }
     }
 

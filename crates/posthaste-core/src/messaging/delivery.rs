@@ -219,7 +219,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    const ALL: [(Self, &'static str); 4] = [
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::RecipientGone, "recipient_gone"),
         (Self::Expired, "expired"),
         (Self::Cancelled, "cancelled"),

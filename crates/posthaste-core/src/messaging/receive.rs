@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -184,7 +185,11 @@ impl Hub {
             let until = match self.look(&ask, deadline).await? {
                 Look::WaitUntil(until) => until,
                 Look::Take { met } => {
+                    let asked = self.road.get().map(|road| (road, Instant::now()));
                     let lease = self.store.lease(self.take(&ask, call.id)).await?;
+                    if let Some((road, asked)) = asked {
+                        road.leased(&lease.mail, ask.reader, asked.elapsed());
+                    }
                     let over = Instant::now() >= deadline;
                     let nothing_open = ask.wait_for == WaitFor::All && ask.filter.from.is_empty();
                     if !lease.mail.is_empty() || over || nothing_open {
@@ -247,6 +252,7 @@ impl Hub {
     async fn wait(&self, bell: &mut dyn Bell, call: &Running, until: Instant) -> bool {
         // A lost ticket costs a sweep, never a message.
         let next_look = until.min(Instant::now() + self.limits.sweep);
+        let _one_more = Waiting::new(&self.waiting);
         tokio::select! {
             biased;
             () = call.cut.cancelled() => false,
@@ -338,6 +344,22 @@ impl Hub {
             }
         };
         Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
+    }
+}
+
+/// One who waits, counted.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,26 +1,32 @@
 //! Check, store, put, and tell the sender what is true.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
+use crate::messaging::delivery::Proof;
 use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
 use crate::ports::{Appended, StoreError};
+use crate::road::{Accepted, TraceParent};
 
 impl Hub {
     /// When this returns `Ok` the message is safe. Dropping the future does not
     /// take the message back.
     pub async fn send(&self, draft: Draft) -> Result<Receipt, SendError> {
-        self.start_send(draft).await
+        self.start_send(draft, None).await
     }
 
     /// The same in two steps: several sends that are started together share one
-    /// flush, and are answered in order.
+    /// flush, and are answered in order. `parent` is what the sender was doing.
     pub fn start_send(
         &self,
         draft: Draft,
+        parent: Option<TraceParent>,
     ) -> impl Future<Output = Result<Receipt, SendError>> + Send + use<> {
-        self.store.seen(draft.from);
+        let from = draft.from;
+        let followed = self.road.get().map(|road| (Arc::clone(road), Instant::now()));
+        self.store.seen(from);
         let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
         let answers = match replied.is_empty() {
             true => Vec::new(),
@@ -28,10 +34,20 @@ impl Hub {
         };
         let mortal = draft.details().ttl.is_some();
         let (proofs, soon) = (Arc::clone(&self.proofs), Arc::clone(&self.soon));
+        let began = followed.as_ref().map(|_| Instant::now());
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
         async move {
             let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
+            if let Some((road, asked)) = followed
+                && !duplicate
+            {
+                let stored = began.map_or(Duration::ZERO, |began| began.elapsed());
+                road.accepted(Accepted { seq, id, from, parent, took: asked.elapsed(), stored });
+                if !answers.is_empty() {
+                    road.acked(&replied, from, Proof::Reply, stored);
+                }
+            }
             if !answers.is_empty() {
                 // What was held and is answered was settled with the reply.
                 proofs.lock().let_go(&answers, &replied);

@@ -1,7 +1,9 @@
 //! Ack, nack, cancel, requeue; and what follows from a reader's behaviour.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 
 use crate::Hub;
@@ -20,7 +22,7 @@ impl Hub {
         let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else {
             return Ok(Acked::default());
         };
-        let acked = self.store.ack(by, What::Deliveries(what), Proof::Receipt);
+        let acked = self.ack(by, What::Deliveries(what), Proof::Receipt);
         note_ack(&self.proofs, &*self.store, by, answer, Proof::Receipt, acked).await
     }
 
@@ -34,7 +36,7 @@ impl Hub {
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
         self.store.seen(by);
         let answers = self.proofs.lock().holding(by, &seqs);
-        let acked = self.store.ack(by, What::Messages(seqs), Proof::Receipt).await?;
+        let acked = self.ack(by, What::Messages(seqs), Proof::Receipt).await?;
         self.proofs.lock().let_go(&answers, &acked.settled);
         Ok(acked)
     }
@@ -168,9 +170,22 @@ impl Hub {
         }
     }
 
+    /// Acks, and tells whoever follows what became of it.
+    fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
+        let acked = self.store.ack(by, what, proof);
+        let Some(road) = self.road.get().map(Arc::clone) else { return acked };
+        let asked = Instant::now();
+        let told = async move {
+            let acked = acked.await?;
+            road.acked(&acked.settled, by, proof, asked.elapsed());
+            Ok(acked)
+        };
+        told.boxed()
+    }
+
     /// Acks without anyone waiting for it. Nobody is told before it is committed.
     fn ack_beside(&self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
-        let acked = self.store.ack(by, what, proof);
+        let acked = self.ack(by, what, proof);
         let (proofs, store) = (Arc::clone(&self.proofs), Arc::clone(&self.store));
         self.tasks.spawn(async move {
             if let Err(error) = note_ack(&proofs, &*store, by, answer, proof, acked).await {

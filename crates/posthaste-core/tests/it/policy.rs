@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::Limits;
-use posthaste_core::limits::{Everyone, Policy, Write};
+use posthaste_core::limits::{Everyone, Write};
 use posthaste_core::messaging::message::{Details, MessageRef, Receipt};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::registry::{AgentKind, Leader, NewInstance, Team};
@@ -26,7 +26,7 @@ fn directive() -> Details {
 }
 
 fn policy(write: Write) -> Limits {
-    Limits { policy: Policy { write, ..Policy::default() }, ..Limits::default() }
+    Limits { write_policy: write, ..Limits::default() }
 }
 
 /// Leads the team from now on.
@@ -151,8 +151,7 @@ async fn under_the_family_policy_only_the_family_writes_and_whoever_was_asked_ma
 
 #[tokio::test(start_paused = true)]
 async fn only_leaders_write_to_everyone_where_the_policy_says_so() {
-    let everyone = Policy { everyone: Everyone::Leaders, ..Policy::default() };
-    let world = World::with(Limits { policy: everyone, ..Limits::default() });
+    let world = World::with(Limits { everyone_policy: Everyone::Leaders, ..Limits::default() });
     let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
     let refused = alice.tries("@everyone", "hear me", Details::default()).await;
     assert!(matches!(refused, Err(SendError::NotAllowed { .. })), "{refused:?}");

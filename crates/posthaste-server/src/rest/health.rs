@@ -1,10 +1,12 @@
-//! `GET /health`
+//! `GET /health`: whether a hub is here. `GET /ready`: whether it takes and hands
+//! out mail.
 
 use axum::Json;
 use axum::extract::State;
-use posthaste_api::health::Health;
+use posthaste_api::health::{Health, Ready};
 
 use crate::App;
+use crate::failure::Failure;
 
 pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
     Json(Health {
@@ -14,4 +16,9 @@ pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
         pid: std::process::id(),
         durable: app.hub.is_durable(),
     })
+}
+
+pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Failure> {
+    app.hub.ready().await?;
+    Ok(Json(Ready { status: "ready".into() }))
 }

@@ -33,10 +33,12 @@ const ENTRY: usize = 384;
 pub(crate) async fn receive(
     app: &App,
     request: Request<Incoming>,
+    who: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
-    let (ask, receipt) = asked(app, &request)?;
-    let reader = ask.reader;
+    let reader = auth::caller(app, request.headers())?;
+    *who = Some(reader);
+    let (ask, receipt) = asked(app, reader, &request)?;
     // What the request brought is dropped before the wait: a waiting reader is
     // cheap.
     drop(request);
@@ -54,8 +56,11 @@ pub(crate) async fn receive(
     Ok(watched(json, batch.handed, outgoing))
 }
 
-fn asked(app: &App, request: &Request<Incoming>) -> Result<(Ask, Option<u64>), Failure> {
-    let reader = auth::caller(app, request.headers())?;
+fn asked(
+    app: &App,
+    reader: Principal,
+    request: &Request<Incoming>,
+) -> Result<(Ask, Option<u64>), Failure> {
     let query: InboxQuery = query(request.uri())?;
     let receipt = query.receipt.as_deref().and_then(parse_receipt);
     Ok((ask(reader, &query, app.hub.limits())?, receipt))

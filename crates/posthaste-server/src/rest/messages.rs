@@ -17,6 +17,7 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::HistoryQuery as Query;
+use posthaste_core::road::TraceParent;
 use posthaste_core::time::Timestamp;
 
 use serde::Serialize;
@@ -34,14 +35,17 @@ const RECEIPT: usize = 256;
 pub(crate) async fn send(
     app: &App,
     request: http::Request<Incoming>,
+    who: &mut Option<Principal>,
 ) -> Result<http::Response<Reply>, Failure> {
     let (caller, via) = (auth::caller(app, request.headers())?, auth::via(request.headers()));
+    *who = Some(caller);
+    let parent = auth::trace(app, request.headers());
     // Nothing of the request is held while its message waits for the disk.
     let mut request: SendRequest = parse(&whole_body(request.into_body(), &app.config).await?)?;
     let details = details(app, caller, &mut request).await?;
     let to = match request.to {
         To::One(to) => {
-            let receipt = start(app, caller, via, &to, request.message, details)?.await?;
+            let receipt = start(app, caller, via, &to, request.message, details, parent)?.await?;
             return answer(StatusCode::CREATED, &Receipt::from(receipt));
         }
         To::Many(list) => list,
@@ -53,7 +57,7 @@ pub(crate) async fn send(
     // All are under way before the first is waited for: they share a flush.
     let started: Vec<_> = to
         .iter()
-        .map(|to| start(app, caller, via, to, request.message.clone(), details.clone()))
+        .map(|to| start(app, caller, via, to, request.message.clone(), details.clone(), parent))
         .collect();
     let mut results = Vec::with_capacity(to.len());
     for (to, sent) in to.into_iter().zip(started) {
@@ -63,7 +67,10 @@ pub(crate) async fn send(
         };
         let (status, outcome) = match sent {
             Ok(receipt) => (201, SendOutcome::Accepted(receipt.into())),
-            Err(error) => (error.code.status(), SendOutcome::Refused { error }),
+            Err(error) => {
+                app.meters.refused(error.code);
+                (error.code.status(), SendOutcome::Refused { error })
+            }
         };
         results.push(SendOne { to, status, outcome });
     }
@@ -83,10 +90,11 @@ fn start(
     to: &str,
     body: String,
     details: Details,
+    parent: Option<TraceParent>,
 ) -> Result<impl Future<Output = Result<Accepted, SendError>> + use<>, Failure> {
     let to = to.parse().map_err(ApiError::from)?;
     let draft = Draft::new(from, to, body, details, via, app.hub.limits())?;
-    Ok(app.hub.start_send(draft))
+    Ok(app.hub.start_send(draft, parent))
 }
 
 async fn details(

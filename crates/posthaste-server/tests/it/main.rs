@@ -12,3 +12,4 @@ mod profiles;
 mod reading;
 mod security;
 mod stopping;
+mod watching;

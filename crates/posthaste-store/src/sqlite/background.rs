@@ -93,6 +93,7 @@ impl Checkpoints {
         match work.await {
             Ok(Ok((db, pages))) => {
                 self.db = Some(db);
+                shared.meters.log_is(pages);
                 let long = pages * open::PAGE > shared.config.wal_bytes / 2;
                 shared.log_is_long.store(long, Ordering::Relaxed);
             }

@@ -24,10 +24,10 @@ pub(crate) const FILE: &str = "hub.db";
 pub(crate) const PAGE: u64 = 8192;
 
 /// "PHST": so that another program's file is not taken for ours.
-const APPLICATION_ID: i64 = 0x5048_5354;
+pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-const MIGRATIONS: [&str; 7] = [
+pub(crate) const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -255,7 +255,7 @@ pub(crate) fn unreadable(file: &Path, why: &str) -> String {
     format!("{error}; {}", error.hint())
 }
 
-fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {
+pub(crate) fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {
     let why = error.to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

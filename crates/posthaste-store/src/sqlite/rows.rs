@@ -210,6 +210,12 @@ pub(crate) fn set_meta(db: &Connection, key: &str, value: i64) -> rusqlite::Resu
     Ok(())
 }
 
+/// When a message was accepted.
+pub(crate) fn accepted_at(db: &Connection, seq: Seq) -> rusqlite::Result<Option<Timestamp>> {
+    let mut select = db.prepare_cached("SELECT created_at FROM messages WHERE seq = ?1")?;
+    select.query_row([seq.0], |row| row.get(0).map(Timestamp)).optional()
+}
+
 /// The highest numbers ever given: a pruned number is never given again.
 pub(crate) fn counters(db: &Connection) -> rusqlite::Result<(u64, u64)> {
     let max = |sql: &str, key| -> rusqlite::Result<u64> {

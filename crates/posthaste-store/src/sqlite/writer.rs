@@ -286,6 +286,7 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
                     result.map(|done| {
                         desk.pace = (desk.pace * 7 + done.took) / 8;
                         shared.last_event.store(done.last_event, Ordering::Release);
+                        shared.meters.committed(ops.len(), done.took);
                     })
                 }
                 Err(panic) => {

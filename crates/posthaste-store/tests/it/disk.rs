@@ -3,7 +3,7 @@
 use posthaste_core::messaging::message::{Details, Principal};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::StoreError;
-use posthaste_store::{OpenError, Place, StoreConfig};
+use posthaste_store::{Inspection, OpenError, Place, StoreConfig, inspect};
 
 use crate::rig;
 
@@ -93,6 +93,7 @@ async fn a_full_store_refuses_and_recovers_without_losing_anything() {
     };
     assert!(matches!(refused, SendError::Store(StoreError::Unavailable(_))), "{refused}");
     assert!(!rig.store.is_healthy());
+    assert!(rig.store.probe().await.is_err(), "there is no room yet");
     assert!(accepted > 5);
     rig.store.close().await.ok();
     drop(rig);
@@ -108,4 +109,43 @@ async fn a_full_store_refuses_and_recovers_without_losing_anything() {
     assert!(!sent.duplicate);
     assert_eq!(sent.seq.0, accepted as u64 + 1, "the refused one took no number");
     assert!(rig.store.is_healthy());
+}
+
+#[tokio::test]
+async fn a_look_from_outside_finds_what_a_start_would_and_changes_nothing() {
+    let patience = std::time::Duration::from_secs(60);
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    assert_eq!(inspect(folder.path(), patience).expect("nothing wrong"), None);
+
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    rig.send(HUMAN, &bob.to_string(), "hello").await.expect("accepted");
+    let beside = inspect(folder.path(), patience).expect("sound").expect("a database");
+    assert!(beside.whole, "beside a hub that runs");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+
+    let names = || {
+        let list = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+        let mut names: Vec<_> = list.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let found = inspect(folder.path(), patience).expect("sound").expect("a database");
+    let schema = beside.schema;
+    assert!(matches!(found, Inspection { whole: true, bytes: 1.., .. } if found.schema == schema));
+    assert_eq!(names(), before);
+
+    let file = folder.path().join("hub.db");
+    let db = rusqlite::Connection::open(&file).expect("a database");
+    db.pragma_update(None, "user_version", 999).expect("set");
+    drop(db);
+    let newer = inspect(folder.path(), patience);
+    assert!(matches!(newer, Err(OpenError::Newer { found: 999, .. })), "{newer:?}");
+    let db = rusqlite::Connection::open(&file).expect("a database");
+    db.pragma_update(None, "application_id", 1).expect("set");
+    drop(db);
+    let foreign = inspect(folder.path(), patience);
+    assert!(matches!(foreign, Err(OpenError::Foreign { .. })), "{foreign:?}");
 }

@@ -257,3 +257,24 @@ fn make_it_the_first_version(folder: &std::path::Path) {
     drop(db);
     std::fs::rename(old, now).expect("in its place");
 }
+
+#[tokio::test]
+async fn a_store_that_still_reads_what_is_open_is_not_ready() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    for _ in 0..420 {
+        rig.agent("one").await;
+    }
+    // More than is read before the doors open.
+    for _ in 0..50 {
+        rig.send(HUMAN, "@everyone", "to all").await.expect("accepted");
+    }
+    assert!(rig.store.is_ready());
+    kill(rig);
+
+    let rig = rig::at(folder.path()).expect("opened again");
+    assert!(!rig.store.is_ready(), "nothing has run since it was opened");
+    assert_eq!(read(&rig, bob, 1, 99).await.len(), 50, "a read waits until all is known");
+    assert!(rig.store.is_ready());
+}

@@ -19,15 +19,13 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Global, LogFormat, UpArgs};
-use crate::config::{self, Config};
+use crate::config::{self, Config, LogConfig};
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 use crate::profiles::Watch;
 use crate::{ports, wiring};
 
-/// Ours, and only the warnings of the libraries.
-const DEFAULT_LOG: &str = "warn,posthaste=info";
 /// How long whoever holds the port may take to say who they are.
 const GREETING: Duration = Duration::from_secs(3);
 
@@ -38,7 +36,7 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let config = Config::load(global, &args)?;
-    log_to_stderr(args.log.as_deref(), args.log_format.unwrap_or(LogFormat::Human))?;
+    log_to_stderr(&config.log)?;
     prepare_process();
 
     let Some(listener) = bind(config.server.listen, output).await? else { return Ok(()) };
@@ -48,6 +46,8 @@ pub(super) async fn run(
     let keys = wiring::keys(folder)?;
     let profiles = folder.path().join("profiles");
     let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
+    let stopped = CancellationToken::new();
+    let traces = wiring::traces(&config, &hub, stopped.clone())?;
     let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
 
     let running = Running { url: reachable(listen), pid: std::process::id() };
@@ -68,7 +68,13 @@ pub(super) async fn run(
         // Nobody who comes now should find the way here.
         folder.withdraw(&running);
         watch.end().await;
-        (served, hub.close().await)
+        let closed = hub.close().await;
+        // Nothing more happens on the road: the last spans can go.
+        stopped.cancel();
+        if let Some(traces) = traces {
+            let _ = traces.await;
+        }
+        (served, closed)
     };
     let (served, closed) = signals.stop_in_order(work, &shutdown).await;
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
@@ -109,7 +115,7 @@ async fn bind(listen: SocketAddr, output: &mut Output) -> Result<Option<TcpListe
 }
 
 /// How this machine reaches the hub that listens there.
-fn reachable(listen: SocketAddr) -> String {
+pub(super) fn reachable(listen: SocketAddr) -> String {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -164,8 +170,8 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn log_to_stderr(filter: Option<&str>, format: LogFormat) -> Result<(), ApiError> {
-    let filter = filter.filter(|text| !text.is_empty()).unwrap_or(DEFAULT_LOG);
+fn log_to_stderr(config: &LogConfig) -> Result<(), ApiError> {
+    let filter = &config.filter;
     let filter = EnvFilter::try_new(filter).map_err(|e| {
         invalid(format!("`{filter}` cannot filter the log: {e}"))
             .hint("for example POSTHASTE_LOG=debug or POSTHASTE_LOG=warn,posthaste=debug")
@@ -174,7 +180,7 @@ fn log_to_stderr(filter: Option<&str>, format: LogFormat) -> Result<(), ApiError
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal());
-    let ready = match format {
+    let ready = match config.format {
         LogFormat::Human => log.try_init(),
         LogFormat::Json => log.json().try_init(),
     };

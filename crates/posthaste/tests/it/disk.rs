@@ -103,6 +103,49 @@ async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
     assert_eq!(read, accepted);
 }
 
+#[tokio::test]
+async fn a_hub_on_a_full_disk_is_not_ready_until_there_is_room() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    let script = format!(
+        "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
+         printf {TOKEN} > \"$DATA/operator.token\"\n\
+         dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=10 2>/dev/null\n\
+         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         exec \"$0\" up --json --listen 127.0.0.1:0"
+    );
+    let mut hub = on_a_small_disk(&world, &script);
+    let line = hub.line().expect("the hub starts");
+    let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
+    let url = greeting["url"].as_str().expect("an address");
+    let operator = Client::new(url).expect("a good address").with_token(TOKEN);
+    operator.ready().await.expect("there is room");
+    let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+    let bob = operator.create_instance(&bob).await.expect("created");
+    // Down to the last page.
+    for size in [100_000, 1_000] {
+        let body = "x".repeat(size);
+        let mut sent = 0;
+        while operator.send(&SendRequest::new(bob.address.clone(), body.clone())).await.is_ok() {
+            sent += 1;
+            assert!(sent < 5_000, "the disk never filled up");
+        }
+    }
+    let told = operator.ready().await.expect_err("no room");
+    let ClientError::Api(told) = told else { panic!("no answer: {told}") };
+    assert_eq!(told.code, ErrorCode::Unavailable);
+    assert!(told.message.starts_with("the disk cannot be written: "), "{told:?}");
+
+    // Nobody sends any more; whoever asks finds out by itself.
+    std::fs::write(world.scratch().join("make-room"), "").expect("written");
+    while operator.ready().await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(operator.health().await.expect("alive").status, "ok");
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_stops_the_start_with_advice() {
     let world = World::new();

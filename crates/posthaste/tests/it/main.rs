@@ -2,11 +2,17 @@
 
 mod cli;
 mod disk;
+mod doctor;
 mod kill;
+mod logs;
+mod manual;
 mod ports;
 mod profiles;
 mod reading;
 mod second_hub;
+mod settings;
 mod story;
 mod tail;
+#[cfg(feature = "otlp")]
+mod traces;
 mod world;

@@ -1,6 +1,7 @@
 //! A port that is taken already: by a hub, or by something else.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 
 use crate::world::World;
 
@@ -46,4 +47,37 @@ fn an_address_that_is_not_ours_is_an_error_with_advice() {
     // Reserved for documentation: no machine has it.
     let ran = world.run(&["up", "--listen", "192.0.2.1:9889", "--allow-remote"]);
     ran.failed(2, "cannot listen on 192.0.2.1:9889", "--listen");
+}
+
+/// An address of this machine that is not loopback, if it has one.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the system only says which way it would go.
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|own| own.ip()).filter(|ip| !ip.is_loopback())
+}
+
+#[test]
+fn from_elsewhere_only_the_operator_sees_the_figures() {
+    let Some(address) = own_address() else { return };
+    let world = World::new();
+    let hub = world.hub_with(&["--listen", "0.0.0.0:0", "--allow-remote"]);
+    let status = |ip: &str, token: Option<&str>| {
+        let mut socket = TcpStream::connect(format!("{ip}:{}", hub.port())).expect("a hub");
+        let bearer = token.map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
+        let text = format!(
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{bearer}\r\n"
+        );
+        socket.write_all(text.as_bytes()).expect("sent");
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).expect("an answer");
+        reply.split(' ').nth(1).expect("a status").to_owned()
+    };
+    let operator = world.say(&["token", "--operator"]);
+    let agent = world.say(&["join", "alice", "--print-token"]);
+    let elsewhere = address.to_string();
+    assert_eq!(status("127.0.0.1", None), "200");
+    assert_eq!(status(&elsewhere, None), "401");
+    assert_eq!(status(&elsewhere, Some(agent.trim())), "403");
+    assert_eq!(status(&elsewhere, Some(operator.trim())), "200");
 }

@@ -96,6 +96,17 @@ impl<W: Work> Op for Chore<W> {
     }
 }
 
+/// As much as a message, written and removed: a disk that takes it takes mail.
+pub(crate) struct Probe;
+
+impl Work for Probe {
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let db = db.connection;
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(16384))", [])?;
+        db.execute("DELETE FROM meta WHERE key = 'probe'", []).map(drop)
+    }
+}
+
 /// Signs of life since the last time, and where a start may begin to look.
 #[derive(Default)]
 pub(crate) struct Signs {

@@ -1,0 +1,118 @@
+//! What the hub counts about itself, for whoever watches it.
+//!
+//! Numbers only: no name, no address and no text is ever part of a figure.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::messaging::delivery::Reason;
+use crate::time::Timestamp;
+
+/// What became of mail since the hub started.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Messages accepted.
+    pub accepted: u64,
+    /// Deliveries handed to a reader.
+    pub leased: u64,
+    pub acked: u64,
+    /// Back in the queue without proof.
+    pub returned: u64,
+    dead: [u64; Reason::ALL.len()],
+}
+
+impl Tally {
+    pub(crate) fn died(&mut self, reason: Reason) {
+        self.dead[reason as usize] += 1;
+    }
+
+    /// How many died, by reason.
+    pub fn dead(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Reason::ALL.iter().map(|(reason, word)| (*word, self.dead[*reason as usize]))
+    }
+}
+
+/// How a store stands.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    pub tally: Tally,
+    /// Deliveries that nobody has proved yet.
+    pub open: u64,
+    /// When the oldest of them was accepted.
+    pub oldest: Option<Timestamp>,
+    /// Writes that shared one transaction.
+    pub groups: Spread,
+    /// How long the disk took for each, in microseconds.
+    pub commits: Spread,
+    /// Pages in the write-ahead log when it was last looked at.
+    pub log_pages: Option<u64>,
+}
+
+/// Counts values by size. Counting takes no lock and no memory.
+#[derive(Debug)]
+pub struct Histogram<const N: usize> {
+    bounds: &'static [u64; N],
+    counts: [AtomicU64; N],
+    /// All values, and how many there were.
+    sum: AtomicU64,
+    total: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    /// `bounds` are the largest values of the buckets, growing.
+    pub const fn new(bounds: &'static [u64; N]) -> Self {
+        Self {
+            bounds,
+            counts: [const { AtomicU64::new(0) }; N],
+            sum: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+        }
+    }
+
+    pub fn count(&self, value: u64) {
+        if let Some(at) = self.bounds.iter().position(|bound| value <= *bound) {
+            self.counts[at].fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum.fetch_add(value, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a time in microseconds.
+    pub fn count_time(&self, time: Duration) {
+        self.count(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    pub fn spread(&self) -> Spread {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        Spread {
+            buckets: self.bounds.iter().copied().zip(self.counts.iter().map(read)).collect(),
+            sum: read(&self.sum),
+            total: read(&self.total),
+        }
+    }
+}
+
+/// What a [`Histogram`] has counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// The largest value of each bucket, and how many fell into it.
+    pub buckets: Vec<(u64, u64)>,
+    pub sum: u64,
+    pub total: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_falls_into_the_first_bucket_that_holds_it() {
+        let sizes = Histogram::new(&[1, 10, 100]);
+        for value in [0, 1, 2, 10, 11, 1000] {
+            sizes.count(value);
+        }
+        let spread = sizes.spread();
+        assert_eq!(spread.buckets, [(1, 2), (10, 2), (100, 1)]);
+        assert_eq!((spread.sum, spread.total), (1024, 6));
+    }
+}

@@ -1,0 +1,26 @@
+//! `GET /metrics`: figures in Prometheus' text format. They name nobody, so a
+//! caller on this machine needs no token; from elsewhere only the operator sees
+//! them.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use posthaste_core::messaging::message::Principal;
+
+use crate::App;
+use crate::auth::{self, Peer};
+use crate::failure::Failure;
+
+pub(crate) async fn metrics(
+    State(app): State<App>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Failure> {
+    if !peer.is_loopback() && auth::caller(&app, &headers)? != Principal::Operator {
+        return Err(auth::forbidden("only the operator may do this"));
+    }
+    let page = app.meters.page(&app.hub).await;
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
+}

@@ -1,0 +1,95 @@
+//! A look at a database from outside, which changes nothing.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::open;
+use crate::OpenError;
+
+/// What a look found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    pub schema: i64,
+    pub bytes: u64,
+    /// Whether all of it was looked at before the patience ended.
+    pub whole: bool,
+}
+
+/// Looks at the database in `folder`, also while a hub uses it; `None` if there is
+/// none. Takes little longer than `patience`, however large it is.
+pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, OpenError> {
+    let file = folder.join(open::FILE);
+    let Ok(metadata) = std::fs::metadata(&file) else { return Ok(None) };
+    if metadata.len() == 0 {
+        return Ok(None);
+    }
+    let explain = |error: rusqlite::Error| open::explain(&file, &error);
+    let db = connect(&file).map_err(explain)?;
+    let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    if number("application_id").map_err(explain)? != open::APPLICATION_ID {
+        return Err(OpenError::Foreign { file });
+    }
+    let schema = number("user_version").map_err(explain)?;
+    let known = i64::try_from(open::MIGRATIONS.len()).unwrap_or(i64::MAX);
+    if schema > known {
+        return Err(OpenError::Newer { file, found: schema, known });
+    }
+    let whole = match check(&db, patience).map_err(explain)? {
+        None => false,
+        Some(told) if told == "ok" => true,
+        Some(why) => return Err(OpenError::Corrupt { file, why }),
+    };
+    Ok(Some(Inspection { schema, bytes: metadata.len(), whole }))
+}
+
+/// Without a log beside it nobody uses the file, and it is read as it lies: SQLite
+/// would make a log and leave it there.
+fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    let db = if Path::new(&log).exists() {
+        Connection::open_with_flags(file, flags)?
+    } else {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        let path = file.to_string_lossy();
+        let encoded: String = path
+            .chars()
+            .map(|c| match plain(c) {
+                true => c.to_string(),
+                false => {
+                    let mut bytes = [0; 4];
+                    c.encode_utf8(&mut bytes).bytes().map(|b| format!("%{b:02X}")).collect()
+                }
+            })
+            .collect();
+        let uri = format!("file:{encoded}?immutable=1");
+        Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+    };
+    db.busy_timeout(Duration::from_secs(1))?;
+    Ok(db)
+}
+
+/// What SQLite says of its pages, or nothing if that takes too long.
+fn check(db: &Connection, patience: Duration) -> rusqlite::Result<Option<String>> {
+    let stop = db.get_interrupt_handle();
+    let (done, waits) = mpsc::channel::<()>();
+    let told = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if waits.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+                stop.interrupt();
+            }
+        });
+        let told = db.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        drop(done);
+        told
+    });
+    match told {
+        Ok(told) => Ok(Some(told)),
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(None),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,112 @@
+//! `posthaste doctor`: looks at everything that a hub needs, and says in one
+//! sentence each what is wrong and what to do. It changes nothing.
+
+mod disk;
+mod folder;
+mod hub;
+mod limits;
+
+use posthaste_api::{ApiError, ErrorCode};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::{DoctorArgs, Global};
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// What one look found.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    status: Status,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// How the program ends if this is the first failure.
+    #[serde(skip)]
+    code: ErrorCode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Status {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl Check {
+    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+        Self::new(name, Status::Ok, message.into(), None)
+    }
+
+    fn warn(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(name, Status::Warn, message.into(), Some(hint.into()))
+    }
+
+    fn fail(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(name, Status::Fail, message.into(), Some(hint.into()))
+    }
+
+    fn failed(name: &'static str, error: ApiError) -> Self {
+        let code = error.code;
+        Self { code, ..Self::new(name, Status::Fail, error.message, error.hint) }
+    }
+
+    fn new(name: &'static str, status: Status, message: String, hint: Option<String>) -> Self {
+        Self { name, status, message, hint, code: ErrorCode::Internal }
+    }
+}
+
+pub(super) async fn run(
+    args: &DoctorArgs,
+    global: &Global,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (config, mut checks) = match Config::load(global, &args.up) {
+        Ok(config) => (config, vec![Check::ok("configuration", "every key is known and fits")]),
+        // The rest is looked at as if nothing were configured.
+        Err(error) => (Config::default(), vec![Check::failed("configuration", error)]),
+    };
+    match config::data_folder(global) {
+        Ok(data) => {
+            checks.push(folder::folder(&data));
+            checks.push(folder::secrets(&data));
+            checks.extend(disk::checks(data.path()));
+            checks.push(folder::database(data.path()));
+            checks.push(hub::running(&data).await);
+        }
+        Err(error) => checks.push(Check::failed("data folder", error)),
+    }
+    checks.push(hub::port(config.server.listen).await);
+    checks.push(limits::open_files(config.server.connections));
+    show(&checks, output)?;
+    match checks.iter().find(|check| check.status == Status::Fail) {
+        Some(first) => Err(Failure::Shown(first.code)),
+        None => Ok(()),
+    }
+}
+
+fn show(checks: &[Check], output: &mut Output) -> Result<(), Failure> {
+    if output.json() {
+        let ok = checks.iter().all(|check| check.status != Status::Fail);
+        return output.answer(&json!({ "ok": ok, "checks": checks }));
+    }
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    for Check { name, status, message, hint, .. } in checks {
+        let advice = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        output.say(&format!("{:4}  {name:width$}  {message}{advice}", status.word()))?;
+    }
+    Ok(())
+}

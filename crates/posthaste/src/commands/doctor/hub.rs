@@ -1,0 +1,99 @@
+//! The port, and the hub that may run already.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use posthaste_api::health::Health;
+use posthaste_api::{Client, ErrorCode};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use super::Check;
+use crate::commands::up::reachable;
+use crate::identity::{DataFolder, Running};
+use crate::ports;
+
+const PORT: &str = "port";
+const HUB: &str = "hub";
+const GREETING: Duration = Duration::from_secs(3);
+
+/// The hub that says it runs on this folder.
+pub(super) async fn running(data: &DataFolder) -> Check {
+    let file = data.path().join("hub.json");
+    // Read as it lies: whoever looks for faults must not mend them in passing.
+    let said = match fs::read_to_string(&file) {
+        Ok(text) => serde_json::from_str::<Running>(&text),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return Check::ok(HUB, "none runs on this folder");
+        }
+        Err(e) => {
+            let told = format!("{} cannot be read: {e}", file.display());
+            return Check::fail(HUB, told, "open it for its owner, or remove it");
+        }
+    };
+    let Ok(Running { url, pid }) = said else {
+        let told = format!("{} says nothing that makes sense", file.display());
+        return Check::warn(HUB, told, "remove it; the next start writes it anew");
+    };
+    let Some(client) = Client::new(&url).ok() else {
+        return Check::warn(HUB, format!("{url} is no address"), "start the hub again");
+    };
+    let health = match ask(&client).await {
+        Some(health) => health,
+        None => {
+            let told = format!("the hub of process {pid} does not answer at {url}");
+            return Check::warn(HUB, told, "if it was killed, start it again with `posthaste up`");
+        }
+    };
+    let told = format!("{} runs at {url} (pid {})", health.version, health.pid);
+    if health.version != env!("CARGO_PKG_VERSION") {
+        let ours = env!("CARGO_PKG_VERSION");
+        return Check::warn(HUB, format!("{told}, and this is {ours}"), "restart the hub");
+    }
+    match timeout(GREETING, client.ready()).await {
+        Ok(Ok(_)) => Check::ok(HUB, format!("{told} and is ready")),
+        Ok(Err(e)) => {
+            let error = posthaste_api::ApiError::from(e);
+            let hint = error.hint.unwrap_or_else(|| "see its log".into());
+            let told = format!("{told} and is not ready: {}", error.message);
+            Check { code: ErrorCode::Unavailable, ..Check::fail(HUB, told, hint) }
+        }
+        Err(_) => {
+            let told = format!("{told} and does not say whether it is ready");
+            Check { code: ErrorCode::Unavailable, ..Check::fail(HUB, told, "see its log") }
+        }
+    }
+}
+
+/// Whether a hub could listen there.
+pub(super) async fn port(listen: SocketAddr) -> Check {
+    let error = match TcpListener::bind(listen).await {
+        Ok(_) => return Check::ok(PORT, format!("{listen} is free")),
+        Err(e) => e,
+    };
+    if error.kind() != ErrorKind::AddrInUse {
+        let told = format!("cannot listen on {listen}: {error}");
+        let hint = "choose another address with --listen";
+        return Check { code: ErrorCode::InvalidArgument, ..Check::fail(PORT, told, hint) };
+    }
+    let client = Client::new(&reachable(listen)).ok();
+    if let Some(client) = client
+        && let Some(health) = ask(&client).await
+    {
+        return Check::ok(PORT, format!("{listen} is a hub's (pid {})", health.pid));
+    }
+    let who = match ports::holder(listen) {
+        Some(holder) => format!("{} (pid {})", holder.name, holder.pid),
+        None => "an unknown process".to_owned(),
+    };
+    let told = format!("{listen} is taken by {who}, which is not a hub");
+    let hint = "stop it, or choose another port with --listen or server.listen";
+    Check { code: ErrorCode::Unavailable, ..Check::fail(PORT, told, hint) }
+}
+
+async fn ask(client: &Client) -> Option<Health> {
+    let health = timeout(GREETING, client.health()).await.ok()?.ok()?;
+    (health.service == "posthaste").then_some(health)
+}

@@ -1,0 +1,223 @@
+//! Every setting: its value, where it came from, and what it is for.
+//!
+//! All of it is made from the types of the sections, so none of it can go stale.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use figment::Source;
+use posthaste_api::ApiError;
+use posthaste_core::Limits;
+use posthaste_server::{CompatConfig, ServerConfig};
+use posthaste_store::StoreConfig;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::environment::is_set;
+use super::{
+    Config, Layers, LogConfig, QueueConfig, TelemetryConfig, data_folder, default_data_folder,
+};
+use crate::cli::{Global, UpArgs};
+
+type Keys = &'static [(&'static str, &'static str)];
+
+const DATA: &str = "data";
+const DATA_ABOUT: &str = "The data folder; in a file it is relative to that file.";
+
+/// The sections, as they stand in a file.
+const SECTIONS: [(&str, Keys); 7] = [
+    ("server", ServerConfig::KEYS),
+    ("store", StoreConfig::KEYS),
+    ("limits", Limits::KEYS),
+    ("queue", QueueConfig::KEYS),
+    ("log", LogConfig::KEYS),
+    ("telemetry", TelemetryConfig::KEYS),
+    ("compat", CompatConfig::KEYS),
+];
+
+/// Values less alike than this are no suggestion.
+const ALIKE: f64 = 0.6;
+
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) value: Value,
+    pub(crate) from: Origin,
+    pub(crate) about: &'static str,
+}
+
+/// Who decided about a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File(PathBuf),
+    Variable(String),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Every key, and what it is for.
+pub(super) fn keys() -> impl Iterator<Item = (String, &'static str)> {
+    let of = |(section, keys): &(&'static str, Keys)| {
+        let section = *section;
+        keys.iter().map(move |(key, about)| (format!("{section}.{key}"), about.trim()))
+    };
+    std::iter::once((DATA.to_owned(), DATA_ABOUT)).chain(SECTIONS.iter().flat_map(of))
+}
+
+/// What counts with these flags, and why.
+pub(crate) fn settings(global: &Global, up: &UpArgs) -> Result<Vec<Setting>, ApiError> {
+    let config = Config::load(global, up)?;
+    let layers = Layers::new(global)?;
+    let mut values = serde_json::to_value(&config).expect("settings have only text keys");
+    values[DATA] = data_folder(global)?.path().to_string_lossy().into();
+    let setting = |(key, about): (String, &'static str)| {
+        let pointer = format!("/{}", key.replace('.', "/"));
+        let value = values.pointer(&pointer).cloned().unwrap_or_default();
+        let from = by_flag(&key, global, up).unwrap_or_else(|| in_layers(&layers, &key));
+        Setting { key, value, from, about }
+    };
+    Ok(keys().map(setting).collect())
+}
+
+fn by_flag(key: &str, global: &Global, up: &UpArgs) -> Option<Origin> {
+    // Some flags take their value from a variable where they are not given.
+    let or_variable = |flag: &'static str, variable: &str| {
+        let written = std::env::args()
+            .any(|arg| arg.strip_prefix(flag).is_some_and(|r| r.is_empty() || r.starts_with('=')));
+        match !written && is_set(variable) {
+            true => Origin::Variable(variable.to_owned()),
+            false => Origin::Flag(flag),
+        }
+    };
+    match key {
+        DATA if global.data.as_ref().is_some_and(|path| !path.as_os_str().is_empty()) => {
+            Some(or_variable("--data", "POSTHASTE_DATA"))
+        }
+        "server.listen" if up.listen.is_some() => Some(Origin::Flag("--listen")),
+        "server.allow_remote" if up.allow_remote => Some(Origin::Flag("--allow-remote")),
+        "log.format" if up.log_format.is_some() => Some(Origin::Flag("--log-format")),
+        "log.filter" if up.log.as_ref().is_some_and(|text| !text.is_empty()) => {
+            Some(or_variable("--log", "POSTHASTE_LOG"))
+        }
+        _ => None,
+    }
+}
+
+fn in_layers(layers: &Layers, key: &str) -> Origin {
+    if let Some(variable) = layers.environment.variable(key) {
+        return Origin::Variable(variable.to_owned());
+    }
+    match layers.figment.find_metadata(key).and_then(|found| found.source.clone()) {
+        Some(Source::File(path)) => Origin::File(path),
+        _ => Origin::Default,
+    }
+}
+
+/// The key that was probably meant: the same word in another section, or the one
+/// that is written most alike.
+pub(crate) fn nearest(key: &str) -> Option<String> {
+    let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
+    let all = || keys().map(|(known, _)| known);
+    let whole = all().find(|known| known != key && last(known) == last(key));
+    whole.or_else(|| most_alike(key, all().filter(|known| known != key)))
+}
+
+pub(super) fn most_alike(word: &str, known: impl Iterator<Item = String>) -> Option<String> {
+    let scored = known.map(|k| (strsim::normalized_damerau_levenshtein(word, &k), k));
+    let alike = scored.filter(|(score, _)| *score >= ALIKE);
+    alike.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)
+}
+
+/// A file that says the same as no file: every key with its default.
+pub(crate) fn example() -> String {
+    let values = serde_json::to_value(Config::default()).expect("settings have only text keys");
+    let folder = default_data_folder().unwrap_or_else(|_| "posthaste".into());
+    let mut text = format!(
+        "# The configuration of Posthaste: every key with its default.\n\
+         # Take the # away where you want something else.\n\n\
+         # {DATA_ABOUT}\n\
+         #{DATA} = {}\n",
+        written(&folder.to_string_lossy().into())
+    );
+    for (section, keys) in SECTIONS {
+        text.push_str(&format!("\n[{section}]\n"));
+        for (key, about) in keys {
+            let value = written(&values[section][key]);
+            text.push_str(&format!("# {}\n#{key} = {value}\n", about.trim()));
+        }
+    }
+    text
+}
+
+/// The value as it stands in a file. What JSON has in common with TOML is all that
+/// settings need.
+pub(crate) fn written(value: &Value) -> String {
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_types_is_told_with_its_meaning_and_no_other() {
+        let values = serde_json::to_value(Config::default()).expect("JSON");
+        let mut real = BTreeSet::from([DATA.to_owned()]);
+        for (section, inner) in values.as_object().expect("sections") {
+            let keys = inner.as_object().into_iter().flatten();
+            real.extend(keys.map(|(key, _)| format!("{section}.{key}")));
+        }
+        let told: BTreeSet<String> = keys().map(|(key, _)| key).collect();
+        assert_eq!(told, real);
+        for (key, about) in keys() {
+            assert!(about.ends_with('.') && !about.contains('\n'), "{key}: {about}");
+        }
+    }
+
+    #[test]
+    fn the_example_with_every_sign_taken_away_says_the_defaults() {
+        let text: String = example()
+            .lines()
+            .filter(|line| !line.starts_with("# ") && !line.starts_with("#data "))
+            .map(|line| format!("{}\n", line.strip_prefix('#').unwrap_or(line)))
+            .collect();
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let path = scratch.path().join("config.toml");
+        for text in [text, example()] {
+            std::fs::write(&path, &text).expect("written");
+            let nothing = super::super::Environment::new(std::iter::empty()).expect("good");
+            let layers = Layers::of(Some(&path), nothing).expect("readable");
+            let config: Config = layers.figment.extract().expect("every key is known");
+            let (read, default) = (serde_json::to_value(&config), Config::default());
+            assert_eq!(read.ok(), serde_json::to_value(&default).ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_secret_shows_no_more_than_that_there_is_one() {
+        let secret: super::super::Secret =
+            serde_json::from_value("open sesame".into()).expect("text");
+        assert_eq!(secret.reveal(), "open sesame");
+        assert_eq!(serde_json::to_string(&secret).expect("JSON"), "\"(hidden)\"");
+        assert!(!format!("{secret:?}").contains("sesame"));
+    }
+}

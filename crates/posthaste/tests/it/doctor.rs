@@ -1,0 +1,169 @@
+//! `posthaste doctor`: what is wrong, and what to do; it changes nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::world::{Ran, World, mode};
+
+/// What the doctor says with these flags, by the name of the check.
+fn checks(world: &World, args: &[&str]) -> (Ran, BTreeMap<String, Value>) {
+    let ran = world.run(&[&["doctor", "--json"], args].concat());
+    let told: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let list = told["checks"].as_array().expect("a list").iter().cloned();
+    let named = list.map(|c| (c["name"].as_str().expect("a name").to_owned(), c));
+    let named: BTreeMap<_, _> = named.collect();
+    let failed = named.values().any(|check| check["status"] == "fail");
+    assert_eq!(told["ok"], !failed, "{ran:?}");
+    assert_eq!(ran.code == Some(0), !failed, "{ran:?}");
+    (ran, named)
+}
+
+#[track_caller]
+fn says(check: &Value, status: &str, message: &str, hint: &str) {
+    assert_eq!(check["status"], status, "{check}");
+    assert!(check["message"].as_str().expect("a sentence").contains(message), "{check}");
+    assert!(check["hint"].as_str().unwrap_or_default().contains(hint), "{check}");
+}
+
+fn close_to(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own file");
+}
+
+/// Names, sizes, modes and times of everything below.
+fn everything(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let data = entry.metadata().expect("it is there");
+        let (path, size) = (entry.path(), data.len());
+        if data.is_dir() {
+            found.extend(everything(&path));
+        } else {
+            let changed = data.modified().expect("a time");
+            found.push(format!("{} {size} {:o} {changed:?}", path.display(), mode(&path)));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_new_machine_is_well() {
+    let world = World::new();
+    let (_, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    for name in
+        ["configuration", "data folder", "tokens", "disk", "clock", "database", "hub", "port"]
+    {
+        says(&found[name], "ok", "", "");
+    }
+    assert!(found.contains_key("disk space") && found.contains_key("open files"));
+    assert!(!world.data().exists(), "it changes nothing");
+    // For people it is one line each.
+    let told = world.say(&["doctor", "--listen", "127.0.0.1:0"]);
+    assert_eq!(told.lines().count(), found.len(), "{told}");
+}
+
+#[test]
+fn a_hub_that_runs_is_found_and_compared() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "alice"]);
+    let (_, found) = checks(&world, &["--listen", &format!("127.0.0.1:{}", hub.port())]);
+    let pid = format!("(pid {})", hub.process.pid());
+    says(&found["hub"], "ok", &pid, "");
+    says(&found["hub"], "ok", "is ready", "");
+    says(&found["port"], "ok", &pid, "");
+    says(&found["database"], "ok", "sound, schema ", "");
+    says(&found["tokens"], "ok", "3 files", "");
+    says(&found["data folder"], "ok", "yours alone", "");
+
+    hub.kill();
+    let (_, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    says(&found["hub"], "warn", "does not answer", "posthaste up");
+    says(&found["database"], "ok", "sound", "");
+}
+
+#[test]
+fn the_doctor_changes_nothing() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "alice"]);
+    world.say(&["send", "alice", "hello"]);
+    hub.stop();
+    close_to(&world.file("join.token"), 0o644);
+    close_to(&world.data(), 0o755);
+    let before = everything(world.scratch());
+    let (ran, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    says(&found["tokens"], "fail", "join.token has mode 0644", "chmod 600");
+    says(&found["data folder"], "warn", "mode 0755", "chmod 700");
+    assert_eq!(everything(world.scratch()), before);
+}
+
+#[test]
+fn a_damaged_or_foreign_database_is_named() {
+    let world = World::new();
+    fs::create_dir(world.data()).expect("made");
+    close_to(&world.data(), 0o700);
+    fs::write(world.file("hub.db"), "this is no database, but it is long enough").expect("written");
+    let (ran, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    says(&found["database"], "fail", "is damaged", "Restore");
+
+    let damaged = World::new();
+    let hub = damaged.hub();
+    damaged.say(&["join", "alice"]);
+    for _ in 0..20 {
+        damaged.say(&["send", "alice", &"x".repeat(20_000)]);
+    }
+    hub.stop();
+    let mut bytes = fs::read(damaged.file("hub.db")).expect("a database");
+    let middle = bytes.len() / 8192 / 2 * 8192;
+    bytes[middle..middle + 4096].fill(0xa5);
+    fs::write(damaged.file("hub.db"), bytes).expect("written");
+    let (_, found) = checks(&damaged, &["--listen", "127.0.0.1:0"]);
+    says(&found["database"], "fail", "is damaged", "backup");
+}
+
+#[test]
+fn a_port_that_another_program_has_is_a_failure() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let world = World::new();
+    let (ran, found) = checks(&world, &["--listen", &address]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    says(&found["port"], "fail", "which is not a hub", "--listen");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_and_the_rest_is_looked_at() {
+    let world = World::new();
+    for text in ["[limits]\nrecipient = 7\n", "[limits\n", "[server]\nlisten = '0.0.0.0:1'\n"] {
+        let file = world.config(text);
+        let (ran, found) = checks(&world, &["--config", &file, "--listen", "127.0.0.1:0"]);
+        if text.contains("0.0.0.0") {
+            // The flag says otherwise.
+            says(&found["configuration"], "ok", "", "");
+            continue;
+        }
+        assert_eq!(ran.code, Some(2), "{text}: {ran:?}");
+        says(&found["configuration"], "fail", "", "");
+        assert!(found.contains_key("port"), "{ran:?}");
+    }
+    let (ran, found) = checks(&world, &["--config", "/nowhere", "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    says(&found["configuration"], "fail", "there is no configuration file /nowhere", "");
+}
+
+#[test]
+fn a_folder_that_cannot_be_one_is_told() {
+    let world = World::new();
+    fs::write(world.data(), "a file").expect("written");
+    let (ran, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    says(&found["data folder"], "fail", "is not a folder", "--data");
+}
