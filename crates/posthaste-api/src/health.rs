@@ -17,7 +17,7 @@ pub struct Health {
 }
 
 /// A hub that is not ready answers 503 with the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ready {
     /// Always `ready`.
     pub status: String,

@@ -262,7 +262,7 @@ pub struct History {
 }
 
 /// `GET /v1/export`: one [`MessageView`] per line, oldest first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExportQuery {
     /// Only messages above this number: an export that broke off goes on here.

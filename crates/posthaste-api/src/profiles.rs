@@ -2,6 +2,7 @@
 
 use posthaste_core::address::Name;
 use posthaste_core::profiles::{FileFault, Profile, Template};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use crate::error::{ApiError, ErrorCode};
 
 /// `POST /v1/profiles` and `PUT /v1/profiles/{name}` (operator). What is left out
 /// is empty: a write replaces the whole.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfileInput {
     /// Needed by `POST`; `PUT` has it in its path.
@@ -37,7 +38,7 @@ pub struct ProfileInput {
     pub version: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileView {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ pub struct ProfileView {
 }
 
 /// `GET /v1/profiles`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfilesQuery {
     /// From 1, which is the default.
@@ -76,14 +77,14 @@ pub struct ProfilesQuery {
 }
 
 /// By name, without prompts. A page beyond the end is empty and has the same total.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profiles {
     pub items: Vec<ProfileView>,
     pub total: u64,
 }
 
 /// `GET /v1/profiles/search`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfileSearch {
     /// Any text. One word of it is enough, more rank higher, and the last may be the
@@ -95,13 +96,13 @@ pub struct ProfileSearch {
 }
 
 /// Best first, without prompts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundProfiles {
     pub items: Vec<ProfileView>,
 }
 
 /// `DELETE /v1/profiles/{name}`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedProfile {
     pub name: String,
     /// Mail that waits for the name. It stays, for whoever next comes by that name.
@@ -109,13 +110,13 @@ pub struct RemovedProfile {
 }
 
 /// `GET /v1/profiles/errors`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileErrors {
     pub errors: Vec<ProfileFault>,
 }
 
 /// A file that cannot be a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileFault {
     pub file: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,10 @@
 //! `/v1/stats/…`: counts. The operator sees all, an agent its own.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `GET /v1/stats/mailboxes` is a list of these.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MailboxStats {
     /// The instance, or the key of a mailbox that is nobody's own.
     pub agent_id: String,
@@ -18,7 +19,7 @@ pub struct MailboxStats {
 }
 
 /// `GET /v1/stats/agents`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentsStats {
     /// The counts begin here: older messages are pruned. Absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,7 +27,7 @@ pub struct AgentsStats {
     pub agents: Vec<AgentStats>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStats {
     pub agent_id: String,
     pub address: String,
@@ -42,14 +43,14 @@ pub struct AgentStats {
 }
 
 /// `GET /v1/stats/teams`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamsStats {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     pub teams: Vec<TeamStats>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamStats {
     pub team: String,
     /// Instances that are starting or running.
@@ -64,7 +65,7 @@ pub struct TeamStats {
 }
 
 /// `GET /v1/stats/stuck` is a list of these, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stuck {
     /// `unread`, `no_taker` or `held`.
     pub kind: String,

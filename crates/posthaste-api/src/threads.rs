@@ -1,12 +1,13 @@
 //! `GET /v1/threads/{thread_id}/messages`: a conversation, and a mark on what was
 //! unread.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::messages::MessageView;
 
 /// Filters are joined by AND.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreadQuery {
     /// Only what is addressed to the caller and not read yet.
@@ -24,7 +25,7 @@ pub struct ThreadQuery {
 }
 
 /// Oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadMessages {
     pub thread_id: String,
     pub messages: Vec<ThreadMessage>,
@@ -34,7 +35,7 @@ pub struct ThreadMessages {
     pub cursor: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadMessage {
     #[serde(flatten)]
     pub view: MessageView,
@@ -43,7 +44,7 @@ pub struct ThreadMessage {
     pub read_at: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadSummary {
     pub total_fetched: usize,
     pub marked_as_read: usize,

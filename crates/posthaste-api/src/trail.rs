@@ -1,8 +1,9 @@
 //! `GET /v1/messages/{id or seq}/trail`: what happened to a message.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrailView {
     pub seq: u64,
     pub id: String,
@@ -12,7 +13,7 @@ pub struct TrailView {
     pub steps: Vec<StepView>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepView {
     /// Absent when nobody kept the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

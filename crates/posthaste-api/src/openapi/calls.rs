@@ -2,15 +2,22 @@
 
 use super::{Answer, Call, Shape, Who, of};
 use crate::events::{EventView, EventsQuery};
-use crate::health::Health;
+use crate::health::{Health, Ready};
 use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
 use crate::instances::{
     CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
 };
 use crate::messages::{
-    History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest,
+    ExportQuery, History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest,
 };
+use crate::profiles::{
+    FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
+    ProfilesQuery, RemovedProfile,
+};
+use crate::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
 use crate::teams::{PutTeam, TeamView, Teams};
+use crate::threads::{ThreadMessages, ThreadQuery};
+use crate::trail::TrailView;
 
 const JSON: &str = "application/json";
 
@@ -206,4 +213,127 @@ const CALLS: &[Call] = &[
         }],
     )
     .query(of::<EventsQuery>),
+    call(
+        "GET",
+        "/ready",
+        "Whether the hub takes and hands out mail",
+        Who::Nobody,
+        &[json(200, "It does.", of::<Ready>)],
+    ),
+    call(
+        "GET",
+        "/metrics",
+        "Figures for Prometheus",
+        Who::Nobody,
+        &[other(200, "Prometheus text format.", "text/plain")],
+    ),
+    call(
+        "GET",
+        "/v1/messages/{id}/trail",
+        "What happened to a message, and why",
+        Who::Anybody,
+        &[json(200, "In order of time, with a verdict.", of::<TrailView>)],
+    ),
+    call(
+        "GET",
+        "/v1/threads/{id}/messages",
+        "Read a conversation, and mark it as read on request",
+        Who::Anybody,
+        &[json(200, "Oldest first.", of::<ThreadMessages>)],
+    )
+    .query(of::<ThreadQuery>),
+    call(
+        "GET",
+        "/v1/export",
+        "Every message with its deliveries, as lines of JSON",
+        Who::Operator,
+        &[Answer {
+            status: 200,
+            what: "Each line has this shape.",
+            media: "application/x-ndjson",
+            shape: Some(of::<MessageView>),
+        }],
+    )
+    .query(of::<ExportQuery>),
+    call(
+        "GET",
+        "/v1/stats/mailboxes",
+        "What lies in the mailboxes",
+        Who::Anybody,
+        &[json(200, "One entry for each mailbox.", of::<Vec<MailboxStats>>)],
+    ),
+    call(
+        "GET",
+        "/v1/stats/agents",
+        "Figures by agent",
+        Who::Anybody,
+        &[json(200, "One entry for each agent.", of::<AgentsStats>)],
+    ),
+    call(
+        "GET",
+        "/v1/stats/teams",
+        "Figures by team",
+        Who::Anybody,
+        &[json(200, "One entry for each team.", of::<TeamsStats>)],
+    ),
+    call(
+        "GET",
+        "/v1/stats/stuck",
+        "Mail that does not move, why, and what to do",
+        Who::Anybody,
+        &[json(200, "Oldest first.", of::<Vec<Stuck>>)],
+    ),
+    call(
+        "GET",
+        "/v1/profiles",
+        "Who could be here",
+        Who::Anybody,
+        &[json(200, "A page, without the prompts.", of::<Profiles>)],
+    )
+    .query(of::<ProfilesQuery>),
+    call(
+        "POST",
+        "/v1/profiles",
+        "Create a profile",
+        Who::Operator,
+        &[json(201, "Created.", of::<ProfileView>)],
+    )
+    .body(of::<ProfileInput>),
+    call(
+        "GET",
+        "/v1/profiles/search",
+        "Find profiles by words, best first",
+        Who::Anybody,
+        &[json(200, "Maybe none.", of::<FoundProfiles>)],
+    )
+    .query(of::<ProfileSearch>),
+    call(
+        "GET",
+        "/v1/profiles/errors",
+        "Profile files that could not be read",
+        Who::Anybody,
+        &[json(200, "With file, line and what is wrong.", of::<ProfileErrors>)],
+    ),
+    call(
+        "GET",
+        "/v1/profiles/{name}",
+        "One profile, whole",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<ProfileView>)],
+    ),
+    call(
+        "PUT",
+        "/v1/profiles/{name}",
+        "Replace a profile, or create it",
+        Who::Operator,
+        &[json(200, "Replaced.", of::<ProfileView>), json(201, "Created.", of::<ProfileView>)],
+    )
+    .body(of::<ProfileInput>),
+    call(
+        "DELETE",
+        "/v1/profiles/{name}",
+        "Remove a profile that nobody uses",
+        Who::Operator,
+        &[json(200, "Removed; mail that waits for its name stays.", of::<RemovedProfile>)],
+    ),
 ];
