@@ -117,25 +117,38 @@ fn page(db: &Connection, skip: u64, most: u32) -> rusqlite::Result<ProfilePage> 
     Ok(page)
 }
 
-fn search(db: &Connection, words: &str, most: u32) -> rusqlite::Result<Vec<Profile>> {
-    let Some(expression) = expression(words) else { return Ok(Vec::new()) };
-    // A name says most, then what it is filed under, then what is told about it.
+fn search(db: &Connection, text: &str, most: u32) -> rusqlite::Result<Vec<Profile>> {
+    let words = words(text);
+    let Some(last) = words.last() else { return Ok(Vec::new()) };
+    let whole = "SELECT count(*) FROM \
+         (SELECT 1 FROM profile_words WHERE profile_words MATCH ?1 LIMIT ?2)";
+    let whole: u32 = db.prepare_cached(whole)?.query_row(params![last, most], |row| row.get(0))?;
+    // Ranked by number first: only what is shown is read whole. A name says most,
+    // then what it is filed under, then what is told about it.
     let sql = format!(
-        "SELECT {HEAD}, '' FROM profile_words JOIN profiles p ON p.no = profile_words.rowid \
-         WHERE profile_words MATCH ?1 \
-         ORDER BY bm25(profile_words, 8.0, 4.0, 1.0, 4.0), p.name LIMIT ?2"
+        "SELECT {HEAD}, '' FROM (SELECT rowid AS no, \
+         bm25(profile_words, 8.0, 4.0, 1.0, 4.0) AS score FROM profile_words \
+         WHERE profile_words MATCH ?1 ORDER BY score, no LIMIT ?2) AS found \
+         JOIN profiles p ON p.no = found.no ORDER BY found.score, p.name"
     );
+    let expression = expression(&words, whole < most);
     db.prepare_cached(&sql)?.query_map(params![expression, most], profile)?.collect()
 }
 
-/// Any text as a query: each word in quotes, so that none is an operator; one of
-/// them is enough, more rank higher. The last may be the beginning of a word, and
-/// counts for more where it is the whole.
-fn expression(text: &str) -> Option<String> {
+/// Any text as words, each in quotes, so that none is an operator.
+fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let words: Vec<String> = words.take(MOST_WORDS).map(|word| format!("\"{word}\"")).collect();
-    let last = words.last()?;
-    Some(format!("{} OR {last}*", words.join(" OR ")))
+    words.take(MOST_WORDS).map(|word| format!("\"{word}\"")).collect()
+}
+
+/// One word is enough, more rank higher. The last may be the beginning of a longer
+/// one, unless enough have it as a whole.
+fn expression(words: &[String], unfinished: bool) -> String {
+    let all = words.join(" OR ");
+    match words.last().filter(|_| unfinished) {
+        Some(last) => format!("{all} OR {last}*"),
+        None => all,
+    }
 }
 
 /// A JSON array of texts.
@@ -153,18 +166,16 @@ mod tests {
 
     #[test]
     fn any_text_is_a_good_query() {
-        assert_eq!(expression("rust rev").as_deref(), Some("\"rust\" OR \"rev\" OR \"rev\"*"));
+        let read = |text: &str| expression(&words(text), true);
+        assert_eq!(read("rust rev"), r#""rust" OR "rev" OR "rev"*"#);
+        assert_eq!(expression(&words("rust rev"), false), r#""rust" OR "rev""#);
         assert_eq!(
-            expression("a AND NOT (b* OR \"c\") NEAR/2 name:d -e^f").as_deref(),
-            Some(
-                "\"a\" OR \"AND\" OR \"NOT\" OR \"b\" OR \"OR\" OR \"c\" OR \"NEAR\" OR \"2\" OR \
-                 \"name\" OR \"d\" OR \"e\" OR \"f\" OR \"f\"*"
-            )
+            read("a AND NOT (b* OR \"c\") NEAR/2 name:d -e^f"),
+            r#""a" OR "AND" OR "NOT" OR "b" OR "OR" OR "c" OR "NEAR" OR "2" OR "name" OR "d" OR "e" OR "f" OR "f"*"#
         );
         for nothing in ["", "  ", "\"", "*", "-- ;", "🦀", "\u{0}", "()"] {
-            assert_eq!(expression(nothing), None, "{nothing:?}");
+            assert!(words(nothing).is_empty(), "{nothing:?}");
         }
-        let many = "word ".repeat(10_000);
-        assert_eq!(expression(&many).map(|e| e.matches("word").count()), Some(MOST_WORDS + 1));
+        assert_eq!(words(&"word ".repeat(10_000)).len(), MOST_WORDS);
     }
 }

@@ -75,7 +75,9 @@ fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
 #[test]
 fn a_watched_folder_and_the_hub_stay_alike() {
     let world = World::new();
-    let _hub = world.hub();
+    // Nothing is found by a mere look: the system must tell.
+    let settings = world.config("[profiles]\nrescan = '1h'\n");
+    let _hub = world.hub_with(&["--config", &settings]);
     let folder = world.file("profiles");
 
     let file = write(&folder, "mason.md", &text("mason", "lays bricks"));
