@@ -64,8 +64,8 @@ impl Reading for SqliteStore {
         self.shared.ledger.lock().leads(who, team)
     }
 
-    fn active(&self, mailbox: &Mailbox) -> u32 {
-        self.shared.ledger.lock().active(mailbox, Principal::Operator)
+    fn active(&self, mailbox: &Mailbox, but: Principal) -> u32 {
+        self.shared.ledger.lock().active(mailbox, but)
     }
 
     fn open_mail(
