@@ -175,8 +175,9 @@ impl Hub {
     fn stuck_in(&self, open: &OpenBox, now: Timestamp) -> Option<Stuck> {
         let oldest = open.oldest_queued?;
         let age = oldest.at.map_or(Duration::ZERO, |at| now.since(at));
-        let waiting = self.queue.waiting(&open.mailbox, Principal::Operator);
-        let no_taker = open.mailbox.is_one_of() && self.store.active(&open.mailbox) == 0;
+        let sender = oldest.sender.map_or(Principal::Operator, Principal::Instance);
+        let waiting = self.queue.waiting(&open.mailbox, sender);
+        let no_taker = open.mailbox.is_one_of() && self.store.active(&open.mailbox, sender) == 0;
         if !no_taker && (waiting > 0 || age < self.limits.stuck_after) {
             return None;
         }
@@ -184,7 +185,7 @@ impl Hub {
         let (kind, why, hint) = match &open.mailbox {
             mailbox if no_taker => (
                 StuckKind::NoTaker,
-                self.why_untaken(mailbox, waiting),
+                self.why_untaken(mailbox, sender, waiting),
                 "start or join somebody who may read it, or cancel it".to_owned(),
             ),
             Mailbox::Human => (
@@ -201,7 +202,7 @@ impl Hub {
             }
             mailbox => (
                 StuckKind::Unread,
-                self.why_untaken(mailbox, waiting),
+                self.why_untaken(mailbox, sender, waiting),
                 "wake one of them, so that it calls its inbox".to_owned(),
             ),
         };

@@ -111,7 +111,7 @@ impl Hub {
         match d.state {
             RecordState::Queued => {
                 // How it stands now comes last.
-                let queued = step(None, "queued", None, self.why_queued(d));
+                let queued = step(None, "queued", None, self.why_queued(record, d));
                 steps.push(Step { order: Timestamp(i64::MAX), ..queued });
             }
             RecordState::Leased => {}
@@ -149,7 +149,7 @@ impl Hub {
             RecordState::Dead { .. } => 3,
         });
         let Some(worst) = worst else { return "it was for nobody".into() };
-        let verdict = self.verdict_of(worst);
+        let verdict = self.verdict_of(record, worst);
         let all = record.deliveries.len();
         let acked = |d: &&DeliveryRecord| matches!(d.state, RecordState::Acked(_));
         match record.deliveries.iter().filter(acked).count() {
@@ -159,11 +159,11 @@ impl Hub {
         }
     }
 
-    fn verdict_of(&self, d: &DeliveryRecord) -> String {
+    fn verdict_of(&self, record: &Record, d: &DeliveryRecord) -> String {
         let who = d.by.map_or_else(|| "its reader".into(), |by| self.name_of(by));
         let at = |time: Option<Timestamp>| time.map(|t| format!(" {t}")).unwrap_or_default();
         match d.state {
-            RecordState::Queued => self.why_queued(d),
+            RecordState::Queued => self.why_queued(record, d),
             RecordState::Leased => {
                 let since = d.leased_at.map(|t| format!(" since {t}")).unwrap_or_default();
                 format!("{who} has had it{since} and has neither proved nor answered it")
@@ -194,17 +194,18 @@ impl Hub {
     }
 
     /// Why nobody has it yet.
-    fn why_queued(&self, d: &DeliveryRecord) -> String {
+    fn why_queued(&self, record: &Record, d: &DeliveryRecord) -> String {
         let again = match (d.attempts, d.marked) {
             (0, false) => String::new(),
             (0, true) => " again".into(),
             (n, _) => format!(" after it was refused {}", times(n)),
         };
-        let waiting = self.queue.waiting(&d.mailbox, Principal::Operator);
+        let sender = record.message.from.instance.map_or(Principal::Operator, Principal::Instance);
+        let waiting = self.queue.waiting(&d.mailbox, sender);
         let why = match &d.mailbox {
             Mailbox::Human => "the operator has not read it".into(),
             Mailbox::Instance(id) => self.why_unread(*id, waiting),
-            mailbox => self.why_untaken(mailbox, waiting),
+            mailbox => self.why_untaken(mailbox, sender, waiting),
         };
         format!("waits{again} in {}: {why}", d.mailbox)
     }
@@ -220,8 +221,11 @@ impl Hub {
         }
     }
 
-    pub(crate) fn why_untaken(&self, mailbox: &Mailbox, waiting: u32) -> String {
-        match self.store.active(mailbox) {
+    pub(crate) fn why_untaken(&self, mailbox: &Mailbox, sender: Principal, waiting: u32) -> String {
+        match self.store.active(mailbox, sender) {
+            0 if self.store.active(mailbox, Principal::Operator) > 0 => {
+                "only its sender is here, who never takes its own mail".into()
+            }
             0 => match mailbox {
                 Mailbox::Name(_) => "nobody of that name is here".into(),
                 Mailbox::NameIn(_, team) => format!("nobody of that name is in team {team}"),

@@ -148,5 +148,6 @@ impl Ledger {
 }
 
 fn oldest(entry: &Queued) -> Oldest {
-    Oldest { seq: entry.seq, at: entry.message.as_ref().map(|m| m.created_at) }
+    let at = entry.message.as_ref().map(|m| m.created_at);
+    Oldest { seq: entry.seq, at, sender: entry.sender }
 }

@@ -41,8 +41,9 @@ pub trait Reading: Send + Sync {
     /// Whether `who` leads the team at this moment. The operator leads all.
     fn leads(&self, who: Principal, team: &Name) -> bool;
 
-    /// How many active instances hold a key to the mailbox.
-    fn active(&self, mailbox: &Mailbox) -> u32;
+    /// How many active instances hold a key to the mailbox, apart from `but`: a
+    /// sender never takes its own mail.
+    fn active(&self, mailbox: &Mailbox, but: Principal) -> u32;
 
     /// What is open in these mailboxes, or in all, without a scan of what is kept.
     fn open_mail(
@@ -214,6 +215,8 @@ pub struct Oldest {
     pub seq: Seq,
     /// When it was accepted; `None` until the store has looked it up.
     pub at: Option<Timestamp>,
+    /// The instance that sent it; nobody's is the operator's or the hub's.
+    pub sender: Option<InstanceId>,
 }
 
 /// What one reader holds unproven of one mailbox.

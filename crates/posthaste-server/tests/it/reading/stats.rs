@@ -129,3 +129,25 @@ async fn one_of_mail_without_a_taker_is_stuck_at_once_and_other_mail_after_a_whi
     assert_eq!(told, [("no_taker", waits.seq, "n.mason")]);
     assert_eq!(list[0].why, "nobody of that name is here");
 }
+
+#[tokio::test]
+async fn mail_that_only_its_sender_could_take_has_no_taker() {
+    let house = House::new().await;
+    let (alice, as_alice) = house.agent("alice").await;
+    let sent = send(&as_alice, "@anyone", "somebody?").await;
+    let waiting = {
+        let as_alice = as_alice.clone();
+        tokio::spawn(async move { as_alice.inbox(&wait(60.0)).await })
+    };
+    house.waits(&alice.instance).await;
+    let list = house.operator().stuck().await.expect("a list");
+    assert_eq!(
+        list.iter().map(|s| (&*s.kind, s.seq)).collect::<Vec<_>>(),
+        [("no_taker", sent.seq)]
+    );
+    let why = "only its sender is here, who never takes its own mail";
+    assert_eq!(list[0].why, why);
+    let trail = as_alice.trail(&sent.id).await.expect("her own");
+    assert_eq!(trail.verdict, format!("waits in any: {why}"));
+    waiting.abort();
+}

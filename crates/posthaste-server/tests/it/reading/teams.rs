@@ -38,9 +38,15 @@ async fn leaders_see_everything_addressed_to_their_team_and_never_take_it() {
     assert_eq!(said(&as_arthur, &exact).await, [&*mason.instance, "@everyone@avalon"]);
     let seen = as_arthur.read("1", &ReadQuery::default()).await.expect("a leader sees it");
     assert_eq!(seen.deliveries[0].state, "queued");
+    let remark = SendRequest {
+        in_reply_to: Some(MessageRef::Seq(1)),
+        ..SendRequest::new("human", "I saw that")
+    };
+    as_arthur.send(&remark).await.expect("who sees it may answer it");
     assert_eq!(house.instance(&mason.instance).await.unread, 2, "seeing takes nothing");
     assert_eq!(texts(&read(&as_mason).await).len(), 5);
-    assert_eq!(said(&as_arthur, &HistoryQuery::default()).await, ["for all the world"]);
+    let own = ["for all the world", "I saw that"];
+    assert_eq!(said(&as_arthur, &HistoryQuery::default()).await, own, "not the team's, unasked");
 }
 
 #[tokio::test]
