@@ -126,6 +126,12 @@ impl Config {
             let told = format!("server.connections lies between 1 and {MOST_CONNECTIONS}");
             return Err(invalid(told).hint("leave it out for the default, 20000"));
         }
+        // An address is shown to whoever asks; a secret has a key of its own.
+        let authority = self.telemetry.otlp.split_once("://").map_or("", |(_, rest)| rest);
+        if authority.split('/').next().is_some_and(|host| host.contains('@')) {
+            return Err(invalid("telemetry.otlp: a password does not belong into the address")
+                .hint("put it into telemetry.headers"));
+        }
         let listen = self.server.listen;
         if listen.ip().is_loopback() || self.server.allow_remote {
             return Ok(());
@@ -320,6 +326,13 @@ mod tests {
         }
         let both = [("CAO_QUEUE_BACKEND", "kafka"), ("POSTHASTE_QUEUE_BACKEND", "asyncio")];
         assert!(load("[queue]\nbackend = 'local'\n", &both).is_ok());
+    }
+
+    #[test]
+    fn a_password_in_the_address_of_a_collector_is_refused_and_not_repeated() {
+        let told = error("[telemetry]\notlp = 'http://me:geheim@127.0.0.1:4318'\n", &[]);
+        assert!(told.contains("telemetry.headers") && !told.contains("geheim"), "{told}");
+        assert!(load("[telemetry]\notlp = 'http://127.0.0.1:4318/@'\n", &[]).is_ok());
     }
 
     #[test]
