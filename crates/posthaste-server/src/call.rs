@@ -169,6 +169,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_call_that_waits_keeps_little() {
+        assert!(size_of::<Call<'_>>() <= 96, "{}", size_of::<Call<'_>>());
+    }
+
+    #[test]
     fn only_a_short_and_plain_name_is_taken_from_a_client() {
         let given = |text: &str| {
             let mut headers = HeaderMap::new();

@@ -134,6 +134,12 @@ impl Config {
             let told = "profiles.rescan is too short: the hub would do nothing else";
             return Err(invalid(told).hint("leave it out for the default, 30s"));
         }
+        // An address is shown to whoever asks; a secret has a key of its own.
+        let authority = self.telemetry.otlp.split_once("://").map_or("", |(_, rest)| rest);
+        if authority.split('/').next().is_some_and(|host| host.contains('@')) {
+            return Err(invalid("telemetry.otlp: a password does not belong into the address")
+                .hint("put it into telemetry.headers"));
+        }
         let listen = self.server.listen;
         if listen.ip().is_loopback() || self.server.allow_remote {
             return Ok(());
@@ -347,6 +353,13 @@ mod tests {
             assert!(told.contains("server.connections lies between 1 and 1000000"), "{told}");
         }
         assert!(load("[server]\nconnections = 1\n", &[]).is_ok());
+    }
+
+    #[test]
+    fn a_password_in_the_address_of_a_collector_is_refused_and_not_repeated() {
+        let told = error("[telemetry]\notlp = 'http://me:geheim@127.0.0.1:4318'\n", &[]);
+        assert!(told.contains("telemetry.headers") && !told.contains("geheim"), "{told}");
+        assert!(load("[telemetry]\notlp = 'http://127.0.0.1:4318/@'\n", &[]).is_ok());
     }
 
     #[test]

@@ -12,33 +12,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use figment::value::magic::RelativePathBuf;
-use serde::{Deserialize, Serialize};
+use posthaste_core::settings;
 
 pub(crate) use folder::markdown_files;
 pub(crate) use watch::Watch;
 
-/// The `[profiles]` section of the configuration.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct ProfilesConfig {
-    /// Folders besides `profiles` in the data folder; in a file they are relative to
-    /// that file.
-    pub(crate) folders: Vec<RelativePathBuf>,
-    /// How long a folder must be quiet before it is read again.
-    #[serde(with = "humantime_serde")]
-    pub(crate) settle: Duration,
-    /// How often the folders are read even if nothing was noticed.
-    #[serde(with = "humantime_serde")]
-    pub(crate) rescan: Duration,
-}
-
-impl Default for ProfilesConfig {
-    fn default() -> Self {
-        Self {
-            folders: Vec::new(),
-            settle: Duration::from_millis(100),
-            rescan: Duration::from_secs(30),
-        }
+settings! {
+    /// The `[profiles]` section of the configuration.
+    pub(crate) struct ProfilesConfig {
+        /// Folders besides `profiles` in the data folder; in a file they are relative to
+        /// that file.
+        folders: Vec<RelativePathBuf> = Vec::new();
+        /// How long a folder must be quiet before it is read again.
+        settle: Duration = Duration::from_millis(100), "humantime_serde";
+        /// How often the folders are read even if nothing was noticed.
+        rescan: Duration = Duration::from_secs(30), "humantime_serde";
     }
 }
 

@@ -163,14 +163,17 @@ async fn a_hub_whose_disk_is_full_is_not_ready() {
     let store = StoreConfig { wal_bytes: 0, max_bytes: 1 << 20, ..StoreConfig::default() };
     let house = House::with(Plan { store, ..Plan::default() }).await;
     let (bob, as_bob) = house.agent("bob").await;
-    let large = "x".repeat(100_000);
-    let full = loop {
-        let sent = house.operator().send(&SendRequest::new(bob.address.as_str(), &large)).await;
-        if let Err(error) = sent {
-            break refusal::<()>(Err(error));
-        }
-    };
-    assert_eq!(full.code, ErrorCode::Unavailable);
+    // Until not even a little fits.
+    for size in [100_000, 10_000, 1_000] {
+        let text = "x".repeat(size);
+        let full = loop {
+            let sent = house.operator().send(&SendRequest::new(bob.address.as_str(), &text)).await;
+            if let Err(error) = sent {
+                break refusal::<()>(Err(error));
+            }
+        };
+        assert_eq!(full.code, ErrorCode::Unavailable);
+    }
     // Nobody else writes, and nobody asks but whoever looks whether it is ready.
     for _ in 0..2 {
         let told = refusal(house.stranger().ready().await);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal};
 use posthaste_core::ports::{Filter, Leased, RecordState, Take, What};
+use posthaste_core::{Hub, NotReady};
 use posthaste_store::{OpenError, Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
 use rusqlite::Connection;
@@ -275,6 +276,10 @@ async fn a_store_that_still_reads_what_is_open_is_not_ready() {
 
     let rig = rig::at(folder.path()).expect("opened again");
     assert!(!rig.store.is_ready(), "nothing has run since it was opened");
+    let (store, queue, clock) = (rig.store.clone(), rig.queue.clone(), rig.clock.clone());
+    let hub = Hub::start(store, queue, clock, rig.limits.clone());
+    assert!(matches!(hub.ready().await, Err(NotReady::Reading)));
     assert_eq!(read(&rig, bob, 1, 99).await.len(), 50, "a read waits until all is known");
     assert!(rig.store.is_ready());
+    hub.ready().await.expect("now it is");
 }

@@ -133,7 +133,17 @@ async fn a_hub_on_a_full_disk_is_not_ready_until_there_is_room() {
             assert!(sent < 5_000, "the disk never filled up");
         }
     }
-    let told = operator.ready().await.expect_err("no room");
+    // A checkpoint may make a little room in the log: that, too, is used up.
+    let small = SendRequest::new(bob.address.clone(), "x".repeat(1_000));
+    let mut tries = 0;
+    let told = loop {
+        match operator.ready().await {
+            Err(told) => break told,
+            Ok(_) => drop(operator.send(&small).await),
+        }
+        tries += 1;
+        assert!(tries < 5_000, "it is always ready");
+    };
     let ClientError::Api(told) = told else { panic!("no answer: {told}") };
     assert_eq!(told.code, ErrorCode::Unavailable);
     assert!(told.message.starts_with("the disk cannot be written: "), "{told:?}");

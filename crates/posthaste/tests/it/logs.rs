@@ -105,3 +105,29 @@ fn the_log_is_configured_by_file_and_environment_too() {
     assert!(serde_json::from_str::<Value>(first).is_ok(), "{first}");
     assert!(ran.err.contains("/v1/join"), "{ran:?}");
 }
+
+#[test]
+fn a_failure_of_the_hub_is_logged_without_being_asked_for() {
+    let world = World::new();
+    let file = world.config("[log]\nformat = 'json'\n[store]\nwal_bytes = 0\nmax_bytes = 400000\n");
+    let hub = world.hub_with(&["--config", &file]);
+    world.say(&["join", "bob"]);
+    let token = world.say(&["join", "alice", "--print-token"]);
+    let bearer = format!("Bearer {}", token.trim());
+    let named = [("Authorization", bearer.as_str()), ("X-Request-Id", "the-last-straw")];
+    let sent = format!("{{\"to\":\"bob\",\"message\":\"{BODY}{}\"}}", "x".repeat(50_000));
+    let mut accepted = 0;
+    while call(&hub, "POST /v1/messages", &named, &sent) != "503" {
+        accepted += 1;
+        assert!(accepted < 100, "the limit was never reached");
+    }
+    let ran = hub.stop();
+    assert!(!ran.err.contains(BODY), "{ran:?}");
+    let lines = ran.err.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let failed: Vec<Value> = lines.filter(|l| l["fields"]["message"] == "request failed").collect();
+    assert_eq!(failed.len(), 1, "{ran:?}");
+    assert_eq!(failed[0]["level"], "INFO");
+    assert_eq!(failed[0]["fields"]["status"], 503);
+    assert_eq!(failed[0]["fields"]["request_id"], "the-last-straw");
+    assert_ne!(failed[0]["fields"]["principal"], "-");
+}
