@@ -171,11 +171,15 @@ fn query_parameters(query: Shape, generator: &mut SchemaGenerator) -> Vec<Value>
         .collect()
 }
 
-/// An absent field is absent, not null, and a text may be longer than a line.
+/// An absent field is absent, and null only where it says so; a text may be longer
+/// than a line.
 fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("default");
-    if let Some(Value::Array(types)) = fields.get_mut("type") {
+    let nullable = fields.remove("x-nullable").is_some();
+    if !nullable
+        && let Some(Value::Array(types)) = fields.get_mut("type")
+    {
         types.retain(|t| t != "null");
         if let [only] = types.as_slice() {
             let only = only.clone();

@@ -30,6 +30,7 @@ pub struct ProfileInput {
     pub tags: Vec<String>,
     /// Services that it may use; null is none beyond the core.
     #[serde(alias = "allowed_services", alias = "allowed_builtin_service_aliases")]
+    #[schemars(extend("x-nullable" = true))]
     pub tools: Option<Vec<String>>,
     /// Whatever else belongs to it, `mcp_config` for example. Every agent can read it.
     pub config: Map<String, Value>,
@@ -49,6 +50,7 @@ pub struct ProfileView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     pub tags: Vec<String>,
+    #[schemars(extend("x-nullable" = true))]
     pub tools: Option<Vec<String>>,
     /// Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]

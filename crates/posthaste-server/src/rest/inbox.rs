@@ -112,7 +112,7 @@ pub(crate) fn seconds(
     default: f64,
     most: Duration,
 ) -> Result<Duration, Failure> {
-    let seconds = given.unwrap_or(default);
+    let seconds = given.unwrap_or(default.min(most.as_secs_f64()));
     if !(0.0..=most.as_secs_f64()).contains(&seconds) {
         return Err(invalid(field, format!("it lies between 0 and {} seconds", most.as_secs())));
     }
