@@ -177,9 +177,7 @@ fn tidy(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     fields.remove("default");
     let nullable = fields.remove("x-nullable").is_some();
-    if !nullable
-        && let Some(Value::Array(types)) = fields.get_mut("type")
-    {
+    if !nullable && let Some(Value::Array(types)) = fields.get_mut("type") {
         types.retain(|t| t != "null");
         if let [only] = types.as_slice() {
             let only = only.clone();

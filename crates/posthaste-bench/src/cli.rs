@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// Messages that T12 reads out [default: 200000]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) backlog: Option<usize>,
+    /// Profiles of T14 [default: 10000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) profiles: Option<usize>,
     /// Where scratch folders go; must be on the disk to be measured [default: next to this binary]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
@@ -77,6 +80,8 @@ pub(crate) enum Command {
     T11,
     /// Reading a backlog out
     T12,
+    /// Finding profiles by their words
+    T14,
     /// Memory when idle, and start to first answer
     T15,
     /// R1, R2: kill -9 at random instants under load; counts what was lost
@@ -102,7 +107,7 @@ impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
         use Step::{Commit, CommitPaced, Drain, Echo, EchoPaced, Flush, Paced};
-        use Step::{Parts, Pending, Saturate, Start, Wait};
+        use Step::{Parts, Pending, Saturate, Search, Start, Wait};
         match self {
             Self::All => vec![
                 Flush,
@@ -113,6 +118,7 @@ impl Command {
                 EchoPaced,
                 CommitPaced,
                 Paced,
+                Search,
                 Start,
                 Wait,
                 Pending,
@@ -124,6 +130,7 @@ impl Command {
             Self::T9 => vec![Wait],
             Self::T11 => vec![Pending],
             Self::T12 => vec![Saturate, Drain],
+            Self::T14 => vec![Search],
             Self::T15 => vec![Start],
             Self::Kill(_) | Self::EchoServer => Vec::new(),
         }

@@ -7,6 +7,7 @@ pub(crate) mod paced;
 pub(crate) mod parts;
 pub(crate) mod pending;
 pub(crate) mod saturate;
+pub(crate) mod search;
 pub(crate) mod start;
 pub(crate) mod wait;
 

@@ -22,6 +22,7 @@ pub(crate) enum Step {
     Wait,
     Pending,
     Drain,
+    Search,
     Start,
 }
 
@@ -87,6 +88,7 @@ async fn one(settings: &Settings, step: Step) -> anyhow::Result<Found> {
         Step::Paced => measure::paced::run(settings).await,
         Step::Wait => measure::wait::run(settings).await,
         Step::Drain => measure::drain::run(settings).await,
+        Step::Search => measure::search::run(settings).await,
         Step::Start => measure::start::run(settings).await,
         Step::Pending => Ok(Vec::new()),
     }

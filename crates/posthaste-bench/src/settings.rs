@@ -20,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) waiting: usize,
     pub(crate) pending: usize,
     pub(crate) backlog: usize,
+    pub(crate) profiles: usize,
     pub(crate) scratch: PathBuf,
     pub(crate) hub_env: Vec<(String, String)>,
     /// How long to wait before a run for others to leave the cores.
@@ -58,6 +59,7 @@ impl Settings {
             waiting: number(options.waiting, 10_000, 500).max(20),
             pending: number(options.pending, 1_000_000, 20_000),
             backlog: number(options.backlog, 200_000, 16_000),
+            profiles: number(options.profiles, 10_000, 500),
             scratch: options.scratch.clone().unwrap_or(beside),
             hub_env: options.hub_env.iter().map(|text| setting(text)).collect::<Result<_, _>>()?,
             calm: Duration::from_secs(options.calm),

@@ -3,15 +3,18 @@
 //! One hub is filled once. In each round an empty hub and the full one get the
 //! same load in turn; then the full one is killed and started again.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
 
 use super::saturate::{PRODUCERS, READERS};
+use crate::http::Conn;
 use crate::hub::Hub;
 use crate::load::{Crew, backlog, saturate};
 use crate::probe::steady;
 use crate::rounds::Sheet;
 use crate::settings::Settings;
-use crate::{agents, output};
+use crate::{agents, output, requests};
 
 const MAILBOXES: usize = 100;
 
@@ -37,6 +40,7 @@ pub(crate) async fn run(settings: &Settings, sheet: &mut Sheet) -> anyhow::Resul
         let rss = full.rss()? as f64 / 1e6;
         full.kill();
         full = Hub::start(settings, &folder, 0).await?;
+        let known = known(&full).await?;
         sheet.note(round, "Pending, empty", &empty);
         // The hub's own work counts as that of others here: it lives on.
         sheet.flushes.push(filled.flush_us);
@@ -45,9 +49,21 @@ pub(crate) async fn run(settings: &Settings, sheet: &mut Sheet) -> anyhow::Resul
             ("t11.full_per_s", filled.found.per_second),
             ("t11.rss_mb", rss),
             ("t11.ready_ms", full.ready_after.as_secs_f64() * 1e3),
+            ("t11.known_ms", known.as_secs_f64() * 1e3),
         ]);
     }
     Ok(())
+}
+
+/// From spawn until the hub hands out mail again.
+async fn known(hub: &Hub) -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let mut conn = Conn::open(hub.address).await?;
+    while conn.call(&requests::get("/ready", "none")).await?.status != 200 {
+        ensure!(began.elapsed() < Duration::from_secs(60), "the hub is never ready");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(hub.ready_after + began.elapsed())
 }
 
 async fn on_empty(settings: &Settings) -> anyhow::Result<f64> {
