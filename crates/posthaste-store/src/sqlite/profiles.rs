@@ -16,6 +16,8 @@ use super::{SqliteStore, ops, stopping};
 
 /// Words of a query that count. More would only make a search slow.
 const MOST_WORDS: usize = 64;
+/// A word that so many profiles have says little.
+const COMMON: u32 = 1_000;
 
 /// All columns but the prompt, which comes last.
 const HEAD: &str = "p.name, p.title, p.description, p.kind, p.driver, p.tags, p.tools, p.config, \
@@ -119,10 +121,7 @@ fn page(db: &Connection, skip: u64, most: u32) -> rusqlite::Result<ProfilePage> 
 
 fn search(db: &Connection, text: &str, most: u32) -> rusqlite::Result<Vec<Profile>> {
     let words = words(text);
-    let Some(last) = words.last() else { return Ok(Vec::new()) };
-    let whole = "SELECT count(*) FROM \
-         (SELECT 1 FROM profile_words WHERE profile_words MATCH ?1 LIMIT ?2)";
-    let whole: u32 = db.prepare_cached(whole)?.query_row(params![last, most], |row| row.get(0))?;
+    let Some(expression) = candidates(db, &words, most)? else { return Ok(Vec::new()) };
     // Ranked by number first: only what is shown is read whole. A name says most,
     // then what it is filed under, then what is told about it.
     let sql = format!(
@@ -131,8 +130,48 @@ fn search(db: &Connection, text: &str, most: u32) -> rusqlite::Result<Vec<Profil
          WHERE profile_words MATCH ?1 ORDER BY score, no LIMIT ?2) AS found \
          JOIN profiles p ON p.no = found.no ORDER BY found.score, p.name"
     );
-    let expression = expression(&words, whole < most);
     db.prepare_cached(&sql)?.query_map(params![expression, most], profile)?.collect()
+}
+
+/// What is worth ranking. To rank takes time for each profile that fits, and a
+/// common word fits nearly all. So, where that is enough to fill the answer: those
+/// that have all the words; else those that have one that is not common; else all
+/// that have any. Of one common word alone: those that bear it.
+fn candidates(db: &Connection, words: &[String], most: u32) -> rusqlite::Result<Option<String>> {
+    let Some(last) = words.last() else { return Ok(None) };
+    let unfinished = hits(db, last, most)? < most;
+    let any = any_of(words, unfinished);
+    if words.len() == 1 {
+        // In a name or a tag it says more than anywhere else.
+        let named = format!("{{name title tags}} : {last}");
+        let enough = hits(db, last, COMMON)? >= COMMON && hits(db, &named, most)? >= most;
+        return Ok(Some(if enough { named } else { any }));
+    }
+    let every = words.join(" AND ");
+    if hits(db, &every, most)? >= most {
+        return Ok(Some(every));
+    }
+    let mut rare = Vec::new();
+    for word in words {
+        if hits(db, word, COMMON)? < COMMON {
+            rare.push(word.clone());
+        }
+    }
+    if !rare.is_empty() && rare.len() < words.len() {
+        let rare = rare.join(" OR ");
+        if hits(db, &rare, most)? >= most {
+            // The common words count for the rank.
+            return Ok(Some(format!("({rare}) AND ({any})")));
+        }
+    }
+    Ok(Some(any))
+}
+
+/// How many profiles fit, counted up to `most`.
+fn hits(db: &Connection, expression: &str, most: u32) -> rusqlite::Result<u32> {
+    let sql = "SELECT count(*) FROM \
+         (SELECT 1 FROM profile_words WHERE profile_words MATCH ?1 LIMIT ?2)";
+    db.prepare_cached(sql)?.query_row(params![expression, most], |row| row.get(0))
 }
 
 /// Any text as words, each in quotes, so that none is an operator.
@@ -143,7 +182,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// One word is enough, more rank higher. The last may be the beginning of a longer
 /// one, unless enough have it as a whole.
-fn expression(words: &[String], unfinished: bool) -> String {
+fn any_of(words: &[String], unfinished: bool) -> String {
     let all = words.join(" OR ");
     match words.last().filter(|_| unfinished) {
         Some(last) => format!("{all} OR {last}*"),
@@ -166,9 +205,9 @@ mod tests {
 
     #[test]
     fn any_text_is_a_good_query() {
-        let read = |text: &str| expression(&words(text), true);
+        let read = |text: &str| any_of(&words(text), true);
         assert_eq!(read("rust rev"), r#""rust" OR "rev" OR "rev"*"#);
-        assert_eq!(expression(&words("rust rev"), false), r#""rust" OR "rev""#);
+        assert_eq!(any_of(&words("rust rev"), false), r#""rust" OR "rev""#);
         assert_eq!(
             read("a AND NOT (b* OR \"c\") NEAR/2 name:d -e^f"),
             r#""a" OR "AND" OR "NOT" OR "b" OR "OR" OR "c" OR "NEAR" OR "2" OR "name" OR "d" OR "e" OR "f" OR "f"*"#
