@@ -26,7 +26,7 @@ pub struct EventView {
     pub no: u64,
     /// `message.accepted`, `delivery.acked`, `delivery.dead`, `delivery.returned`,
     /// `delivery.requeued`, `instance.joined`, `instance.ended`, `instance.lost`,
-    /// `team.changed`.
+    /// `team.changed`, `profile.changed`.
     #[serde(rename = "type")]
     pub kind: String,
     pub at: String,
@@ -43,6 +43,9 @@ pub struct EventView {
     pub instance: Option<EventInstance>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
+    /// The profile that was created, changed or removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 /// The instance that an event is about, as it is now.

@@ -24,11 +24,12 @@ pub enum EventKind {
     Ended,
     Lost,
     Team,
+    Profile,
 }
 
 impl EventKind {
     /// With the number under which a store keeps it.
-    pub const ALL: [(Self, u8, &'static str); 9] = [
+    pub const ALL: [(Self, u8, &'static str); 10] = [
         (Self::Accepted, 1, "message.accepted"),
         (Self::Acked, 2, "delivery.acked"),
         (Self::Dead, 3, "delivery.dead"),
@@ -38,6 +39,7 @@ impl EventKind {
         (Self::Ended, 7, "instance.ended"),
         (Self::Lost, 8, "instance.lost"),
         (Self::Team, 9, "team.changed"),
+        (Self::Profile, 10, "profile.changed"),
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -60,6 +62,7 @@ pub enum Trace {
     Message { seq: Seq, delivery: DeliveryNo },
     Instance(InstanceId),
     Team(Name),
+    Profile(Name),
 }
 
 /// What an event is about, as it is now.
@@ -73,6 +76,8 @@ pub enum About {
     /// An instance that has been forgotten since.
     Forgotten(InstanceId),
     Team(Name),
+    /// Created, changed or removed.
+    Profile(Name),
 }
 
 #[derive(Debug, Clone)]

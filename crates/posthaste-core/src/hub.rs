@@ -228,6 +228,8 @@ impl Hub {
         match &event.about {
             About::Message(record, _) => self.may_read(by, record),
             About::Instance(instance) => instance.id == id,
+            // Who could be here is no secret.
+            About::Profile(_) => true,
             About::Pruned(_) | About::Forgotten(_) | About::Team(_) => false,
         }
     }

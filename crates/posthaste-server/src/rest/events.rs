@@ -179,6 +179,7 @@ fn view(event: Event) -> EventView {
         delivery: None,
         instance: None,
         team: None,
+        profile: None,
     };
     match event.about {
         About::Message(record, delivery) => {
@@ -201,6 +202,7 @@ fn view(event: Event) -> EventView {
             view.instance = Some(EventInstance { instance, address: None, status: None });
         }
         About::Team(name) => view.team = Some(name.to_string()),
+        About::Profile(name) => view.profile = Some(name.to_string()),
     }
     view
 }

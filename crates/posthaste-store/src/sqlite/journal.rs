@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use posthaste_core::address::InstanceId;
+use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::events::{About, Event, EventKind, Page, Trace};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{MessageRef, Seq};
@@ -105,13 +105,16 @@ fn entries(first: u64, at: Timestamp, mut list: &[u8]) -> Vec<Entry> {
             EventKind::Joined | EventKind::Ended | EventKind::Lost => {
                 u32::try_from(a).ok().map(|id| Trace::Instance(InstanceId(id)))
             }
-            EventKind::Team => {
-                std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).map(Trace::Team)
-            }
+            EventKind::Team => name(text).map(Trace::Team),
+            EventKind::Profile => name(text).map(Trace::Profile),
         });
         found.push(Entry { no: first + found.len() as u64, at, kind, trace });
     }
     found
+}
+
+fn name(text: &[u8]) -> Option<Name> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 struct Raw {
@@ -177,6 +180,7 @@ pub(crate) async fn page(shared: &Shared, after: u64, most: usize) -> Result<Pag
                 None => About::Forgotten(id),
             },
             Trace::Team(name) => About::Team(name),
+            Trace::Profile(name) => About::Profile(name),
         };
         Some(Event { no: entry.no, at: entry.at, kind: entry.kind?, about })
     });

@@ -158,9 +158,11 @@ fn line(event: &EventView, now: &jiff::Zoned) -> String {
             format!("{who}{status}")
         }
         (None, _, None, Some(team)) => team.clone(),
-        (None, _, None, None) => {
-            event.seq.map_or(String::new(), |seq| format!("[{seq}] is not kept any more"))
-        }
+        (None, _, None, None) => match (&event.profile, event.seq) {
+            (Some(profile), _) => profile.clone(),
+            (None, Some(seq)) => format!("[{seq}] is not kept any more"),
+            (None, None) => String::new(),
+        },
     };
     format!("{time} #{} {} {what}", event.no, event.kind).replace(['\n', '\t', '\r'], " ")
 }

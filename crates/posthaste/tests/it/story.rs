@@ -1,5 +1,6 @@
 //! What the README tells, line by line.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -198,4 +199,35 @@ fn an_ephemeral_hub_says_that_it_forgets() {
     let ran = world.run(&["inbox", "--as", "bob", "--timeout", "0"]);
     assert_eq!(ran.code, Some(6), "{ran:?}");
     assert!(ran.err.contains("hint: "), "{ran:?}");
+}
+
+#[tokio::test]
+async fn an_operators_day() {
+    let world = World::new();
+    let hub = world.hub();
+    let agents = world.scratch().join("agents");
+    std::fs::create_dir(&agents).expect("a folder");
+    let profile =
+        "---\nname: reviewer\ndescription: reads diffs\ntags: [rust, review]\n---\nYou review.\n";
+    std::fs::write(agents.join("reviewer.md"), profile).expect("written");
+
+    let loaded = world.say(&["profiles", "load", agents.to_str().expect("a plain path")]);
+    assert!(loaded.contains("reviewer"), "{loaded}");
+    let found = world.say(&["profiles", "rust", "review"]);
+    assert!(found.contains("reviewer"), "{found}");
+    world.say(&["send", "reviewer", "a diff waits"]);
+    let heard = world.say(&["tail", "--after", "0", "--type", "message", "--count", "1"]);
+    assert!(heard.contains("message.accepted [1] human → reviewer: a diff waits"), "{heard}");
+    let trail = world.say(&["trail", "1"]);
+    assert!(trail.contains("n.reviewer") && trail.contains("nobody"), "{trail}");
+
+    let client = posthaste_api::Client::new(&hub.url).expect("a good address");
+    let figures = client.metrics().await.expect("figures");
+    assert!(figures.contains("posthaste_messages_accepted_total 1"), "{figures}");
+    let mut page = String::new();
+    let mut socket = std::net::TcpStream::connect(&hub.url["http://".len()..]).expect("a hub");
+    let ask = "GET /docs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    socket.write_all(ask.as_bytes()).expect("asked");
+    socket.read_to_string(&mut page).expect("a page");
+    assert!(page.contains("<title>Posthaste"), "{page}");
 }

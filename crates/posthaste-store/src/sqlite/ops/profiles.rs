@@ -1,6 +1,7 @@
 //! Profiles come, change and go.
 
 use posthaste_core::address::Name;
+use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{Ledger, ProfilePlan};
 use posthaste_core::ports::{StoreError, Ticket};
 use posthaste_core::profiles::{Profile, PutProfile, Source, Written};
@@ -69,6 +70,7 @@ impl Op for Put {
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let Some(Ok(ProfilePlan { after: Some(known), .. })) = &self.plan else { return Ok(()) };
         let t = &self.put.template;
+        db.events.named(EventKind::Profile, t.name.as_str());
         let row = params![
             t.name.as_str(),
             t.title,
@@ -132,6 +134,7 @@ impl Op for Remove {
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         db.connection
             .execute("DELETE FROM profiles WHERE name = ?1", params![self.name.as_str()])?;
+        db.events.named(EventKind::Profile, self.name.as_str());
         Ok(())
     }
 
