@@ -283,7 +283,9 @@ impl Hub {
         // wait. It may outlast the timeout: that was for the first message.
         let age = survey.first_at.map(|at| self.clock.now().since(at));
         let left = age.map_or(Duration::ZERO, |age| ask.window.saturating_sub(age));
-        if left.is_zero() || survey.waiting >= self.limits.answer_messages {
+        // Urgent and human mail and questions do not wait for company.
+        let pressing = survey.ends_wait;
+        if left.is_zero() || pressing || survey.waiting >= self.limits.answer_messages {
             return Ok(Look::Take { met: true });
         }
         Ok(Look::WaitUntil(Instant::now() + left))

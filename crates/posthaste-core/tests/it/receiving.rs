@@ -7,7 +7,7 @@ use posthaste_core::messaging::message::{Details, Priority};
 use posthaste_core::messaging::receive::{Ask, BatchStatus, Budget, Missing, WaitFor};
 use posthaste_core::ports::{Filter, RecordState};
 use posthaste_testkit::world::{Agent, World};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -79,6 +79,25 @@ async fn the_window_collects_what_comes_soon_after_the_first_message() {
     assert_eq!(answer.texts(), ["first", "soon after"]);
     assert_eq!(answer.waited.as_secs(), 12);
     assert_eq!(bob.reads().await.texts(), ["too late"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn urgent_and_human_mail_and_questions_do_not_wait_for_the_window() {
+    let world = World::new();
+    let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+    let urgent = Details { priority: Priority::Urgent, ..Details::default() };
+    let cases = [
+        (world.operator(), Details::default()),
+        (alice.clone(), urgent),
+        (alice, of_kind("question")),
+    ];
+    for (sender, details) in cases {
+        let waiting = bob.waits(Ask { window: secs(2), ..bob.ask_within(secs(60)) }).await;
+        let sent = Instant::now();
+        sender.sends_with(&bob, "now", details).await;
+        let answer = waiting.await.expect("no panic");
+        assert_eq!((answer.texts(), sent.elapsed()), (vec!["now"], Duration::ZERO));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,12 +57,13 @@ async fn the_urgent_comes_first_then_the_oldest() {
 async fn what_follows_within_the_window_is_in_the_same_answer() {
     let house = House::new().await;
     let (bob, as_bob) = house.agent("bob").await;
+    let (_, as_alice) = house.agent("alice").await;
     let query = InboxQuery { batch_window: Some(1.0), ..wait(60.0) };
     let waiting = tokio::spawn(async move { as_bob.inbox(&query).await });
     house.waits(&bob.instance).await;
 
     for text in ["first", "second", "third"] {
-        send(&house.operator(), &bob.instance, text).await;
+        send(&as_alice, &bob.instance, text).await;
     }
 
     let inbox = within("the window", waiting).await.expect("no panic").expect("an answer");
