@@ -247,8 +247,12 @@ pub(crate) async fn nack(
 }
 
 fn lost(seqs: &[Seq], settled: usize) -> Failure {
-    let ids: Vec<u64> = seqs.iter().map(|s| s.0).collect();
-    let message = format!("not held by you: {ids:?}");
+    // What a receipt brought and is settled has no number any more.
+    let ids: Vec<u64> = seqs.iter().map(|s| s.0).filter(|seq| *seq > 0).collect();
+    let message = match ids.is_empty() {
+        true => "what that answer brought is settled or has been returned".to_owned(),
+        false => format!("not held by you: {ids:?}"),
+    };
     let error = ApiError::new(ErrorCode::LeaseLost, message)
         .hint("another reader has it now, or you were never handed it; read again")
         .details(serde_json::json!({ "lost": ids, "settled": settled }));

@@ -321,3 +321,17 @@ async fn dead_mail_of_one_who_left_stays_dead() {
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert!(refused.message.contains("ended"), "{}", refused.message);
 }
+
+#[tokio::test]
+async fn a_receipt_whose_mail_is_settled_cannot_refuse_it() {
+    let house = House::new().await;
+    let (bob, as_bob) = house.agent("bob").await;
+    send(&house.operator(), &bob.instance, "hello").await;
+    let receipt = receipt_of(&read(&as_bob).await);
+    let ids = by_ids(&[1]);
+    as_bob.ack(&ids).await.expect("acked by its number");
+    let told = refusal(as_bob.nack(&receipt).await);
+    assert_eq!(told.code, ErrorCode::LeaseLost);
+    assert_eq!(told.message, "what that answer brought is settled or has been returned");
+    assert_eq!(told.details.expect("details")["lost"], serde_json::json!([]));
+}
