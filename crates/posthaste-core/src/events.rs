@@ -109,7 +109,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    fn fits(&self, event: &Event) -> bool {
+    fn fits(&self, event: &Event, team_of: &dyn Fn(InstanceId) -> Option<Name>) -> bool {
         match (self, &event.about) {
             (Self::Agent(id), About::Message(record, _)) => {
                 record.message.from.instance == Some(*id)
@@ -123,7 +123,8 @@ impl Topic {
             (Self::Team(team), About::Message(record, _)) => {
                 let of_team = |m: &Mailbox| match m {
                     Mailbox::NameIn(_, t) | Mailbox::AnyoneIn(t) => t == team,
-                    _ => false,
+                    Mailbox::Instance(id) => team_of(*id).as_ref() == Some(team),
+                    Mailbox::Human | Mailbox::Name(_) | Mailbox::Anyone => false,
                 };
                 let sender = record.message.from.address.rsplit_once('@');
                 sender.is_some_and(|(_, t)| t == team.as_str())
@@ -147,11 +148,12 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    pub fn fits(&self, event: &Event) -> bool {
+    pub fn fits(&self, event: &Event, team_of: &dyn Fn(InstanceId) -> Option<Name>) -> bool {
         let word = event.kind.as_str();
         let family = word.split('.').next();
         let kind = |k: &String| k == word || Some(k.as_str()) == family;
         (self.kinds.is_empty() || self.kinds.iter().any(kind))
-            && (self.topics.is_empty() || self.topics.iter().any(|topic| topic.fits(event)))
+            && (self.topics.is_empty()
+                || self.topics.iter().any(|topic| topic.fits(event, team_of)))
     }
 }

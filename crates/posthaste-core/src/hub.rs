@@ -213,7 +213,8 @@ impl Hub {
         filter: &EventFilter,
     ) -> Result<Page, StoreError> {
         let mut page = self.store.events(after, self.limits.event_page).await?;
-        page.events.retain(|event| filter.fits(event) && self.may_know(by, event));
+        let team_of = |id| self.store.instance(id).map(|view| view.instance.team);
+        page.events.retain(|event| filter.fits(event, &team_of) && self.may_know(by, event));
         Ok(page)
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct App {
     pub(crate) config: Arc<ServerConfig>,
     /// Room for those who follow the events.
     pub(crate) followers: Arc<Semaphore>,
+    /// The same for the operator, whom nobody can crowd out.
+    pub(crate) watchers: Arc<Semaphore>,
     pub(crate) meters: Arc<Meters>,
     /// CAO's routes believe a loopback caller without a token.
     pub(crate) cao: bool,
@@ -57,6 +59,7 @@ pub async fn serve(
     let address = listener.local_addr()?;
     let app = App {
         followers: Arc::new(Semaphore::new(hub.limits().event_readers)),
+        watchers: Arc::new(Semaphore::new(hub.limits().event_readers)),
         hub,
         keys: Arc::new(keys),
         config: Arc::new(config),

@@ -442,7 +442,8 @@ impl Upkeep for SqliteStore {
 async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, StoreError> {
     load::known(&shared.known).await?;
     let found = shared.readers.query(move |db| rows::record(db, which)).await?;
-    Ok(found.map(|raw| reader::stand(shared, raw)))
+    let stood = reader::stand_all(shared, found.into_iter().collect()).await?;
+    Ok(stood.into_iter().next())
 }
 
 /// The receipt of a message that was accepted before, if it is the same one.

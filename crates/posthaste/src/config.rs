@@ -35,6 +35,9 @@ pub(crate) use secret::Secret;
 
 /// More files than any machine lets one process open.
 const MOST_CONNECTIONS: usize = 1_000_000;
+/// Threads, pages and followers.
+const MOST_OF_A_KIND: usize = 10_000;
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const SHORTEST_RESCAN: Duration = Duration::from_millis(10);
 /// Ours, and only the warnings of the libraries.
 const DEFAULT_LOG: &str = "warn,posthaste=info";
@@ -129,6 +132,30 @@ impl Config {
         if !(1..=MOST_CONNECTIONS).contains(&self.server.connections) {
             let told = format!("server.connections lies between 1 and {MOST_CONNECTIONS}");
             return Err(invalid(told).hint("leave it out for the default, 20000"));
+        }
+        let limits = &self.limits;
+        for (key, value) in [
+            ("limits.event_page", limits.event_page),
+            ("limits.event_readers", limits.event_readers),
+            ("store.readers", self.store.readers),
+        ] {
+            if !(1..=MOST_OF_A_KIND).contains(&value) {
+                let told = format!("{key} lies between 1 and {MOST_OF_A_KIND}");
+                return Err(invalid(told).hint("leave it out for the default"));
+            }
+        }
+        for (key, time) in [
+            ("limits.sweep", limits.sweep),
+            ("limits.prune", limits.prune),
+            ("limits.wait", limits.wait),
+            ("limits.batch_window", limits.batch_window),
+            ("limits.proof_grace", limits.proof_grace),
+            ("server.shutdown_grace", self.server.shutdown_grace),
+        ] {
+            if time > LONGEST {
+                let told = format!("{key} is longer than anybody lives");
+                return Err(invalid(told).hint("leave it out for the default"));
+            }
         }
         if self.profiles.rescan < SHORTEST_RESCAN {
             let told = "profiles.rescan is too short: the hub would do nothing else";
@@ -353,6 +380,14 @@ mod tests {
             assert!(told.contains("server.connections lies between 1 and 1000000"), "{told}");
         }
         assert!(load("[server]\nconnections = 1\n", &[]).is_ok());
+        for bad in [
+            "[limits]\nevent_page = 0\n",
+            "[limits]\nevent_readers = 9223372036854775807\n",
+            "[store]\nreaders = 0\n",
+            "[limits]\nsweep = '500000000000years'\n",
+        ] {
+            assert!(load(bad, &[]).is_err(), "{bad}");
+        }
     }
 
     #[test]

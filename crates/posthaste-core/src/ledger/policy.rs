@@ -47,7 +47,9 @@ impl Rate {
     /// When the next one is due, if this one may pass now; else how long it waits.
     fn next(&self, due: Due, now: Timestamp) -> Result<Due, Duration> {
         let now = now.0.saturating_mul(1_000);
-        let start = due.max(now);
+        // A clock that was set back makes nobody wait longer than a full measure.
+        let most = now.saturating_add(self.at_once.saturating_mul(self.every));
+        let start = due.min(most).max(now);
         let ahead = (start - now).saturating_sub((self.at_once - 1).saturating_mul(self.every));
         match u64::try_from(ahead) {
             Ok(wait) if wait > 0 => Err(Duration::from_micros(wait)),
@@ -96,8 +98,12 @@ impl Ledger {
         {
             return refused("only a parent, a leader or the human may send a `directive`".into());
         }
-        // Whoever was written to may answer.
-        if self.limits.write_policy == Write::Open || draft.details().in_reply_to.is_some() {
+        // Whoever was written to may answer, and nobody else with it.
+        let answers = match (mailboxes, &draft.details().back_to) {
+            ([only], Some(asker)) => only == asker,
+            _ => false,
+        };
+        if self.limits.write_policy == Write::Open || answers {
             return Ok(());
         }
         match mailboxes.iter().find(|m| !self.is_near(sender, m)) {

@@ -256,6 +256,8 @@ pub struct Details {
     pub in_reply_to: Option<Seq>,
     /// How many quick answers in a row this one is.
     pub hop: u8,
+    /// Whom it answers, if that one wrote to the sender: no policy forbids it.
+    pub back_to: Option<Mailbox>,
     /// A JSON object, as text.
     pub metadata: Option<String>,
     pub ttl: Option<Duration>,
@@ -312,6 +314,8 @@ impl Draft {
                 thread: Some(message.thread),
                 in_reply_to: message.in_reply_to,
                 hop: message.hop,
+                // It has passed already.
+                back_to: None,
                 metadata: message.metadata,
                 ttl: message.expires_at.map(life),
                 idempotency_key: message.idempotency_key,

@@ -73,17 +73,23 @@ impl Hub {
         let quick = self.clock.now().since(message.created_at) <= self.limits.hop_window;
         let counts = quick && caller != Principal::Operator;
         let hop = if counts { message.hop.saturating_add(1) } else { 0 };
-        Ok(Answered { seq: message.seq, thread: message.thread, hop })
+        let keys = self.store.keys(caller);
+        let received = record.deliveries.iter().any(|d| keys.contains(&d.mailbox));
+        let to = message.from.instance.map_or(Mailbox::Human, Mailbox::Instance);
+        let back_to = received.then_some(to);
+        Ok(Answered { seq: message.seq, thread: message.thread, hop, back_to })
     }
 }
 
 /// What a reply takes over from the message that it answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub seq: Seq,
     pub thread: ThreadId,
     /// How many quick answers in a row the reply is.
     pub hop: u8,
+    /// Where its sender reads, if the answering one had received it.
+    pub back_to: Option<Mailbox>,
 }
 
 /// Why a message was not accepted. Nothing is kept of it.

@@ -131,7 +131,7 @@ async fn under_the_team_policy_agents_write_within_their_team_and_leaders_to_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_the_family_policy_only_the_family_writes_and_whoever_was_asked_may_answer() {
+async fn under_the_family_policy_only_the_family_writes() {
     let world = World::with(policy(Write::Family));
     let boss = world.agent("boss").await;
     let child = |name| NewInstance { parent: Some(boss.id()), ..new_instance(name) };
@@ -145,8 +145,18 @@ async fn under_the_family_policy_only_the_family_writes_and_whoever_was_asked_ma
         assert!(matches!(refused, Err(SendError::NotAllowed { .. })), "{refused:?}");
     }
     let asked = one.sends("human", "may I?").await;
-    let reply = Details { in_reply_to: Some(asked.seq), ..Details::default() };
-    stranger.sends_with(&one, "as an answer", reply).await;
+    // Neither a message of one's own nor one to somebody else opens a door.
+    for from in [&one, &stranger] {
+        let answered = world.hub.answered_message(from.who, MessageRef::Seq(asked.seq)).await;
+        let reply = Details {
+            in_reply_to: Some(asked.seq),
+            back_to: answered.ok().and_then(|a| a.back_to),
+            ..Details::default()
+        };
+        let to = if from.id() == one.id() { &stranger } else { &one };
+        let refused = from.tries(to, "as an answer", reply).await;
+        assert!(matches!(refused, Err(SendError::NotAllowed { .. })), "{refused:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,4 +204,21 @@ async fn two_agents_that_answer_each_other_without_end_are_stopped() {
     answers(&world, &bob, &alice, &word).await.expect("the human begins anew");
     sleep(Duration::from_secs(61)).await;
     answers(&world, &bob, &alice, &last).await.expect("nobody hurries any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_was_written_to_may_answer_whatever_the_policy_and_only_its_sender() {
+    let world = World::with(policy(Write::Family));
+    let robot = world.agent("stranger").await;
+    let (alice, eve) = (world.agent("alice").await, world.agent("eve").await);
+    let asked = world.operator().sends("stranger", "well?").await;
+    let answered = world.hub.answered_message(robot.who, MessageRef::Seq(asked.seq)).await;
+    let back_to = answered.expect("it may read it").back_to;
+    let reply =
+        || Details { in_reply_to: Some(asked.seq), back_to: back_to.clone(), ..Details::default() };
+    robot.sends_with("human", "indeed", reply()).await;
+    for to in [&alice, &eve] {
+        let refused = robot.tries(to, "indeed", reply()).await;
+        assert!(matches!(refused, Err(SendError::NotAllowed { .. })), "{refused:?}");
+    }
 }

@@ -18,13 +18,12 @@ use futures_util::stream::unfold;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 use posthaste_api::events::{EventInstance, EventView, EventsQuery, Reset};
 use posthaste_api::messages::{DeliveryView, MessageView};
-use posthaste_core::Hub;
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::App;
-use crate::auth::Caller;
+use crate::auth::{self, Caller};
 use crate::extract::Params;
 use crate::failure::{Failure, invalid};
 
@@ -50,16 +49,23 @@ pub(crate) async fn follow(
         }
         None => query.after,
     };
-    let room = Arc::clone(&app.followers).try_acquire_owned().map_err(|_| crowded(&app))?;
+    // The operator's followers have a room of their own.
+    let room = match caller {
+        Principal::Operator => Arc::clone(&app.watchers),
+        Principal::Instance(_) => Arc::clone(&app.followers),
+    };
+    let room = room.try_acquire_owned().map_err(|_| crowded(&app))?;
     let news = app.hub.last_event();
     let after = after.unwrap_or_else(|| *news.borrow());
     let follower = Follower {
-        hub: app.hub,
+        app,
+        headers,
         caller,
         filter,
         after,
         news,
-        lines: VecDeque::new(),
+        // Where to go on from is known before anything happens.
+        next: VecDeque::from([Next::Line(alive(after))]),
         broken: false,
         _room: room,
     };
@@ -99,14 +105,27 @@ fn kind(text: &str) -> Result<String, Failure> {
     Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
 }
 
+/// What a follower is told next; an event becomes text when its turn comes.
+enum Next {
+    Line(Line),
+    Event(Box<Event>),
+}
+
+/// The number tells how far we looked, also over what did not concern the follower.
+fn alive(after: u64) -> Line {
+    Line::default().event("alive").id(after.to_string()).data("")
+}
+
 struct Follower {
-    hub: Arc<Hub>,
+    app: App,
+    /// Asked again before each look: a token may have ended.
+    headers: HeaderMap,
     caller: Principal,
     filter: EventFilter,
     /// Everything up to here was told or does not concern the caller.
     after: u64,
     news: watch::Receiver<u64>,
-    lines: VecDeque<Line>,
+    next: VecDeque<Next>,
     broken: bool,
     _room: OwnedSemaphorePermit,
 }
@@ -114,27 +133,32 @@ struct Follower {
 impl Follower {
     async fn next(&mut self) -> Option<Line> {
         loop {
-            if let Some(line) = self.lines.pop_front() {
-                return Some(line);
+            match self.next.pop_front() {
+                Some(Next::Line(line)) => return Some(line),
+                Some(Next::Event(event)) => {
+                    let line = Line::default().id(event.no.to_string()).event(event.kind.as_str());
+                    // A view has only text keys: it is always JSON.
+                    return line.json_data(view(*event)).ok();
+                }
+                None => {}
             }
-            if self.broken {
+            let known = auth::caller(&self.app, &self.headers);
+            if self.broken || !known.is_ok_and(|caller| caller == self.caller) {
                 return None;
             }
             // What comes after this look is news.
             self.news.mark_unchanged();
-            match self.hub.events(self.caller, self.after, &self.filter).await {
+            match self.app.hub.events(self.caller, self.after, &self.filter).await {
                 Ok(page) => self.tell(page),
                 Err(error) => {
                     self.broken = true;
                     let body = ErrorBody { error: error.into() };
-                    self.lines.extend(Line::default().event("error").json_data(body));
+                    let line = Line::default().event("error").json_data(body);
+                    self.next.extend(line.map(Next::Line));
                 }
             }
-            if self.lines.is_empty() && !self.wait().await? {
-                // The number tells how far we looked, also over what did not concern
-                // the follower.
-                let line = Line::default().event("alive").id(self.after.to_string()).data("");
-                return Some(line);
+            if self.next.is_empty() && !self.wait().await? {
+                return Some(alive(self.after));
             }
         }
     }
@@ -147,13 +171,12 @@ impl Follower {
             let reset = Reset { oldest: page.oldest, last: page.last };
             self.after = if unknown { page.last } else { page.oldest - 1 };
             let line = Line::default().event("reset").id(self.after.to_string());
-            self.lines.extend(line.json_data(reset));
+            self.next.extend(line.json_data(reset).map(Next::Line));
         }
-        for event in page.events {
-            let line = Line::default().id(event.no.to_string()).event(event.kind.as_str());
-            self.lines.extend(line.json_data(view(event)));
+        self.next.extend(page.events.into_iter().map(|event| Next::Event(Box::new(event))));
+        if !unknown {
+            self.after = self.after.max(page.upto);
         }
-        self.after = self.after.max(page.upto.min(page.last));
     }
 
     /// Whether there is news; `None` when the hub stops.
@@ -162,7 +185,7 @@ impl Follower {
             return Some(true);
         }
         tokio::select! {
-            () = self.hub.stopped() => None,
+            () = self.app.hub.stopped() => None,
             changed = self.news.changed() => changed.ok().map(|()| true),
             () = tokio::time::sleep(ALIVE) => Some(false),
         }

@@ -104,10 +104,11 @@ async fn details(
 ) -> Result<Details, Failure> {
     let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
     let mut thread = parsed(&request.thread_id)?;
-    let (mut in_reply_to, mut hop) = (None, 0);
+    let (mut in_reply_to, mut hop, mut back_to) = (None, 0, None);
     if let Some(which) = &request.in_reply_to {
         let answered = app.hub.answered_message(caller, which.try_into()?).await?;
         (in_reply_to, hop) = (Some(answered.seq), answered.hop);
+        back_to = answered.back_to;
         thread = thread.or(Some(answered.thread));
     }
     let metadata = request
@@ -121,6 +122,7 @@ async fn details(
         thread,
         in_reply_to,
         hop,
+        back_to,
         metadata: metadata.transpose()?,
         ttl: request.ttl_s.map(Duration::from_secs),
         idempotency_key: request.idempotency_key.take(),

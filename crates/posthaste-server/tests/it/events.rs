@@ -111,7 +111,10 @@ async fn topics_and_types_choose_what_is_heard() {
         of(&agent(&eve.instance), "message.accepted").await,
         [Some(to_eve.seq), Some(by_eve.seq)]
     );
-    assert_eq!(of("team:avalon", "message").await, [Some(to_team.seq), Some(by_eve.seq)]);
+    assert_eq!(
+        of("team:avalon", "message").await,
+        [Some(to_eve.seq), Some(to_team.seq), Some(by_eve.seq)]
+    );
     let thread = format!("thread:{}", eve.thread_id);
     assert_eq!(of(&thread, "message").await, [Some(to_eve.seq), Some(by_eve.seq)]);
     assert_eq!(of("team:avalon", "instance").await, [None]);
@@ -235,4 +238,24 @@ async fn a_hub_that_stops_ends_the_stream() {
     house.shutdown.cancel();
     let end = within("the end", following.next()).await.expect("a clean end");
     assert_eq!(end, None);
+}
+
+#[tokio::test]
+async fn a_token_that_has_ended_hears_nothing_more() {
+    let house = House::with(Limits { tokens: 1, ..Limits::default() }).await;
+    let (_, first) = house.join("bob", None, "k").await;
+    let mut following = follow(&first, &EventsQuery::default()).await;
+    let (bob, _) = house.join("bob", None, "k").await;
+    send(&house.operator(), &bob.instance, "for the new one").await;
+    let end = within("the end", following.next()).await.expect("a clean end");
+    assert_eq!(end, None);
+}
+
+#[tokio::test]
+async fn agents_cannot_crowd_the_operator_out() {
+    let house = House::with(Limits { event_readers: 1, ..Limits::default() }).await;
+    let (_, as_bob) = house.agent("bob").await;
+    let _taken = follow(&as_bob, &EventsQuery::default()).await;
+    assert!(as_bob.events(&EventsQuery::default()).await.is_err(), "no more for agents");
+    follow(&house.operator(), &EventsQuery::default()).await;
 }

@@ -17,7 +17,7 @@ use rusqlite::{Connection, params};
 
 use self::pages::history;
 use super::ops::read::MarkRead;
-use super::reader::stand;
+use super::reader::stand_all;
 use super::rows::{self, RawRecord};
 use super::{Shared, SqliteStore, counts, load};
 
@@ -41,7 +41,7 @@ impl Reading for SqliteStore {
         async move {
             load::known(&self.shared.known).await?;
             let raw = self.shared.readers.query(move |db| replies(db, to, most)).await?;
-            Ok(raw.into_iter().map(|r| stand(&self.shared, r)).collect())
+            stand_all(&self.shared, raw).await
         }
         .boxed()
     }
@@ -188,7 +188,7 @@ async fn mark_read(
             // Another was quicker with all of it.
             continue;
         };
-        let read = raw.into_iter().map(|r| stand(shared, r));
+        let read = stand_all(shared, raw).await?.into_iter();
         // What another call has settled meanwhile was unread for that one.
         let wanted = |r: &Record| query.unread_by.is_none() || marked.contains(&r.message.seq);
         let records = read.filter(wanted).collect();

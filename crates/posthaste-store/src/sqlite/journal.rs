@@ -5,13 +5,12 @@
 //! `kind: 1, a: 8, b: 8, length: 1, text`.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::events::{About, Event, EventKind, Page, Trace};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{MessageRef, Seq};
-use posthaste_core::ports::StoreError;
+use posthaste_core::ports::{Record, StoreError};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -124,7 +123,15 @@ struct Raw {
     last: u64,
 }
 
-fn read(db: &Connection, after: u64, most: usize) -> rusqlite::Result<Raw> {
+/// All of one moment.
+fn read(db: &Connection, after: u64, most: usize, bytes: usize) -> rusqlite::Result<Raw> {
+    db.execute_batch("SAVEPOINT look")?;
+    let found = read_now(db, after, most, bytes);
+    db.execute_batch("RELEASE look")?;
+    found
+}
+
+fn read_now(db: &Connection, after: u64, most: usize, bytes: usize) -> rusqlite::Result<Raw> {
     let last = last(db)?;
     let oldest: Option<u64> =
         db.query_row("SELECT min(no) FROM event_lists", [], |row| row.get(0))?;
@@ -143,27 +150,36 @@ fn read(db: &Connection, after: u64, most: usize) -> rusqlite::Result<Raw> {
             break;
         }
     }
-    let mut records = HashMap::new();
+    let mut records: HashMap<Seq, RawRecord> = HashMap::new();
+    let (mut room, mut fit) = (bytes, 0);
     for entry in &found {
-        if let Some(Trace::Message { seq, .. }) = &entry.trace
-            && !records.contains_key(seq)
-            && let Some(record) = rows::record(db, MessageRef::Seq(*seq))?
-        {
-            records.insert(*seq, record);
+        if let Some(Trace::Message { seq, .. }) = &entry.trace {
+            if !records.contains_key(seq)
+                && let Some(record) = rows::record(db, MessageRef::Seq(*seq))?
+            {
+                records.insert(*seq, record);
+            }
+            let size = records.get(seq).map_or(0, |r| r.message.body.len());
+            if size > room && fit > 0 {
+                break;
+            }
+            room = room.saturating_sub(size);
         }
+        fit += 1;
     }
+    found.truncate(fit);
     Ok(Raw { entries: found, records, oldest: oldest.unwrap_or(last + 1), last })
 }
 
 /// The events after a number.
 pub(crate) async fn page(shared: &Shared, after: u64, most: usize) -> Result<Page, StoreError> {
     load::known(&shared.known).await?;
-    // Numbers are cheap to look at, and most readers are up to date.
-    let last = shared.last_event.load(Ordering::Acquire);
-    let after = after.min(i64::MAX as u64);
-    let raw = shared.readers.query(move |db| read(db, after, most)).await?;
-    let records: HashMap<Seq, _> =
-        raw.records.into_iter().map(|(seq, r)| (seq, reader::stand(shared, r))).collect();
+    // No number is that large.
+    let after = after.min(i64::MAX as u64 - 1);
+    let bytes = shared.limits.answer_bytes;
+    let raw = shared.readers.query(move |db| read(db, after, most, bytes)).await?;
+    let records = reader::stand_all(shared, raw.records.into_values().collect()).await?;
+    let records: HashMap<Seq, Record> = records.into_iter().map(|r| (r.message.seq, r)).collect();
     let upto = raw.entries.last().map_or(after, |entry| entry.no);
     let ledger = shared.ledger.lock();
     let events = raw.entries.into_iter().filter_map(|entry| {
@@ -184,5 +200,5 @@ pub(crate) async fn page(shared: &Shared, after: u64, most: usize) -> Result<Pag
         };
         Some(Event { no: entry.no, at: entry.at, kind: entry.kind?, about })
     });
-    Ok(Page { events: events.collect(), oldest: raw.oldest, last: raw.last.max(last), upto })
+    Ok(Page { events: events.collect(), oldest: raw.oldest, last: raw.last, upto })
 }

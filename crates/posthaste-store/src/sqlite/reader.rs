@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use posthaste_core::messaging::message::{MessageRef, Seq};
 use posthaste_core::ports::{DeliveryRecord, Record, RecordState, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::rows::RawRecord;
+use super::rows::{self, RawRecord};
 use super::writer::{Commands, Db, Op};
 use super::{Shared, open};
 use crate::{Place, StoreConfig};
@@ -118,6 +119,35 @@ impl<T: Send, Q: FnOnce(&Connection) -> rusqlite::Result<T> + Send> Op for Ask<Q
 }
 
 /// Adds what only the ledger knows: who holds what is open.
+/// Records as they stand now. A delivery may be settled between the look at the
+/// disk and the look into the ledger; then the disk knows its end by now.
+pub(crate) async fn stand_all(
+    shared: &Shared,
+    mut raw: Vec<RawRecord>,
+) -> Result<Vec<Record>, StoreError> {
+    let stale: Vec<usize> = {
+        let ledger = shared.ledger.lock();
+        let gone = |r: &RawRecord| {
+            let open = r.deliveries.iter().filter(|d| d.end.is_none());
+            open.into_iter().any(|d| ledger.standing(&d.mailbox, d.delivery).is_none())
+        };
+        (0..raw.len()).filter(|i| gone(&raw[*i])).collect()
+    };
+    if !stale.is_empty() {
+        let seqs: Vec<Seq> = stale.iter().map(|i| raw[*i].message.seq).collect();
+        let again = move |db: &Connection| {
+            seqs.iter().map(|seq| rows::record(db, MessageRef::Seq(*seq))).collect()
+        };
+        let fresh: Vec<Option<RawRecord>> = shared.readers.query(again).await?;
+        for (i, record) in stale.into_iter().zip(fresh) {
+            if let Some(record) = record {
+                raw[i] = record;
+            }
+        }
+    }
+    Ok(raw.into_iter().map(|r| stand(shared, r)).collect())
+}
+
 pub(crate) fn stand(shared: &Shared, raw: RawRecord) -> Record {
     let ledger = shared.ledger.lock();
     let deliveries = raw.deliveries.into_iter().map(|d| {

@@ -158,6 +158,16 @@ impl Commands {
         self.push(|tx| Append::new(draft, tx))
     }
 
+    /// The writer has left: who still stands in line, or comes later, is told so.
+    fn shut(&self) {
+        let mut line = self.inner.line.lock();
+        line.broken.get_or_insert(StoreError::Closed);
+        let mut left = std::mem::take(&mut line.waiting);
+        left.extend(line.late.take().unwrap_or_default());
+        drop(line);
+        left.into_iter().for_each(|op| op.answer(Some(StoreError::Closed)));
+    }
+
     pub(crate) fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
         self.inner.due.notify_one();
@@ -212,6 +222,7 @@ pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: Cancellat
             commit(&shared, &mut desk, part).await;
         }
     }
+    shared.commands.shut();
     if let Some(db) = desk.db {
         let closed = spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
         if let Ok(Err(error)) = closed {

@@ -4,6 +4,7 @@
 mod disk;
 mod history;
 mod profiles;
+mod races;
 mod restart;
 mod rig;
 

@@ -9,7 +9,7 @@ use posthaste_core::messaging::message::{MessageRef, Principal, Seq, ThreadId};
 use posthaste_core::ports::{DeliveryRecord, HistoryQuery, Page, Record, StoreError, is_sender};
 use rusqlite::{Connection, ToSql, params};
 
-use crate::sqlite::reader::stand;
+use crate::sqlite::reader::stand_all;
 use crate::sqlite::rows::{self, RawRecord};
 use crate::sqlite::{Shared, load};
 
@@ -65,9 +65,8 @@ pub(super) async fn history(shared: &Shared, query: HistoryQuery) -> Result<Page
         let (raw, reached) = shared.readers.query(look).await?;
         let Some(reached) = reached else { break None };
         looked_at += most;
-        for raw in raw {
-            let seq = raw.message.seq.0;
-            let record = stand(shared, raw);
+        for record in stand_all(shared, raw).await? {
+            let seq = record.message.seq.0;
             if query.since.is_some_and(|since| record.message.created_at <= since) {
                 if stretch.forward { continue } else { break 'pages None }
             }
