@@ -7,8 +7,13 @@ use posthaste_api::error::ErrorCode;
 use posthaste_api::events::{EventView, EventsQuery};
 use posthaste_api::teams::PutTeam;
 use posthaste_core::Limits;
+use posthaste_server::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
-use crate::house::{House, by_ids, read, receipt_of, refusal, request, send, within};
+use crate::house::{
+    House, OPERATOR, Plan, by_ids, read, receipt_of, refusal, request, send, until, within,
+};
 
 fn from_the_start() -> EventsQuery {
     EventsQuery { after: Some(0), ..EventsQuery::default() }
@@ -258,4 +263,34 @@ async fn agents_cannot_crowd_the_operator_out() {
     let _taken = follow(&as_bob, &EventsQuery::default()).await;
     assert!(as_bob.events(&EventsQuery::default()).await.is_err(), "no more for agents");
     follow(&house.operator(), &EventsQuery::default()).await;
+}
+
+#[tokio::test]
+async fn a_follower_that_does_not_read_is_cut_and_can_go_on_later() {
+    let limits = Limits { event_readers: 1, ..Limits::default() };
+    let server =
+        ServerConfig { write_timeout: Duration::from_millis(50), ..ServerConfig::default() };
+    let house = House::with(Plan { limits, server, ..Plan::default() }).await;
+    let operator = house.operator();
+    let (bob, _) = house.agent("bob").await;
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let mut stalled = socket.connect(house.address).await.expect("the door is open");
+    let text = request("GET /v1/events?after=0", Some(OPERATOR), &[], "");
+    stalled.write_all(text.as_bytes()).await.expect("sent");
+    let mut head = [0; 12];
+    stalled.read_exact(&mut head).await.expect("the beginning of an answer");
+    assert_eq!(&head, b"HTTP/1.1 200");
+    let large = "x".repeat(1 << 20);
+    for _ in 0..8 {
+        send(&operator, &bob.instance, &large).await;
+    }
+    // The only place is free again once the hub has lost its patience.
+    until("it is cut", async || operator.events(&from_the_start()).await.is_ok()).await;
+    until("there is room", async || {
+        let Ok(mut following) = operator.events(&from_the_start()).await else { return false };
+        event(&mut following).await.no == 1
+    })
+    .await;
+    drop(stalled);
 }
