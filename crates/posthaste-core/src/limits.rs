@@ -110,8 +110,10 @@ limits! {
     event_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
     /// Most events that are read from the journal at a time.
     event_page: usize = 500;
-    /// Most readers that follow the events at a time.
+    /// Most agents' calls that follow the events at a time, and most of the operator's.
     event_readers: usize = 100;
+    /// Most of them of one agent.
+    event_readers_each: usize = 10;
     /// How long a later call must stay uncancelled before it counts as proof.
     proof_grace: Duration = Duration::from_secs(2), "humantime_serde";
     /// Largest system prompt of a profile.

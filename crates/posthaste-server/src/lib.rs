@@ -25,7 +25,6 @@ use std::sync::Arc;
 use meters::Meters;
 use posthaste_core::Hub;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use auth::Keys;
@@ -37,10 +36,8 @@ pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) config: Arc<ServerConfig>,
-    /// Room for those who follow the events.
-    pub(crate) followers: Arc<Semaphore>,
-    /// The same for the operator, whom nobody can crowd out.
-    pub(crate) watchers: Arc<Semaphore>,
+    /// Those who follow the events.
+    pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
     /// CAO's routes believe a loopback caller without a token.
     pub(crate) cao: bool,
@@ -58,8 +55,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let app = App {
-        followers: Arc::new(Semaphore::new(hub.limits().event_readers)),
-        watchers: Arc::new(Semaphore::new(hub.limits().event_readers)),
+        followers: Arc::default(),
         hub,
         keys: Arc::new(keys),
         config: Arc::new(config),

@@ -26,6 +26,8 @@ use posthaste_api::error::{ApiError, ErrorCode};
 use crate::failure::Failure;
 use crate::{App, cao};
 
+pub(crate) use events::Followers;
+
 /// The calls that go around the router.
 pub(crate) const SEND: &str = "/v1/messages";
 pub(crate) const RECEIVE: &str = "/v1/inbox";

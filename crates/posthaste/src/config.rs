@@ -137,6 +137,7 @@ impl Config {
         for (key, value) in [
             ("limits.event_page", limits.event_page),
             ("limits.event_readers", limits.event_readers),
+            ("limits.event_readers_each", limits.event_readers_each),
             ("store.readers", self.store.readers),
         ] {
             if !(1..=MOST_OF_A_KIND).contains(&value) {

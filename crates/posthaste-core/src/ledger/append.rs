@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::policy::Before;
 use super::settle::AckPlan;
 use super::{BoxNo, Ledger, Queued};
 use crate::address::{Address, Mailbox};
@@ -67,8 +68,11 @@ pub struct AppendPlan {
     pub key: Option<KeyDigest>,
     /// What the sender held and answers with this message.
     pub reply: Option<AckPlan>,
+    /// Whom it answers; a draft that is tried again must know.
+    pub back_to: Option<Mailbox>,
     recipients: Vec<Recipient>,
     skipped: Vec<Mailbox>,
+    counted: Before,
 }
 
 impl AppendPlan {
@@ -103,7 +107,8 @@ impl Ledger {
         draft.set_thread(thread);
         let named = self.route(draft.from, &draft.to)?;
         let (mailboxes, skipped) = self.with_room(&draft, named)?;
-        self.admit(&draft, &mailboxes, now)?;
+        let counted = self.admit(&draft, &mailboxes, now)?;
+        let back_to = draft.take_back_to();
 
         let recipients = mailboxes
             .iter()
@@ -150,6 +155,8 @@ impl Ledger {
             reply,
             recipients,
             skipped,
+            counted,
+            back_to,
         })))
     }
 
@@ -201,6 +208,7 @@ impl Ledger {
             self.queues.pop();
         }
         self.next_seq = plan.message.seq.0;
+        self.uncount(&plan.counted);
         if let Some(reply) = &plan.reply {
             self.undo_ack(reply);
         }

@@ -24,6 +24,10 @@ pub(super) enum Counted {
 /// When the next one is due, in microseconds.
 pub(super) type Due = i64;
 
+/// What the counts of a message were before it.
+#[derive(Debug, Default)]
+pub(super) struct Before([Option<(Counted, Due)>; 2]);
+
 /// So many in so long: an idle sender may spend them all at once, a busy one gets
 /// them evenly.
 #[derive(Debug, Clone, Copy)]
@@ -66,15 +70,15 @@ impl Ledger {
         draft: &Draft,
         mailboxes: &[Mailbox],
         now: Timestamp,
-    ) -> Result<(), SendError> {
-        let Principal::Instance(id) = draft.from else { return Ok(()) };
+    ) -> Result<Before, SendError> {
+        let Principal::Instance(id) = draft.from else { return Ok(Before::default()) };
         if draft.details().hop > self.limits.hops {
             return Err(SendError::HopLimit { limit: self.limits.hops });
         }
         let Some(sender) = self.instances.get(&id) else { return Err(SendError::SenderGone) };
         self.may_write(sender, draft, mailboxes)?;
         if sender.kind == AgentKind::Mechanical {
-            return Ok(());
+            return Ok(Before::default());
         }
         self.count(id, draft, mailboxes, now)
     }
@@ -167,7 +171,7 @@ impl Ledger {
         draft: &Draft,
         mailboxes: &[Mailbox],
         now: Timestamp,
-    ) -> Result<(), SendError> {
+    ) -> Result<Before, SendError> {
         let limits = &self.limits;
         let all = Rate::per_minute("limits.sender_per_minute", limits.sender_per_minute);
         let special = if matches!(draft.to, Address::Everyone { .. }) {
@@ -180,15 +184,21 @@ impl Ledger {
             no.zip(rate).map(|(no, rate)| (Counted::Pair(id, no), rate))
         };
         let rates = [all.map(|rate| (Counted::Sender(id), rate)), special];
-        let mut due = [None; 2];
-        for (next, (counted, rate)) in due.iter_mut().zip(rates.into_iter().flatten()) {
+        let (mut due, mut before) = ([None; 2], Before::default());
+        for (i, (counted, rate)) in rates.into_iter().flatten().enumerate() {
             let last = self.rates.get(&counted).copied().unwrap_or_default();
             let told = |wait| SendError::TooOften { retry_after: wait, key: rate.key };
-            *next = Some((counted, rate.next(last, now).map_err(told)?));
+            due[i] = Some((counted, rate.next(last, now).map_err(told)?));
+            before.0[i] = Some((counted, last));
         }
         // Counted only when all of them let it pass.
         self.rates.extend(due.into_iter().flatten());
-        Ok(())
+        Ok(before)
+    }
+
+    /// What could not be kept was never sent.
+    pub(super) fn uncount(&mut self, before: &Before) {
+        self.rates.extend(before.0.into_iter().flatten());
     }
 
     /// Forgets senders that have been quiet for so long that they may spend
@@ -200,7 +210,13 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::Limits;
+    use crate::ledger::Planned;
+    use crate::messaging::message::{Details, MessageId, Via};
+    use crate::registry::NewInstance;
 
     #[test]
     fn an_idle_sender_spends_a_minute_at_once_and_a_busy_one_waits_its_turn() {
@@ -221,5 +237,41 @@ mod tests {
     fn nothing_is_counted_where_a_rate_is_zero() {
         assert!(Rate::per_minute("x", 0).is_none());
         assert!(Rate::one_in("x", Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn what_the_disk_did_not_keep_costs_its_sender_nothing() {
+        let limits =
+            Limits { sender_per_minute: 1, write_policy: Write::Family, ..Limits::default() };
+        let mut ledger = Ledger::new(limits.clone());
+        let now = Timestamp(1_000_000);
+        let mut join = |name: &str, number| {
+            let new = NewInstance {
+                agent: name.parse().expect("a name"),
+                team: None,
+                label: None,
+                parent: None,
+                kind: None,
+                key: None,
+                token: [number; 32],
+            };
+            let plan = ledger.plan_join(new, now, || u32::from(number)).expect("joined");
+            plan.instance.id
+        };
+        let (alice, bob) = (join("alice", 1), join("bob", 2));
+        let to = Address::Exact { name: None, instance: bob, team: None };
+        // Bob had written to alice: the policy of the family does not keep her from answering.
+        let back_to = Some(Mailbox::Instance(bob));
+        let details = Details { back_to, ..Details::default() };
+        let from = Principal::Instance(alice);
+        let mut draft = Draft::new(from, to.clone(), "hi".into(), details, Via::Rest, &limits)
+            .expect("within the limits");
+        for _ in 0..3 {
+            let planned = ledger.plan_append(draft, MessageId(1), now).expect("admitted");
+            let Planned::New(plan) = planned else { panic!("it is new") };
+            ledger.undo_append(&plan);
+            let message = Arc::unwrap_or_clone(plan.message);
+            draft = Draft::again(message, from, to.clone(), plan.back_to);
+        }
     }
 }

@@ -102,14 +102,7 @@ impl DeliveryState {
     /// The owner says that it has read, at its own risk: no lease is needed. What
     /// another holds is not the caller's to read.
     pub fn read(self, by: Principal) -> Result<Self, MoveError> {
-        match self {
-            Self::Queued => Ok(Self::Settling { was: Open::Queued }),
-            Self::Leased { by: holder, answer } if holder == by => {
-                Ok(Self::Settling { was: Open::Leased { by, answer } })
-            }
-            Self::Leased { .. } => Err(MoveError::LeaseLost),
-            Self::Settling { .. } => Err(MoveError::Settling),
-        }
+        self.settle_unless_anothers(by)
     }
 
     /// Only the holder returns, and a stale answer returns nothing.
@@ -137,6 +130,10 @@ impl DeliveryState {
 
     /// The end of the recipient, or of its patience, takes what it holds, too.
     pub fn die_held(self, by: Principal) -> Result<Self, MoveError> {
+        self.settle_unless_anothers(by)
+    }
+
+    fn settle_unless_anothers(self, by: Principal) -> Result<Self, MoveError> {
         match self {
             Self::Queued => Ok(Self::Settling { was: Open::Queued }),
             Self::Leased { by: holder, answer } if holder == by => {

@@ -301,7 +301,7 @@ impl Draft {
     }
 
     /// What a message was before it was accepted.
-    pub fn again(message: Message, from: Principal, to: Address) -> Self {
+    pub fn again(message: Message, from: Principal, to: Address, back_to: Option<Mailbox>) -> Self {
         let life = |at: Timestamp| at.since(message.created_at);
         Self {
             from,
@@ -314,8 +314,7 @@ impl Draft {
                 thread: Some(message.thread),
                 in_reply_to: message.in_reply_to,
                 hop: message.hop,
-                // It has passed already.
-                back_to: None,
+                back_to,
                 metadata: message.metadata,
                 ttl: message.expires_at.map(life),
                 idempotency_key: message.idempotency_key,
@@ -330,6 +329,10 @@ impl Draft {
 
     pub fn details(&self) -> &Details {
         &self.details
+    }
+
+    pub(crate) fn take_back_to(&mut self) -> Option<Mailbox> {
+        self.details.back_to.take()
     }
 
     pub(crate) fn set_thread(&mut self, thread: ThreadId) {

@@ -15,12 +15,14 @@ use axum::response::Sse;
 use axum::response::sse::Event as Line;
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 use posthaste_api::events::{EventInstance, EventView, EventsQuery, Reset};
 use posthaste_api::messages::{DeliveryView, MessageView};
+use posthaste_core::Map;
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use crate::App;
 use crate::auth::{self, Caller};
@@ -49,12 +51,7 @@ pub(crate) async fn follow(
         }
         None => query.after,
     };
-    // The operator's followers have a room of their own.
-    let room = match caller {
-        Principal::Operator => Arc::clone(&app.watchers),
-        Principal::Instance(_) => Arc::clone(&app.followers),
-    };
-    let room = room.try_acquire_owned().map_err(|_| crowded(&app))?;
+    let room = Followers::enter(&app, caller)?;
     let news = app.hub.last_event();
     let after = after.unwrap_or_else(|| *news.borrow());
     let follower = Follower {
@@ -74,11 +71,58 @@ pub(crate) async fn follow(
     })))
 }
 
-fn crowded(app: &App) -> Failure {
-    let most = app.hub.limits().event_readers;
+/// Who follows: how many calls of each.
+#[derive(Debug, Default)]
+pub(crate) struct Followers(Mutex<Map<Principal, usize>>);
+
+/// A place among them, until it is dropped.
+struct Place {
+    followers: Arc<Followers>,
+    of: Principal,
+}
+
+impl Followers {
+    /// Nobody crowds the operator out, and no agent crowds out the others.
+    fn enter(app: &App, caller: Principal) -> Result<Place, Failure> {
+        let limits = app.hub.limits();
+        let mut open = app.followers.0.lock();
+        let own = open.get(&caller).copied().unwrap_or(0);
+        let agents = open.iter().filter(|(who, _)| **who != Principal::Operator);
+        let (all, most_own) = match caller {
+            Principal::Operator => (own, limits.event_readers),
+            Principal::Instance(_) => (agents.map(|(_, n)| n).sum(), limits.event_readers_each),
+        };
+        if own >= most_own {
+            let key = match caller {
+                Principal::Operator => "limits.event_readers",
+                Principal::Instance(_) => "limits.event_readers_each",
+            };
+            return Err(crowded(most_own, key));
+        }
+        if all >= limits.event_readers {
+            return Err(crowded(limits.event_readers, "limits.event_readers"));
+        }
+        *open.entry(caller).or_default() += 1;
+        Ok(Place { followers: Arc::clone(&app.followers), of: caller })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.followers.0.lock();
+        if let Some(count) = open.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.of);
+            }
+        }
+    }
+}
+
+fn crowded(most: usize, key: &str) -> Failure {
     let error = ApiError::new(ErrorCode::RateLimited, format!("{most} follow the events already"))
-        .hint("end one of them, or raise limits.event_readers")
-        .details(serde_json::json!({ "limit": most, "key": "limits.event_readers" }));
+        .hint(format!("end one of them, or raise {key}"))
+        .details(serde_json::json!({ "limit": most, "key": key }));
     Failure(error)
 }
 
@@ -112,8 +156,9 @@ enum Next {
 }
 
 /// The number tells how far we looked, also over what did not concern the follower.
+/// An event without data would not be one, and its number would be lost.
 fn alive(after: u64) -> Line {
-    Line::default().event("alive").id(after.to_string()).data("")
+    Line::default().event("alive").id(after.to_string()).data("{}")
 }
 
 struct Follower {
@@ -127,7 +172,7 @@ struct Follower {
     news: watch::Receiver<u64>,
     next: VecDeque<Next>,
     broken: bool,
-    _room: OwnedSemaphorePermit,
+    _room: Place,
 }
 
 impl Follower {

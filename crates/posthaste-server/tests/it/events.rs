@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_api::client::{Client, Following, Heard};
-use posthaste_api::error::ErrorCode;
+use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::events::{EventView, EventsQuery};
 use posthaste_api::teams::PutTeam;
 use posthaste_core::Limits;
@@ -257,12 +257,23 @@ async fn a_token_that_has_ended_hears_nothing_more() {
 }
 
 #[tokio::test]
-async fn agents_cannot_crowd_the_operator_out() {
-    let house = House::with(Limits { event_readers: 1, ..Limits::default() }).await;
+async fn an_agent_crowds_out_neither_the_operator_nor_the_others() {
+    let limits = Limits { event_readers: 2, event_readers_each: 1, ..Limits::default() };
+    let house = House::with(limits).await;
     let (_, as_bob) = house.agent("bob").await;
-    let _taken = follow(&as_bob, &EventsQuery::default()).await;
-    assert!(as_bob.events(&EventsQuery::default()).await.is_err(), "no more for agents");
-    follow(&house.operator(), &EventsQuery::default()).await;
+    let (_, as_eve) = house.agent("eve").await;
+    let (_, as_zoe) = house.agent("zoe").await;
+    let key = |told: ApiError| told.details.expect("details")["key"].clone();
+    let all = EventsQuery::default();
+    let of_bob = follow(&as_bob, &all).await;
+    let told = refusal(as_bob.events(&all).await.map(|_| ()));
+    assert_eq!(key(told), "limits.event_readers_each");
+    let _of_eve = follow(&as_eve, &all).await;
+    let told = refusal(as_zoe.events(&all).await.map(|_| ()));
+    assert_eq!(key(told), "limits.event_readers");
+    follow(&house.operator(), &all).await;
+    drop(of_bob);
+    until("a place is free", async || as_zoe.events(&all).await.is_ok()).await;
 }
 
 #[tokio::test]

@@ -78,9 +78,10 @@ async fn follow(
         output.note(&format!("the hub at {} is back", client.url()));
     }
     while *left > 0 {
-        let heard = following.next().await.map_err(passing)?;
+        let heard = following.next().await;
+        // Also when the line broke: the next one begins there.
         query.after = following.last();
-        match heard {
+        match heard.map_err(passing)? {
             None => return Ok(End::Line),
             Some(Heard::Reset(reset)) => output.note(&format!(
                 "there is a gap: what happened before event {} is not kept any more",

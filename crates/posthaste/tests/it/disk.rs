@@ -35,24 +35,29 @@ fn on_a_small_disk(world: &World, script: &str) -> Started {
     Started::new(command)
 }
 
+/// A hub on a disk of 12 MiB of which so many are taken, until `make-room` is there.
+fn crowded(world: &World, taken: u32) -> (Started, Client) {
+    let script = format!(
+        "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
+         printf {TOKEN} > \"$DATA/operator.token\"\n\
+         dd if=/dev/zero of=\"$DATA/filler\" bs=1M count={taken} 2>/dev/null\n\
+         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         exec \"$0\" up --json --listen 127.0.0.1:0"
+    );
+    let mut hub = on_a_small_disk(world, &script);
+    let line = hub.line().expect("the hub starts");
+    let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
+    let url = greeting["url"].as_str().expect("an address");
+    (hub, Client::new(url).expect("a good address").with_token(TOKEN))
+}
+
 #[tokio::test]
 async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
     let world = World::new();
     if !can_mount(&world) {
         return;
     }
-    let script = format!(
-        "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
-         printf {TOKEN} > \"$DATA/operator.token\"\n\
-         dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=6 2>/dev/null\n\
-         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
-         exec \"$0\" up --json --listen 127.0.0.1:0"
-    );
-    let mut hub = on_a_small_disk(&world, &script);
-    let line = hub.line().expect("the hub starts");
-    let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
-    let url = greeting["url"].as_str().expect("an address");
-    let operator = Client::new(url).expect("a good address").with_token(TOKEN);
+    let (_hub, operator) = crowded(&world, 6);
     let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
     let bob = operator.create_instance(&bob).await.expect("created");
 
@@ -89,7 +94,7 @@ async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
     accepted.push(again.seq);
     assert_eq!(operator.health().await.expect("alive").status, "ok");
 
-    let reader = Client::new(url).expect("a good address").with_token(bob.token);
+    let reader = Client::new(operator.url()).expect("a good address").with_token(bob.token);
     let mut query = InboxQuery { timeout: Some(0.0), ..InboxQuery::default() };
     let mut read = Vec::new();
     loop {
@@ -109,18 +114,7 @@ async fn a_hub_on_a_full_disk_is_not_ready_until_there_is_room() {
     if !can_mount(&world) {
         return;
     }
-    let script = format!(
-        "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
-         printf {TOKEN} > \"$DATA/operator.token\"\n\
-         dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=10 2>/dev/null\n\
-         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
-         exec \"$0\" up --json --listen 127.0.0.1:0"
-    );
-    let mut hub = on_a_small_disk(&world, &script);
-    let line = hub.line().expect("the hub starts");
-    let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
-    let url = greeting["url"].as_str().expect("an address");
-    let operator = Client::new(url).expect("a good address").with_token(TOKEN);
+    let (_hub, operator) = crowded(&world, 10);
     operator.ready().await.expect("there is room");
     let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
     let bob = operator.create_instance(&bob).await.expect("created");

@@ -1,5 +1,8 @@
 //! Following what happens, from a shell.
 
+use std::time::Duration;
+
+use posthaste_api::Client;
 use serde_json::Value;
 
 use crate::world::World;
@@ -56,4 +59,23 @@ fn a_line_of_tail_tells_who_wrote_to_whom() {
         "types: it is one of message.accepted",
         "",
     );
+}
+
+#[tokio::test]
+async fn a_follower_that_has_heard_nothing_yet_misses_nothing_over_a_killed_hub() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "bob"]);
+    let (port, client) = (hub.port().to_owned(), Client::new(&hub.url).expect("a good address"));
+    let tail = world.start(&["tail", "--count", "1"]);
+    while !client.metrics().await.expect("figures").contains("route=\"/v1/events\",status=\"2xx\"")
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    hub.kill();
+
+    let _hub = world.hub_with(&["--listen", &format!("127.0.0.1:{port}")]);
+    world.say(&["send", "bob", "the first"]);
+    let ended = tail.end();
+    assert!(ended.out.contains("message.accepted [1] human → bob: the first"), "{ended:?}");
 }

@@ -148,7 +148,7 @@ impl Op for Append {
             ledger.undo_append(&plan);
             // Nobody else has seen the message yet: its words become a draft again.
             let message = Arc::unwrap_or_clone(plan.message);
-            self.draft = Some(Draft::again(message, self.from, self.to.clone()));
+            self.draft = Some(Draft::again(message, self.from, self.to.clone(), plan.back_to));
         }
     }
 
