@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use posthaste_core::messaging::delivery::Proof;
-use posthaste_core::ports::What;
+use posthaste_core::messaging::delivery::{AnswerId, Proof, Reason};
+use posthaste_core::ports::{Clock, What};
 
 use super::{HUMAN, Rig, address};
 
