@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 use crate::messaging::message::Principal;
 
+/// The team of those who name none.
+pub const DEFAULT_TEAM: &str = "main";
+
 /// Longest profile or team name.
 pub const MAX_NAME: usize = 48;
 

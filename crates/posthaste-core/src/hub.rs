@@ -14,7 +14,7 @@ use crate::address::{InstanceId, Name};
 use crate::events::{About, Event, EventFilter, Page};
 use crate::figures::Figures;
 use crate::limits::Limits;
-use crate::messaging::message::Principal;
+use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
 use crate::ports::{Clock, Queue, Store, StoreError};
 use crate::profiles::FileFault;
@@ -40,6 +40,8 @@ pub struct Hub {
     pub(crate) profile_faults: Mutex<Vec<FileFault>>,
     /// Calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
+    /// Who waits for an answer of the operator, and how often.
+    pub(crate) asking: Mutex<crate::Map<Principal, usize>>,
     /// Who follows messages on their road, if anybody does.
     pub(crate) road: OnceLock<Arc<dyn Road>>,
 }
@@ -80,6 +82,7 @@ impl Hub {
             soon: Arc::new(Notify::new()),
             profile_faults: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            asking: Mutex::default(),
             road: OnceLock::new(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
@@ -184,6 +187,27 @@ impl Hub {
         self.store.instance(id)
     }
 
+    /// Who joined with this key and has not ended.
+    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+        self.store.keyed(agent, team, key)
+    }
+
+    /// Whether `from` wrote something to `to` that it had not read when it sent
+    /// this.
+    pub fn crossed(&self, from: Principal, to: InstanceId, sent: Seq) -> bool {
+        self.store.unseen(from, to, sent)
+    }
+
+    /// The caller waits for an answer of the operator as long as this is kept.
+    pub fn asks(self: &Arc<Self>, who: Principal) -> Asking {
+        *self.asking.lock().entry(who).or_default() += 1;
+        Asking { hub: Arc::clone(self), who }
+    }
+
+    pub fn is_asking(&self, who: Principal) -> bool {
+        self.asking.lock().contains_key(&who)
+    }
+
     /// How many calls of this instance wait for mail.
     pub fn is_waiting(&self, id: InstanceId) -> bool {
         self.queue.waiting(&crate::address::Mailbox::Instance(id), Principal::Operator) > 0
@@ -263,6 +287,25 @@ impl Hub {
                     not_before = Instant::now() + RETRY;
                 }
                 next_sweep = Instant::now() + self.limits.sweep;
+            }
+        }
+    }
+}
+
+/// Somebody waits for an answer of the operator.
+#[derive(Debug)]
+pub struct Asking {
+    hub: Arc<Hub>,
+    who: Principal,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut asking = self.hub.asking.lock();
+        if let Some(count) = asking.get_mut(&self.who) {
+            *count -= 1;
+            if *count == 0 {
+                asking.remove(&self.who);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::events::Page as EventPage;
 use crate::figures::Figures;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof};
 use crate::messaging::message::{
-    Draft, Message, MessageId, MessageRef, Principal, Recipient, Seq, ThreadId,
+    Draft, Message, MessageId, MessageRef, Principal, Recipient, SenderKind, Seq, ThreadId,
 };
 use crate::messaging::send::SendError;
 use crate::registry::{
@@ -86,6 +86,10 @@ pub trait Mail: Send + Sync {
     /// One message with all its deliveries.
     fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
 
+    /// Whether something that `from` wrote to `to` before this message is still
+    /// unread: then whatever `to` says in it, it says without knowing that.
+    fn unseen(&self, from: Principal, to: crate::address::InstanceId, before: Seq) -> bool;
+
     /// Ids taken as received by a weak proof, that the reader was not told yet
     /// before the last hub start.
     fn taken(&self, reader: Principal) -> Vec<Seq>;
@@ -107,6 +111,9 @@ pub trait Registry: Send + Sync {
     fn seen(&self, who: Principal);
 
     fn instance(&self, id: crate::address::InstanceId) -> Option<InstanceView>;
+
+    /// Who joined with this key and has not ended.
+    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<crate::address::InstanceId>;
 
     fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView>;
 
@@ -217,14 +224,24 @@ pub struct Filter {
     pub from: Vec<String>,
     pub label: Option<String>,
     pub thread: Option<ThreadId>,
+    /// Only these; empty is all.
+    pub among: Vec<Seq>,
+    /// What the human says to this question: linked to it, or to nothing.
+    pub answers: Option<Seq>,
+    /// The reader's own mailbox only: nothing that another could take as well.
+    pub exact: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
 }
 
 impl Filter {
-    /// Takes everything.
+    /// Takes every message.
     pub fn is_empty(&self) -> bool {
-        self.from.is_empty() && self.label.is_none() && self.thread.is_none()
+        self.from.is_empty()
+            && self.label.is_none()
+            && self.thread.is_none()
+            && self.among.is_empty()
+            && self.answers.is_none()
     }
 
     pub fn accepts(&self, message: &Message) -> bool {
@@ -235,7 +252,15 @@ impl Filter {
         (self.from.is_empty() || self.from.iter().any(|who| is_from(message, who)))
             && self.label.as_ref().is_none_or(|l| message.label.as_ref() == Some(l))
             && self.thread.is_none_or(|t| message.thread == t)
+            && (self.among.is_empty() || self.among.contains(&message.seq))
+            && self.answers.is_none_or(|question| answers(message, question))
     }
+}
+
+/// What the human writes while one waits for an answer is one, unless it is linked
+/// to something else.
+fn answers(message: &Message, question: Seq) -> bool {
+    message.from.kind == SenderKind::Human && message.in_reply_to.is_none_or(|to| to == question)
 }
 
 /// Whether `who`, an instance, a name, an address or a label, sent it.

@@ -28,7 +28,7 @@ use tower::Service;
 use crate::auth::Peer;
 use crate::call::{Call, Route, Who};
 use crate::written::{Outgoing, Reply, Wire};
-use crate::{App, guard, rest};
+use crate::{App, guard, mcp, rest};
 
 /// The largest head of a request. A message in a query (CAO's form) is as long as
 /// an address line can be, which is 64 KiB, and some headers stand beside it.
@@ -134,6 +134,10 @@ async fn answer(
             (&Method::GET, rest::RECEIVE) => {
                 call.route = Route::Receive;
                 rest::inbox::receive(&app, request, &mut call.who, outgoing).await
+            }
+            (_, mcp::PATH) => {
+                call.route = Route::Mcp;
+                mcp::answer(&app, request, &mut call.who, outgoing).await
             }
             _ => {
                 let (mut request, who) = (request.map(Body::new), Who::default());

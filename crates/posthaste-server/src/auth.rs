@@ -32,7 +32,7 @@ impl std::fmt::Debug for Keys {
 
 /// What a token opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opens {
+pub(crate) enum Opens {
     Mail(Principal),
     Join,
 }
@@ -41,7 +41,7 @@ pub(crate) fn digest(token: &str) -> TokenHash {
     Sha256::digest(token.as_bytes()).into()
 }
 
-fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
+pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = header.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;
@@ -63,7 +63,7 @@ fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     Err(unauthorized("the token is not known here"))
 }
 
-fn unauthorized(why: &str) -> Failure {
+pub(crate) fn unauthorized(why: &str) -> Failure {
     Failure(ApiError::new(ErrorCode::Unauthorized, why).hint(
         "send `Authorization: Bearer TOKEN`: an agent's from POST /v1/join, the operator's from the file operator.token in the data folder",
     ))

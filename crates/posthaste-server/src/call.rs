@@ -17,8 +17,8 @@ use posthaste_core::messaging::message::Principal;
 use tracing::Level;
 
 use crate::meters::Meters;
-use crate::rest;
 use crate::written::Reply;
+use crate::{mcp, rest};
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest name that a client may give its request.
@@ -56,6 +56,7 @@ impl fmt::Display for RequestId {
 pub(crate) enum Route {
     Send,
     Receive,
+    Mcp,
     /// The router knows.
     Routed,
 }
@@ -108,6 +109,7 @@ impl<'a> Call<'a> {
         let route = match self.route {
             Route::Send => rest::SEND,
             Route::Receive => rest::RECEIVE,
+            Route::Mcp => mcp::PATH,
             Route::Routed => matched.map_or("unmatched", MatchedPath::as_str),
         };
         meters.answered(self.route, self.method, route, status, took);

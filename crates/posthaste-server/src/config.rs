@@ -37,3 +37,25 @@ settings! {
         cao: bool = true;
     }
 }
+
+settings! {
+    /// The `[mcp]` section of the configuration.
+    pub struct McpConfig {
+        /// How long a call waits for mail where nothing is known of its client.
+        patience: Duration = Duration::from_secs(50), "humantime_serde";
+        /// How long any call waits at most, whatever its client endures.
+        patience_most: Duration = Duration::from_secs(290), "humantime_serde";
+        /// How often a waiting call tells of progress.
+        progress_every: Duration = Duration::from_secs(10), "humantime_serde";
+        /// How long check_inbox collects more after the first message.
+        batch_window: Duration = Duration::from_millis(50), "humantime_serde";
+        /// Characters of an answer to a client that nothing is known of.
+        answer_chars: usize = 10_000;
+        /// Characters of mail that another tool's answer carries along.
+        piggyback_chars: usize = 4_000;
+        /// How often an open stream is pinged.
+        ping: Duration = Duration::from_secs(25), "humantime_serde";
+        /// Most open streams of one agent.
+        streams_each: usize = 64;
+    }
+}

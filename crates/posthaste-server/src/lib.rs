@@ -15,6 +15,7 @@ mod config;
 mod extract;
 mod failure;
 mod guard;
+mod mcp;
 mod meters;
 mod rest;
 mod written;
@@ -28,7 +29,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use auth::Keys;
-pub use config::{CompatConfig, ServerConfig};
+pub use config::{CompatConfig, McpConfig, ServerConfig};
 
 /// What every handler can reach.
 #[derive(Clone)]
@@ -39,8 +40,19 @@ pub(crate) struct App {
     /// Those who follow the events.
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) mcp: Arc<mcp::Mcp>,
     /// CAO's routes believe a loopback caller without a token.
     pub(crate) cao: bool,
+}
+
+/// The tools of each dialect, as `tools/list` shows them: for the reference.
+pub fn mcp_reference() -> Vec<(&'static str, Vec<serde_json::Value>)> {
+    mcp::reference()
+}
+
+/// What every model that connects is told.
+pub fn mcp_instructions() -> &'static str {
+    mcp::INSTRUCTIONS
 }
 
 /// Serves until `shutdown`, then ends long polls politely and lets open requests
@@ -50,6 +62,7 @@ pub async fn serve(
     hub: Arc<Hub>,
     config: ServerConfig,
     compat: CompatConfig,
+    mcp: McpConfig,
     keys: Keys,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
@@ -60,6 +73,7 @@ pub async fn serve(
         keys: Arc::new(keys),
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
+        mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao && address.ip().is_loopback(),
     };
     accept::run(listener, app, shutdown).await

@@ -109,7 +109,7 @@ impl Meters {
         match route {
             Route::Send => self.send.count(status, took),
             Route::Receive => self.receive.count(status, took),
-            Route::Routed => {
+            Route::Mcp | Route::Routed => {
                 let at = METHODS.iter().position(|m| *m == method);
                 let at = at.unwrap_or(METHODS.len() - 1);
                 let mut routed = self.routed.lock();

@@ -29,6 +29,8 @@ use posthaste_core::messaging::receive::Handed;
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
+use crate::mcp::Events;
+
 /// Answers whose last byte is in hyper's buffer and waits for the flush.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
@@ -36,7 +38,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    fn body_ended(&self, handed: Handed) {
+    pub(crate) fn body_ended(&self, handed: Handed) {
         self.waiting.lock().push(handed);
     }
 
@@ -50,6 +52,8 @@ impl Outgoing {
 pub(crate) enum Reply {
     /// In one piece, and watched until it is written.
     Whole { data: Option<Bytes>, watch: Option<(Handed, Arc<Outgoing>)> },
+    /// Progress, then the result.
+    Events(Box<Events>),
     /// From a route of the router.
     Routed(Body),
 }
@@ -92,6 +96,9 @@ impl HttpBody for Reply {
                 }
                 Poll::Ready(data.take().map(|data| Ok(Frame::data(data))))
             }
+            Self::Events(events) => {
+                events.poll(cx).map(|data| data.map(|data| Ok(Frame::data(data))))
+            }
             Self::Routed(body) => Pin::new(body).poll_frame(cx),
         }
     }
@@ -99,6 +106,7 @@ impl HttpBody for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole { data, .. } => data.is_none(),
+            Self::Events(events) => events.has_ended(),
             Self::Routed(body) => body.is_end_stream(),
         }
     }
@@ -108,6 +116,7 @@ impl HttpBody for Reply {
             Self::Whole { data, .. } => {
                 SizeHint::with_exact(data.as_ref().map_or(0, |d| d.len() as u64))
             }
+            Self::Events(_) => SizeHint::default(),
             Self::Routed(body) => body.size_hint(),
         }
     }

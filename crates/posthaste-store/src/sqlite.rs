@@ -321,6 +321,10 @@ impl Mail for SqliteStore {
         find(&self.shared, which).boxed()
     }
 
+    fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
+        self.shared.ledger.lock().unseen(from, to, before)
+    }
+
     fn taken(&self, reader: Principal) -> Vec<Seq> {
         self.shared.taken.get(&reader).cloned().unwrap_or_default()
     }
@@ -346,6 +350,10 @@ impl Registry for SqliteStore {
 
     fn instance(&self, id: InstanceId) -> Option<InstanceView> {
         self.shared.ledger.lock().instance(id)
+    }
+
+    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+        self.shared.ledger.lock().keyed(agent, team, key)
     }
 
     fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {

@@ -22,7 +22,7 @@ use figment::providers::{Format, Toml};
 use figment::value::magic::RelativePathBuf;
 use posthaste_api::ApiError;
 use posthaste_core::{Limits, settings};
-use posthaste_server::{CompatConfig, ServerConfig};
+use posthaste_server::{CompatConfig, McpConfig, ServerConfig};
 use posthaste_store::StoreConfig;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) queue: QueueConfig,
     pub(crate) log: LogConfig,
     pub(crate) telemetry: TelemetryConfig,
+    pub(crate) mcp: McpConfig,
     pub(crate) compat: CompatConfig,
     pub(crate) profiles: ProfilesConfig,
 }

@@ -21,6 +21,9 @@ pub struct Sought {
     pub doubted: bool,
 }
 
+/// How far a look into another's mailbox goes.
+const LOOK: usize = 64;
+
 /// Messages on disk, without their bodies, that a filter asks about.
 pub type Heads = HashMap<Seq, Arc<Message>>;
 
@@ -71,6 +74,9 @@ impl Ledger {
         };
         let mut wanted = Vec::new();
         for mailbox in &*self.keys_of(take.reader) {
+            if take.filter.exact && mailbox.is_one_of() {
+                continue;
+            }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
             let most = if mailbox.is_one_of() { 1 } else { take.messages };
             let fits =
@@ -160,6 +166,19 @@ impl Ledger {
         tickets
     }
 
+    /// Whether `to` has not read something that `from` wrote before `before`. Only
+    /// the first of a long backlog are looked at.
+    pub fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
+        let from = from.instance();
+        let earlier = |e: &Queued| e.sender == from && e.seq < before;
+        let own = Mailbox::Instance(to);
+        let queued = self
+            .mailbox_no(&own)
+            .is_some_and(|no| self.queues[no as usize].all().take(LOOK).any(earlier));
+        let held = self.held.get(&Principal::Instance(to)).into_iter().flatten();
+        queued || held.take(LOOK).any(|d| self.out.get(d).is_some_and(|o| earlier(&o.entry)))
+    }
+
     /// All that a reader holds.
     pub fn held_by(&self, reader: Principal) -> Vec<DeliveryNo> {
         self.held.get(&reader).map_or_else(Vec::new, |held| held.iter().copied().collect())
@@ -198,6 +217,9 @@ impl Ledger {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
         for mailbox in &*self.keys_of(reader) {
+            if filter.exact && mailbox.is_one_of() {
+                continue;
+            }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
             let entries = self.queues[at as usize].all();
             let fits = |e: &&Queued| may_take(e, reader, now);

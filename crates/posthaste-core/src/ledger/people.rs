@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::settle::{End, Settled, dead, settled};
 use super::{KnownProfile, Ledger, Queued};
-use crate::address::{InstanceId, Mailbox, Name};
+use crate::address::{DEFAULT_TEAM, InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, Proof, Reason};
 use crate::messaging::message::{Principal, ThreadId};
 use crate::ports::Ticket;
@@ -16,7 +16,6 @@ use crate::registry::{
 use crate::time::Timestamp;
 
 /// The team of those who name none.
-const DEFAULT_TEAM: &str = "main";
 
 #[derive(Debug)]
 pub struct JoinPlan {
@@ -59,6 +58,13 @@ impl Ledger {
     /// Oldest first.
     pub fn load_token(&mut self, token: TokenHash, of: InstanceId) {
         self.add_token(token, of);
+    }
+
+    /// Who joined with this key and has not ended.
+    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+        let known = (agent.clone(), team.clone(), key.to_owned());
+        let id = *self.joined.get(&known)?;
+        self.instances.get(&id).filter(|i| !i.status.has_ended()).map(|i| i.id)
     }
 
     /// Creates an instance, or finds the one with the same key. `dice` gives

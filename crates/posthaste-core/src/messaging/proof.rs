@@ -71,8 +71,17 @@ struct Reader {
     beginning: u64,
     /// Two processes use the one identity: only strong proofs count.
     shared: bool,
+    /// Streams that are open, each with the beginning that it belongs to.
+    streams: Vec<(u64, u64)>,
     answers: VecDeque<AnswerId>,
     taken: VecDeque<Taken>,
+}
+
+impl Reader {
+    /// For ever, or while a stream of an earlier beginning is open.
+    fn is_shared(&self) -> bool {
+        self.shared || self.streams.iter().any(|(_, beginning)| *beginning != self.beginning)
+    }
 }
 
 /// An id taken as received, and the proven answer that told the reader so.
@@ -144,6 +153,8 @@ impl Proofs {
         for taken in &mut reader.taken {
             taken.told = None;
         }
+        // Whether an earlier process lives is known exactly while its stream is open.
+        let streams = !reader.streams.is_empty();
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
@@ -155,6 +166,7 @@ impl Proofs {
             self.due.retain(|(_, due)| *due != id);
             answer.later = None;
             if answer.close()
+                && !streams
                 && let Some(reader) = self.readers.get_mut(&who)
             {
                 reader.shared = true;
@@ -164,13 +176,29 @@ impl Proofs {
         effects
     }
 
+    /// A stream of the reader is open from now on: it lives.
+    pub fn attach(&mut self, who: Principal, most: usize) -> Option<u64> {
+        self.next += 1;
+        let reader = self.readers.entry(who).or_default();
+        let room = reader.streams.len() < most;
+        room.then(|| reader.streams.push((self.next, reader.beginning)))?;
+        Some(self.next)
+    }
+
+    pub fn detach(&mut self, who: Principal, stream: u64) {
+        if let Some(reader) = self.readers.get_mut(&who) {
+            reader.streams.retain(|(id, _)| *id != stream);
+        }
+    }
+
     /// A call begins. Through the MCP door it is also the later call that proves
-    /// the answers before it, unless it repeats one of them.
+    /// the answers before it, unless it repeats one of them. `names` are what the
+    /// client calls the call: a repeat has one of them again.
     pub fn open(
         &mut self,
         who: Principal,
         door: Door,
-        call: Option<&str>,
+        names: &[&str],
         receipt: u64,
         now: Instant,
     ) -> (Running, Vec<Effect>) {
@@ -182,7 +210,7 @@ impl Proofs {
                     effects.extend(self.suspect(*id, false));
                 }
             }
-            let repeated = call.map_or_else(Vec::new, |call| self.called(who, call));
+            let repeated = self.called(who, names);
             for id in &repeated {
                 // One that still waits would answer into the void.
                 if !self.answers.get_mut(id).is_some_and(Answer::close) {
@@ -205,7 +233,8 @@ impl Proofs {
                 who,
                 beginning: reader.beginning,
                 door,
-                call: call.map(str::to_owned),
+                names: names.iter().map(|name| (*name).into()).collect(),
+                shared: reader.is_shared(),
                 receipt,
                 cut: cut.clone(),
                 written: Written::No,
@@ -241,6 +270,13 @@ impl Proofs {
             self.receipts.insert(answer.receipt, id);
         }
         Some(Told { receipt: answer.receipt, settled: answer.named.clone() })
+    }
+
+    /// There was no room for these: they are not in the answer.
+    pub fn left_behind(&mut self, id: AnswerId, what: &[DeliveryNo]) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.mail.retain(|held| !what.contains(&held.delivery));
+        }
     }
 
     /// The answer came so close to the client's known limit that it may have been
@@ -279,7 +315,7 @@ impl Proofs {
     /// The client cancelled the call: before its answer it just ends, after it
     /// the answer is suspicious.
     pub fn cancelled(&mut self, who: Principal, call: &str) -> Vec<Effect> {
-        let called = self.called(who, call);
+        let called = self.called(who, &[call]);
         called.into_iter().flat_map(|id| self.cancel(id)).collect()
     }
 
@@ -437,7 +473,7 @@ impl Proofs {
     /// What came later than an answer that was written and is in no doubt.
     fn later(&mut self, who: Principal, proof: Proof, now: Instant) {
         let Some(reader) = self.readers.get(&who) else { return };
-        if reader.shared {
+        if reader.is_shared() {
             return;
         }
         let beginning = reader.beginning;
@@ -447,6 +483,7 @@ impl Proofs {
             let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
             if open
                 && answer.door == Door::Mcp
+                && !answer.shared
                 && answer.beginning == beginning
                 && answer.later.is_none()
             {
@@ -484,13 +521,13 @@ impl Proofs {
         (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt })
     }
 
-    /// The answers to a call that this reader gave this name.
-    fn called(&self, who: Principal, call: &str) -> Vec<AnswerId> {
+    /// The answers to a call that this reader gave one of these names.
+    fn called(&self, who: Principal, names: &[&str]) -> Vec<AnswerId> {
         let Some(reader) = self.readers.get(&who) else { return Vec::new() };
         let same = |a: &Answer| {
             a.beginning == reader.beginning
                 && a.door == Door::Mcp
-                && a.call.as_deref() == Some(call)
+                && a.names.iter().any(|name| names.contains(&name.as_str()))
         };
         let of = |id: &&AnswerId| self.answers.get(id).is_some_and(same);
         reader.answers.iter().filter(of).copied().collect()

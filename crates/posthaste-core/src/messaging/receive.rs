@@ -18,6 +18,9 @@ use crate::messaging::message::{Principal, SenderKind, Seq};
 use crate::messaging::proof::{Door, Running, Scope};
 use crate::ports::{Bell, Filter, Lease, Leased, StoreError, Survey, Take};
 
+/// About what an entry takes beside its body, where it is counted.
+const BESIDE: usize = 90;
+
 /// What a reader asks for.
 #[derive(Debug, Clone)]
 pub struct Ask {
@@ -30,6 +33,8 @@ pub struct Ask {
     pub wait_for: WaitFor,
     pub filter: Filter,
     pub budget: Budget,
+    /// Most messages.
+    pub most: usize,
     /// Consumed once written, at the caller's own risk.
     pub auto_ack: bool,
     /// The reader starts anew.
@@ -48,6 +53,7 @@ impl Ask {
             wait_for: WaitFor::Any,
             filter: Filter::default(),
             budget: Budget::Whole,
+            most: usize::MAX,
             auto_ack: false,
             begin: false,
         }
@@ -65,12 +71,15 @@ pub enum WaitFor {
 }
 
 /// How much an answer may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Budget {
     /// Whole messages up to the limit of the hub; at least one.
     Whole,
     /// So many characters, shared fairly: longer bodies are clipped.
     Chars(usize),
+    /// So many characters of JSON text, with `beside` for what an entry takes apart
+    /// from its body.
+    Json { chars: usize, beside: fn(&Leased) -> usize },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +160,11 @@ pub struct Handed {
 }
 
 impl Handed {
+    /// So close to the client's known limit that it may have given up.
+    pub fn came_late(&self) {
+        self.hub.proofs.lock().came_late(self.id);
+    }
+
     /// Everything is in the kernel's hands.
     pub fn written(mut self) {
         self.done = true;
@@ -166,16 +180,75 @@ impl Drop for Handed {
     }
 }
 
+/// A call that has begun and is not answered yet. Dropped, its client is gone.
+#[derive(Debug)]
+pub struct Open {
+    reader: Principal,
+    running: Running,
+    handed: Handed,
+}
+
+impl Open {
+    /// Completes when the call is ended from outside.
+    pub async fn cut(&self) {
+        self.running.cut.cancelled().await;
+    }
+}
+
 impl Hub {
     /// Waits for mail. Time up is an empty answer, not an error.
     pub async fn receive(self: &Arc<Self>, ask: Ask) -> Result<Batch, StoreError> {
-        let began = Instant::now();
-        self.store.seen(ask.reader);
         if ask.begin {
             self.begin(ask.reader, Scope::Door(ask.door));
         }
-        let call = self.open_call(&ask);
-        let mut handed = Handed { hub: Arc::clone(self), id: call.id, auto: None, done: false };
+        let names: &[&str] = match &ask.call {
+            Some(name) => &[name],
+            None => &[],
+        };
+        let open = self.open(ask.reader, ask.door, names);
+        self.receive_on(open, ask).await
+    }
+
+    /// A call begins. Through the MCP door it is the later call that proves the
+    /// answers before it.
+    pub fn open(self: &Arc<Self>, reader: Principal, door: Door, names: &[&str]) -> Open {
+        self.store.seen(reader);
+        let running = self.open_call(reader, door, names);
+        let handed = Handed { hub: Arc::clone(self), id: running.id, auto: None, done: false };
+        Open { reader, running, handed }
+    }
+
+    /// What an answer to anything else carries along: what waits in the reader's
+    /// own mailbox, as far as it fits. Without a budget nothing is taken.
+    pub async fn enclose(
+        self: &Arc<Self>,
+        open: Open,
+        budget: Option<Budget>,
+    ) -> Result<Batch, StoreError> {
+        let Open { reader, running, handed } = open;
+        let lease = match budget {
+            None => Lease::default(),
+            Some(budget) => {
+                let filter = Filter { exact: true, ..Filter::default() };
+                let ask = Ask { filter, budget, ..Ask::now(reader) };
+                self.store.lease(self.take(&ask, running.id)).await?
+            }
+        };
+        let began = Instant::now();
+        let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
+        let budget = budget.unwrap_or(Budget::Whole);
+        Ok(self.hand(reader, running.id, handed, lease, budget, (status, Vec::new()), began))
+    }
+
+    /// What lies in the reader's own mailbox, without taking any of it.
+    pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
+        self.store.survey(reader, Filter { exact: true, ..Filter::default() }).await
+    }
+
+    /// Waits for mail in a call that has begun.
+    pub async fn receive_on(self: &Arc<Self>, open: Open, ask: Ask) -> Result<Batch, StoreError> {
+        let began = Instant::now();
+        let Open { running: call, mut handed, .. } = open;
 
         // Before it waits, it listens, then looks again: what arrives in between rings
         // the bell that it already holds. What is there at the first look needs none.
@@ -214,11 +287,36 @@ impl Hub {
         };
 
         let taken: Vec<DeliveryNo> = lease.mail.iter().map(|l| l.delivery).collect();
-        let told = self.proofs.lock().answered(call.id, &lease.mail);
+        if let Some(bell) = &mut bell {
+            bell.answered(&taken);
+        }
+        if ask.auto_ack {
+            handed.auto = Some((ask.reader, taken));
+        }
+        self.store.seen(ask.reader);
+        Ok(self.hand(ask.reader, call.id, handed, lease, ask.budget, (status, missing), began))
+    }
+
+    /// Makes the answer: what fits is in it, the rest goes back.
+    #[expect(clippy::too_many_arguments, reason = "the two ways to an answer end here")]
+    fn hand(
+        &self,
+        reader: Principal,
+        id: AnswerId,
+        mut handed: Handed,
+        lease: Lease,
+        budget: Budget,
+        (status, missing): (BatchStatus, Vec<Missing>),
+        began: Instant,
+    ) -> Batch {
+        let Lease { mail, remaining } = lease;
+        let told = self.proofs.lock().answered(id, &mail);
         let Some(told) = told else {
             // Ended from outside while the mail was fetched: it is for the next call.
-            self.store.give_back(ask.reader, taken, call.id, false);
-            return Ok(Batch {
+            let taken = mail.iter().map(|l| l.delivery).collect();
+            self.store.give_back(reader, taken, id, false);
+            handed.auto = None;
+            return Batch {
                 mail: Vec::new(),
                 status: BatchStatus::CallAgain,
                 waited: began.elapsed(),
@@ -227,25 +325,33 @@ impl Hub {
                 settled: Vec::new(),
                 receipt: 0,
                 handed,
-            });
+            };
         };
-        if let Some(bell) = &mut bell {
-            bell.answered(&taken);
+        let (mail, rest) = clip(mail, budget);
+        let remaining = remaining + rest.len();
+        if !rest.is_empty() {
+            self.leave_behind(reader, id, &mut handed, &rest);
         }
-        if ask.auto_ack {
-            handed.auto = Some((ask.reader, taken));
-        }
-        self.store.seen(ask.reader);
-        Ok(Batch {
-            mail: clip(lease.mail, ask.budget),
+        Batch {
+            mail,
             status,
             waited: began.elapsed(),
             missing,
-            remaining: lease.remaining,
+            remaining,
             settled: told.settled,
             receipt: told.receipt,
             handed,
-        })
+        }
+    }
+
+    /// No room for these after all.
+    fn leave_behind(&self, by: Principal, id: AnswerId, handed: &mut Handed, rest: &[Leased]) {
+        let what: Vec<DeliveryNo> = rest.iter().map(|l| l.delivery).collect();
+        if let Some((_, taken)) = &mut handed.auto {
+            taken.retain(|d| !what.contains(d));
+        }
+        self.proofs.lock().left_behind(id, &what);
+        self.store.give_back(by, what, id, false);
     }
 
     /// Waits for the bell; `false` when the call was ended from outside.
@@ -344,7 +450,12 @@ impl Hub {
                 let fit = (chars / self.limits.answer_share_chars.max(1)).max(1);
                 (fit.min(self.limits.answer_messages), usize::MAX)
             }
+            Budget::Json { chars, .. } => {
+                let fit = (chars / (self.limits.answer_share_chars + BESIDE)).max(1);
+                (fit.min(self.limits.answer_messages), usize::MAX)
+            }
         };
+        let messages = messages.min(ask.most);
         Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
     }
 }
@@ -389,23 +500,63 @@ fn has_sent(survey: &Survey, who: &str) -> bool {
 }
 
 /// Gives every message an equal share first; what short ones leave goes to the
-/// longer ones. Cut at character boundaries.
-fn clip(mail: Vec<Leased>, budget: Budget) -> Vec<Entry> {
-    let whole = |leased| Entry { leased, clip: None };
-    let Budget::Chars(chars) = budget else { return mail.into_iter().map(whole).collect() };
-    let lengths: Vec<usize> = mail.iter().map(|l| l.message.body.chars().count()).collect();
-    let share = fair_share(&lengths, chars);
+/// longer ones. Cut at character boundaries. Gives back what does not fit at all.
+fn clip(mail: Vec<Leased>, budget: Budget) -> (Vec<Entry>, Vec<Leased>) {
+    match budget {
+        Budget::Whole => {
+            let whole = |leased| Entry { leased, clip: None };
+            (mail.into_iter().map(whole).collect(), Vec::new())
+        }
+        Budget::Chars(chars) => (cut(mail, chars, |_| 1), Vec::new()),
+        Budget::Json { chars, beside } => {
+            let (mut mail, mut left, mut fit) = (mail, chars, 0);
+            for leased in &mail {
+                let least = beside(leased);
+                if least > left && fit > 0 {
+                    break;
+                }
+                left = left.saturating_sub(least);
+                fit += 1;
+            }
+            let rest = mail.split_off(fit);
+            (cut(mail, left, json_cost), rest)
+        }
+    }
+}
+
+fn cut(mail: Vec<Leased>, room: usize, cost: fn(char) -> usize) -> Vec<Entry> {
+    let price = |l: &Leased| l.message.body.chars().map(cost).sum::<usize>();
+    let lengths: Vec<usize> = mail.iter().map(price).collect();
+    let share = fair_share(&lengths, room);
     mail.into_iter()
         .zip(lengths)
-        .map(|(leased, total_chars)| {
-            if total_chars <= share {
-                return whole(leased);
-            }
-            let body = &leased.message.body;
-            let bytes = body.char_indices().nth(share).map_or(body.len(), |(at, _)| at);
-            Entry { clip: Some(Clip { chars: share, bytes, total_chars }), leased }
+        .map(|(leased, length)| {
+            let clip = (length > share).then(|| clip_to(&leased.message.body, share, cost));
+            Entry { clip, leased }
         })
         .collect()
+}
+
+fn clip_to(body: &str, share: usize, cost: fn(char) -> usize) -> Clip {
+    let (mut chars, mut bytes, mut spent) = (0, body.len(), 0);
+    for (at, c) in body.char_indices() {
+        spent += cost(c);
+        if spent > share {
+            bytes = at;
+            break;
+        }
+        chars += 1;
+    }
+    Clip { chars, bytes, total_chars: body.chars().count() }
+}
+
+/// How many characters one takes in a JSON string.
+fn json_cost(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..'\u{20}' => 6,
+        _ => 1,
+    }
 }
 
 /// The largest share such that nobody's part, capped at it, exceeds the budget.

@@ -10,8 +10,7 @@ use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Effect, Proofs, Running, Scope};
-use crate::messaging::receive::Ask;
+use crate::messaging::proof::{Door, Effect, Proofs, Running, Scope};
 use crate::ports::{Acked, ActError, Nacked, Record, Started, Store, StoreError, What};
 use crate::registry::{Instance, RegistryError, Status};
 
@@ -131,12 +130,20 @@ impl Hub {
         Ok(instance)
     }
 
-    pub(crate) fn open_call(&self, ask: &Ask) -> Running {
-        self.recall(ask.reader);
+    /// A stream of the reader is open as long as this is kept. `None`: so many are
+    /// open already.
+    pub fn attach(self: &Arc<Self>, who: Principal, most: usize) -> Option<Attached> {
+        self.store.seen(who);
+        self.recall(who);
+        let stream = self.proofs.lock().attach(who, most)?;
+        Some(Attached { hub: Arc::clone(self), who, stream })
+    }
+
+    pub(crate) fn open_call(&self, reader: Principal, door: Door, names: &[&str]) -> Running {
+        self.recall(reader);
         let now = tokio::time::Instant::now();
         let receipt = rand::random();
-        let (running, effects) =
-            self.proofs.lock().open(ask.reader, ask.door, ask.call.as_deref(), receipt, now);
+        let (running, effects) = self.proofs.lock().open(reader, door, names, receipt, now);
         self.perform(effects);
         self.soon.notify_one();
         running
@@ -201,6 +208,28 @@ impl Hub {
             let taken = self.store.taken(who);
             proofs.remember(who, &taken);
         }
+    }
+}
+
+/// A reader's open stream: a sign of life, and the way to tell whether an earlier
+/// process of the same identity still lives.
+#[derive(Debug)]
+pub struct Attached {
+    hub: Arc<Hub>,
+    who: Principal,
+    stream: u64,
+}
+
+impl Attached {
+    /// It is still open.
+    pub fn lives(&self) {
+        self.hub.store.seen(self.who);
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.hub.proofs.lock().detach(self.who, self.stream);
     }
 }
 

@@ -67,14 +67,7 @@ fn asked(
 }
 
 fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Failure> {
-    let wait_for = match query.wait_for.as_deref() {
-        None | Some("any") => WaitFor::Any,
-        Some("all") => WaitFor::All,
-        Some(number) => match number.parse() {
-            Ok(n) if n >= 1 => WaitFor::Senders(n),
-            _ => return Err(invalid("wait_for", "it is `any`, `all` or a number from 1")),
-        },
-    };
+    let wait_for = wait_for(query.wait_for.as_deref())?;
     let auto_ack = match query.ack.as_deref() {
         None | Some("receipt") => false,
         Some("auto") => true,
@@ -97,12 +90,24 @@ fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Fa
             label: query.label.clone(),
             thread: query.thread_id.as_deref().map(str::parse).transpose()?,
             or_ends_wait: wait_for != WaitFor::Any,
+            ..Filter::default()
         },
         budget,
         auto_ack,
         begin: query.begin.unwrap_or(false),
         ..Ask::now(reader)
     })
+}
+
+pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, Failure> {
+    match word {
+        None | Some("any") => Ok(WaitFor::Any),
+        Some("all") => Ok(WaitFor::All),
+        Some(number) => match number.parse() {
+            Ok(n) if n >= 1 => Ok(WaitFor::Senders(n)),
+            _ => Err(invalid("wait_for", "it is `any`, `all` or a number from 1")),
+        },
+    }
 }
 
 /// Out of range is refused, not clamped.
@@ -119,7 +124,7 @@ pub(crate) fn seconds(
     Ok(Duration::from_secs_f64(seconds))
 }
 
-fn entry(e: &Handed) -> Entry<'_> {
+pub(crate) fn entry(e: &Handed) -> Entry<'_> {
     let m = &e.leased.message;
     Entry {
         id: m.seq.0,
@@ -167,12 +172,12 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
     }
 }
 
-fn print_receipt(receipt: u64) -> CompactString {
+pub(crate) fn print_receipt(receipt: u64) -> CompactString {
     format_compact!("r-{receipt:016x}")
 }
 
 /// An unreadable receipt is an unknown one: ignored, never an error.
-fn parse_receipt(text: &str) -> Option<u64> {
+pub(crate) fn parse_receipt(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("r-")?, 16).ok()
 }
 

@@ -141,7 +141,12 @@ fn view(app: &App, found: registry::InstanceView) -> InstanceView {
         team: i.team.to_string(),
         kind: i.kind.as_str().to_owned(),
         status: i.status.as_str().to_owned(),
-        activity: if waiting { "waiting_inbox" } else { "unknown" }.to_owned(),
+        activity: match (app.hub.is_asking(Principal::Instance(i.id)), waiting) {
+            (true, _) => "waiting_user",
+            (false, true) => "waiting_inbox",
+            (false, false) => "unknown",
+        }
+        .to_owned(),
         parent: i.parent.map(|p| p.to_string()),
         label: i.label,
         thread_id: i.thread.to_string(),

@@ -83,7 +83,7 @@ fn answer(status: StatusCode, body: &impl Serialize) -> Result<http::Response<Re
     Ok(json(status, text))
 }
 
-fn start(
+pub(crate) fn start(
     app: &App,
     from: Principal,
     via: Via,
@@ -97,7 +97,7 @@ fn start(
     Ok(app.hub.start_send(draft, parent))
 }
 
-async fn details(
+pub(crate) async fn details(
     app: &App,
     caller: Principal,
     request: &mut SendRequest,

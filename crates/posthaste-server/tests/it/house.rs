@@ -15,7 +15,7 @@ use posthaste_api::messages::{
 };
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
-use posthaste_server::{CompatConfig, Keys, ServerConfig};
+use posthaste_server::{CompatConfig, Keys, McpConfig, ServerConfig};
 use posthaste_store::{Place, SqliteStore, StoreConfig};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -37,6 +37,7 @@ pub(crate) struct Plan {
     pub(crate) store: StoreConfig,
     pub(crate) server: ServerConfig,
     pub(crate) compat: CompatConfig,
+    pub(crate) mcp: McpConfig,
 }
 
 impl Default for Plan {
@@ -47,6 +48,7 @@ impl Default for Plan {
             store: StoreConfig { wal_bytes: 0, ..StoreConfig::default() },
             server: ServerConfig::default(),
             compat: CompatConfig::default(),
+            mcp: McpConfig::default(),
         }
     }
 }
@@ -60,6 +62,12 @@ impl From<Limits> for Plan {
 impl From<ServerConfig> for Plan {
     fn from(server: ServerConfig) -> Self {
         Self { server, ..Self::default() }
+    }
+}
+
+impl From<McpConfig> for Plan {
+    fn from(mcp: McpConfig) -> Self {
+        Self { mcp, ..Self::default() }
     }
 }
 
@@ -84,7 +92,7 @@ impl House {
 
     /// The listener is bound before the test gets its address.
     pub(crate) async fn with(plan: impl Into<Plan>) -> Self {
-        let Plan { limits, store, server, compat } = plan.into();
+        let Plan { limits, store, server, compat, mcp } = plan.into();
         let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(SystemClock));
         let store =
             SqliteStore::open(&Place::Memory, store, limits.clone(), queue.clone(), clock.clone());
@@ -98,6 +106,7 @@ impl House {
             Arc::clone(&hub),
             server,
             compat,
+            mcp,
             keys,
             shutdown.clone(),
         );

@@ -60,6 +60,7 @@ pub(super) async fn run(
         hub.clone(),
         config.server,
         config.compat,
+        config.mcp,
         keys,
         shutdown.clone(),
     );

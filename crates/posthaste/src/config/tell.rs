@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use figment::Source;
 use posthaste_api::ApiError;
 use posthaste_core::Limits;
-use posthaste_server::{CompatConfig, ServerConfig};
+use posthaste_server::{CompatConfig, McpConfig, ServerConfig};
 use posthaste_store::StoreConfig;
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ const DATA: &str = "data";
 const DATA_ABOUT: &str = "The data folder; in a file it is relative to that file.";
 
 /// The sections, as they stand in a file.
-const SECTIONS: [(&str, Keys); 8] = [
+const SECTIONS: [(&str, Keys); 9] = [
     ("server", ServerConfig::KEYS),
     ("store", StoreConfig::KEYS),
     ("limits", Limits::KEYS),
@@ -34,6 +34,7 @@ const SECTIONS: [(&str, Keys); 8] = [
     ("queue", QueueConfig::KEYS),
     ("log", LogConfig::KEYS),
     ("telemetry", TelemetryConfig::KEYS),
+    ("mcp", McpConfig::KEYS),
     ("compat", CompatConfig::KEYS),
 ];
 

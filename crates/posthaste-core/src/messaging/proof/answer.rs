@@ -1,5 +1,7 @@
 //! One answer, from the call that it answers to what became of its mail.
 
+use compact_str::CompactString;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +23,11 @@ pub(super) struct Answer {
     pub(super) who: Principal,
     pub(super) beginning: u64,
     pub(super) door: Door,
-    /// What the client calls this call; a repeat has the same.
-    pub(super) call: Option<String>,
+    /// What the client calls this call; a repeat has one of them again.
+    pub(super) names: SmallVec<[CompactString; 2]>,
+    /// Begun while two processes used the one identity: the later call of one says
+    /// nothing about the other.
+    pub(super) shared: bool,
     pub(super) receipt: u64,
     pub(super) cut: CancellationToken,
     pub(super) written: Written,

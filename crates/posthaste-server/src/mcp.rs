@@ -1,0 +1,198 @@
+//! The MCP door: every agent's mailbox as tools, at `/mcp`.
+//!
+//! Revisions 2024-11-05 to 2026-07-28 on one endpoint. The protocol itself is
+//! rmcp's, without sessions; around it stands a front of our own:
+//!
+//! * who calls is decided by the token of each request, never by a session;
+//! * a session id is a label, made of the caller and its client: it separates the
+//!   request ids of two processes, and none is ever unknown;
+//! * `tools/call` is answered here when it is plainly right, for it carries the
+//!   mail: rmcp would cost more than the call. Anything doubtful goes to rmcp,
+//!   which words the error;
+//! * an answer is watched until it is written ([`written`](crate::written)), and a
+//!   client that hangs up ends its call.
+//!
+//! Start with [`post`]; [`tools`] is the table of what there is to call.
+
+mod asker;
+mod call;
+mod clients;
+mod dialects;
+mod events;
+mod handler;
+mod label;
+mod mail;
+mod rpc;
+mod schema;
+mod starts;
+mod stream;
+mod text;
+mod tools;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::proof::{Door, Scope};
+use tokio_util::sync::CancellationToken;
+
+use self::asker::Asker;
+use self::handler::{Front, Left, Service};
+use self::rpc::{Envelope, Kind, Params};
+use self::starts::{Hello, Starts};
+use crate::App;
+use crate::config::McpConfig;
+use crate::extract::whole_body;
+use crate::failure::Failure;
+use crate::written::{Outgoing, Reply};
+
+pub(crate) use self::events::Events;
+pub(crate) use self::tools::{INSTRUCTIONS, reference};
+
+pub(crate) const PATH: &str = "/mcp";
+
+/// What the door keeps between calls: nothing that a restart would miss.
+pub(crate) struct Mcp {
+    config: McpConfig,
+    starts: Starts,
+    service: Service,
+}
+
+impl Mcp {
+    pub(crate) fn new(config: McpConfig, stop: CancellationToken) -> Self {
+        Self { config, starts: Starts::default(), service: handler::service(stop) }
+    }
+}
+
+/// `/mcp`
+pub(crate) async fn answer(
+    app: &App,
+    request: Request<Incoming>,
+    who: &mut Option<Principal>,
+    outgoing: Arc<Outgoing>,
+) -> Result<Response<Reply>, Failure> {
+    let (parts, body) = request.into_parts();
+    let asker = asker::identify(app, &parts).await?;
+    *who = asker.principal;
+    meet(app, &asker, None);
+    match parts.method {
+        Method::POST => {
+            let body = whole_body(body, &app.config).await?;
+            post(app, parts, &body, asker, outgoing).await
+        }
+        Method::GET => stream::open(app, &parts, &asker),
+        // A session is a label: there is nothing to end.
+        Method::DELETE => Ok(empty(StatusCode::NO_CONTENT)),
+        _ => Err(stream::not_allowed()),
+    }
+}
+
+/// One message of JSON-RPC.
+async fn post(
+    app: &App,
+    parts: Parts,
+    body: &Bytes,
+    asker: Asker,
+    outgoing: Arc<Outgoing>,
+) -> Result<Response<Reply>, Failure> {
+    let message: Envelope<'_> = match rpc::read(body) {
+        Ok(message) => message,
+        Err(refused) => return Ok(*refused),
+    };
+    let (id, method) = match message.kind() {
+        Kind::Request { id, method } => (id, method),
+        Kind::Notification { method } => {
+            if let (Some(who), "notifications/cancelled") = (asker.principal, method) {
+                cancelled(app, who, &asker, &message);
+            }
+            return Ok(empty(StatusCode::ACCEPTED));
+        }
+        // Nothing is ever asked of a client, so nobody waits for this.
+        Kind::Response => return Ok(empty(StatusCode::ACCEPTED)),
+    };
+    match method {
+        "tools/call" => {
+            let who = asker.somebody()?;
+            app.mcp.starts.called(who);
+            if let Some(params) = rpc::plain_call(&parts.headers, &message) {
+                return Ok(call::answer(app, who, &asker, id, &params, outgoing).await);
+            }
+        }
+        "initialize" => meet(app, &asker, Some(Hello::Initialize)),
+        "server/discover" => meet(app, &asker, Some(Hello::Discover)),
+        "subscriptions/listen" => {
+            let who = asker.somebody()?;
+            let attached = stream::attach(app, who)?;
+            let response = ask_rmcp(app, parts, body, &asker, id, outgoing).await?;
+            return Ok(response.map(|reply| stream::held(reply, attached)));
+        }
+        _ => {}
+    }
+    let named = message.params().unwrap_or_default();
+    let begins = method == "initialize";
+    let mut response = ask_rmcp(app, parts, body, &asker, id, outgoing).await?;
+    if begins
+        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal, named.client()))
+    {
+        response.headers_mut().insert(label::HEADER, label);
+    }
+    Ok(response)
+}
+
+/// A new process of a reader: what the one before held unproven comes again.
+fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
+    let Some(who) = asker.principal else { return };
+    let starts = &app.mcp.starts;
+    let new = match (&asker.bridge, hello) {
+        (Some(bridge), _) => starts.bridge(who, bridge),
+        (None, Some(hello)) => starts.hello(who, hello),
+        (None, None) => false,
+    };
+    if new {
+        app.hub.begin(who, Scope::Door(Door::Mcp));
+    }
+}
+
+/// Before the answer it ends the call, after it the answer is in doubt. A call that
+/// is not known is not cancelled.
+fn cancelled(app: &App, who: Principal, asker: &Asker, message: &Envelope<'_>) {
+    let request = message.params().and_then(|p: Params<'_>| p.request_id);
+    if let Some(name) = request.and_then(|id| asker.name_of(id.get())) {
+        app.hub.cancel_call(who, &name);
+    }
+}
+
+/// What rmcp answers. A tool that it called has left its mail behind, which is
+/// watched like any other.
+async fn ask_rmcp(
+    app: &App,
+    mut parts: Parts,
+    body: &Bytes,
+    asker: &Asker,
+    id: &serde_json::value::RawValue,
+    outgoing: Arc<Outgoing>,
+) -> Result<Response<Reply>, Failure> {
+    let left = Left::default();
+    let front = Front::new(app, asker, id, left.clone());
+    parts.extensions.insert(front);
+    let request = Request::from_parts(parts, Full::new(body.clone()));
+    let response = app.mcp.service.handle(request).await;
+    let Some(handed) = left.take() else {
+        return Ok(response.map(|body| Reply::Routed(Body::new(body))));
+    };
+    let (head, body) = response.into_parts();
+    let whole = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+    let reply = Reply::Whole { data: Some(whole), watch: Some((handed, outgoing)) };
+    Ok(Response::from_parts(head, reply))
+}
+
+fn empty(status: StatusCode) -> Response<Reply> {
+    let mut response = Response::new(Reply::Routed(Body::empty()));
+    *response.status_mut() = status;
+    response
+}

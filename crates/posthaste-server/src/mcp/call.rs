@@ -1,0 +1,245 @@
+//! One call of a tool, from its first byte to its answer.
+//!
+//! Every call, whatever it is for, is the later call that proves the answers before
+//! it, and its answer carries what waits in the caller's own mailbox. Reads carry
+//! the mail that they were asked for and nothing else.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::http::{Response, StatusCode};
+use compact_str::CompactString;
+use posthaste_api::error::ApiError;
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
+use posthaste_core::ports::{StoreError, Survey};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use smallvec::SmallVec;
+
+use super::asker::Asker;
+use super::clients::Client;
+use super::events::Events;
+use super::mail::{self, Piggyback, Unopened};
+use super::rpc::{self, Block, Params};
+use crate::App;
+use crate::written::{Outgoing, Reply, json, watched};
+
+/// The work of a tool.
+pub(crate) type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// What comes of it.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) is_error: bool,
+    /// Mail in it, or ids that it names.
+    pub(crate) handed: Option<Handed>,
+}
+
+/// Less than this is no room for mail.
+const LITTLE: usize = 600;
+
+/// What a tool knows of its call.
+pub(crate) struct Ctx {
+    pub(crate) app: App,
+    pub(crate) me: Principal,
+    pub(crate) client: Client,
+    /// The client listens to progress.
+    pub(crate) hears: bool,
+    /// The client's own name for the call: a repeated send is the same send.
+    pub(crate) key: Option<String>,
+    open: Open,
+}
+
+/// What is known of a call before its tool is.
+pub(crate) struct Calling<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) who: Principal,
+    pub(crate) client: Client,
+    pub(crate) hears: bool,
+    /// What the client calls it: by its own counting, and by its model's.
+    pub(crate) names: SmallVec<[CompactString; 2]>,
+}
+
+impl<'a> Calling<'a> {
+    pub(crate) fn new(
+        app: &'a App,
+        who: Principal,
+        asker: &Asker,
+        id: &RawValue,
+        params: &Params<'_>,
+    ) -> Self {
+        let meta = params.meta.as_ref();
+        let counted = asker.name_of(id.get());
+        let used = meta.and_then(|meta| meta.tool_use.as_deref()).map(CompactString::from);
+        let client = params.client().or(asker.client.as_deref());
+        Self {
+            app,
+            who,
+            client: Client::new(client, &app.mcp.config),
+            hears: meta.is_some_and(|meta| meta.progress.is_some()),
+            names: used.into_iter().chain(counted).collect(),
+        }
+    }
+
+    /// The call has begun.
+    pub(crate) fn begin(self) -> Ctx {
+        let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
+        let open = self.app.hub.open(self.who, Door::Mcp, &names);
+        let most = self.app.hub.limits().key_chars;
+        let key = self.names.first().map(|name| format!("mcp:{name}"));
+        Ctx {
+            app: self.app.clone(),
+            me: self.who,
+            client: self.client,
+            hears: self.hears,
+            key: key.filter(|key| key.chars().count() <= most),
+            open,
+        }
+    }
+}
+
+/// Answers a call that is plainly right.
+pub(crate) async fn answer(
+    app: &App,
+    who: Principal,
+    asker: &Asker,
+    id: &RawValue,
+    params: &Params<'_>,
+    outgoing: Arc<Outgoing>,
+) -> Response<Reply> {
+    let name = params.name.as_deref().unwrap_or_default();
+    let Some(tool) = asker.dialect.tool(name) else {
+        let json_text = rpc::fault(id, rpc::INVALID_PARAMS, &unknown(name));
+        return json(StatusCode::OK, json_text);
+    };
+    let era = params.era();
+    let calling = Calling::new(app, who, asker, id, params);
+    let mut job = (tool.run)(calling.begin(), params.arguments);
+    let token = params.meta.as_ref().and_then(|meta| meta.progress).filter(|_| tool.waits);
+    let done = match token {
+        None => job.await,
+        Some(token) => {
+            let each = app.mcp.config.progress_every;
+            match tokio::time::timeout(each, &mut job).await {
+                Ok(done) => done,
+                Err(_) => {
+                    let (id, token) = (id.to_owned(), token.to_owned());
+                    return Events::answer(job, id, era, token, each, outgoing);
+                }
+            }
+        }
+    };
+    let text = rpc::result(id, era, &done.blocks, done.is_error);
+    match done.handed {
+        Some(handed) => watched(text, handed, outgoing),
+        None => json(StatusCode::OK, text),
+    }
+}
+
+pub(crate) fn unknown(name: &str) -> String {
+    let name: String = name.chars().take(64).collect();
+    format!("there is no tool `{name}` here: ask tools/list")
+}
+
+impl Ctx {
+    /// An answer, with what waits for the caller as a second block.
+    pub(crate) async fn reply<T: Serialize>(self, told: Result<T, ApiError>) -> Done {
+        let told = told.and_then(|told| text(&told));
+        self.reply_text(told).await
+    }
+
+    /// The same for a plain text.
+    pub(crate) async fn reply_text(self, told: Result<String, ApiError>) -> Done {
+        self.finish(told, true).await
+    }
+
+    /// An answer that carries no mail: reading again, or a read that was refused.
+    pub(crate) async fn reply_without_mail<T: Serialize>(self, told: Result<T, ApiError>) -> Done {
+        let told = told.and_then(|told| text(&told));
+        self.finish(told, false).await
+    }
+
+    /// A dialect's own form of an error.
+    pub(crate) async fn reply_as<T: Serialize>(
+        self,
+        told: Result<T, ApiError>,
+        refused: fn(&ApiError) -> String,
+    ) -> Done {
+        let told = told.and_then(|told| text(&told));
+        self.finish_as(told, true, refused).await
+    }
+
+    /// The same for a read, which then carries nothing.
+    pub(crate) async fn refuse(self, error: ApiError, refused: fn(&ApiError) -> String) -> Done {
+        self.finish_as(Err(error), false, refused).await
+    }
+
+    async fn finish(self, told: Result<String, ApiError>, with_mail: bool) -> Done {
+        self.finish_as(told, with_mail, refusal).await
+    }
+
+    async fn finish_as(
+        self,
+        told: Result<String, ApiError>,
+        with_mail: bool,
+        refused: fn(&ApiError) -> String,
+    ) -> Done {
+        let (first, is_error) = match told {
+            Ok(text) => (text, false),
+            Err(error) => {
+                self.app.meters.refused(error.code);
+                (refused(&error), true)
+            }
+        };
+        let mut blocks = vec![Block::from(first)];
+        let room = self.client.chars.saturating_sub(blocks[0].text.chars().count());
+        let room = room.min(self.app.mcp.config.piggyback_chars);
+        let hub = Arc::clone(&self.app.hub);
+        let me = self.me;
+        let budget =
+            Budget::Json { chars: room.saturating_sub(mail::WRAPPER), beside: mail::beside };
+        let fits = room >= LITTLE;
+        let batch = match hub.enclose(self.open, (with_mail && fits).then_some(budget)).await {
+            Ok(batch) => batch,
+            // The tool's own result is never lost by it.
+            Err(error) => {
+                tracing::debug!(%error, "an answer goes without its mail");
+                return Done { blocks, is_error, handed: None };
+            }
+        };
+        let unopened = match with_mail && !fits {
+            true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
+            false => None,
+        };
+        if let Some(text) = Piggyback::text(&hub, me, &batch, unopened) {
+            blocks.push(Block::from(text));
+        }
+        Done { blocks, is_error, handed: Some(batch.handed) }
+    }
+
+    /// Waits for mail in this call.
+    pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
+        self.app.hub.receive_on(self.open, ask).await
+    }
+}
+
+/// A tool error: the code of the one table, and what to do instead.
+pub(crate) fn refusal(error: &ApiError) -> String {
+    #[derive(Serialize)]
+    struct Refusal<'a> {
+        error: &'a ApiError,
+    }
+    serde_json::to_string(&Refusal { error }).unwrap_or_else(|_| error.message.clone())
+}
+
+pub(crate) fn text<T: Serialize>(told: &T) -> Result<String, ApiError> {
+    serde_json::to_string(told).map_err(|e| crate::failure::unwritable(e).0)
+}
+
+/// An answer that is made already.
+pub(crate) fn done(text: String, is_error: bool, handed: Option<Handed>) -> Done {
+    Done { blocks: vec![Block::from(text)], is_error, handed }
+}

@@ -1,0 +1,322 @@
+//! The registry of assistants: list, search, write and read, as its callers know
+//! them. `recv_message` with `mark_as_read` leases and is proven like any read.
+
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_api::messages::{SendRequest, To};
+use posthaste_core::history::ThreadAsk;
+use posthaste_core::messaging::message::{Principal, Seq};
+use posthaste_core::messaging::receive::{Ask, Batch};
+use posthaste_core::ports::{Filter, Record};
+use posthaste_core::profiles::Profile;
+use posthaste_core::time::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::failure::{Failure, invalid};
+use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
+use crate::mcp::tools::Tool;
+use crate::mcp::tools::send_message::send;
+use crate::mcp::{schema, text};
+use crate::rest::messages::last_n;
+
+/// Some callers know the tools by the service that has them.
+pub(crate) const PREFIX: &str = "builtin_assistant__";
+
+/// Most assistants in one answer.
+const MOST: u32 = 100;
+
+pub(crate) const TOOLS: &[Tool] = &[
+    Tool {
+        name: "list_assistant",
+        description: "List the assistants that there are, page by page.",
+        schema: schema::of::<List>,
+        waits: false,
+        run: list,
+    },
+    Tool {
+        name: "search_assistant",
+        description: "Find assistants by what they are for; best first.",
+        schema: schema::of::<Search>,
+        waits: false,
+        run: search,
+    },
+    Tool {
+        name: "send_message",
+        description: "Send a message to an assistant in a thread.",
+        schema: schema::of::<Send>,
+        waits: false,
+        run: write,
+    },
+    Tool {
+        name: "recv_message",
+        description: "Fetch the messages of a thread, oldest first: unread ones, recent ones, or \
+            those since a time; mark_as_read takes what is addressed to you.",
+        schema: schema::of::<Recv>,
+        waits: false,
+        run: recv,
+    },
+];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct List {
+    /// default 1
+    #[serde(default)]
+    page: Option<u32>,
+    /// 1 to 100, default 20
+    #[serde(default)]
+    page_size: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    query: String,
+    /// 1 to 100, default 10
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    items: Vec<Assistant>,
+    total_items: u64,
+}
+
+/// Without its prompt, which costs tokens.
+#[derive(Debug, Serialize)]
+struct Assistant {
+    id: String,
+    name: String,
+    description: String,
+    tags: Vec<String>,
+    created_at: i64,
+    updated_at: i64,
+}
+
+impl From<Profile> for Assistant {
+    fn from(profile: Profile) -> Self {
+        let template = profile.template;
+        let id = template.name.to_string();
+        Self {
+            name: template.title.unwrap_or_else(|| id.clone()),
+            id,
+            description: template.description,
+            tags: template.tags,
+            created_at: profile.created_at.0,
+            updated_at: profile.updated_at.0,
+        }
+    }
+}
+
+fn within(field: &'static str, given: u32) -> Result<u32, ApiError> {
+    let Failure(error) = match given {
+        1..=MOST => return Ok(given),
+        _ => invalid(field, format!("it lies between 1 and {MOST}")),
+    };
+    Err(error)
+}
+
+fn list(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<List>(given);
+    Box::pin(async move {
+        let told = match args {
+            Ok(args) => listed(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply(told).await
+    })
+}
+
+async fn listed(ctx: &Ctx, args: List) -> Result<Listed, ApiError> {
+    let page = args.page.unwrap_or(1);
+    if page < 1 {
+        return Err(ApiError::new(ErrorCode::InvalidArgument, "page: it counts from 1"));
+    }
+    let size = within("pageSize", args.page_size.unwrap_or(20))?;
+    let found = ctx.app.hub.profiles(page, size).await?;
+    let items = found.items.into_iter().map(Assistant::from).collect();
+    Ok(Listed { items, total_items: found.total })
+}
+
+fn search(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Search>(given);
+    Box::pin(async move {
+        let told = match args {
+            Ok(args) => found(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply(told).await
+    })
+}
+
+async fn found(ctx: &Ctx, args: Search) -> Result<Vec<Assistant>, ApiError> {
+    let limit = within("limit", args.limit.unwrap_or(10))?;
+    let found = ctx.app.hub.search_profiles(args.query, limit).await?;
+    Ok(found.into_iter().map(Assistant::from).collect())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Send {
+    to_assistant_id: String,
+    thread_id: String,
+    message: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Success {
+    success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// A send that is refused is an answer here, with its reason.
+fn not_sent(error: &ApiError) -> String {
+    let reason = match &error.hint {
+        Some(hint) => format!("{}: {hint}", error.message),
+        None => error.message.clone(),
+    };
+    json(&Success { success: false, reason: Some(reason) }).unwrap_or_default()
+}
+
+fn write(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Send>(given);
+    Box::pin(async move {
+        let sent = match args {
+            Ok(args) => {
+                let request = SendRequest {
+                    to: To::One(args.to_assistant_id),
+                    thread_id: Some(args.thread_id),
+                    ..SendRequest::new("", args.message)
+                };
+                send(&ctx, request).await.map(|_| Success { success: true, reason: None })
+            }
+            Err(error) => Err(error),
+        };
+        ctx.reply_as(sent, not_sent).await
+    })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Recv {
+    thread_id: String,
+    #[serde(default)]
+    unread_only: Option<bool>,
+    /// 1 to 200, default 20
+    #[serde(default)]
+    last_n: Option<u32>,
+    /// Unix ms; only messages after it
+    #[serde(default)]
+    since: Option<i64>,
+    #[serde(default)]
+    mark_as_read: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct Received {
+    thread_id: String,
+    messages: Vec<Fetched>,
+    summary: Summary,
+}
+
+#[derive(Debug, Serialize)]
+struct Fetched {
+    id: String,
+    from_assistant_id: String,
+    to_assistant_id: String,
+    content: String,
+    created_at: i64,
+    read_at: Option<i64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    redelivered: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Summary {
+    total_fetched: usize,
+    marked_as_read: usize,
+}
+
+fn recv(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Recv>(given);
+    Box::pin(async move {
+        match fetch(&ctx, args).await {
+            Ok((ask, page, marks)) => give(ctx, ask, page, marks).await,
+            Err(error) => ctx.reply_without_mail::<()>(Err(error)).await,
+        }
+    })
+}
+
+async fn fetch(
+    ctx: &Ctx,
+    args: Result<Recv, ApiError>,
+) -> Result<(ThreadAsk, Vec<Record>, bool), ApiError> {
+    let args = args?;
+    let ask = ThreadAsk {
+        thread: args.thread_id.parse()?,
+        unread_only: args.unread_only.unwrap_or(false),
+        last: last_n(args.last_n).map_err(|Failure(error)| error)?,
+        since: args.since.map(Timestamp),
+        mark: false,
+    };
+    let page = ctx.app.hub.read_thread(ctx.me, ask.clone()).await?.page;
+    Ok((ask, page.records, args.mark_as_read.unwrap_or(false)))
+}
+
+/// What is unread of it and the caller's is leased with the answer that shows it.
+async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done {
+    let (hub, me) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me);
+    let unread: Vec<Seq> =
+        page.iter().filter(|r| r.is_unread_by(me)).map(|r| r.message.seq).collect();
+    if !marks || unread.is_empty() {
+        let told = received(&ask, me, &page, None, hub.now());
+        return ctx.reply_without_mail(Ok(told)).await;
+    }
+    let wanted =
+        Ask { filter: Filter { among: unread, exact: true, ..Filter::default() }, ..Ask::now(me) };
+    let batch = match ctx.receive(wanted).await {
+        Ok(batch) => batch,
+        Err(error) => return done(refusal(&error.into()), true, None),
+    };
+    let told = received(&ask, me, &page, Some(&batch), hub.now());
+    match json(&told) {
+        Ok(told) => done(told, false, Some(batch.handed)),
+        Err(error) => done(refusal(&error), true, None),
+    }
+}
+
+fn received(
+    ask: &ThreadAsk,
+    me: Principal,
+    page: &[Record],
+    taken: Option<&Batch>,
+    now: Timestamp,
+) -> Received {
+    let mine = |seq: Seq| {
+        let mail = taken.into_iter().flat_map(|batch| &batch.mail);
+        mail.map(|e| &e.leased).find(|leased| leased.message.seq == seq)
+    };
+    let messages: Vec<Fetched> = page
+        .iter()
+        .map(|record| {
+            let m = &record.message;
+            let marked = mine(m.seq);
+            Fetched {
+                id: m.seq.to_string(),
+                from_assistant_id: m.from.address.to_string(),
+                to_assistant_id: m.to.clone(),
+                content: m.body.clone(),
+                created_at: m.created_at.0,
+                read_at: marked.map(|_| now.0).or(record.read_at(me).map(|at| at.0)),
+                redelivered: marked.is_some_and(|leased| leased.redelivered),
+            }
+        })
+        .collect();
+    let marked_as_read = taken.map_or(0, |batch| batch.mail.len());
+    let summary = Summary { total_fetched: messages.len(), marked_as_read };
+    Received { thread_id: ask.thread.to_string(), messages, summary }
+}

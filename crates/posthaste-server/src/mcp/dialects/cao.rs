@@ -1,0 +1,197 @@
+//! CAO's inbox: `send_message` and `check_inbox`, as its agents know them.
+
+use posthaste_api::error::ApiError;
+use posthaste_api::messages::{SendRequest, To};
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::receive::{Ask, Budget};
+use posthaste_core::ports::{Filter, Leased};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::failure::Failure;
+use crate::mcp::call::{Ctx, Done, Job, done, text as json};
+use crate::mcp::tools::Tool;
+use crate::mcp::tools::check_inbox::Wait;
+use crate::mcp::tools::send_message::{Told, send};
+use crate::mcp::{mail, schema, text};
+use crate::rest::inbox::{entry, parse_receipt, print_receipt, seconds};
+
+pub(crate) const TOOLS: &[Tool] = &[
+    Tool {
+        name: "send_message",
+        description: "Send a message to another terminal's inbox, for example a worker's result \
+            to its supervisor. Your own id is added by itself.",
+        schema: schema::of::<Send>,
+        waits: false,
+        run: write,
+    },
+    Tool {
+        name: "check_inbox",
+        description: "Wait for messages to this terminal and return all of them, each with its \
+            sender_id. After assign, call it to collect the workers' results. Returned messages \
+            are consumed. An empty list means that none came in time.",
+        schema: schema::of::<Check>,
+        waits: true,
+        run: read,
+    },
+];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Send {
+    /// terminal id, 8 hex digits
+    receiver_id: String,
+    message: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Sent {
+    success: bool,
+    message_id: u64,
+    sender_id: String,
+    receiver_id: String,
+}
+
+/// CAO's own form of an error.
+#[derive(Debug, Serialize)]
+struct Failed<'a> {
+    success: bool,
+    error: &'a str,
+    code: posthaste_api::error::ErrorCode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+}
+
+fn failed(error: &ApiError) -> String {
+    let failed = Failed {
+        success: false,
+        error: &error.message,
+        code: error.code,
+        hint: error.hint.as_deref(),
+    };
+    json(&failed).unwrap_or_default()
+}
+
+fn my_id(me: Principal) -> String {
+    match me {
+        Principal::Operator => "human".to_owned(),
+        Principal::Instance(id) => id.to_string(),
+    }
+}
+
+fn write(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Send>(given);
+    Box::pin(async move {
+        let sent = match args {
+            Ok(args) => deliver(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply_as(sent, failed).await
+    })
+}
+
+async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
+    let receiver_id = args.receiver_id;
+    let request =
+        SendRequest { to: To::One(receiver_id.clone()), ..SendRequest::new("", args.message) };
+    let message_id = match send(ctx, request).await? {
+        Told::One(sent) => sent.id,
+        Told::Many { .. } => 0,
+    };
+    Ok(Sent { success: true, message_id, sender_id: my_id(ctx.me), receiver_id })
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Check {
+    /// Max seconds to wait, 0 to 600, default 60; 0 = immediate check
+    #[serde(default)]
+    timeout: Option<f64>,
+    /// Seconds to collect more after the first, default 2
+    #[serde(default)]
+    batch_window: Option<f64>,
+    #[serde(default)]
+    label: Option<String>,
+    #[serde(default)]
+    thread_id: Option<String>,
+    /// Of the answer before, to confirm it
+    #[serde(default)]
+    receipt: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Inbox<'a> {
+    success: bool,
+    terminal_id: String,
+    messages: Vec<posthaste_api::inbox::Entry<'a>>,
+    total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<compact_str::CompactString>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u64>,
+}
+
+/// What a full entry takes beside its text.
+fn beside(leased: &Leased) -> usize {
+    let m = &leased.message;
+    let metadata = m.metadata.as_ref().map_or(0, String::len);
+    mail::beside(leased) + m.to.len() + metadata + 260
+}
+
+fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let wait = text::arguments::<Check>(given).and_then(|args| asked(&ctx, args));
+    Box::pin(async move {
+        let (wait, receipt) = match wait {
+            Ok(asked) => asked,
+            Err(error) => return ctx.refuse(error, failed).await,
+        };
+        if let Some(receipt) = receipt {
+            ctx.app.hub.ack_receipt_beside(ctx.me, receipt);
+        }
+        take(ctx, wait).await
+    })
+}
+
+fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
+    let limits = ctx.app.hub.limits();
+    let plain = |Failure(error)| error;
+    let timeout = seconds("timeout", args.timeout, 60.0, limits.wait).map_err(plain)?;
+    let window = seconds("batch_window", args.batch_window, 2.0, limits.batch_window);
+    let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    let ask = Ask {
+        window: window.map_err(plain)?,
+        filter: Filter {
+            label: args.label,
+            thread: args.thread_id.as_deref().map(str::parse).transpose()?,
+            ..Filter::default()
+        },
+        budget: Budget::Json { chars: room, beside },
+        ..Ask::now(ctx.me)
+    };
+    let receipt = args.receipt.as_deref().and_then(parse_receipt);
+    Ok((Wait::new(ctx, timeout, ask), receipt))
+}
+
+async fn take(ctx: Ctx, wait: Wait) -> Done {
+    let me = ctx.me;
+    let batch = match wait.take(ctx).await {
+        Ok(batch) => batch,
+        Err(error) => return done(failed(&error), true, None),
+    };
+    let inbox = Inbox {
+        success: true,
+        terminal_id: my_id(me),
+        messages: batch.mail.iter().map(entry).collect(),
+        total: batch.mail.len(),
+        receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),
+        remaining: (batch.remaining > 0).then_some(batch.remaining),
+        settled: batch.settled.iter().map(|seq| seq.0).collect(),
+    };
+    match json(&inbox) {
+        Ok(told) => done(told, false, Some(batch.handed)),
+        Err(error) => done(failed(&error), true, None),
+    }
+}

@@ -1,0 +1,145 @@
+//! What rmcp answers: the handshake of every era, the list of tools, and whatever is
+//! not plainly right.
+
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use parking_lot::Mutex;
+use posthaste_core::messaging::receive::Handed;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer};
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::asker::Asker;
+use super::call::{self, Calling};
+use super::dialects::Dialect;
+use super::rpc::Params;
+use super::tools::{INSTRUCTIONS, Tool};
+use crate::App;
+
+pub(crate) type Service = StreamableHttpService<Handler, NeverSessionManager>;
+
+/// Without sessions, and without its checks of Host and Origin: the hub's own stand
+/// before every route.
+pub(crate) fn service(stop: CancellationToken) -> Service {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .disable_allowed_hosts()
+        .with_cancellation_token(stop);
+    StreamableHttpService::new(|| Ok(Handler), Arc::new(NeverSessionManager::default()), config)
+}
+
+/// Where a tool that rmcp called leaves its mail for the front.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Left(Arc<Mutex<Option<Handed>>>);
+
+impl Left {
+    pub(crate) fn take(&self) -> Option<Handed> {
+        self.0.lock().take()
+    }
+}
+
+/// What the front knows of a request.
+#[derive(Clone)]
+pub(crate) struct Front {
+    app: App,
+    dialect: Dialect,
+    calling: Option<Arc<Mutex<Option<Begun>>>>,
+    left: Left,
+}
+
+/// A call that rmcp may carry out.
+struct Begun {
+    who: posthaste_core::messaging::message::Principal,
+    asker: Asker,
+    id: Box<RawValue>,
+}
+
+impl Front {
+    pub(crate) fn new(app: &App, asker: &Asker, id: &RawValue, left: Left) -> Self {
+        let begun =
+            asker.principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
+        Self {
+            app: app.clone(),
+            dialect: asker.dialect,
+            calling: begun.map(|begun| Arc::new(Mutex::new(Some(begun)))),
+            left,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handler;
+
+fn front(context: &RequestContext<RoleServer>) -> Result<Front, ErrorData> {
+    let parts = context.extensions.get::<Parts>();
+    let front = parts.and_then(|parts| parts.extensions.get::<Front>()).cloned();
+    front.ok_or_else(|| ErrorData::internal_error("the request has lost its caller", None))
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let me = Implementation::new("posthaste", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities).with_server_info(me).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let dialect = front(&context)?.dialect;
+        let listed = dialect.tools().iter().map(Tool::listed);
+        let tools: Result<Vec<rmcp::model::Tool>, _> = listed.map(serde_json::from_value).collect();
+        let tools = tools.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let front = front(&context)?;
+        let Some(tool) = front.dialect.tool(&request.name) else {
+            return Err(ErrorData::invalid_params(call::unknown(&request.name), None));
+        };
+        let begun = front.calling.as_ref().and_then(|calling| calling.lock().take());
+        let Some(Begun { who, asker, id }) = begun else {
+            return Err(ErrorData::internal_error("the request has lost its caller", None));
+        };
+        let arguments = request.arguments.map(|object| serde_json::value::to_raw_value(&object));
+        let arguments =
+            arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
+        let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default()).begin();
+        let done = (tool.run)(ctx, arguments.as_deref()).await;
+        *front.left.0.lock() = done.handed;
+        let content: Vec<ContentBlock> =
+            done.blocks.into_iter().map(|block| ContentBlock::text(block.text)).collect();
+        let result = match done.is_error {
+            true => CallToolResult::error(content),
+            false => CallToolResult::success(content),
+        };
+        Ok(result.into())
+    }
+
+    /// The tools never change, but whoever asks to hear of it may listen.
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let mut accepted = SubscriptionFilter::new();
+        accepted.tools_list_changed = requested.tools_list_changed;
+        Some(accepted)
+    }
+}

@@ -1,0 +1,139 @@
+//! Mail in the words of a model: no more than says something.
+
+use posthaste_core::Hub;
+use posthaste_core::messaging::message::{Message, Principal, Priority};
+use posthaste_core::messaging::receive::{Batch, Entry as Handed};
+use posthaste_core::ports::{Leased, Survey};
+use serde::Serialize;
+
+/// What stands around the entries of an answer, at most, with the ids it names.
+pub(crate) const WRAPPER: usize = 300;
+/// What a clipped, marked or crossed entry says beside the rest.
+const MARKS: usize = 110;
+
+/// One message.
+#[derive(Debug, Serialize)]
+pub(crate) struct Entry<'a> {
+    pub(crate) id: u64,
+    pub(crate) from: &'a str,
+    pub(crate) message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_reply_to: Option<u64>,
+    #[serde(skip_serializing_if = "is_false")]
+    redelivered: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    crossed: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_chars: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl<'a> Entry<'a> {
+    fn of(m: &'a Message, text: &'a str) -> Self {
+        let kind = m.kind.as_str();
+        Self {
+            id: m.seq.0,
+            from: &m.from.address,
+            message: text,
+            label: m.label.as_deref(),
+            kind: (kind != "text").then_some(kind),
+            priority: (m.priority == Priority::Urgent).then_some("urgent"),
+            in_reply_to: m.in_reply_to.map(|seq| seq.0),
+            redelivered: false,
+            crossed: false,
+            truncated: false,
+            total_chars: None,
+            next_offset: None,
+        }
+    }
+
+    pub(crate) fn new(hub: &Hub, me: Principal, e: &'a Handed) -> Self {
+        let m = &e.leased.message;
+        Self {
+            redelivered: e.leased.redelivered,
+            crossed: m.from.instance.is_some_and(|sender| hub.crossed(me, sender, m.seq)),
+            truncated: e.clip.is_some(),
+            total_chars: e.clip.map(|clip| clip.total_chars),
+            next_offset: e.clip.map(|clip| clip.chars),
+            ..Self::of(m, e.text())
+        }
+    }
+}
+
+/// How much of a budget an entry takes beside its text.
+pub(crate) fn beside(leased: &Leased) -> usize {
+    let empty = Entry::of(&leased.message, "");
+    serde_json::to_string(&empty).map_or(WRAPPER, |json| json.len()) + MARKS
+}
+
+/// What another tool's answer carries along.
+#[derive(Debug, Serialize)]
+pub(crate) struct Piggyback<'a> {
+    #[serde(rename = "_pending_messages", skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<Entry<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    remaining: usize,
+    #[serde(rename = "_pending", skip_serializing_if = "Option::is_none")]
+    unopened: Option<Unopened>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u64>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Mail for which there was no room: how much of it, and whose.
+#[derive(Debug, Serialize)]
+pub(crate) struct Unopened {
+    count: usize,
+    from: Vec<String>,
+    hint: &'static str,
+}
+
+/// Senders that are named where there is no room for their mail.
+const NAMED: usize = 5;
+
+impl Unopened {
+    pub(crate) fn new(survey: &Survey) -> Option<Self> {
+        (survey.waiting > 0).then(|| Self {
+            count: survey.waiting,
+            from: survey.senders.iter().take(NAMED).map(|s| s.to_string()).collect(),
+            hint: "call check_inbox to read them",
+        })
+    }
+}
+
+impl Piggyback<'_> {
+    /// Nothing when there is nothing.
+    pub(crate) fn text(
+        hub: &Hub,
+        me: Principal,
+        batch: &Batch,
+        unopened: Option<Unopened>,
+    ) -> Option<String> {
+        if batch.mail.is_empty() && batch.settled.is_empty() && unopened.is_none() {
+            return None;
+        }
+        let block = Piggyback {
+            messages: batch.mail.iter().map(|e| Entry::new(hub, me, e)).collect(),
+            remaining: batch.remaining,
+            unopened,
+            settled: batch.settled.iter().map(|seq| seq.0).collect(),
+        };
+        serde_json::to_string(&block).ok()
+    }
+}

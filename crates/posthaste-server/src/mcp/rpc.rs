@@ -1,0 +1,244 @@
+//! JSON-RPC: read without copying, written once.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::written::{self, Reply};
+
+const NEW_ERA: &str = "2026-07-28";
+const OLD_ERA: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+pub(crate) const INVALID_PARAMS: i32 = -32602;
+
+/// One message, as far as the front has to know it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Envelope<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+pub(crate) enum Kind<'a> {
+    Request { id: &'a RawValue, method: &'a str },
+    Notification { method: &'a str },
+    Response,
+}
+
+impl<'a> Envelope<'a> {
+    pub(crate) fn kind(&self) -> Kind<'_> {
+        match (self.id, self.method.as_deref()) {
+            (Some(id), Some(method)) => Kind::Request { id, method },
+            (None, Some(method)) => Kind::Notification { method },
+            (_, None) => Kind::Response,
+        }
+    }
+
+    pub(crate) fn params(&self) -> Option<Params<'a>> {
+        serde_json::from_str(self.params?.get()).ok()
+    }
+}
+
+/// What the front reads of any method's parameters.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Params<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(crate) arguments: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    pub(crate) meta: Option<Meta<'a>>,
+    /// Of `initialize`.
+    #[serde(borrow, rename = "clientInfo")]
+    client: Option<ClientInfo<'a>>,
+    /// Of `notifications/cancelled`.
+    #[serde(borrow, rename = "requestId")]
+    pub(crate) request_id: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Meta<'a> {
+    #[serde(borrow, rename = "progressToken")]
+    pub(crate) progress: Option<&'a RawValue>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
+    client: Option<ClientInfo<'a>>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
+    /// What Claude Code calls this call; the same again if it repeats it.
+    #[serde(borrow, rename = "claudecode/toolUseId")]
+    pub(crate) tool_use: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ClientInfo<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    version: Option<&'a RawValue>,
+}
+
+impl Params<'_> {
+    /// What the client calls itself, where it says so.
+    pub(crate) fn client(&self) -> Option<&str> {
+        let said = self.meta.as_ref().and_then(|meta| meta.client.as_ref());
+        said.or(self.client.as_ref()).map(|client| &*client.name)
+    }
+
+    pub(crate) fn era(&self) -> Era {
+        let version = self.meta.as_ref().and_then(|meta| meta.version.as_deref());
+        if version == Some(NEW_ERA) { Era::New } else { Era::Old }
+    }
+}
+
+/// Before and after the handshake was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Era {
+    Old,
+    New,
+}
+
+/// Reads one message; what is none is answered.
+pub(crate) fn read(body: &[u8]) -> Result<Envelope<'_>, Box<Response<Reply>>> {
+    let refused = |code, why: &str| {
+        let error = Refused { jsonrpc: "2.0", id: None, error: Fault { code, message: why } };
+        let json = serde_json::to_vec(&error).unwrap_or_default();
+        Box::new(written::json(StatusCode::BAD_REQUEST, json))
+    };
+    match serde_json::from_slice(body) {
+        Ok(message) => Ok(message),
+        Err(error) if error.is_syntax() || error.is_eof() => {
+            Err(refused(PARSE_ERROR, "the body is not valid JSON"))
+        }
+        Err(_) => match body.iter().find(|b| !b.is_ascii_whitespace()) {
+            Some(b'[') => Err(refused(INVALID_REQUEST, "send one message at a time, not a batch")),
+            _ => Err(refused(INVALID_REQUEST, "this is no JSON-RPC message")),
+        },
+    }
+}
+
+/// A call that is plainly right, in either era. Anything doubtful is rmcp's.
+pub(crate) fn plain_call<'a>(headers: &HeaderMap, message: &Envelope<'a>) -> Option<Params<'a>> {
+    let text = |name: &str| match headers.get(name) {
+        None => Some(None),
+        Some(value) => value.to_str().ok().map(Some),
+    };
+    let accept = text("accept")??;
+    let plain = message.jsonrpc.as_deref() == Some("2.0")
+        && accept.contains("application/json")
+        && accept.contains("text/event-stream")
+        && text("content-type")??.starts_with("application/json")
+        && !headers.keys().any(|name| name.as_str().starts_with("mcp-param-"));
+    let params: Params<'a> = plain.then(|| message.params())??;
+    let name = params.name.as_deref()?;
+    let version = text("mcp-protocol-version")?;
+    let meta = params.meta.as_ref();
+    let right = match meta.and_then(|meta| meta.version.as_deref()) {
+        None => version.is_none_or(|v| OLD_ERA.contains(&v)),
+        Some(said) => {
+            let object = |raw: &RawValue| raw.get().starts_with('{');
+            said == NEW_ERA
+                && version == Some(NEW_ERA)
+                && text("mcp-method")? == Some("tools/call")
+                && text("mcp-name")? == Some(name)
+                && meta.and_then(|meta| meta.capabilities).is_some_and(object)
+                && meta.and_then(|meta| meta.client.as_ref()).is_none_or(|c| c.version.is_some())
+        }
+    };
+    let arguments = params.arguments.is_none_or(|raw| raw.get().starts_with('{'));
+    let id =
+        message.id.is_some_and(|id| id.get().starts_with('"') || id.get().parse::<i64>().is_ok());
+    (right && arguments && id).then_some(params)
+}
+
+#[derive(Serialize)]
+struct Refused<'a> {
+    jsonrpc: &'static str,
+    id: Option<&'a RawValue>,
+    error: Fault<'a>,
+}
+
+#[derive(Serialize)]
+struct Fault<'a> {
+    code: i32,
+    message: &'a str,
+}
+
+/// An error of the protocol.
+pub(crate) fn fault(id: &RawValue, code: i32, message: &str) -> Vec<u8> {
+    let error = Refused { jsonrpc: "2.0", id: Some(id), error: Fault { code, message } };
+    serde_json::to_vec(&error).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    result: Outcome<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+    content: &'a [Block],
+    is_error: bool,
+}
+
+/// A block of text: models see nothing else in all clients.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Block {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    pub(crate) text: String,
+}
+
+impl From<String> for Block {
+    fn from(text: String) -> Self {
+        Self { kind: "text", text }
+    }
+}
+
+/// The result of a tool.
+pub(crate) fn result(id: &RawValue, era: Era, content: &[Block], is_error: bool) -> Vec<u8> {
+    let result_type = (era == Era::New).then_some("complete");
+    let result = Outcome { result_type, content, is_error };
+    let room = content.iter().map(|block| block.text.len() * 5 / 4).sum::<usize>() + 160;
+    let mut json = Vec::with_capacity(room);
+    // Strings and numbers always have a JSON form.
+    let _ = serde_json::to_writer(&mut json, &Answer { jsonrpc: "2.0", id, result });
+    json
+}
+
+#[derive(Serialize)]
+struct Notification<'a> {
+    jsonrpc: &'static str,
+    method: &'static str,
+    params: Progress<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Progress<'a> {
+    progress_token: &'a RawValue,
+    progress: u64,
+    message: &'static str,
+}
+
+/// Seconds waited so far, to a client that wants to hear of it.
+pub(crate) fn progress(token: &RawValue, seconds: u64) -> Vec<u8> {
+    let params = Progress { progress_token: token, progress: seconds, message: "waiting for mail" };
+    let told = Notification { jsonrpc: "2.0", method: "notifications/progress", params };
+    serde_json::to_vec(&told).unwrap_or_default()
+}

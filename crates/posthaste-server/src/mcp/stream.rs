@@ -1,0 +1,89 @@
+//! Streams that stay open: a sign of life, and the place for news.
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::BodyExt;
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::settle::Attached;
+use std::convert::Infallible;
+
+use super::asker::Asker;
+use crate::App;
+use crate::failure::Failure;
+use crate::written::Reply;
+
+/// `GET /mcp`: nothing is ever sent here but pings, for the tools never change and
+/// mail is fetched; an open stream says that its agent lives.
+pub(crate) fn open(app: &App, parts: &Parts, asker: &Asker) -> Result<Response<Reply>, Failure> {
+    let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    if !accept.is_some_and(|accept| accept.contains("text/event-stream") || accept.contains("*/*"))
+    {
+        let why = "this is a stream: accept text/event-stream";
+        return Err(ApiError::new(ErrorCode::BadRequest, why).into());
+    }
+    let who = asker.somebody()?;
+    let state = Pings { app: app.clone(), who, attached: attach(app, who)?, first: true };
+    let pings = stream::unfold(state, Pings::next);
+    let mut response = Response::new(Reply::Routed(Body::from_stream(pings)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(response)
+}
+
+pub(crate) fn attach(app: &App, who: Principal) -> Result<Attached, Failure> {
+    let most = app.mcp.config.streams_each;
+    app.hub.attach(who, most).ok_or_else(|| {
+        let why = format!("{most} streams of this agent are open already");
+        let error =
+            ApiError::new(ErrorCode::RateLimited, why).hint("close one, or raise mcp.streams_each");
+        error.into()
+    })
+}
+
+struct Pings {
+    app: App,
+    who: Principal,
+    attached: Attached,
+    first: bool,
+}
+
+impl Pings {
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        // The first line at once: the client sees that it is connected.
+        if !std::mem::take(&mut self.first) {
+            tokio::select! {
+                () = tokio::time::sleep(self.app.mcp.config.ping) => {}
+                () = self.app.hub.stopped() => return None,
+            }
+            if let Principal::Instance(id) = self.who {
+                let lives = |view: &posthaste_core::registry::InstanceView| {
+                    !view.instance.status.has_ended()
+                };
+                self.app.hub.instance(id).filter(lives)?;
+            }
+            self.attached.lives();
+        }
+        Some((Ok(Bytes::from_static(b": ping\n\n")), self))
+    }
+}
+
+/// Keeps an agent attached as long as this answer is open; each of its lines is a
+/// sign of life.
+pub(crate) fn held(reply: Reply, attached: Attached) -> Reply {
+    let Reply::Routed(body) = reply else { return reply };
+    Reply::Routed(Body::new(body.map_frame(move |frame| {
+        attached.lives();
+        frame
+    })))
+}
+
+pub(crate) fn not_allowed() -> Failure {
+    let why = "/mcp takes POST, GET and DELETE";
+    Failure(ApiError::new(ErrorCode::MethodNotAllowed, why))
+}

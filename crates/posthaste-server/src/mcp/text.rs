@@ -1,0 +1,59 @@
+//! Reading arguments. A wrong one is told in one sentence, and nothing has been
+//! touched by then.
+
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_api::messages::MessageRef;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, ApiError> {
+    let text = given.map_or("{}", RawValue::get);
+    serde_json::from_str(text).map_err(|error| {
+        // Where in the text it was helps nobody who wrote no text.
+        let told = error.to_string();
+        let why = told.split(" at line ").next().unwrap_or(&told);
+        ApiError::new(ErrorCode::InvalidArgument, format!("the arguments do not fit: {why}"))
+            .hint("call the tool again with the parameters that its schema names")
+    })
+}
+
+/// A list, or one text with commas.
+pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        One(String),
+        Many(Vec<String>),
+        None(()),
+    }
+    let given = Given::deserialize(from)?;
+    let parts: Vec<String> = match given {
+        Given::One(text) => text.split(',').map(str::to_owned).collect(),
+        Given::Many(list) => list,
+        Given::None(()) => Vec::new(),
+    };
+    let trimmed = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    Ok(trimmed.map(str::to_owned).collect())
+}
+
+/// A word, or a number that is meant as one.
+pub(crate) fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Number(u64),
+        Word(String),
+        None(()),
+    }
+    Ok(match Given::deserialize(from)? {
+        Given::Number(number) => Some(number.to_string()),
+        Given::Word(word) => Some(word),
+        Given::None(()) => None,
+    })
+}
+
+/// A message, as `word` read it.
+pub(crate) fn message(word: Option<String>) -> Option<MessageRef> {
+    word.filter(|word| !word.is_empty()).map(MessageRef::Text)
+}

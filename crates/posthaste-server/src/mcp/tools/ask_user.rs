@@ -1,0 +1,152 @@
+//! A question to the operator, and its answer where one can wait for it.
+
+use posthaste_api::error::ApiError;
+use posthaste_api::messages::{SendRequest, To};
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::messaging::receive::{Ask, Budget};
+use posthaste_core::ports::Filter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::Tool;
+use super::check_inbox::Wait;
+use super::send_message::{Told, send};
+use crate::mcp::call::{Ctx, Job, done, refusal, text as json};
+use crate::mcp::mail;
+use crate::mcp::{schema, text};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "ask_user",
+    description: "Posthaste: ask the human operator. Waits for the answer; if it takes too long \
+        the status is `pending` and the answer comes by check_inbox. With blocking false you go \
+        on at once.",
+    schema: schema::of::<Args>,
+    waits: true,
+    run,
+};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    question: String,
+    /// default true
+    #[serde(default)]
+    blocking: Option<bool>,
+    /// answers to choose from
+    #[serde(default, deserialize_with = "text::list")]
+    options: Vec<String>,
+}
+
+fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Args>(given);
+    Box::pin(async move {
+        let args = match args {
+            Ok(args) => args,
+            Err(error) => return ctx.reply::<()>(Err(error)).await,
+        };
+        let asked = ask(&ctx, args.question, args.options).await;
+        let id = match asked {
+            Ok(id) => id,
+            Err(error) => return ctx.reply::<()>(Err(error)).await,
+        };
+        if args.blocking == Some(false) {
+            return ctx.reply(Ok(Asked::pending(id, "question sent, continuing"))).await;
+        }
+        let batch = match answer(ctx, id).await {
+            Ok(batch) => batch,
+            Err(error) => return done(refusal(&error), true, None),
+        };
+        let asked = match batch.mail.first() {
+            None => Asked::pending(id, "not answered yet: go on, the answer comes by check_inbox"),
+            Some(reply) => Asked {
+                question_id: id,
+                status: "answered",
+                id: Some(reply.leased.message.seq.0),
+                answer: Some(reply.text().to_owned()),
+                truncated: reply.clip.is_some(),
+                next_offset: reply.clip.map(|clip| clip.chars),
+                note: None,
+                settled: batch.settled.iter().map(|seq| seq.0).collect(),
+            },
+        };
+        match json(&asked) {
+            Ok(told) => done(told, false, Some(batch.handed)),
+            Err(error) => done(refusal(&error), true, None),
+        }
+    })
+}
+
+#[derive(Debug, Serialize)]
+struct Asked {
+    question_id: u64,
+    status: &'static str,
+    /// The message that answers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u64>,
+}
+
+impl Asked {
+    fn pending(question_id: u64, note: &'static str) -> Self {
+        Self {
+            question_id,
+            status: "pending",
+            id: None,
+            answer: None,
+            truncated: false,
+            next_offset: None,
+            note: Some(note),
+            settled: Vec::new(),
+        }
+    }
+}
+
+/// Sends the question; its number.
+pub(crate) async fn ask(
+    ctx: &Ctx,
+    question: String,
+    options: Vec<String>,
+) -> Result<u64, ApiError> {
+    let metadata = (!options.is_empty()).then(|| {
+        let options = options.into_iter().map(Value::String).collect();
+        Map::from_iter([("options".to_owned(), Value::Array(options))])
+    });
+    let request = SendRequest {
+        to: To::One("human".into()),
+        kind: Some("question".into()),
+        metadata,
+        ..SendRequest::new("", question)
+    };
+    match send(ctx, request).await? {
+        Told::One(sent) => Ok(sent.id),
+        Told::Many { .. } => Ok(0),
+    }
+}
+
+/// Waits for what the human says to it.
+pub(crate) async fn answer(
+    ctx: Ctx,
+    question: u64,
+) -> Result<posthaste_core::messaging::receive::Batch, ApiError> {
+    let _asking = ctx.app.hub.asks(ctx.me);
+    let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    let ask = Ask {
+        filter: Filter { answers: Some(Seq(question)), exact: true, ..Filter::default() },
+        budget: Budget::Json { chars: room, beside: mail::beside },
+        most: 1,
+        ..Ask::now(ctx.me)
+    };
+    let longest = ctx.app.hub.limits().wait;
+    Wait::new(&ctx, longest, ask).take(ctx).await
+}

@@ -1,0 +1,169 @@
+//! New mail; waits for it, as long as the client endures.
+
+use std::time::Duration;
+
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_core::messaging::receive::{Ask, Batch, BatchStatus, Budget, WaitFor};
+use posthaste_core::ports::Filter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Tool;
+use crate::failure::Failure;
+use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
+use crate::mcp::mail::{self, Entry};
+use crate::mcp::{schema, text};
+use crate::rest::inbox::{seconds, wait_for};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "check_inbox",
+    description: "Posthaste: your new mail; waits up to `timeout` seconds for it. Call it before \
+        you finish and when you need an answer, never in a loop of short waits. To gather \
+        results use wait_for `all` (with `from`, or after assigning). status `call_again`: the \
+        wait was cut short, call again at once.",
+    schema: schema::of::<Args>,
+    waits: true,
+    run,
+};
+
+const TIMEOUT: f64 = 60.0;
+/// What one who is missing takes in an answer.
+const MISSING: usize = 80;
+/// Most whom one call may wait for by name.
+const NAMES: usize = 100;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// seconds, 0 to 600, default 60; 0 only looks
+    #[serde(default)]
+    timeout: Option<f64>,
+    /// any (default), all, or a number of senders
+    #[serde(default, deserialize_with = "text::word")]
+    #[schemars(with = "Option<String>")]
+    wait_for: Option<String>,
+    /// only from these agents or labels
+    #[serde(default, deserialize_with = "text::list")]
+    from: Vec<String>,
+}
+
+fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Args>(given).and_then(|args| asked(&ctx, args));
+    Box::pin(async move {
+        match args {
+            Ok(wait) => read(ctx, wait).await,
+            Err(error) => ctx.reply_without_mail::<()>(Err(error)).await,
+        }
+    })
+}
+
+fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
+    let limits = ctx.app.hub.limits();
+    if args.from.len() > NAMES {
+        let why = format!("from: at most {NAMES} at a time");
+        return Err(ApiError::new(ErrorCode::InvalidArgument, why));
+    }
+    let asked = seconds("timeout", args.timeout, TIMEOUT, limits.wait).map_err(|Failure(e)| e)?;
+    let wait_for = wait_for(args.wait_for.as_deref()).map_err(|Failure(e)| e)?;
+    let room = ctx.client.chars.saturating_sub(mail::WRAPPER + args.from.len() * MISSING);
+    let budget = Budget::Json { chars: room, beside: mail::beside };
+    Ok(Wait::new(
+        ctx,
+        asked,
+        Ask {
+            window: ctx.app.mcp.config.batch_window,
+            wait_for,
+            filter: Filter {
+                from: args.from,
+                or_ends_wait: wait_for != WaitFor::Any,
+                ..Filter::default()
+            },
+            budget,
+            ..Ask::now(ctx.me)
+        },
+    ))
+}
+
+/// A wait inside what the client endures.
+pub(crate) struct Wait {
+    ask: Ask,
+    /// The client's patience ends before the asked time does.
+    short: bool,
+}
+
+impl Wait {
+    pub(crate) fn new(ctx: &Ctx, asked: Duration, ask: Ask) -> Self {
+        let patience = ctx.client.patience(ctx.hears);
+        Self { ask: Ask { timeout: asked.min(patience), ..ask }, short: asked > patience }
+    }
+
+    /// The answer; `call_again` if the time was cut short and did not do.
+    pub(crate) async fn take(self, ctx: Ctx) -> Result<Batch, ApiError> {
+        let (client, timeout) = (ctx.client, self.ask.timeout);
+        let mut batch = ctx.receive(self.ask).await?;
+        let in_vain = matches!(batch.status, BatchStatus::Empty | BatchStatus::Partial);
+        if self.short && in_vain && batch.waited >= timeout {
+            batch.status = BatchStatus::CallAgain;
+        }
+        if client.may_have_given_up(batch.waited) {
+            batch.handed.came_late();
+        }
+        Ok(batch)
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Inbox<'a> {
+    messages: Vec<Entry<'a>>,
+    status: &'static str,
+    waited_s: f64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<Missing<'a>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    remaining: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    settled: Vec<u64>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+#[derive(Debug, Serialize)]
+struct Missing<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
+    status: &'static str,
+}
+
+async fn read(ctx: Ctx, wait: Wait) -> Done {
+    let (hub, me) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me);
+    let batch = match wait.take(ctx).await {
+        Ok(batch) => batch,
+        Err(error) => return done(refusal(&error), true, None),
+    };
+    let inbox = Inbox {
+        messages: batch.mail.iter().map(|e| Entry::new(&hub, me, e)).collect(),
+        status: batch.status.as_str(),
+        waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,
+        missing: batch
+            .missing
+            .iter()
+            .map(|m| Missing {
+                instance: m.instance.map(|id| id.to_string()),
+                label: m.label.as_deref(),
+                status: m.status,
+            })
+            .collect(),
+        remaining: batch.remaining,
+        settled: batch.settled.iter().map(|seq| seq.0).collect(),
+    };
+    match json(&inbox) {
+        Ok(told) => done(told, false, Some(batch.handed)),
+        // Unwritten: its mail goes back.
+        Err(error) => done(refusal(&error), true, None),
+    }
+}

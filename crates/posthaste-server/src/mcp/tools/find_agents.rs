@@ -1,0 +1,122 @@
+//! Who can be assigned, and who is active.
+
+use posthaste_api::error::ApiError;
+use posthaste_core::registry::{InstanceFilter, Status};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Tool;
+use crate::failure::{Failure, invalid};
+use crate::mcp::call::{Ctx, Job};
+use crate::mcp::{schema, text};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "find_agents",
+    description: "Posthaste: who is here. Finds agents by what they are for (a few words), with \
+        the addresses of those who are active; without a query, all of them.",
+    schema: schema::of::<Args>,
+    waits: false,
+    run,
+};
+
+const LIMIT: u32 = 10;
+const MOST: u32 = 50;
+/// Addresses that are named for each agent.
+const NAMED: usize = 5;
+/// What is told of an agent, at most.
+const WORDS: usize = 160;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    #[serde(default)]
+    query: Option<String>,
+    /// 1 to 50, default 10
+    #[serde(default)]
+    limit: Option<u32>,
+}
+
+fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Args>(given);
+    Box::pin(async move {
+        let told = match args {
+            Ok(args) => find(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply(told).await
+    })
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    agents: Vec<Agent>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Agent {
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    active: Vec<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    more_active: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
+    let hub = &ctx.app.hub;
+    let limit = args.limit.unwrap_or(LIMIT);
+    if !(1..=MOST).contains(&limit) {
+        let Failure(error) = invalid("limit", format!("it lies between 1 and {MOST}"));
+        return Err(error);
+    }
+    let query = args.query.filter(|words| !words.trim().is_empty());
+    let (profiles, total) = match query.clone() {
+        Some(words) => {
+            let found = hub.search_profiles(words, limit).await?;
+            let total = found.len();
+            (found, total)
+        }
+        None => {
+            let page = hub.profiles(1, limit).await?;
+            (page.items, usize::try_from(page.total).unwrap_or(usize::MAX))
+        }
+    };
+    let agents: Vec<Agent> = profiles
+        .into_iter()
+        .map(|profile| {
+            let template = profile.template;
+            let filter = InstanceFilter {
+                agent: Some(template.name.clone()),
+                statuses: vec![Status::Starting, Status::Running],
+                limit: usize::MAX,
+                ..InstanceFilter::default()
+            };
+            let here = hub.instances(&filter);
+            Agent {
+                name: template.name.to_string(),
+                description: template.description.chars().take(WORDS).collect(),
+                active: here
+                    .iter()
+                    .take(NAMED)
+                    .map(|view| view.instance.address.to_string())
+                    .collect(),
+                more_active: here.len().saturating_sub(NAMED),
+            }
+        })
+        .collect();
+    let note = match (agents.len(), query) {
+        (0, Some(_)) => Some("nobody fits these words: try others, or none".to_owned()),
+        (0, None) => Some("nobody is known here yet".to_owned()),
+        (shown, _) if shown < total => Some(format!("{total} in all: give a query or a limit")),
+        _ => None,
+    };
+    Ok(Found { agents, note })
+}

@@ -1,0 +1,173 @@
+//! Read again, or the rest of a long one; never consumes.
+
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_api::messages::MessageRef;
+use posthaste_core::messaging::message::MessageRef as Which;
+use posthaste_core::ports::{HistoryQuery, Record};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Tool;
+use crate::failure::Failure;
+use crate::mcp::call::{Ctx, Job};
+use crate::mcp::{schema, text};
+use crate::rest::messages::last_n;
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "read_messages",
+    description: "Posthaste: read mail again, yours and what you sent, without taking any. With \
+        `id` one message, from `offset` on (for truncated ones); else the last ones, of a thread \
+        or, for its leaders, of a team.",
+    schema: schema::of::<Args>,
+    waits: false,
+    run,
+};
+
+/// What stands around a part of one message.
+const AROUND: usize = 700;
+/// What an entry of a list takes beside its text, at most for common ones.
+const BESIDE: usize = 160;
+/// The least that a listed message shows of itself.
+const SHARE: usize = 40;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    #[serde(default, deserialize_with = "text::word")]
+    #[schemars(with = "Option<String>")]
+    id: Option<String>,
+    /// first character
+    #[serde(default)]
+    offset: Option<usize>,
+    #[serde(default)]
+    thread_id: Option<String>,
+    #[serde(default)]
+    team: Option<String>,
+    /// 1 to 200, default 20
+    #[serde(default)]
+    last_n: Option<u32>,
+}
+
+fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Args>(given);
+    Box::pin(async move {
+        let told = match args {
+            Ok(args) => look(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply_without_mail(told).await
+    })
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Told {
+    One(Box<Seen>),
+    Some {
+        messages: Vec<Seen>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Seen {
+    id: u64,
+    from: String,
+    to: String,
+    message: String,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    thread_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_reply_to: Option<u64>,
+    created_at: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<usize>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_chars: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+async fn look(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+    let hub = &ctx.app.hub;
+    if let Some(id) = args.id {
+        if args.thread_id.is_some() || args.team.is_some() || args.last_n.is_some() {
+            let why = "id: it names one message; leave thread_id, team and last_n out";
+            return Err(ApiError::new(ErrorCode::InvalidArgument, why));
+        }
+        let which: Which = (&MessageRef::Text(id)).try_into()?;
+        let record = hub.message(ctx.me, which).await?.ok_or_else(|| {
+            let why = format!("there is no message {which} that you may read");
+            ApiError::new(ErrorCode::NotFound, why)
+                .hint("settled mail is kept for 24 hours; read_messages() shows the last ones")
+        })?;
+        let room = ctx.client.chars.saturating_sub(AROUND);
+        return Ok(Told::One(Box::new(seen(&record, args.offset.unwrap_or(0), room))));
+    }
+    if args.offset.is_some() {
+        return Err(ApiError::new(ErrorCode::InvalidArgument, "offset: it needs an id"));
+    }
+    let last = last_n(args.last_n).map_err(|Failure(error)| error)?;
+    let query = HistoryQuery {
+        thread: args.thread_id.as_deref().map(str::parse).transpose()?,
+        team: args.team.as_deref().map(str::parse).transpose()?,
+        last,
+        ..HistoryQuery::default()
+    };
+    let page = hub.history(ctx.me, query).await?;
+    // The newest count most: if not all fit, the oldest stay away.
+    let fit = ctx.client.chars / (BESIDE + SHARE);
+    let hidden = page.records.len().saturating_sub(fit);
+    let shown = &page.records[hidden..];
+    let share = (ctx.client.chars / shown.len().max(1)).saturating_sub(BESIDE).max(SHARE);
+    let messages = shown.iter().map(|record| seen(record, 0, share)).collect();
+    let note = (hidden > 0).then(|| format!("{hidden} older ones did not fit: ask for fewer"));
+    Ok(Told::Some { messages, note })
+}
+
+/// A part of a message that takes no more room than that.
+fn seen(record: &Record, offset: usize, room: usize) -> Seen {
+    let m = &record.message;
+    let total = m.body.chars().count();
+    let mut left = room;
+    let fits = |c: &char| {
+        let cost = if *c == '"' || *c == '\\' || c.is_control() { 6 } else { 1 };
+        left = left.saturating_sub(cost);
+        left > 0
+    };
+    let part: String = m.body.chars().skip(offset).take_while(fits).collect();
+    let end = offset.saturating_add(part.chars().count());
+    let cut = end < total;
+    let kind = m.kind.as_str();
+    Seen {
+        id: m.seq.0,
+        from: m.from.address.to_string(),
+        to: m.to.clone(),
+        message: part,
+        kind: (kind != "text").then(|| kind.to_owned()),
+        label: m.label.clone(),
+        thread_id: m.thread.to_string(),
+        in_reply_to: m.in_reply_to.map(|seq| seq.0),
+        created_at: m.created_at.to_string(),
+        state: state(record),
+        offset: (offset > 0).then_some(offset),
+        truncated: cut,
+        total_chars: (cut || offset > 0).then_some(total),
+        next_offset: cut.then_some(end),
+    }
+}
+
+/// Where it stands; of many deliveries the one that is furthest behind.
+fn state(record: &Record) -> &'static str {
+    let states = || record.deliveries.iter().map(|d| d.state.as_str());
+    let order = ["queued", "leased", "dead", "acked"];
+    order.into_iter().find(|word| states().any(|s| s == *word)).unwrap_or("acked")
+}

@@ -1,0 +1,195 @@
+//! Write to an agent, a team or the human.
+
+use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_api::messages::{SendRequest, To};
+use posthaste_core::messaging::message::{MessageRef, Principal, Receipt, Via};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Tool;
+use crate::failure::Failure;
+use crate::mcp::call::{Ctx, Job};
+use crate::mcp::{schema, text};
+use crate::rest::messages::{details, start};
+
+pub(crate) const TOOL: Tool = Tool {
+    name: "send_message",
+    description: "Posthaste: write to an agent, a team or the human. Without `to` it goes to the \
+        sender of in_reply_to, else to whoever assigned you. Returns at once; an answer comes by \
+        check_inbox. Report a finished assignment with type `result`.",
+    schema: schema::of::<Args>,
+    waits: false,
+    run,
+};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    #[serde(alias = "content")]
+    message: String,
+    /// `name`, `name@team`, `name.1a2b3c4d`, `@anyone`, `@everyone`, `@everyone@team` or `human`
+    #[serde(default, alias = "receiver_id", alias = "to_assistant_id")]
+    #[schemars(with = "Option<String>")]
+    to: Option<To>,
+    /// id of the message that you answer
+    #[serde(default, deserialize_with = "text::word")]
+    #[schemars(with = "Option<String>")]
+    in_reply_to: Option<String>,
+    /// text, result, question, answer, inform, progress
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    /// normal or urgent
+    #[serde(default)]
+    priority: Option<String>,
+}
+
+fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Args>(given);
+    Box::pin(async move {
+        let told = match args {
+            Ok(args) => write(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply(told).await
+    })
+}
+
+async fn write(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+    let in_reply_to = text::message(args.in_reply_to);
+    let to = match args.to {
+        Some(to) => to,
+        None => To::One(recipient(ctx, in_reply_to.as_ref()).await?),
+    };
+    let request = SendRequest {
+        to,
+        priority: args.priority,
+        kind: args.kind,
+        in_reply_to,
+        ..SendRequest::new("", args.message)
+    };
+    send(ctx, request).await
+}
+
+/// Whoever is meant when nobody is named.
+async fn recipient(
+    ctx: &Ctx,
+    in_reply_to: Option<&posthaste_api::messages::MessageRef>,
+) -> Result<String, ApiError> {
+    if let Some(which) = in_reply_to {
+        let which: MessageRef = which.try_into()?;
+        let record = ctx.app.hub.message(ctx.me, which).await?;
+        let record = record.ok_or_else(|| {
+            let why = format!("there is no message {which} that you could answer");
+            ApiError::new(ErrorCode::NotFound, why)
+        })?;
+        return Ok(record.message.from.id());
+    }
+    let parent = match ctx.me {
+        Principal::Operator => None,
+        Principal::Instance(id) => ctx.app.hub.instance(id).and_then(|view| view.instance.parent),
+    };
+    parent.map(|id| id.to_string()).ok_or_else(|| {
+        let why = "to: it is missing, and nobody assigned you";
+        ApiError::new(ErrorCode::InvalidArgument, why)
+            .hint("name an address (find_agents tells who is here), or `human`")
+    })
+}
+
+/// What the sender is told: what is known, and no more.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Told {
+    One(Sent),
+    Many { results: Vec<OneOfMany> },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Sent {
+    pub(crate) id: u64,
+    status: &'static str,
+    /// Agents who could read it now.
+    active: u32,
+    /// Of those, waiting for mail at this moment.
+    waiting: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    duplicate: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct OneOfMany {
+    to: String,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Outcome {
+    Sent(Sent),
+    Refused { error: ApiError },
+}
+
+impl From<Receipt> for Sent {
+    fn from(receipt: Receipt) -> Self {
+        let active = receipt.recipients.iter().map(|r| r.active).sum();
+        let waiting = receipt.recipients.iter().map(|r| r.waiting).sum();
+        let human =
+            receipt.recipients.iter().any(|r| r.mailbox == posthaste_core::address::Mailbox::Human);
+        let note = (active == 0 && !human)
+            .then_some("nobody who could read it is active: it waits until somebody comes");
+        Self {
+            id: receipt.seq.0,
+            status: "queued",
+            active,
+            waiting,
+            duplicate: receipt.duplicate,
+            skipped: receipt.skipped.iter().map(ToString::to_string).collect(),
+            note,
+        }
+    }
+}
+
+/// Sends to one or to each of a list, in order; one failure does not stop the rest.
+pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, ApiError> {
+    request.idempotency_key = ctx.key.clone();
+    let app = &ctx.app;
+    let details = details(app, ctx.me, &mut request).await.map_err(|Failure(error)| error)?;
+    let list = match request.to {
+        To::One(to) => {
+            let sent = start(app, ctx.me, Via::Mcp, &to, request.message, details, None);
+            let receipt = sent.map_err(|Failure(error)| error)?.await?;
+            return Ok(Told::One(receipt.into()));
+        }
+        To::Many(list) => list,
+    };
+    let most = app.hub.limits().recipients;
+    if list.is_empty() || list.len() > most {
+        let why = format!("to: a list has 1 to {most} addresses (limits.recipients)");
+        return Err(ApiError::new(ErrorCode::InvalidArgument, why));
+    }
+    let begin = |to: &String| {
+        start(app, ctx.me, Via::Mcp, to, request.message.clone(), details.clone(), None)
+    };
+    let started: Vec<_> = list.iter().map(begin).collect();
+    let mut results = Vec::with_capacity(list.len());
+    for (to, sent) in list.into_iter().zip(started) {
+        let sent = match sent {
+            Ok(sent) => sent.await.map_err(ApiError::from),
+            Err(Failure(error)) => Err(error),
+        };
+        let outcome = match sent {
+            Ok(receipt) => Outcome::Sent(receipt.into()),
+            Err(error) => {
+                app.meters.refused(error.code);
+                Outcome::Refused { error }
+            }
+        };
+        results.push(OneOfMany { to, outcome });
+    }
+    Ok(Told::Many { results })
+}
