@@ -18,6 +18,8 @@ use crate::messaging::message::{Principal, SenderKind, Seq};
 use crate::messaging::proof::{Door, Running, Scope};
 use crate::ports::{Bell, Filter, Lease, Leased, StoreError, Survey, Take};
 
+/// What an entry of JSON shows of its body at least.
+const LEAST: usize = 60;
 /// About what an entry takes beside its body, where it is counted.
 const BESIDE: usize = 90;
 
@@ -509,17 +511,20 @@ fn clip(mail: Vec<Leased>, budget: Budget) -> (Vec<Entry>, Vec<Leased>) {
         }
         Budget::Chars(chars) => (cut(mail, chars, |_| 1), Vec::new()),
         Budget::Json { chars, beside } => {
-            let (mut mail, mut left, mut fit) = (mail, chars, 0);
+            let (mut mail, mut fit) = (mail, 0);
+            let (mut around, mut least) = (0, 0);
             for leased in &mail {
-                let least = beside(leased);
-                if least > left && fit > 0 {
+                let body = leased.message.body.chars().take(LEAST).map(json_cost).sum::<usize>();
+                let beside = beside(leased);
+                least += beside + body.min(LEAST);
+                if least > chars && fit > 0 {
                     break;
                 }
-                left = left.saturating_sub(least);
+                around += beside;
                 fit += 1;
             }
             let rest = mail.split_off(fit);
-            (cut(mail, left, json_cost), rest)
+            (cut(mail, chars.saturating_sub(around), json_cost), rest)
         }
     }
 }
@@ -551,7 +556,7 @@ fn clip_to(body: &str, share: usize, cost: fn(char) -> usize) -> Clip {
 }
 
 /// How many characters one takes in a JSON string.
-fn json_cost(c: char) -> usize {
+pub fn json_cost(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..'\u{20}' => 6,

@@ -2,14 +2,17 @@
 
 use posthaste_core::Hub;
 use posthaste_core::messaging::message::{Message, Principal, Priority};
-use posthaste_core::messaging::receive::{Batch, Entry as Handed};
+use posthaste_core::messaging::receive::{Batch, Entry as Handed, json_cost};
 use posthaste_core::ports::{Leased, Survey};
 use serde::Serialize;
 
 /// What stands around the entries of an answer, at most, with the ids it names.
 pub(crate) const WRAPPER: usize = 300;
-/// What a clipped, marked or crossed entry says beside the rest.
-const MARKS: usize = 110;
+/// What an entry that is clipped, and one that crossed, say beside the rest.
+const CLIPPED: usize = 65;
+const CROSSED: usize = 15;
+/// A body that is no longer is never clipped.
+const SHORT: usize = 60;
 
 /// One message.
 #[derive(Debug, Serialize)]
@@ -75,8 +78,12 @@ impl<'a> Entry<'a> {
 
 /// How much of a budget an entry takes beside its text.
 pub(crate) fn beside(leased: &Leased) -> usize {
-    let empty = Entry::of(&leased.message, "");
-    serde_json::to_string(&empty).map_or(WRAPPER, |json| json.len()) + MARKS
+    let m = &leased.message;
+    let empty = Entry { redelivered: leased.redelivered, ..Entry::of(m, "") };
+    let own = serde_json::to_string(&empty).map_or(WRAPPER, |json| json.len());
+    let length: usize = m.body.chars().take(SHORT + 1).map(json_cost).sum();
+    let clipped = if length > SHORT { CLIPPED } else { 0 };
+    own + clipped + CROSSED + 1
 }
 
 /// What another tool's answer carries along.

@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod house;
 mod mail;
+mod mcp;
 mod people;
 mod profiles;
 mod reading;
