@@ -35,6 +35,10 @@ pub(crate) use secret::Secret;
 
 /// More files than any machine lets one process open.
 const MOST_CONNECTIONS: usize = 1_000_000;
+/// The shortest time between two signs of life to a client that waits.
+const SHORTEST_NEWS: Duration = Duration::from_millis(100);
+/// The smallest answer that has room for a message.
+const FEWEST_CHARS: usize = 1_000;
 /// Threads, pages and followers.
 const MOST_OF_A_KIND: usize = 10_000;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -140,6 +144,7 @@ impl Config {
             ("limits.event_readers", limits.event_readers),
             ("limits.event_readers_each", limits.event_readers_each),
             ("store.readers", self.store.readers),
+            ("mcp.streams_each", self.mcp.streams_each),
         ] {
             if !(1..=MOST_OF_A_KIND).contains(&value) {
                 let told = format!("{key} lies between 1 and {MOST_OF_A_KIND}");
@@ -153,11 +158,28 @@ impl Config {
             ("limits.batch_window", limits.batch_window),
             ("limits.proof_grace", limits.proof_grace),
             ("server.shutdown_grace", self.server.shutdown_grace),
+            ("mcp.patience", self.mcp.patience),
+            ("mcp.patience_most", self.mcp.patience_most),
+            ("mcp.batch_window", self.mcp.batch_window),
+            ("mcp.progress_every", self.mcp.progress_every),
+            ("mcp.ping", self.mcp.ping),
         ] {
             if time > LONGEST {
                 let told = format!("{key} is longer than anybody lives");
                 return Err(invalid(told).hint("leave it out for the default"));
             }
+        }
+        for (key, time) in
+            [("mcp.progress_every", self.mcp.progress_every), ("mcp.ping", self.mcp.ping)]
+        {
+            if time < SHORTEST_NEWS {
+                let told = format!("{key} is too short: the hub would do nothing else");
+                return Err(invalid(told).hint("leave it out for the default"));
+            }
+        }
+        if self.mcp.answer_chars < FEWEST_CHARS {
+            let told = format!("mcp.answer_chars is at least {FEWEST_CHARS}");
+            return Err(invalid(told).hint("leave it out for the default, 10000"));
         }
         if self.profiles.rescan < SHORTEST_RESCAN {
             let told = "profiles.rescan is too short: the hub would do nothing else";

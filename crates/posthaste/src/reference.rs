@@ -79,6 +79,33 @@ fn the_reference_of_errors_is_up_to_date() {
 }
 
 #[test]
+fn the_reference_of_mcp_tools_is_up_to_date() {
+    let mut page = String::from(
+        "# MCP tools\n\nMade from the program itself; `tools/list` shows the same. \
+         The native tools are what every client gets; a dialect (`/mcp?dialect=NAME`, \
+         `posthaste mcp --dialect NAME`) lists its own instead.\n\n\
+         ## What every model is told\n\n```text\n",
+    );
+    let _ = writeln!(page, "{}\n```", posthaste_server::mcp_instructions());
+    for (dialect, tools) in posthaste_server::mcp_reference() {
+        let _ = writeln!(page, "\n## {dialect}");
+        for tool in tools {
+            let _ =
+                writeln!(page, "\n### {}\n\n{}", text(&tool["name"]), text(&tool["description"]));
+            let schema = &tool["inputSchema"];
+            let needed: Vec<_> = list(&schema["required"]).filter_map(Value::as_str).collect();
+            let properties = schema["properties"].as_object().expect("properties");
+            let given = properties.iter().map(|(name, about)| {
+                let needed = if needed.contains(&name.as_str()) { " (needed)" } else { "" };
+                (format!("{name}{needed}"), text(&about["type"]), text(&about["description"]))
+            });
+            table(&mut page, "Parameter", given.collect());
+        }
+    }
+    check("mcp.md", &page);
+}
+
+#[test]
 fn the_reference_of_rest_is_up_to_date() {
     let document = posthaste_api::openapi::document("");
     let mut page = String::from(
