@@ -4,6 +4,7 @@
 //! posthaste_testkit::store_suite!(rig());
 //! ```
 
+mod choosing;
 mod reading;
 mod watching;
 
@@ -26,6 +27,7 @@ use posthaste_core::ports::{
 use posthaste_core::registry::{NewInstance, RegistryError, Status};
 use posthaste_core::time::Timestamp;
 
+pub use self::choosing::*;
 pub use self::reading::*;
 pub use self::watching::*;
 
@@ -447,10 +449,16 @@ pub async fn a_key_brings_the_same_instance_back(rig: Rig) {
     assert_eq!(first.instance.id, again.instance.id);
     assert_ne!(first.instance.id, other.instance.id);
     assert_eq!((first.resumed, again.resumed), (false, true));
+    let name = |word: &str| word.parse().expect("a name");
+    let keyed = |key: &str| rig.store.keyed(&first.instance.agent, &first.instance.team, key);
+    assert_eq!(keyed("window-1"), Some(first.instance.id));
+    assert_eq!(keyed("window-3"), None);
+    assert_eq!(rig.store.keyed(&name("other"), &first.instance.team, "window-1"), None);
     let me = Some(Principal::Instance(first.instance.id));
     assert_eq!((rig.store.caller(&[1; 32]), rig.store.caller(&[2; 32])), (me, me));
     rig.store.end(first.instance.id, Status::Stopped, Vec::new()).await.expect("ended");
     assert_eq!(rig.store.caller(&[1; 32]), None, "the ended have no token");
+    assert_eq!(keyed("window-1"), None, "the ended have no key");
     let anew = rig.store.join(join("window-1", 4)).await.expect("joined");
     assert_ne!(anew.instance.id, first.instance.id);
 }
@@ -511,6 +519,10 @@ macro_rules! store_suite {
             urgent_mail_comes_first_then_by_number
             a_read_claims_one_message_of_a_one_of_mailbox
             a_sender_never_claims_its_own_mail
+            a_read_can_be_of_ones_own_mailbox_alone
+            a_read_can_be_of_messages_by_number
+            what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing
+            it_is_known_what_a_sender_had_not_read_yet
             what_is_given_back_comes_again_marked_in_its_old_place
             a_stale_answer_gives_nothing_back
             an_ack_is_final_and_may_be_repeated

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::Proof;
-use posthaste_core::messaging::proof::Scope;
+use posthaste_core::messaging::proof::{Door, Scope};
 use posthaste_core::ports::{RecordState, Upkeep};
 use posthaste_store::Place;
 use posthaste_testkit::world::World;
@@ -583,4 +583,50 @@ async fn commit_once_it_is_flushed_the_sender_and_the_reader_are_told() {
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::NextCall));
     assert_eq!(bob.asks(bob.mcp("3")).await.settled, [sent.seq]);
     world.store.close().await.expect("closed");
+}
+
+#[test]
+fn shared_while_an_earlier_stream_is_open_a_later_call_proves_nothing() {
+    let mut post = Post::new(1, 2, false, false);
+    let stream = post.attaches(0);
+    post.begins(0, Scope::Door(Door::Mcp));
+    let call = post.opens(0, "1", 1);
+    post.answers(0, &call);
+    post.written(&call);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), HELD, "whose call it was is not known");
+
+    post.detaches(0, stream);
+    post.opens(0, "3", 3);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), HELD, "the one who had it may be the one who is gone");
+    post.receipt(0, 1);
+    assert_eq!(post.fate(0), Fate::Acked("receipt"));
+}
+
+#[test]
+fn shared_no_more_once_the_earlier_stream_has_ended() {
+    let mut post = one_message();
+    let stream = post.attaches(0);
+    post.begins(0, Scope::Door(Door::Mcp));
+    let own = post.attaches(0);
+    post.detaches(0, stream);
+    let call = post.opens(0, "1", 1);
+    post.answers(0, &call);
+    post.written(&call);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN);
+    post.detaches(0, own);
+}
+
+#[test]
+fn again_is_known_by_any_of_the_names_of_a_call() {
+    let mut post = one_message();
+    let call = post.opens_as(0, &["a|1", "toolu_1"], 1);
+    post.answers(0, &call);
+    post.written(&call);
+    let repeated = post.opens_as(0, &["a|2", "toolu_1"], 2);
+    assert_eq!(post.answers(0, &repeated).mail, [(0, true)]);
 }

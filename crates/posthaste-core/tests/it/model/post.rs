@@ -164,10 +164,14 @@ impl Post {
 
     /// A call begins: any call is a sign of life, too.
     pub(crate) fn opens(&mut self, agent: usize, call: &str, receipt: u64) -> Running {
+        self.opens_as(agent, &[call], receipt)
+    }
+
+    pub(crate) fn opens_as(&mut self, agent: usize, names: &[&str], receipt: u64) -> Running {
         let who = self.reader(agent);
         self.ledger.seen(who, WALL);
         self.recall(who);
-        let (running, effects) = self.proofs.open(who, Door::Mcp, &[call], receipt, self.now);
+        let (running, effects) = self.proofs.open(who, Door::Mcp, names, receipt, self.now);
         self.perform(effects);
         running
     }
@@ -232,6 +236,15 @@ impl Post {
         self.recall(who);
         let effects = self.proofs.begin(who, scope);
         self.perform(effects);
+    }
+
+    /// A stream of the agent is open.
+    pub(crate) fn attaches(&mut self, agent: usize) -> u64 {
+        self.proofs.attach(self.reader(agent), 9).expect("room for a stream")
+    }
+
+    pub(crate) fn detaches(&mut self, agent: usize, stream: u64) {
+        self.proofs.detach(self.reader(agent), stream);
     }
 
     pub(crate) fn cancelled(&mut self, agent: usize, call: &str) {

@@ -1,0 +1,65 @@
+//! The promises to those who want some of what waits, and not all of it.
+
+use posthaste_core::messaging::delivery::{AnswerId, Proof};
+use posthaste_core::messaging::message::Details;
+use posthaste_core::ports::{Filter, Take, What};
+
+use super::{HUMAN, Rig, address, bodies};
+
+pub async fn a_read_can_be_of_ones_own_mailbox_alone(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    for to in ["bob", "@anyone", &address(bob)] {
+        rig.send(alice, to, to).await.expect("accepted");
+    }
+    let filter = Filter { exact: true, ..Filter::default() };
+    let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
+    assert_eq!(survey.waiting, 1);
+    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let found = rig.store.lease(take).await.expect("a lease");
+    assert_eq!(bodies(&found.mail), [address(bob)]);
+    assert_eq!(rig.read(bob, 2).await.len(), 2, "the rest is for whoever reads");
+}
+
+pub async fn a_read_can_be_of_messages_by_number(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let mut seqs = Vec::new();
+    for n in 0..rig.limits.window_messages + 3 {
+        let sent = rig.send(alice, &address(bob), &n.to_string()).await.expect("accepted");
+        seqs.push(sent.seq);
+    }
+    let among = vec![seqs[1], seqs[seqs.len() - 1]];
+    let filter = Filter { among, ..Filter::default() };
+    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let found = rig.store.lease(take).await.expect("a lease");
+    assert_eq!(bodies(&found.mail), ["1".to_owned(), (seqs.len() - 1).to_string()]);
+}
+
+pub async fn what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let question = rig.send(bob, "human", "red or blue?").await.expect("accepted").seq;
+    let other = rig.send(bob, "human", "now?").await.expect("accepted").seq;
+    let to = |seq| Details { in_reply_to: Some(seq), ..Details::default() };
+    rig.send_with(alice, &address(bob), "green", Details::default()).await.expect("accepted");
+    rig.send_with(HUMAN, &address(bob), "later", to(other)).await.expect("accepted");
+    rig.send_with(HUMAN, &address(bob), "red", to(question)).await.expect("accepted");
+    rig.send_with(HUMAN, &address(bob), "or blue", Details::default()).await.expect("accepted");
+    let filter = Filter { answers: Some(question), ..Filter::default() };
+    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let found = rig.store.lease(take).await.expect("a lease");
+    assert_eq!(bodies(&found.mail), ["red", "or blue"]);
+}
+
+pub async fn it_is_known_what_a_sender_had_not_read_yet(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let (a, b) = (alice.instance().expect("an instance"), bob.instance().expect("an instance"));
+    let first = rig.send(bob, &address(alice), "I begin").await.expect("accepted").seq;
+    let stop = rig.send(alice, &address(bob), "stop").await.expect("accepted").seq;
+    let begun = rig.send(bob, &address(alice), "I began").await.expect("accepted").seq;
+    assert!(rig.store.unseen(alice, b, begun), "bob wrote before he read");
+    assert!(!rig.store.unseen(alice, b, first), "nothing was written to him by then");
+    assert!(rig.store.unseen(bob, a, stop), "and so did she");
+    rig.read(bob, 1).await;
+    assert!(rig.store.unseen(alice, b, begun), "held is not yet read");
+    rig.store.ack(bob, What::Messages(vec![stop]), Proof::Receipt).await.expect("settled");
+    assert!(!rig.store.unseen(alice, b, begun));
+}
