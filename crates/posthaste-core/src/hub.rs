@@ -187,6 +187,11 @@ impl Hub {
         self.store.instance(id)
     }
 
+    /// Whether it is here and has not ended.
+    pub fn lives(&self, id: InstanceId) -> bool {
+        self.store.instance(id).is_some_and(|view| !view.instance.status.has_ended())
+    }
+
     /// Who joined with this key and has not ended.
     pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
         self.store.keyed(agent, team, key)

@@ -155,6 +155,10 @@ fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
     };
     if new {
         app.hub.begin(who, Scope::Door(Door::Mcp));
+        starts.tidy(|who| match who {
+            Principal::Operator => true,
+            Principal::Instance(id) => app.hub.lives(id),
+        });
     }
 }
 

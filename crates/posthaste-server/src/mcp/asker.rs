@@ -9,6 +9,7 @@ use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::registry::{AgentKind, NewInstance};
+use posthaste_core::road::TraceParent;
 use serde::Deserialize;
 
 use super::dialects::Dialect;
@@ -40,6 +41,7 @@ pub(crate) struct Asker {
     /// As its label says; `None` in the era without labels.
     pub(crate) client: Option<CompactString>,
     pub(crate) dialect: Dialect,
+    pub(crate) trace: Option<TraceParent>,
 }
 
 impl Asker {
@@ -89,7 +91,8 @@ pub(crate) async fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure>
             Some(word) => word.parse()?,
         },
     };
-    Ok(Asker { principal, bridge, label, client, dialect })
+    let trace = auth::trace(app, headers);
+    Ok(Asker { principal, bridge, label, client, dialect, trace })
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, Failure> {
@@ -108,9 +111,9 @@ fn short(text: &str) -> CompactString {
 /// The operator may do whatever an instance may.
 fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
     let id: InstanceId = id.parse().map_err(|_| invalid(INSTANCE, "it has 8 hex digits"))?;
-    match app.hub.instance(id) {
-        Some(found) if !found.instance.status.has_ended() => Ok(Principal::Instance(id)),
-        _ => Err(not_found("instance")),
+    match app.hub.lives(id) {
+        true => Ok(Principal::Instance(id)),
+        false => Err(not_found("instance")),
     }
 }
 

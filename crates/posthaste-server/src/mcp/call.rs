@@ -14,6 +14,7 @@ use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
 use posthaste_core::ports::{StoreError, Survey};
+use posthaste_core::road::TraceParent;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
@@ -50,6 +51,8 @@ pub(crate) struct Ctx {
     pub(crate) hears: bool,
     /// The client's own name for the call: a repeated send is the same send.
     pub(crate) key: Option<String>,
+    /// What the caller was doing, where anybody follows.
+    pub(crate) trace: Option<TraceParent>,
     open: Open,
 }
 
@@ -61,6 +64,9 @@ pub(crate) struct Calling<'a> {
     pub(crate) hears: bool,
     /// What the client calls it: by its own counting, and by its model's.
     pub(crate) names: SmallVec<[CompactString; 2]>,
+    /// The first of them will never mean another call.
+    unique: bool,
+    trace: Option<TraceParent>,
 }
 
 impl<'a> Calling<'a> {
@@ -80,7 +86,10 @@ impl<'a> Calling<'a> {
             who,
             client: Client::new(client, &app.mcp.config),
             hears: meta.is_some_and(|meta| meta.progress.is_some()),
+            // Some scripts give every request the same number; a bridge does not.
+            unique: used.is_some() || asker.bridge.is_some(),
             names: used.into_iter().chain(counted).collect(),
+            trace: asker.trace,
         }
     }
 
@@ -89,13 +98,14 @@ impl<'a> Calling<'a> {
         let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
         let open = self.app.hub.open(self.who, Door::Mcp, &names);
         let most = self.app.hub.limits().key_chars;
-        let key = self.names.first().map(|name| format!("mcp:{name}"));
+        let key = self.names.first().filter(|_| self.unique).map(|name| format!("mcp:{name}"));
         Ctx {
             app: self.app.clone(),
             me: self.who,
             client: self.client,
             hears: self.hears,
             key: key.filter(|key| key.chars().count() <= most),
+            trace: self.trace,
             open,
         }
     }

@@ -12,6 +12,8 @@ use posthaste_core::messaging::message::Principal;
 
 /// Bridges of one reader that are remembered.
 const BRIDGES: usize = 16;
+/// So many readers are remembered before it is looked who still lives.
+const MANY: usize = 1_024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hello {
@@ -42,6 +44,14 @@ impl Starts {
         }
         start.bridges.push_back(bridge.into());
         true
+    }
+
+    /// Forgets those who have ended, when there are many.
+    pub(crate) fn tidy(&self, lives: impl Fn(Principal) -> bool) {
+        let mut starts = self.0.lock();
+        if starts.len() >= MANY && starts.len().is_power_of_two() {
+            starts.retain(|who, _| lives(*who));
+        }
     }
 
     /// Whether this is the first word of a start.

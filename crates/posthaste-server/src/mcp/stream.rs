@@ -61,11 +61,10 @@ impl Pings {
                 () = tokio::time::sleep(self.app.mcp.config.ping) => {}
                 () = self.app.hub.stopped() => return None,
             }
-            if let Principal::Instance(id) = self.who {
-                let lives = |view: &posthaste_core::registry::InstanceView| {
-                    !view.instance.status.has_ended()
-                };
-                self.app.hub.instance(id).filter(lives)?;
+            if let Principal::Instance(id) = self.who
+                && !self.app.hub.lives(id)
+            {
+                return None;
             }
             self.attached.lives();
         }

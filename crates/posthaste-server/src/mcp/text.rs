@@ -4,7 +4,7 @@
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::MessageRef;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, ApiError> {
@@ -16,6 +16,19 @@ pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result
         ApiError::new(ErrorCode::InvalidArgument, format!("the arguments do not fit: {why}"))
             .hint("call the tool again with the parameters that its schema names")
     })
+}
+
+/// How many of these, counted from the last, fit into so many characters of JSON; at
+/// least one.
+pub(crate) fn last_that_fit<T: Serialize>(list: &[T], chars: usize) -> usize {
+    let mut left = chars;
+    let fits = |entry: &&T| {
+        let length = serde_json::to_string(entry).map_or(usize::MAX, |json| json.chars().count());
+        let room = length.saturating_add(1) <= left;
+        left = left.saturating_sub(length.saturating_add(1));
+        room
+    };
+    list.iter().rev().take_while(fits).count().max(1).min(list.len())
 }
 
 /// A list, or one text with commas.

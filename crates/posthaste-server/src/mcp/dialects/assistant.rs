@@ -5,7 +5,7 @@ use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::{SendRequest, To};
 use posthaste_core::history::ThreadAsk;
 use posthaste_core::messaging::message::{Principal, Seq};
-use posthaste_core::messaging::receive::{Ask, Batch};
+use posthaste_core::messaging::receive::{Ask, Batch, json_cost};
 use posthaste_core::ports::{Filter, Record};
 use posthaste_core::profiles::Profile;
 use posthaste_core::time::Timestamp;
@@ -17,12 +17,14 @@ use crate::failure::{Failure, invalid};
 use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
 use crate::mcp::tools::Tool;
 use crate::mcp::tools::send_message::send;
-use crate::mcp::{schema, text};
+use crate::mcp::{mail, schema, text};
 use crate::rest::messages::last_n;
 
 /// Some callers know the tools by the service that has them.
 pub(crate) const PREFIX: &str = "builtin_assistant__";
 
+/// What a message takes beside its text, with the longest names.
+const BESIDE: usize = 300;
 /// Most assistants in one answer.
 const MOST: u32 = 100;
 
@@ -263,8 +265,19 @@ async fn fetch(
         since: args.since.map(Timestamp),
         mark: false,
     };
-    let page = ctx.app.hub.read_thread(ctx.me, ask.clone()).await?.page;
-    Ok((ask, page.records, args.mark_as_read.unwrap_or(false)))
+    let mut page = ctx.app.hub.read_thread(ctx.me, ask.clone()).await?.page.records;
+    // What the client would cut off is not shown, and not marked: ask for the rest.
+    let mut left = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    let fits = |record: &&Record| {
+        let m = &record.message;
+        let length = m.body.chars().map(json_cost).sum::<usize>() + m.to.len() + BESIDE;
+        let room = length <= left;
+        left = left.saturating_sub(length);
+        room
+    };
+    let fit = page.iter().rev().take_while(fits).count().max(1).min(page.len());
+    page.drain(..page.len() - fit);
+    Ok((ask, page, args.mark_as_read.unwrap_or(false)))
 }
 
 /// What is unread of it and the caller's is leased with the answer that shows it.

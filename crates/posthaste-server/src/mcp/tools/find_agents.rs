@@ -24,6 +24,8 @@ const LIMIT: u32 = 10;
 const MOST: u32 = 50;
 /// Addresses that are named for each agent.
 const NAMED: usize = 5;
+/// What stands around the list, and beside it: that mail waits, and whose.
+const AROUND: usize = 700;
 /// What is told of an agent, at most.
 const WORDS: usize = 160;
 
@@ -89,7 +91,7 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
             (page.items, usize::try_from(page.total).unwrap_or(usize::MAX))
         }
     };
-    let agents: Vec<Agent> = profiles
+    let mut agents: Vec<Agent> = profiles
         .into_iter()
         .map(|profile| {
             let template = profile.template;
@@ -112,10 +114,17 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
             }
         })
         .collect();
+    // The best stand first and stay.
+    agents.reverse();
+    let fit = text::last_that_fit(&agents, ctx.client.chars.saturating_sub(AROUND));
+    agents.drain(..agents.len() - fit);
+    agents.reverse();
     let note = match (agents.len(), query) {
         (0, Some(_)) => Some("nobody fits these words: try others, or none".to_owned()),
         (0, None) => Some("nobody is known here yet".to_owned()),
-        (shown, _) if shown < total => Some(format!("{total} in all: give a query or a limit")),
+        (shown, _) if shown < total => {
+            Some(format!("{shown} of {total}: a query finds the fitting ones"))
+        }
         _ => None,
     };
     Ok(Found { agents, note })

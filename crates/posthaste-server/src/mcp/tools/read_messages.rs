@@ -26,6 +26,8 @@ pub(crate) const TOOL: Tool = Tool {
 
 /// What stands around a part of one message.
 const AROUND: usize = 700;
+/// What stands around a list.
+const AROUND_LIST: usize = 100;
 /// What an entry of a list takes beside its text, at most for common ones.
 const BESIDE: usize = 160;
 /// The least that a listed message shows of itself.
@@ -128,7 +130,10 @@ async fn look(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
     let hidden = page.records.len().saturating_sub(fit);
     let shown = &page.records[hidden..];
     let share = (ctx.client.chars / shown.len().max(1)).saturating_sub(BESIDE).max(SHARE);
-    let messages = shown.iter().map(|record| seen(record, 0, share)).collect();
+    let mut messages: Vec<Seen> = shown.iter().map(|record| seen(record, 0, share)).collect();
+    let fit = text::last_that_fit(&messages, ctx.client.chars.saturating_sub(AROUND_LIST));
+    let hidden = hidden + messages.len() - fit;
+    messages.drain(..messages.len() - fit);
     let note = (hidden > 0).then(|| format!("{hidden} older ones did not fit: ask for fewer"));
     Ok(Told::Some { messages, note })
 }

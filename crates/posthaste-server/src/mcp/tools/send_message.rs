@@ -161,7 +161,7 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
     let details = details(app, ctx.me, &mut request).await.map_err(|Failure(error)| error)?;
     let list = match request.to {
         To::One(to) => {
-            let sent = start(app, ctx.me, Via::Mcp, &to, request.message, details, None);
+            let sent = start(app, ctx.me, Via::Mcp, &to, request.message, details, ctx.trace);
             let receipt = sent.map_err(|Failure(error)| error)?.await?;
             return Ok(Told::One(receipt.into()));
         }
@@ -173,7 +173,7 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));
     }
     let begin = |to: &String| {
-        start(app, ctx.me, Via::Mcp, to, request.message.clone(), details.clone(), None)
+        start(app, ctx.me, Via::Mcp, to, request.message.clone(), details.clone(), ctx.trace)
     };
     let started: Vec<_> = list.iter().map(begin).collect();
     let mut results = Vec::with_capacity(list.len());

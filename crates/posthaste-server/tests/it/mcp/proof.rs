@@ -201,14 +201,36 @@ async fn a_repeated_send_is_the_same_message() {
     let house = House::new().await;
     let (alice, _) = house.agent("alice").await;
     let (bob, as_bob) = house.agent("bob").await;
-    let me = Agent::old(&house, &alice).await;
+    // Through a bridge, whose numbers never come twice by chance.
+    let mut me = Agent::silent(&house, &alice.token, Era::Old, "test");
+    me.more.push(("x-posthaste-bridge", "00000000000000aa".into()));
     let arguments = json!({ "to": bob.instance, "message": "once" });
     let first = me.call_as(9, "send_message", arguments.clone()).await.json();
     let again = me.call_as(9, "send_message", arguments.clone()).await.json();
     assert_eq!((&first["id"], &again["duplicate"]), (&again["id"], &json!(true)));
-    let other = me.call_as(10, "send_message", arguments).await.json();
+    let other = me.call_as(10, "send_message", arguments.clone()).await.json();
     assert_ne!(other["id"], first["id"], "said twice on purpose");
-    assert_eq!(crate::house::read(&as_bob).await.messages.len(), 2);
+    // By the name that the model's own call has.
+    let params = json!({
+        "name": "send_message", "arguments": arguments,
+        "_meta": { "claudecode/toolUseId": "toolu_7" },
+    });
+    let third = me.call_with(11, params.clone()).await.json();
+    assert_eq!(me.call_with(12, params).await.json()["id"], third["id"]);
+    assert_eq!(crate::house::read(&as_bob).await.messages.len(), 3);
+}
+
+#[tokio::test]
+async fn a_script_that_numbers_every_request_alike_sends_each_of_them() {
+    let house = House::new().await;
+    let (alice, _) = house.agent("alice").await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let me = Agent::old(&house, &alice).await;
+    for text in ["ping", "ping", "pong"] {
+        let arguments = json!({ "to": bob.instance, "message": text });
+        assert!(!me.call_as(1, "send_message", arguments).await.is_error);
+    }
+    assert_eq!(crate::house::read(&as_bob).await.messages.len(), 3);
 }
 
 #[tokio::test]

@@ -308,3 +308,32 @@ async fn mail_that_crossed_ones_own_says_so() {
     let inbox = me.check(5.0).await.json();
     assert!(inbox["messages"][0]["crossed"].is_null(), "{inbox}");
 }
+
+#[tokio::test]
+async fn every_answer_stays_within_what_the_client_can_read() {
+    let small = McpConfig { answer_chars: 1_500, ..McpConfig::default() };
+    let limits = Limits { pair_per_minute: 0, sender_per_minute: 0, ..Limits::default() };
+    let house = House::with(Plan { mcp: small, limits, ..Plan::default() }).await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    let long = "l".repeat(200);
+    for n in 0..30 {
+        let (_, sender) = house.agent(&format!("an-agent-with-a-rather-long-name-{n}")).await;
+        let request = SendRequest {
+            label: Some(format!("{long:.195}{n}")),
+            ..SendRequest::new(bob.instance.clone(), "\"\\".repeat(300))
+        };
+        sender.send(&request).await.expect("accepted");
+    }
+    for (tool, arguments) in [
+        ("check_inbox", json!({ "timeout": 0 })),
+        ("read_messages", json!({ "last_n": 200 })),
+        ("find_agents", json!({ "limit": 50 })),
+        ("whoami", json!({})),
+    ] {
+        let told = me.call(tool, arguments).await;
+        assert!(!told.is_error, "{told:?}");
+        let length: usize = told.blocks.iter().map(|block| block.chars().count()).sum();
+        assert!(length <= 1_500, "{tool}: {length}");
+    }
+}
