@@ -48,6 +48,8 @@ pub enum Door {
     Rest,
     /// Later calls and hooks, too.
     Mcp,
+    /// The same, for what a hook of the client put before its model.
+    Hook,
 }
 
 /// What a beginning returns.
@@ -78,6 +80,11 @@ struct Reader {
 }
 
 impl Reader {
+    fn carry_streams(&mut self) {
+        let now = self.beginning;
+        self.streams.iter_mut().for_each(|(_, beginning)| *beginning = now);
+    }
+
     /// For ever, or while a stream of an earlier beginning is open.
     fn is_shared(&self) -> bool {
         self.shared || self.streams.iter().any(|(_, beginning)| *beginning != self.beginning)
@@ -154,7 +161,11 @@ impl Proofs {
             taken.told = None;
         }
         // Whether an earlier process lives is known exactly while its stream is open.
+        // Who begins anew at another door says nothing about it.
         let streams = !reader.streams.is_empty();
+        if scope == Scope::Door(Door::Rest) {
+            reader.carry_streams();
+        }
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
@@ -185,6 +196,14 @@ impl Proofs {
         Some(self.next)
     }
 
+    /// The streams that are open belong to the reader that has just begun: it said so
+    /// twice.
+    pub fn keep_streams(&mut self, who: Principal) {
+        if let Some(reader) = self.readers.get_mut(&who) {
+            reader.carry_streams();
+        }
+    }
+
     pub fn detach(&mut self, who: Principal, stream: u64) {
         if let Some(reader) = self.readers.get_mut(&who) {
             reader.streams.retain(|(id, _)| *id != stream);
@@ -203,6 +222,9 @@ impl Proofs {
         now: Instant,
     ) -> (Running, Vec<Effect>) {
         let mut effects = Vec::new();
+        if door == Door::Hook {
+            self.later(who, Proof::Hook, now);
+        }
         if door == Door::Mcp {
             let earlier = self.answers_of(who);
             for id in &earlier {
@@ -482,7 +504,7 @@ impl Proofs {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
             if open
-                && answer.door == Door::Mcp
+                && answer.door != Door::Rest
                 && !answer.shared
                 && answer.beginning == beginning
                 && answer.later.is_none()

@@ -94,6 +94,21 @@ impl Hub {
         self.perform(effects);
     }
 
+    /// A session of the reader starts: whatever it held, at any door, comes again.
+    /// `same`: its MCP connection has begun just before, and nothing was asked since.
+    pub fn begin_session(&self, who: Principal, same: bool) {
+        self.recall(who);
+        let effects = {
+            let mut proofs = self.proofs.lock();
+            let effects = proofs.begin(who, Scope::All);
+            if same {
+                proofs.keep_streams(who);
+            }
+            effects
+        };
+        self.perform(effects);
+    }
+
     /// The client cancelled a call by its own name for it.
     pub fn cancel_call(&self, who: Principal, call: &str) {
         let effects = self.proofs.lock().cancelled(who, call);

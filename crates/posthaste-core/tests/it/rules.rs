@@ -630,3 +630,15 @@ fn again_is_known_by_any_of_the_names_of_a_call() {
     let repeated = post.opens_as(0, &["a|2", "toolu_1"], 2);
     assert_eq!(post.answers(0, &repeated).mail, [(0, true)]);
 }
+
+#[test]
+fn shared_says_nobody_who_begins_anew_at_another_door() {
+    let mut post = one_message();
+    post.begins(0, Scope::Door(Door::Mcp));
+    post.attaches(0);
+    post.begins(0, Scope::Door(Door::Rest));
+    next_answer(&mut post, "1", 1);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN);
+}
