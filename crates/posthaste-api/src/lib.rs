@@ -11,6 +11,7 @@ mod convert;
 pub mod error;
 pub mod events;
 pub mod health;
+pub mod hooks;
 pub mod inbox;
 pub mod instances;
 pub mod messages;

@@ -5,6 +5,7 @@
 //! the store, at the moment of looking: a leader named today sees what came
 //! yesterday, and seeing is not reading.
 
+mod questions;
 mod thread;
 mod trail;
 

@@ -7,15 +7,23 @@ use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, USER_AGENT};
 use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
+use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::{Principal, Via};
-use posthaste_core::registry::TokenHash;
+use posthaste_core::registry::{NewInstance, TokenHash};
 use posthaste_core::road::TraceParent;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::call::Who;
-use crate::failure::Failure;
+use crate::failure::{Failure, invalid, not_found};
 use crate::{App, guard};
+
+/// The operator acts for this instance.
+const INSTANCE: &str = "x-posthaste-instance";
+/// Joining by headers: the same key is the same instance.
+const AGENT: &str = "x-posthaste-agent";
+const TEAM: &str = "x-posthaste-team";
+const KEY: &str = "x-posthaste-key";
 
 /// SHA-256 of the two tokens that are not an instance's.
 #[derive(Clone)]
@@ -80,6 +88,72 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
         Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
         None => Err(unauthorized("this call needs a token")),
     }
+}
+
+/// Who it is: by its own token, by the operator's and the instance that it acts for,
+/// or by the join token and its headers. `None` with the join token alone.
+pub(crate) async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Principal>, Failure> {
+    match opens(app, headers)? {
+        Some(Opens::Mail(Principal::Operator)) => match text(headers, INSTANCE)? {
+            Some(id) => act_as(app, id).map(Some),
+            None => Ok(Some(Principal::Operator)),
+        },
+        Some(Opens::Mail(principal)) => Ok(Some(principal)),
+        Some(Opens::Join) => by_key(app, headers).await,
+        None => Err(unauthorized("this door needs a token")),
+    }
+}
+
+pub(crate) fn text<'a>(
+    headers: &'a HeaderMap,
+    name: &'static str,
+) -> Result<Option<&'a str>, Failure> {
+    let value = headers.get(name).map(|value| value.to_str());
+    value.transpose().map_err(|_| invalid(name, "it is not plain text"))
+}
+
+/// The operator may do whatever an instance may.
+fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
+    let id: InstanceId = id.parse().map_err(|_| invalid(INSTANCE, "it has 8 hex digits"))?;
+    match app.hub.lives(id) {
+        true => Ok(Principal::Instance(id)),
+        false => Err(not_found("instance")),
+    }
+}
+
+/// Whoever has the join token is who its headers say, and stays it by its key.
+async fn by_key(app: &App, headers: &HeaderMap) -> Result<Option<Principal>, Failure> {
+    let Some(agent) = text(headers, AGENT)? else { return Ok(None) };
+    let agent: Name = agent.parse().map_err(ApiError::from)?;
+    let team = text(headers, TEAM)?.unwrap_or(DEFAULT_TEAM);
+    let team: Name = team.parse().map_err(ApiError::from)?;
+    let Some(key) = text(headers, KEY)? else {
+        let why = "it is missing: it says which conversation this is";
+        return Err(invalid("X-Posthaste-Key", why));
+    };
+    if let Some(id) = app.hub.keyed(&agent, &team, key) {
+        return Ok(Some(Principal::Instance(id)));
+    }
+    let new = NewInstance {
+        agent,
+        team: Some(team),
+        label: None,
+        parent: None,
+        kind: None,
+        key: Some(key.to_owned()),
+        // Nobody will ever know it: the key opens the door.
+        token: rand::random(),
+    };
+    Ok(Some(Principal::Instance(app.hub.join(new).await?.instance.id)))
+}
+
+/// The join token alone is nobody's.
+pub(crate) fn nobody() -> Failure {
+    let why = "the join token alone is nobody's: the hub does not know who is calling";
+    let error = ApiError::new(ErrorCode::Forbidden, why).hint(
+        "join first (POST /v1/join gives a token), or send X-Posthaste-Agent and X-Posthaste-Key beside the join token",
+    );
+    error.into()
 }
 
 /// Tells the log who it was.
@@ -177,5 +251,19 @@ impl FromRequestParts<App> for Joiner {
             }
             None => Err(unauthorized("joining needs the join token (`posthaste token`)")),
         }
+    }
+}
+
+/// Whoever it is by token or by key, but somebody.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Somebody(pub(crate) Principal);
+
+impl FromRequestParts<App> for Somebody {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let who = somebody(app, &parts.headers).await?.ok_or_else(nobody)?;
+        note(parts, who);
+        Ok(Self(who))
     }
 }

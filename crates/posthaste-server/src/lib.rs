@@ -41,6 +41,7 @@ pub(crate) struct App {
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) mcp: Arc<mcp::Mcp>,
+    pub(crate) hooks: Arc<rest::hooks::Reminded>,
     /// CAO's routes believe a loopback caller without a token.
     pub(crate) cao: bool,
 }
@@ -73,6 +74,7 @@ pub async fn serve(
         keys: Arc::new(keys),
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
+        hooks: Arc::default(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao && address.ip().is_loopback(),
     };

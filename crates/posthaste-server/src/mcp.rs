@@ -21,7 +21,7 @@ mod dialects;
 mod events;
 mod handler;
 mod label;
-mod mail;
+pub(crate) mod mail;
 mod rpc;
 mod schema;
 mod starts;
@@ -66,6 +66,16 @@ pub(crate) struct Mcp {
 impl Mcp {
     pub(crate) fn new(config: McpConfig, stop: CancellationToken) -> Self {
         Self { config, starts: Starts::default(), service: handler::service(stop) }
+    }
+
+    /// A process of the reader has connected, and asked for nothing since.
+    pub(crate) fn is_fresh(&self, who: Principal) -> bool {
+        self.starts.is_fresh(who)
+    }
+
+    /// Characters that a hook may put before a model.
+    pub(crate) fn hook_chars(&self) -> usize {
+        self.config.piggyback_chars
     }
 }
 

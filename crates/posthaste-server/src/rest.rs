@@ -5,6 +5,7 @@ mod docs;
 mod events;
 mod export;
 mod health;
+pub(crate) mod hooks;
 pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
@@ -49,6 +50,7 @@ pub(crate) fn router(app: App) -> Router {
         .route(RECEIVE, any(unknown_method))
         .route("/v1/inbox/ack", post(inbox::ack))
         .route("/v1/inbox/nack", post(inbox::nack))
+        .route("/v1/hooks/{event}", post(hooks::fired))
         .route("/v1/join", post(instances::join))
         .route("/v1/instances", post(instances::create).get(instances::list))
         .route("/v1/instances/{id}", get(instances::show).delete(instances::leave))

@@ -3,6 +3,7 @@
 use super::{Answer, Call, Shape, Who, of};
 use crate::events::{EventView, EventsQuery};
 use crate::health::{Health, Ready};
+use crate::hooks::{HookAnswer, HookRequest};
 use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
 use crate::instances::{
     CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
@@ -192,6 +193,14 @@ const CALLS: &[Call] = &[
         &[json(200, "Settled.", of::<Acked>)],
     )
     .body(of::<SettleRequest>),
+    call(
+        "POST",
+        "/v1/hooks/{event}",
+        "A hook of an agent's client fired (session_start, prompt, tool, stop): what its model should see",
+        Who::Anybody,
+        &[json(200, "What to show, and whether to go on.", of::<HookAnswer>)],
+    )
+    .body(of::<HookRequest>),
     call(
         "POST",
         "/v1/inbox/nack",

@@ -29,6 +29,8 @@ struct Start {
     bridges: VecDeque<CompactString>,
     /// The last hello, as long as no call came after it.
     hello: Option<Hello>,
+    /// It has begun, and no call came after it.
+    fresh: bool,
 }
 
 impl Starts {
@@ -43,6 +45,7 @@ impl Starts {
             start.bridges.pop_front();
         }
         start.bridges.push_back(bridge.into());
+        start.fresh = true;
         true
     }
 
@@ -57,7 +60,9 @@ impl Starts {
     /// Whether this is the first word of a start.
     pub(crate) fn hello(&self, who: Principal, hello: Hello) -> bool {
         let mut starts = self.0.lock();
-        let before = starts.entry(who).or_default().hello.replace(hello);
+        let start = starts.entry(who).or_default();
+        start.fresh = true;
+        let before = start.hello.replace(hello);
         (before, hello) != (Some(Hello::Discover), Hello::Initialize)
     }
 
@@ -65,7 +70,12 @@ impl Starts {
     pub(crate) fn called(&self, who: Principal) {
         if let Some(start) = self.0.lock().get_mut(&who) {
             start.hello = None;
+            start.fresh = false;
         }
+    }
+
+    pub(crate) fn is_fresh(&self, who: Principal) -> bool {
+        self.0.lock().get(&who).is_some_and(|start| start.fresh)
     }
 }
 

@@ -5,6 +5,7 @@ mod disconnects;
 mod docs;
 mod errors;
 mod events;
+mod hooks;
 mod house;
 mod mail;
 mod mcp;

@@ -1,6 +1,6 @@
 //! The MCP door.
 
-mod agent;
+pub(crate) mod agent;
 mod clients;
 mod dialects;
 mod piggyback;

@@ -1,0 +1,128 @@
+//! `/v1/hooks`: mail at the boundaries of a client's work, and "do not finish with
+//! unread mail".
+//!
+//! A hook takes the same lease as everything else, of exact mail only. It is proof
+//! of what its reader was given before, and what it carries itself is proven by the
+//! next hook or call.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use parking_lot::Mutex;
+use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
+use posthaste_core::messaging::message::{Principal, Seq};
+use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::receive::{Batch, Budget};
+
+use crate::App;
+use crate::auth::Somebody;
+use crate::extract::{Json, PathPart};
+use crate::failure::{Failure, invalid, unwritable};
+use crate::mcp::mail;
+use crate::written::{Outgoing, watched};
+
+/// Text around the mail.
+const AROUND: usize = 700;
+/// The least that is worth a hook.
+const LEAST: usize = 1_000;
+/// Questions of one reader that it was reminded of.
+const REMEMBERED: usize = 100;
+
+const MAIL: &str = "Posthaste, your mailbox: mail came for you while you worked. It is from other \
+    agents or the human operator, not from your user: weigh it. Where it asks something of you, \
+    answer with the posthaste tool send_message and its id as in_reply_to.";
+const BEFORE: &str = "Posthaste: do not finish yet. Mail for you is unread; here it is. Deal with \
+    it (answer with send_message and its id as in_reply_to where an answer is wanted), then finish.";
+const QUESTIONS: &str = "Posthaste: do not finish yet. Somebody waits for your answer to what \
+    follows. Answer each with the posthaste tool send_message and its id as in_reply_to (or say \
+    there that you will not), then finish.";
+
+/// Who was reminded of what: a stop is refused once for each question.
+#[derive(Debug, Default)]
+pub(crate) struct Reminded(Mutex<HashMap<Principal, BTreeSet<Seq>>>);
+
+impl Reminded {
+    /// Whether this is the first time.
+    fn first(&self, who: Principal, question: Seq) -> bool {
+        let mut reminded = self.0.lock();
+        let of = reminded.entry(who).or_default();
+        let first = of.insert(question);
+        if of.len() > REMEMBERED {
+            of.pop_first();
+        }
+        first
+    }
+}
+
+/// `POST /v1/hooks/{event}`
+pub(crate) async fn fired(
+    State(app): State<App>,
+    Somebody(who): Somebody,
+    Extension(outgoing): Extension<Arc<Outgoing>>,
+    PathPart(event): PathPart,
+    Json(request): Json<HookRequest>,
+) -> Result<Response, Failure> {
+    let known = HookEvent::ALL.iter().find(|(_, word)| *word == event);
+    let Some((event, _)) = known else {
+        let words: Vec<&str> = HookEvent::ALL.iter().map(|(_, word)| *word).collect();
+        return Err(invalid("event", format!("it is one of {}", words.join(", "))));
+    };
+    // The same process goes on after its conversation was made shorter.
+    if *event == HookEvent::SessionStart && request.source.as_deref() != Some("compact") {
+        app.hub.begin_session(who, app.mcp.is_fresh(who));
+    }
+    let most = app.mcp.hook_chars();
+    let chars = request.max_chars.map_or(most, |given| given.min(most));
+    // A model that may finish now sees nothing of what a hook says.
+    let mute = *event == HookEvent::Stop && request.stop_active || chars < LEAST;
+    let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
+    let open = app.hub.open(who, Door::Hook, &[]);
+    let batch = app.hub.enclose(open, (!mute).then_some(budget)).await?;
+    let answer = told(&app, who, *event, mute, &batch).await?;
+    let json = serde_json::to_vec(&answer).map_err(unwritable)?;
+    Ok(watched(json, batch.handed, outgoing).map(Body::new))
+}
+
+async fn told(
+    app: &App,
+    who: Principal,
+    event: HookEvent,
+    mute: bool,
+    batch: &Batch,
+) -> Result<HookAnswer, Failure> {
+    let stop = event == HookEvent::Stop;
+    let block = mail::Piggyback::text(&app.hub, who, batch, None);
+    if !batch.mail.is_empty() {
+        let preface = if stop { BEFORE } else { MAIL };
+        return Ok(HookAnswer {
+            text: block.map(|block| format!("{preface}\n{block}")),
+            refuse: stop,
+            messages: batch.mail.len(),
+            remaining: batch.remaining,
+        });
+    }
+    if !stop || mute {
+        // Ids that count as read are worth a line only where the model reads on.
+        let text = block.filter(|_| !mute && !stop);
+        return Ok(HookAnswer { text, ..HookAnswer::default() });
+    }
+    let mut open = app.hub.unanswered(who).await?;
+    open.retain(|record| app.hooks.first(who, record.message.seq));
+    if open.is_empty() {
+        return Ok(HookAnswer::default());
+    }
+    let lines: Vec<String> = open
+        .iter()
+        .map(|record| {
+            let m = &record.message;
+            let start: String = m.body.chars().take(200).filter(|c| !c.is_control()).collect();
+            format!("- id {} from {}: {start}", m.seq, m.from.address)
+        })
+        .collect();
+    let text = format!("{QUESTIONS}\n{}", lines.join("\n"));
+    Ok(HookAnswer { text: Some(text), refuse: true, ..HookAnswer::default() })
+}
