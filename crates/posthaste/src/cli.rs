@@ -101,6 +101,10 @@ pub(crate) enum Command {
     /// Follow what happens
     Tail(TailArgs),
     /// Speak MCP on stdin and stdout: the mailbox as tools of an agent
+    ///
+    /// An agent's program starts this as its MCP server. Every line is handed to the hub of this
+    /// machine, which is started if none runs, and every answer is handed back. It keeps nothing:
+    /// it may be stopped and started at will, and it outlives a restart of the hub.
     Mcp(McpArgs),
     /// Who is here
     Agents(AgentsArgs),
@@ -267,16 +271,10 @@ pub(crate) struct TailArgs {
     pub(crate) count: Option<u64>,
 }
 
-/// Speak MCP on stdin and stdout: the mailbox as tools of an agent.
-///
-/// An agent's program starts this as its MCP server. Every line is handed to the
-/// hub of this machine, which is started if none runs, and every answer is handed
-/// back. It keeps nothing: it may be stopped and started at will, and it outlives
-/// a restart of the hub.
 #[derive(Args, Clone)]
 #[command(after_help = MCP_CLIENTS)]
 pub(crate) struct McpArgs {
-    /// Offer the tools of another hub under their own names
+    /// Offer the tools of another system, by its names and with its answers [default: our own]
     #[arg(long, value_name = "NAME")]
     pub(crate) dialect: Option<Dialect>,
     /// What the agent is called [default: by its program: claude, codex, gemini …]

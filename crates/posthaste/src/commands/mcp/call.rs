@@ -47,6 +47,13 @@ impl Running {
     }
 }
 
+/// One attempt to carry a message.
+struct Carrying<'a> {
+    message: &'a Message,
+    running: &'a Running,
+    bearer: &'a Bearer,
+}
+
 impl Bridge {
     /// Carries a request and hands its answer back; there is always one, unless
     /// the client does not want it any more.
@@ -127,11 +134,12 @@ impl Bridge {
         }
         let request = self
             .signed(self.http.post(self.door(&hub)), &bearer)
-            .headers(self.handshake.head(message))
+            .headers(self.handshake.head(message, &bearer))
             .header(ACCEPT, EITHER)
             .header(CONTENT_TYPE, JSON)
             .body(message.line.clone());
-        self.exchange(request, message, running).await.map_err(|trouble| {
+        let carrying = Carrying { message, running, bearer: &bearer };
+        self.exchange(request, &carrying).await.map_err(|trouble| {
             lost(&trouble);
             (trouble, Some(bearer))
         })
@@ -150,24 +158,24 @@ impl Bridge {
     async fn exchange(
         &self,
         request: RequestBuilder,
-        message: &Message,
-        running: &Running,
+        carrying: &Carrying<'_>,
     ) -> Result<(), Trouble> {
         let answer = request.send().await.map_err(|e| self.absent(e))?;
         self.hub.met();
         if is_stream(answer.headers()) {
-            return self.read_stream(answer, message, running).await;
+            return self.read_stream(answer, carrying).await;
         }
         let (status, head) = (answer.status(), answer.headers().clone());
         let body = answer.bytes().await.map_err(|e| self.absent(e))?;
         let text = std::str::from_utf8(&body).unwrap_or_default();
         if is_message(text) {
-            self.hand_back(text, &head, message, running);
+            self.hand_back(text, &head, carrying);
             return Ok(());
         }
         if !status.is_success() {
             return Err(refusal(status, text));
         }
+        let Carrying { message, running, .. } = carrying;
         if message.is_request() && running.is_wanted() {
             self.out.line(&reply::unanswered(message.id.as_deref(), status.as_u16()));
         }
@@ -178,19 +186,18 @@ impl Bridge {
     async fn read_stream(
         &self,
         mut answer: Response,
-        message: &Message,
-        running: &Running,
+        carrying: &Carrying<'_>,
     ) -> Result<(), Trouble> {
         let head = answer.headers().clone();
         let mut events = Events::default();
-        let mut answered = !message.is_request();
+        let mut answered = !carrying.message.is_request();
         // To its very end, also behind the answer: who leaves before has not had it,
         // as far as the hub can see.
         while let Ok(Some(piece)) = answer.chunk().await {
             for data in events.feed(&piece) {
                 let text = String::from_utf8_lossy(&data);
                 answered |= is_answer(&text);
-                self.hand_back(&text, &head, message, running);
+                self.hand_back(&text, &head, carrying);
             }
         }
         match answered {
@@ -200,9 +207,10 @@ impl Bridge {
     }
 
     /// One line for the client.
-    fn hand_back(&self, text: &str, head: &HeaderMap, message: &Message, running: &Running) {
+    fn hand_back(&self, text: &str, head: &HeaderMap, carrying: &Carrying<'_>) {
+        let Carrying { message, running, bearer } = carrying;
         if message.is("initialize") {
-            self.handshake.agreed(head, text);
+            self.handshake.agreed(head, text, bearer);
         }
         match message.is_request() {
             true if running.is_wanted() => self.out.line(text.as_bytes()),

@@ -11,6 +11,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use super::message::Message;
+use super::who::Bearer;
+use crate::identity::Token;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -27,6 +29,9 @@ pub(super) struct Handshake(Mutex<Agreed>);
 #[derive(Default, Clone)]
 struct Agreed {
     label: Option<HeaderValue>,
+    /// Whose label it is: the hub takes it from nobody else. Without one it was
+    /// made before anybody was known, and serves everybody.
+    owner: Option<Token>,
     version: Option<HeaderValue>,
 }
 
@@ -44,28 +49,30 @@ struct Negotiated<'a> {
 
 impl Handshake {
     /// Remembers what the answer to `initialize` said.
-    pub(super) fn agreed(&self, head: &HeaderMap, answer: &str) {
+    pub(super) fn agreed(&self, head: &HeaderMap, answer: &str, bearer: &Bearer) {
         let answer: Option<Answer<'_>> = serde_json::from_str(answer).ok();
         let Some(result) = answer.and_then(|answer| answer.result) else { return };
         *self.0.lock() = Agreed {
             label: head.get(SESSION).cloned(),
+            owner: bearer.identity.is_some().then(|| bearer.token.clone()),
             version: HeaderValue::from_str(&result.version).ok(),
         };
     }
 
     /// The head of this message.
-    pub(super) fn head(&self, message: &Message) -> HeaderMap {
+    pub(super) fn head(&self, message: &Message, bearer: &Bearer) -> HeaderMap {
         match message.version.as_deref() {
             Some(version) => of_new_era(message, version),
             // A new handshake owes nothing to the last.
             None if message.is("initialize") => HeaderMap::new(),
-            None => self.of_old_era(),
+            None => self.of_old_era(bearer),
         }
     }
 
     /// The head of a stream of news.
-    pub(super) fn of_old_era(&self) -> HeaderMap {
-        let Agreed { label, version } = self.0.lock().clone();
+    pub(super) fn of_old_era(&self, bearer: &Bearer) -> HeaderMap {
+        let Agreed { label, owner, version } = self.0.lock().clone();
+        let label = label.filter(|_| owner.is_none_or(|owner| owner == bearer.token));
         let known = [(SESSION, label), (VERSION, version)];
         known.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
@@ -106,8 +113,17 @@ mod tests {
         Message::read(Bytes::copy_from_slice(text.as_bytes())).expect("a message")
     }
 
+    fn bearer(token: &str) -> Bearer {
+        let token = token.to_owned().into();
+        Bearer { token, instance: None, identity: Some("key".into()) }
+    }
+
     fn head(handshake: &Handshake, text: &str) -> Vec<(String, String)> {
-        let head = handshake.head(&message(text));
+        head_for(&bearer("bob"), handshake, text)
+    }
+
+    fn head_for(bearer: &Bearer, handshake: &Handshake, text: &str) -> Vec<(String, String)> {
+        let head = handshake.head(&message(text), bearer);
         let mut said: Vec<_> = head
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_str().expect("ASCII").to_owned()))
@@ -126,13 +142,27 @@ mod tests {
         let call = r#"{"id":2,"method":"tools/call","params":{"name":"whoami"}}"#;
         assert!(head(&handshake, call).is_empty());
         let label = HeaderMap::from_iter([(SESSION, HeaderValue::from_static("ph1-x"))]);
-        handshake.agreed(&label, r#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#);
+        let answer = r#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#;
+        handshake.agreed(&label, answer, &bearer("bob"));
         let agreed = pairs(&[("mcp-protocol-version", "2025-06-18"), ("mcp-session-id", "ph1-x")]);
         assert_eq!(head(&handshake, call), agreed);
         assert!(head(&handshake, r#"{"id":1,"method":"initialize"}"#).is_empty());
         // A refusal agrees to nothing.
-        handshake.agreed(&HeaderMap::new(), r#"{"id":1,"error":{"code":-32602,"message":"no"}}"#);
+        let refusal = r#"{"id":1,"error":{"code":-32602,"message":"no"}}"#;
+        handshake.agreed(&HeaderMap::new(), refusal, &bearer("bob"));
         assert_eq!(head(&handshake, call), agreed);
+    }
+
+    #[test]
+    fn a_label_goes_to_the_hub_with_its_owner_or_with_everybody() {
+        let call = r#"{"id":2,"method":"tools/call","params":{"name":"whoami"}}"#;
+        let answer = r#"{"id":1,"result":{"protocolVersion":"2025-06-18"}}"#;
+        let label = HeaderMap::from_iter([(SESSION, HeaderValue::from_static("ph1-x"))]);
+        let handshake = Handshake::default();
+        handshake.agreed(&label, answer, &bearer("bob"));
+        assert_eq!(head_for(&bearer("bob, joined again"), &handshake, call).len(), 1);
+        handshake.agreed(&label, answer, &Bearer { identity: None, ..bearer("join") });
+        assert_eq!(head_for(&bearer("bob"), &handshake, call).len(), 2);
     }
 
     #[test]

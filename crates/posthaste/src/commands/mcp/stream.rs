@@ -34,7 +34,7 @@ impl Bridge {
         let Some(bearer) = self.who.known(&hub, identity).await else { return };
         let request = self
             .signed(self.http.get(self.door(&hub)), &bearer)
-            .headers(self.handshake.of_old_era())
+            .headers(self.handshake.of_old_era(&bearer))
             .header(ACCEPT, STREAM);
         let mut answer = match request.send().await {
             Ok(answer) => answer,
