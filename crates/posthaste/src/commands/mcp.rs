@@ -158,6 +158,13 @@ impl Bridge {
         let in_order = message.is("initialize") || message.is("notifications/initialized");
         // Before the next line is read: it may be the cancel.
         let running = self.enter(&message);
+        if !message.is_request()
+            && let Some(running) = &running
+            && (!running.disown() || message.is_new_era())
+        {
+            // In the new era a closed connection is the cancel.
+            return running.stop.cancel();
+        }
         let work = async move {
             match (message.is_request(), running) {
                 (true, Some(running)) => bridge.request(&message, &running).await,
@@ -201,14 +208,10 @@ impl Bridge {
         }
     }
 
-    /// The client gave up a call that runs. In the new era a closed connection says
-    /// so. In the old one the hub is told, ends the call, and if it does not, the
-    /// connection is closed all the same.
+    /// The client gave up a call that the hub has. The hub is told and ends the call;
+    /// if it does not, the connection is closed all the same.
     async fn cancel(&self, message: &Message, running: &Running) {
-        running.disown();
-        if !message.is_new_era() {
-            let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message)), sleep(CANCELLED));
-        }
+        let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message)), sleep(CANCELLED));
         running.stop.cancel();
     }
 

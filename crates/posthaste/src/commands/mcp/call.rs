@@ -35,11 +35,15 @@ pub(super) struct Running {
     pub(super) stop: CancellationToken,
     /// The client does not want the answer any more.
     unwanted: AtomicBool,
+    /// The hub may have it.
+    sent: AtomicBool,
 }
 
 impl Running {
-    pub(super) fn disown(&self) {
+    /// The client gave it up. Whether the hub has to be told.
+    pub(super) fn disown(&self) -> bool {
         self.unwanted.store(true, Ordering::Relaxed);
+        self.sent.load(Ordering::Relaxed)
     }
 
     fn is_wanted(&self) -> bool {
@@ -93,6 +97,9 @@ impl Bridge {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
+            if !running.is_wanted() {
+                return Ok(());
+            }
             match trouble {
                 Trouble::Absent(why) => waiting.absent(&why).await?,
                 Trouble::Busy(why) => waiting.busy(&why).await?,
@@ -139,7 +146,9 @@ impl Bridge {
             .header(CONTENT_TYPE, JSON)
             .body(message.line.clone());
         let carrying = Carrying { message, running, bearer: &bearer };
+        running.sent.store(true, Ordering::Relaxed);
         self.exchange(request, &carrying).await.map_err(|trouble| {
+            running.sent.store(false, Ordering::Relaxed);
             lost(&trouble);
             (trouble, Some(bearer))
         })

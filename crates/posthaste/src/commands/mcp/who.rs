@@ -187,7 +187,7 @@ impl Who {
     fn given(&self, hub: &str) -> Result<Bearer, Trouble> {
         let key = |key| {
             let client = Client::new(hub).map_err(trouble)?;
-            self.session.key(key, &client).map_err(|failure| Trouble::Refused(told(failure)))
+            self.session.key(key, &client).map_err(no_key)
         };
         let identity = Some(ONLY.to_owned());
         match &self.way {
@@ -204,8 +204,7 @@ impl Who {
             Some(token) => Ok(token.clone()),
             None => {
                 let client = Client::new(hub).map_err(trouble)?;
-                let key = self.session.key(Key::Join, &client);
-                key.map_err(|failure| Trouble::Refused(told(failure)))
+                self.session.key(Key::Join, &client).map_err(no_key)
             }
         }
     }
@@ -241,6 +240,14 @@ fn instance_of(text: &str) -> Result<InstanceId, ApiError> {
         let told = format!("`{text}` in POSTHASTE_INSTANCE or {TERMINAL} names nobody: {}", e.why);
         ApiError::new(ErrorCode::InvalidArgument, told).hint("`posthaste agents` lists who is here")
     })
+}
+
+/// A folder without a token has never had a hub; the first one makes it.
+fn no_key(failure: Failure) -> Trouble {
+    match told(failure) {
+        error if error.code == ErrorCode::Unavailable => Trouble::Absent(error),
+        error => Trouble::Refused(error),
+    }
 }
 
 fn trouble(error: ClientError) -> Trouble {

@@ -1,0 +1,10 @@
+//! `posthaste mcp`: the real bridge between a client of stdio and the real hub.
+
+mod agent;
+mod cancel;
+mod eras;
+mod identity;
+mod mail;
+mod restart;
+mod rough;
+mod starting;

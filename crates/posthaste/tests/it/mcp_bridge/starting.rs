@@ -1,0 +1,117 @@
+//! No hub runs: the bridge starts one, once, and it outlives the bridge.
+
+use rustix::process::{Pid, Signal, getpgid, kill_process};
+use serde_json::Value;
+
+use super::agent::{Agent, Era, everybody};
+use crate::world::{World, mode};
+
+/// Any free port instead of the usual one.
+const ANYWHERE: (&str, &str) = ("POSTHASTE_SERVER__LISTEN", "127.0.0.1:0");
+
+/// A hub that a bridge started. Nobody else ends it.
+struct Stray(Pid);
+
+impl Stray {
+    fn of(world: &World) -> Self {
+        let text = std::fs::read_to_string(world.file("hub.json")).expect("it says where it is");
+        let said: Value = serde_json::from_str(&text).expect("JSON");
+        let pid = said["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        Self(pid.and_then(Pid::from_raw).expect("a pid"))
+    }
+}
+
+impl Drop for Stray {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::KILL);
+    }
+}
+
+#[test]
+fn a_bridge_without_a_hub_starts_one_that_stays() {
+    let world = World::new();
+    let agent = Agent::new(&world, &["--key", "k"], &[ANYWHERE]);
+    let mut agent = Agent::of("test", Era::Old, agent);
+    let hub = Stray::of(&world);
+    let address = agent.address();
+    let bridge = i32::try_from(agent.process.pid()).ok().and_then(Pid::from_raw);
+    let groups = (getpgid(Some(hub.0)).expect("it runs"), getpgid(bridge).expect("it runs"));
+    assert_ne!(groups.0, groups.1, "whoever ends the agent's processes does not end the hub");
+    let told = std::fs::read_to_string(format!("/proc/{}/stat", hub.0.as_raw_nonzero()));
+    if let Ok(stat) = told {
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        assert_ne!(parent, Some(agent.process.pid().to_string().as_str()), "{stat}");
+    }
+    assert_eq!(mode(&world.file("hub.log")), 0o600);
+
+    assert_eq!(agent.leave().code, Some(0));
+    assert_eq!(everybody(&world), [address.as_str()]);
+    // The next one finds it.
+    let agent = Agent::new(&world, &["--key", "k"], &[ANYWHERE]);
+    assert_eq!(Agent::of("test", Era::New, agent).address(), address);
+    assert_eq!(Stray::of(&world).0, hub.0);
+}
+
+#[test]
+fn two_bridges_that_start_at_once_have_one_hub() {
+    let world = World::new();
+    let mut agents = ["a", "b", "c"].map(|key| Agent::new(&world, &["--key", key], &[ANYWHERE]));
+    let asked = agents.each_mut().map(|agent| {
+        agent.request(
+            "initialize",
+            serde_json::json!({
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": { "name": "test", "version": "1" },
+            }),
+        )
+    });
+    for (agent, id) in agents.iter_mut().zip(asked) {
+        let answer = agent.answer(id);
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    let _hub = Stray::of(&world);
+    let mut addresses = agents.map(|mut agent| agent.address()).to_vec();
+    addresses.sort();
+    let mut all = everybody(&world);
+    all.sort();
+    assert_eq!(all, addresses);
+}
+
+#[test]
+fn a_hub_that_died_is_started_again_by_whoever_misses_it() {
+    let world = World::new();
+    let mut agent = Agent::of("test", Era::Old, Agent::new(&world, &[], &[ANYWHERE]));
+    let address = agent.address();
+    let first = Stray::of(&world);
+    kill_process(first.0, Signal::KILL).expect("it runs");
+    assert_eq!(agent.address(), address);
+    let second = Stray::of(&world);
+    assert_ne!(second.0, first.0);
+}
+
+#[test]
+fn a_hub_that_cannot_start_says_why() {
+    let world = World::new();
+    let wrong = ("POSTHASTE_LIMITS__SWEEP", "soon");
+    let mut agent = Agent::new(&world, &[], &[ANYWHERE, wrong]);
+    let answer = agent.initialize();
+    let told = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("an error: {answer}"));
+    assert!(told.contains("limits.sweep") && told.contains("hub.log"), "{told}");
+    assert_eq!(agent.leave().code, Some(0));
+}
+
+#[test]
+fn a_bridge_that_may_not_start_one_waits_for_a_hub() {
+    let world = World::new();
+    let variables = [("POSTHASTE_HUB", "http://127.0.0.1:1")];
+    let mut lost = Agent::new(&world, &[], &variables);
+    lost.request("ping", serde_json::json!({}));
+    let mut agent = Agent::new(&world, &["--no-start"], &[]);
+    let asked = agent.request("ping", serde_json::json!({}));
+    assert!(!world.data().exists());
+    let _hub = world.hub();
+    let answer = agent.answer(asked);
+    assert!(answer["result"].is_object(), "{answer}");
+    assert_eq!(lost.leave().code, Some(0));
+    assert!(!world.file("hub.log").exists());
+}
