@@ -83,6 +83,8 @@ impl Bridge {
         session: &Session,
         gone: CancellationToken,
     ) -> Result<(Self, mpsc::UnboundedReceiver<String>), Failure> {
+        // An address that cannot be one is told at once and not by every call.
+        session.stranger()?;
         let start = Start {
             folder: session.folder.clone(),
             config: global.config.clone().filter(|path| !path.as_os_str().is_empty()),

@@ -102,6 +102,7 @@ impl Bridge {
             }
             match trouble {
                 Trouble::Absent(why) => waiting.absent(&why).await?,
+                Trouble::Cut(why) => waiting.cut(&why).await?,
                 Trouble::Busy(why) => waiting.busy(&why).await?,
                 Trouble::Refused(why) => {
                     // The token was replaced, or its instance has ended: once more
@@ -128,7 +129,7 @@ impl Bridge {
     ) -> Result<(), (Trouble, Option<Bearer>)> {
         let hub = self.hub.url().map_err(|why| (Trouble::Absent(why), None))?;
         let lost = |trouble: &Trouble| {
-            if matches!(trouble, Trouble::Absent(_)) {
+            if matches!(trouble, Trouble::Absent(_) | Trouble::Cut(_)) {
                 self.hub.lost(&hub);
             }
         };
@@ -211,7 +212,7 @@ impl Bridge {
         }
         match answered {
             true => Ok(()),
-            false => Err(Trouble::Absent(self.hub.absent("the hub left in mid-answer"))),
+            false => Err(Trouble::Cut(self.hub.absent("the hub left in mid-answer"))),
         }
     }
 
@@ -230,11 +231,10 @@ impl Bridge {
     }
 
     fn absent(&self, error: reqwest::Error) -> Trouble {
-        let told = match error.is_connect() {
-            true => "no hub answers",
-            false => "the hub left in mid-call",
-        };
-        Trouble::Absent(self.hub.absent(told))
+        match error.is_connect() {
+            true => Trouble::Absent(self.hub.absent("no hub answers")),
+            false => Trouble::Cut(self.hub.absent("the hub left in mid-call")),
+        }
     }
 }
 

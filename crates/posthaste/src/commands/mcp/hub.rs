@@ -18,6 +18,9 @@ const LAST_PAUSE: Duration = Duration::from_secs(4);
 const NEVER_THERE: Duration = Duration::from_secs(30);
 /// So long a hub that refuses to work for now is asked again.
 const BUSY: Duration = Duration::from_secs(30);
+/// So often in a row a hub that is there may leave one call in the middle. It does
+/// so when it dies; but also when it will not read a line to its end.
+const CUTS: u32 = 8;
 /// So long a hub that was started may take until its next start.
 const STARTING: Duration = Duration::from_secs(10);
 /// Of two that start at once one gives up; so long the other may take to answer.
@@ -139,12 +142,13 @@ pub(super) struct Waiting<'a> {
     hub: &'a Hub,
     since: Option<Instant>,
     busy: Option<Instant>,
+    cuts: u32,
     pause: Pause,
 }
 
 impl<'a> Waiting<'a> {
     pub(super) fn new(hub: &'a Hub) -> Self {
-        Self { hub, since: None, busy: None, pause: Pause::default() }
+        Self { hub, since: None, busy: None, cuts: 0, pause: Pause::default() }
     }
 
     /// Nobody answered. Returns after a pause, or with the reason to give up.
@@ -152,6 +156,18 @@ impl<'a> Waiting<'a> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if let Some(reason) = self.hub.hopeless(since.elapsed(), why) {
             return Err(reason);
+        }
+        self.cuts = 0;
+        self.pause.wait().await;
+        Ok(())
+    }
+
+    /// It was there, and left in the middle.
+    pub(super) async fn cut(&mut self, why: &ApiError) -> Result<(), ApiError> {
+        self.cuts += 1;
+        if self.cuts >= CUTS {
+            let told = format!("{}, {CUTS} times in a row", why.message);
+            return Err(ApiError::new(why.code, told).hint("is this more than the hub takes?"));
         }
         self.pause.wait().await;
         Ok(())

@@ -32,6 +32,8 @@ const ONLY: &str = "";
 pub(super) enum Trouble {
     /// Nobody is there: try again.
     Absent(ApiError),
+    /// It was there and left in the middle: try again.
+    Cut(ApiError),
     /// It cannot work just now: try again.
     Busy(ApiError),
     /// It said no.
@@ -252,9 +254,8 @@ fn no_key(failure: Failure) -> Trouble {
 
 fn trouble(error: ClientError) -> Trouble {
     match &error {
-        ClientError::Unreachable { .. } | ClientError::Interrupted { .. } => {
-            Trouble::Absent(error.into())
-        }
+        ClientError::Unreachable { .. } => Trouble::Absent(error.into()),
+        ClientError::Interrupted { .. } => Trouble::Cut(error.into()),
         ClientError::Api(told) if told.code == ErrorCode::Unavailable => {
             Trouble::Busy(error.into())
         }
