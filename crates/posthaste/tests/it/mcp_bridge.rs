@@ -8,3 +8,4 @@ mod mail;
 mod restart;
 mod rough;
 mod starting;
+mod streams;

@@ -17,6 +17,12 @@ pub(super) enum Era {
     New,
 }
 
+/// The hub lets a program of this name wait for longer than a test has patience, so
+/// that no wait seems to have ended because it was over.
+pub(super) const PROGRAM: &str = "claude-code";
+/// Seconds of such a wait.
+pub(super) const LONG: u64 = 600;
+
 pub(super) const BOTH: [Era; 2] = [Era::Old, Era::New];
 
 /// An agent's program, and the bridge that it started.
@@ -47,13 +53,13 @@ impl Agent {
                 }
             }
         });
-        let (heard, program) = (VecDeque::new(), "test".to_owned());
+        let (heard, program) = (VecDeque::new(), PROGRAM.to_owned());
         Self { process, stdin, lines, heard, era: Era::Old, program, asked: 0 }
     }
 
     /// An agent that is ready to call: in the old era it has shaken hands.
     pub(super) fn ready(world: &World, era: Era, args: &[&str]) -> Self {
-        Self::of("test", era, Self::new(world, &[&["--no-start"], args].concat(), &[]))
+        Self::of(PROGRAM, era, Self::new(world, &[&["--no-start"], args].concat(), &[]))
     }
 
     /// The same in a program with this name.

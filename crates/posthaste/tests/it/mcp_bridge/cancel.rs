@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::agent::{Agent, BOTH, is_waiting, read};
+use super::agent::{Agent, BOTH, LONG, is_waiting, read};
 use crate::world::{World, eventually};
 
 #[test]
@@ -12,7 +12,7 @@ fn a_cancelled_wait_ends_in_the_hub_too_and_takes_no_mail() {
         let _hub = world.hub();
         let mut agent = Agent::ready(&world, era, &[]);
         let address = agent.address();
-        let waiting = agent.begin("check_inbox", json!({ "timeout": 45 }));
+        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
         eventually(|| is_waiting(&world, &address));
         agent.cancel(waiting);
         eventually(|| !is_waiting(&world, &address));
@@ -29,7 +29,7 @@ fn a_cancel_right_behind_its_call_finds_it() {
         let _hub = world.hub();
         let mut agent = Agent::ready(&world, era, &[]);
         let address = agent.address();
-        let waiting = agent.begin("check_inbox", json!({ "timeout": 45 }));
+        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
         agent.cancel(waiting);
         // Both are on their way before this one, and it is answered behind them.
         assert_eq!(agent.address(), address, "{era:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::agent::{Agent, BOTH, Era, everybody};
+use super::agent::{Agent, BOTH, Era, PROGRAM, everybody};
 use crate::world::World;
 
 #[test]
@@ -27,7 +27,7 @@ fn a_probe_of_the_new_era_may_be_followed_by_a_handshake_of_the_old() {
     let mut agent = Agent::ready(&world, Era::New, &[]);
     let discovered = agent.ask("server/discover", json!({}));
     assert!(discovered["result"].is_object(), "{discovered}");
-    let mut agent = Agent::of("test", Era::Old, agent);
+    let mut agent = Agent::of(PROGRAM, Era::Old, agent);
     let first = agent.address();
     assert_eq!(everybody(&world), [first]);
 }

@@ -3,7 +3,7 @@
 use posthaste_api::Client;
 use serde_json::json;
 
-use super::agent::{Agent, BOTH, Era, everybody};
+use super::agent::{Agent, BOTH, Era, PROGRAM, everybody};
 use crate::world::{Hub, World};
 
 fn agent(world: &World, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Agent {
@@ -134,7 +134,7 @@ fn a_program_of_cao_reads_the_inbox_of_its_terminal() {
     let alice = world.json(&["join", "alice"]);
     let id = alice["instance"].as_str().expect("an id");
     world.say(&["send", "alice", "from the shell"]);
-    let mut agent = agent(&world, "test", &["--dialect", "cao"], &[("CAO_TERMINAL_ID", id)]);
+    let mut agent = agent(&world, PROGRAM, &["--dialect", "cao"], &[("CAO_TERMINAL_ID", id)]);
     let inbox = agent.call("check_inbox", json!({ "timeout": 0 }));
     assert_eq!((&inbox["success"], &inbox["terminal_id"]), (&json!(true), &json!(id)), "{inbox}");
     assert_eq!(inbox["messages"][0]["message"], "from the shell");
@@ -148,6 +148,6 @@ fn a_join_token_may_be_given() {
     // Another machine's folder, which knows nothing of the hub.
     let elsewhere = World::new();
     let variables = [("POSTHASTE_HUB", hub.url.as_str()), ("POSTHASTE_JOIN_TOKEN", token.trim())];
-    let address = agent(&elsewhere, "test", &[], &variables).address();
+    let address = agent(&elsewhere, PROGRAM, &[], &variables).address();
     assert_eq!(everybody(&world), [address]);
 }

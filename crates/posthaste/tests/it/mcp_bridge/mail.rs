@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::agent::{Agent, BOTH, Era, everybody, is_waiting, read, texts};
+use super::agent::{Agent, BOTH, Era, LONG, everybody, is_waiting, read, texts};
 use crate::world::{World, eventually};
 
 #[test]
@@ -12,7 +12,7 @@ fn mail_that_is_sent_while_an_agent_waits_arrives_in_that_call() {
         let _hub = world.hub();
         let mut agent = Agent::ready(&world, era, &[]);
         let address = agent.address();
-        let waiting = agent.begin("check_inbox", json!({ "timeout": 45 }));
+        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
         eventually(|| is_waiting(&world, &address));
         // A second call is answered while the first waits.
         assert_eq!(agent.address(), address);
@@ -41,7 +41,7 @@ fn a_closed_stdin_ends_the_bridge_and_not_the_agent() {
     let _hub = world.hub();
     let mut agent = Agent::ready(&world, Era::Old, &["--key", "k"]);
     let address = agent.address();
-    agent.begin("check_inbox", json!({ "timeout": 45 }));
+    agent.begin("check_inbox", json!({ "timeout": LONG }));
     eventually(|| is_waiting(&world, &address));
     let ran = agent.leave();
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::agent::{Agent, BOTH, Era, is_waiting, read, texts};
+use super::agent::{Agent, BOTH, Era, LONG, is_waiting, read, texts};
 use crate::world::{World, eventually};
 
 /// Below what one agent may send to another in a minute.
@@ -15,7 +15,7 @@ fn a_wait_goes_on_when_the_hub_was_killed_and_came_back_on_another_port() {
         let hub = world.hub();
         let mut agent = Agent::ready(&world, era, &[]);
         let address = agent.address();
-        let waiting = agent.begin("check_inbox", json!({ "timeout": 45 }));
+        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
         eventually(|| is_waiting(&world, &address));
         let before = hub.url.clone();
         hub.kill();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::agent::{Agent, Era};
+use super::agent::{Agent, Era, PROGRAM};
 use crate::world::World;
 
 /// What the bridge itself takes at most, and a little more.
@@ -34,8 +34,8 @@ fn garbage_before_the_handshake_is_answered_and_forgotten() {
     agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     agent.send(&json!({ "jsonrpc": "2.0", "method": "notifications/whatever" }));
     agent.send(&json!({ "jsonrpc": "2.0", "id": 9, "result": {} }));
-    let mut agent = Agent::of("test", Era::Old, agent);
-    assert!(agent.address().starts_with("test."));
+    let mut agent = Agent::of(PROGRAM, Era::Old, agent);
+    assert!(agent.address().starts_with("claude."));
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn unknown_methods_before_the_handshake_are_refused_and_the_session_begins_all_t
     }});
     let answer = agent.ask("foo/bar", meta);
     assert_eq!(code(&answer), -32601, "{answer}");
-    let mut agent = Agent::of("test", Era::Old, agent);
-    assert!(agent.address().starts_with("test."));
+    let mut agent = Agent::of(PROGRAM, Era::Old, agent);
+    assert!(agent.address().starts_with("claude."));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_line_without_measure_is_refused_by_its_id() {
     let id = agent.begin("send_message", json!({ "to": "human", "message": text }));
     let answer = agent.answer(id);
     assert_eq!(answer["result"]["isError"], true, "{answer}");
-    assert!(agent.address().starts_with("test."));
+    assert!(agent.address().starts_with("claude."));
 }
 
 #[test]

@@ -3,41 +3,48 @@
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 use serde_json::Value;
 
-use super::agent::{Agent, Era, everybody};
+use super::agent::{Agent, Era, PROGRAM, everybody};
 use crate::world::{World, mode};
 
 /// Any free port instead of the usual one.
 const ANYWHERE: (&str, &str) = ("POSTHASTE_SERVER__LISTEN", "127.0.0.1:0");
 
-/// A hub that a bridge started. Nobody else ends it.
-struct Stray(Pid);
+/// A folder whose hub a bridge starts. Nobody else ends it.
+struct Stray(World);
 
 impl Stray {
-    fn of(world: &World) -> Self {
-        let text = std::fs::read_to_string(world.file("hub.json")).expect("it says where it is");
+    fn new() -> Self {
+        Self(World::new())
+    }
+
+    /// The process of the hub, as it says itself.
+    fn pid(&self) -> Option<Pid> {
+        let text = std::fs::read_to_string(self.0.file("hub.json")).ok()?;
         let said: Value = serde_json::from_str(&text).expect("JSON");
-        let pid = said["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-        Self(pid.and_then(Pid::from_raw).expect("a pid"))
+        said["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?))
     }
 }
 
 impl Drop for Stray {
     fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::KILL);
+        if let Some(pid) = self.pid() {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 
 #[test]
 fn a_bridge_without_a_hub_starts_one_that_stays() {
-    let world = World::new();
-    let agent = Agent::new(&world, &["--key", "k"], &[ANYWHERE]);
-    let mut agent = Agent::of("test", Era::Old, agent);
-    let hub = Stray::of(&world);
+    let stray = Stray::new();
+    let world = &stray.0;
+    let agent = Agent::new(world, &["--key", "k"], &[ANYWHERE]);
+    let mut agent = Agent::of(PROGRAM, Era::Old, agent);
+    let hub = stray.pid().expect("it runs");
     let address = agent.address();
     let bridge = i32::try_from(agent.process.pid()).ok().and_then(Pid::from_raw);
-    let groups = (getpgid(Some(hub.0)).expect("it runs"), getpgid(bridge).expect("it runs"));
+    let groups = (getpgid(Some(hub)).expect("it runs"), getpgid(bridge).expect("it runs"));
     assert_ne!(groups.0, groups.1, "whoever ends the agent's processes does not end the hub");
-    let told = std::fs::read_to_string(format!("/proc/{}/stat", hub.0.as_raw_nonzero()));
+    let told = std::fs::read_to_string(format!("/proc/{}/stat", hub.as_raw_nonzero()));
     if let Ok(stat) = told {
         let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         assert_ne!(parent, Some(agent.process.pid().to_string().as_str()), "{stat}");
@@ -45,17 +52,18 @@ fn a_bridge_without_a_hub_starts_one_that_stays() {
     assert_eq!(mode(&world.file("hub.log")), 0o600);
 
     assert_eq!(agent.leave().code, Some(0));
-    assert_eq!(everybody(&world), [address.as_str()]);
+    assert_eq!(everybody(world), [address.as_str()]);
     // The next one finds it.
-    let agent = Agent::new(&world, &["--key", "k"], &[ANYWHERE]);
-    assert_eq!(Agent::of("test", Era::New, agent).address(), address);
-    assert_eq!(Stray::of(&world).0, hub.0);
+    let agent = Agent::new(world, &["--key", "k"], &[ANYWHERE]);
+    assert_eq!(Agent::of(PROGRAM, Era::New, agent).address(), address);
+    assert_eq!(stray.pid(), Some(hub));
 }
 
 #[test]
 fn two_bridges_that_start_at_once_have_one_hub() {
-    let world = World::new();
-    let mut agents = ["a", "b", "c"].map(|key| Agent::new(&world, &["--key", key], &[ANYWHERE]));
+    let stray = Stray::new();
+    let world = &stray.0;
+    let mut agents = ["a", "b", "c"].map(|key| Agent::new(world, &["--key", key], &[ANYWHERE]));
     let asked = agents.each_mut().map(|agent| {
         agent.request(
             "initialize",
@@ -69,31 +77,29 @@ fn two_bridges_that_start_at_once_have_one_hub() {
         let answer = agent.answer(id);
         assert!(answer["result"].is_object(), "{answer}");
     }
-    let _hub = Stray::of(&world);
     let mut addresses = agents.map(|mut agent| agent.address()).to_vec();
     addresses.sort();
-    let mut all = everybody(&world);
+    let mut all = everybody(world);
     all.sort();
     assert_eq!(all, addresses);
 }
 
 #[test]
 fn a_hub_that_died_is_started_again_by_whoever_misses_it() {
-    let world = World::new();
-    let mut agent = Agent::of("test", Era::Old, Agent::new(&world, &[], &[ANYWHERE]));
+    let stray = Stray::new();
+    let mut agent = Agent::of(PROGRAM, Era::Old, Agent::new(&stray.0, &[], &[ANYWHERE]));
     let address = agent.address();
-    let first = Stray::of(&world);
-    kill_process(first.0, Signal::KILL).expect("it runs");
+    let first = stray.pid().expect("it runs");
+    kill_process(first, Signal::KILL).expect("it runs");
     assert_eq!(agent.address(), address);
-    let second = Stray::of(&world);
-    assert_ne!(second.0, first.0);
+    assert_ne!(stray.pid(), Some(first));
 }
 
 #[test]
 fn a_hub_that_cannot_start_says_why() {
-    let world = World::new();
+    let stray = Stray::new();
     let wrong = ("POSTHASTE_LIMITS__SWEEP", "soon");
-    let mut agent = Agent::new(&world, &[], &[ANYWHERE, wrong]);
+    let mut agent = Agent::new(&stray.0, &[], &[ANYWHERE, wrong]);
     let answer = agent.initialize();
     let told = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("an error: {answer}"));
     assert!(told.contains("limits.sweep") && told.contains("hub.log"), "{told}");
