@@ -2,6 +2,7 @@
 
 mod agent;
 mod cancel;
+mod chaos;
 mod eras;
 mod identity;
 mod mail;
