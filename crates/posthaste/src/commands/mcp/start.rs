@@ -24,6 +24,9 @@ const LONGEST_LOG: u64 = 1 << 20;
 /// What is for the bridge alone; a hub has no use for it.
 const NOT_FOR_THE_HUB: [&str; 2] = ["POSTHASTE_TOKEN", "POSTHASTE_JOIN_TOKEN"];
 
+const ELSEWHERE: &str = "it has another data folder: name that with --data, or give the hub \
+                         of this one a port of its own in server.listen";
+
 /// How to start a hub.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
@@ -85,10 +88,14 @@ impl Started {
         log.seek(SeekFrom::Start(self.from)).ok()?;
         log.take(LONGEST_LOG).read_to_string(&mut said).ok()?;
         let told = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
-        let error = told("error: ").or_else(|| said.lines().find(|line| already(line)))?;
-        let error = format!("a hub was started and gave up: {error}");
+        let (error, hint) = match (told("error: "), said.lines().find(|line| already(line))) {
+            (Some(error), _) => (error, told("hint: ")),
+            (None, Some(other)) => (other, Some(ELSEWHERE)),
+            (None, None) => return None,
+        };
         let log = format!("its log is {}", self.log.display());
-        let hint = told("hint: ").map_or(log.clone(), |hint| format!("{hint}; {log}"));
+        let hint = hint.map_or(log.clone(), |hint| format!("{hint}; {log}"));
+        let error = format!("a hub was started and gave up: {error}");
         Some(ApiError::new(ErrorCode::Unavailable, error).hint(hint))
     }
 }

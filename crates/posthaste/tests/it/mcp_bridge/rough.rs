@@ -74,6 +74,21 @@ fn a_line_without_measure_is_refused_by_its_id() {
 }
 
 #[test]
+fn a_line_that_is_more_than_the_hub_takes_is_refused_in_the_hubs_words() {
+    let world = World::new();
+    let file = world.config("[server]\nrequest_bytes = 100000\n");
+    let _hub = world.hub_with(&["--config", &file]);
+    let mut agent = Agent::ready(&world, Era::Old, &[]);
+    for size in [200_000, 4_000_000] {
+        let text = "x".repeat(size);
+        let id = agent.begin("send_message", json!({ "to": "human", "message": text }));
+        let answer = agent.answer(id);
+        assert_eq!(code(&answer), -32000, "{answer}");
+    }
+    assert!(agent.address().starts_with("claude."));
+}
+
+#[test]
 fn an_answer_of_the_hub_that_is_no_message_becomes_one() {
     let world = World::new();
     let _hub = world.hub();

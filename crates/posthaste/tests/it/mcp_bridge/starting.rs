@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, getpgid, kill_process};
 use serde_json::Value;
 
-use super::agent::{Agent, Era, PROGRAM, everybody};
+use super::agent::{Agent, Era, PROGRAM, everybody, read};
 use crate::world::{World, mode};
 
 /// Any free port instead of the usual one.
@@ -104,6 +104,32 @@ fn a_hub_that_cannot_start_says_why() {
     let told = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("an error: {answer}"));
     assert!(told.contains("limits.sweep") && told.contains("hub.log"), "{told}");
     assert_eq!(agent.leave().code, Some(0));
+}
+
+#[test]
+fn a_port_that_the_hub_of_another_folder_has_is_named() {
+    let (world, stray) = (World::new(), Stray::new());
+    let other = world.hub();
+    let listen = format!("127.0.0.1:{}", other.port());
+    let taken = ("POSTHASTE_SERVER__LISTEN", listen.as_str());
+    let mut agent = Agent::new(&stray.0, &[], &[taken]);
+    let answer = agent.initialize();
+    let told = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("an error: {answer}"));
+    assert!(told.contains(&other.url) && told.contains("--data"), "{told}");
+}
+
+#[test]
+fn a_hub_that_was_stopped_in_order_is_not_started_behind_its_operators_back() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut agent = Agent::of(PROGRAM, Era::Old, Agent::new(&world, &[], &[ANYWHERE]));
+    let address = agent.address();
+    assert_eq!(hub.stop().code, Some(0));
+    let asked = agent.begin("whoami", serde_json::json!({}));
+    // Could not start if another one had the folder.
+    let _hub = world.hub();
+    assert_eq!(read(&agent.answer(asked))["address"], address);
+    assert!(!world.file("hub.log").exists());
 }
 
 #[test]
