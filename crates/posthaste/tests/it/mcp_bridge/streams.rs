@@ -22,7 +22,7 @@ fn wait_with_progress(agent: &mut Agent) -> u64 {
 fn progress_reaches_the_client_before_the_answer_does() {
     for era in BOTH {
         let world = World::new();
-        let file = world.config("[mcp]\nprogress_every = '50ms'\n");
+        let file = world.config("[mcp]\nprogress_every = '200ms'\n");
         let _hub = world.hub_with(&["--config", &file]);
         let mut agent = Agent::ready(&world, era, &[]);
         let address = agent.address();
@@ -38,7 +38,7 @@ fn progress_reaches_the_client_before_the_answer_does() {
 fn an_answer_that_was_cut_in_the_middle_is_asked_for_again() {
     for era in BOTH {
         let world = World::new();
-        let file = world.config("[mcp]\nprogress_every = '50ms'\n");
+        let file = world.config("[mcp]\nprogress_every = '200ms'\n");
         let hub = world.hub_with(&["--config", &file]);
         let mut agent = Agent::ready(&world, era, &[]);
         let address = agent.address();
