@@ -7,6 +7,7 @@
 //! there is none.
 
 use std::collections::HashMap;
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -51,6 +52,9 @@ const CANCELLED: Duration = Duration::from_secs(1);
 pub(super) async fn run(args: McpArgs, global: &Global, session: &Session) -> Result<(), Failure> {
     let gone = CancellationToken::new();
     let (bridge, identities) = Bridge::new(&args, global, session, gone.clone())?;
+    if std::io::stdin().is_terminal() {
+        bridge.out.note("an agent's program starts this and speaks MCP to it: see --help");
+    }
     let lines = lines::of_stdin(gone).map_err(|e| internal(format!("no thread: {e}")))?;
     Arc::new(bridge).serve(lines, identities).await;
     Ok(())

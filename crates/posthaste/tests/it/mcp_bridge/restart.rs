@@ -58,6 +58,22 @@ fn mail_that_was_in_the_hands_of_a_call_comes_again_after_a_kill() {
 }
 
 #[test]
+fn an_agent_whom_the_next_hub_does_not_know_joins_again() {
+    for era in BOTH {
+        let world = World::new();
+        let hub = world.hub_with(&["--ephemeral"]);
+        let mut agent = Agent::ready(&world, era, &[]);
+        let before = agent.address();
+        hub.kill();
+        let _hub = world.hub_with(&["--ephemeral"]);
+        let after = agent.address();
+        assert_ne!(after, before, "{era:?}");
+        world.say(&["send", &after, "welcome back"]);
+        assert_eq!(agent.inbox(), ["welcome back"], "{era:?}");
+    }
+}
+
+#[test]
 fn sends_in_flight_at_a_kill_are_answered_and_never_doubled() {
     for era in BOTH {
         let world = World::new();
