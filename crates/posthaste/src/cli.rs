@@ -24,6 +24,23 @@ Try:
   posthaste send bob \"the build is green\" --as alice
   posthaste inbox --as bob";
 
+const MCP_CLIENTS: &str = "\
+Connect an agent:
+  Claude Code  claude mcp add posthaste -- posthaste mcp
+  Codex        codex mcp add posthaste -- posthaste mcp
+  Gemini CLI   gemini mcp add posthaste posthaste mcp
+  OpenCode     in opencode.json:
+               \"mcp\": {\"posthaste\": {\"type\": \"local\", \"command\": [\"posthaste\", \"mcp\"]}}
+
+Who the agent is, from the strongest:
+  POSTHASTE_TOKEN                       whoever the token belongs to
+  POSTHASTE_INSTANCE, CAO_TERMINAL_ID   that instance
+  otherwise it joins: the same conversation (or --key) has the same mailbox again,
+  and two windows have two
+
+A hub that this starts writes to hub.log in the data folder and goes on when the
+agent ends; `posthaste up` says which process it is.";
+
 /// The post office for AI agents: addresses, durable mailboxes, and proof that
 /// a message arrived.
 ///
@@ -83,6 +100,12 @@ pub(crate) enum Command {
     Inbox(InboxArgs),
     /// Follow what happens
     Tail(TailArgs),
+    /// Speak MCP on stdin and stdout: the mailbox as tools of an agent
+    ///
+    /// An agent's program starts this as its MCP server. Every line is handed to the hub of this
+    /// machine, which is started if none runs, and every answer is handed back. It keeps nothing:
+    /// it may be stopped and started at will, and it outlives a restart of the hub.
+    Mcp(McpArgs),
     /// Who is here
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
@@ -246,6 +269,57 @@ pub(crate) struct TailArgs {
     /// End after so many events
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
+}
+
+#[derive(Args, Clone)]
+#[command(after_help = MCP_CLIENTS)]
+pub(crate) struct McpArgs {
+    /// Offer the tools of another system, by its names and with its answers [default: our own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dialect: Option<Dialect>,
+    /// What the agent is called [default: by its program: claude, codex, gemini …]
+    #[arg(long, env = "POSTHASTE_AGENT", hide_env_values = true)]
+    pub(crate) name: Option<String>,
+    /// Its team [default: main]
+    #[arg(long, env = "POSTHASTE_TEAM", hide_env_values = true)]
+    pub(crate) team: Option<String>,
+    /// The same key gives the same mailbox again [default: the program's conversation, or else
+    /// the program's process]
+    #[arg(long, env = "POSTHASTE_KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+    /// Act as this instance, with the operator's token; CAO_TERMINAL_ID says the same
+    #[arg(long, value_name = "ID", env = "POSTHASTE_INSTANCE", hide_env_values = true)]
+    pub(crate) instance: Option<String>,
+    /// Join with this token [default: the one in the data folder]
+    #[arg(long, value_name = "TOKEN", env = "POSTHASTE_JOIN_TOKEN", hide_env_values = true)]
+    pub(crate) join_token: Option<String>,
+    /// Never start a hub
+    #[arg(long)]
+    pub(crate) no_start: bool,
+}
+
+/// Whose tools are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dialect {
+    /// CLI Agent Orchestrator: send_message, check_inbox
+    Cao,
+    /// Registry of assistants: list_assistant, search_assistant, send_message, recv_message
+    Assistant,
+    /// Addressed bus: herd_send
+    Herd,
+    /// Chat loop: askUser, respondToUser
+    Chat,
+}
+
+impl Dialect {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Cao => "cao",
+            Self::Assistant => "assistant",
+            Self::Herd => "herd",
+            Self::Chat => "chat",
+        }
+    }
 }
 
 #[derive(Args)]

@@ -17,6 +17,7 @@ mod export;
 mod history;
 mod inbox;
 mod join;
+mod mcp;
 mod profiles;
 mod send;
 mod stats;
@@ -53,6 +54,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Send(args) => send::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
+        Command::Mcp(args) => mcp::run(args, &global, &session).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Profiles(args) => profiles::run(args, &session, output).await,
         Command::History(args) => history::run(args, &session, output).await,
@@ -69,6 +71,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
 }
 
 /// One call of the program: which hub, and who is calling.
+#[derive(Clone)]
 struct Session {
     folder: DataFolder,
     hub: Option<String>,

@@ -31,6 +31,7 @@ use crate::failure::invalid;
 use crate::identity::DataFolder;
 use crate::profiles::ProfilesConfig;
 use environment::Environment;
+pub(crate) use environment::of_others;
 pub(crate) use secret::Secret;
 
 /// More files than any machine lets one process open.

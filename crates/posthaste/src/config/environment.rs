@@ -77,6 +77,12 @@ pub(super) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
+/// What another program said in a variable of its own.
+#[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
+pub(crate) fn of_others(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
 fn variables() -> impl Iterator<Item = (String, String)> {
     // What is not text is not ours.

@@ -6,6 +6,7 @@ mod doctor;
 mod kill;
 mod logs;
 mod manual;
+mod mcp_bridge;
 mod ports;
 mod profiles;
 mod reading;

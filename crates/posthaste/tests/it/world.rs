@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 
 /// Longer than anything here should take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder that is gone after the test, and the way to run the binary on it.
 pub(crate) struct World {
@@ -174,6 +174,12 @@ impl Started {
         let mut line = String::new();
         let read = self.out.as_mut()?.read_line(&mut line).expect("text");
         (read > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Both ends of a conversation with it, if it was started for one.
+    pub(crate) fn talk(&mut self) -> (ChildStdin, BufReader<ChildStdout>) {
+        let stdin = self.child.stdin.take().expect("piped");
+        (stdin, self.out.take().expect("piped"))
     }
 
     /// Nobody reads its stdout any more.

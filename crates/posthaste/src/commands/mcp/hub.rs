@@ -1,0 +1,209 @@
+//! Where the hub is, and what to do while there is none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use posthaste_api::{ApiError, ErrorCode};
+use tokio::time::{Instant, sleep};
+
+use super::super::Session;
+use super::start::{Start, Started};
+use crate::failure::Failure;
+
+/// The pause between two attempts: this at first, twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(4);
+/// So long a hub that never answered is waited for.
+const NEVER_THERE: Duration = Duration::from_secs(30);
+/// So long a hub that refuses to work for now is asked again.
+const BUSY: Duration = Duration::from_secs(30);
+/// So often in a row a hub that is there may leave one call in the middle. It does
+/// so when it dies; but also when it will not read a line to its end.
+const CUTS: u32 = 8;
+/// So long a hub that was started may take until its next start.
+const STARTING: Duration = Duration::from_secs(10);
+/// Of two that start at once one gives up; so long the other may take to answer.
+const GIVEN_UP: Duration = Duration::from_secs(3);
+/// A hub that died is started again by whoever looks after it, and if nobody does
+/// within this time, from here.
+const MISSED: Duration = Duration::from_secs(5);
+
+/// The hub of this machine, or the one that was named.
+pub(super) struct Hub {
+    session: Session,
+    /// None if no hub may be started.
+    start: Option<Start>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    url: Option<Arc<str>>,
+    /// A hub has answered at least once.
+    met: bool,
+    /// It was the one that the folder named.
+    announced: bool,
+    missed: Option<Instant>,
+    started: Option<(Instant, Started)>,
+}
+
+impl Hub {
+    pub(super) fn new(session: Session, start: Option<Start>) -> Self {
+        // Only the hub of this folder can be started.
+        let start = start.filter(|_| session.hub.is_none());
+        Self { session, start, state: Mutex::default() }
+    }
+
+    /// Where it is. Looked up again after every failure: it may have come back on
+    /// another port.
+    pub(super) fn url(&self) -> Result<Arc<str>, ApiError> {
+        let mut state = self.state.lock();
+        if let Some(url) = &state.url {
+            return Ok(url.clone());
+        }
+        let announced = self.session.folder.running().is_some();
+        if !announced && self.session.hub.is_none() {
+            if state.announced {
+                return Err(self.absent("the hub has stopped"));
+            }
+            if self.start.is_some() {
+                self.start_if_due(&mut state)?;
+                return Err(self.absent("no hub runs here yet"));
+            }
+        }
+        state.announced |= announced;
+        let client = self.session.stranger().map_err(told)?;
+        let url: Arc<str> = client.url().into();
+        state.url = Some(url.clone());
+        Ok(url)
+    }
+
+    /// It answered.
+    pub(super) fn met(&self) {
+        let mut state = self.state.lock();
+        (state.met, state.missed, state.started) = (true, None, None);
+    }
+
+    /// It did not answer, there.
+    pub(super) fn lost(&self, url: &str) {
+        let mut state = self.state.lock();
+        if state.url.as_deref() == Some(url) {
+            state.url = None;
+        }
+        let since = *state.missed.get_or_insert_with(Instant::now);
+        // Whoever stopped a hub in order wants it to be gone: then its address is
+        // gone, too. One that died left it behind.
+        let died = self.session.folder.running().is_some();
+        if !state.met || (died && since.elapsed() >= MISSED) {
+            // Why it cannot be started is told by whoever asks for it next.
+            let _ = self.start_if_due(&mut state);
+        }
+    }
+
+    /// The error for whoever waits in vain.
+    pub(super) fn absent(&self, why: &str) -> ApiError {
+        let hint = match (&self.session.hub, &self.start) {
+            (Some(_), _) => "is this its address?".to_owned(),
+            (None, Some(start)) => {
+                format!("start it with `posthaste up`, or look into {}", start.log().display())
+            }
+            (None, None) => "start one with `posthaste up`".to_owned(),
+        };
+        ApiError::new(ErrorCode::Unavailable, why).hint(hint)
+    }
+
+    fn start_if_due(&self, state: &mut State) -> Result<(), ApiError> {
+        let Some(start) = &self.start else { return Ok(()) };
+        let due = state.started.as_ref().is_none_or(|(at, _)| at.elapsed() >= STARTING);
+        if due {
+            state.started = Some((Instant::now(), start.start()?));
+        }
+        Ok(())
+    }
+
+    /// Why waiting for the hub is in vain, if it is.
+    fn hopeless(&self, waited: Duration, why: &ApiError) -> Option<ApiError> {
+        let state = self.state.lock();
+        if state.met {
+            return None;
+        }
+        let failure = state
+            .started
+            .as_ref()
+            .filter(|(at, _)| at.elapsed() >= GIVEN_UP)
+            .and_then(|(_, started)| started.failure());
+        failure.or_else(|| (waited >= NEVER_THERE).then(|| why.clone()))
+    }
+}
+
+/// Waiting for the hub to come back, on behalf of one call.
+pub(super) struct Waiting<'a> {
+    hub: &'a Hub,
+    since: Option<Instant>,
+    busy: Option<Instant>,
+    cuts: u32,
+    pause: Pause,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(hub: &'a Hub) -> Self {
+        Self { hub, since: None, busy: None, cuts: 0, pause: Pause::default() }
+    }
+
+    /// Nobody answered. Returns after a pause, or with the reason to give up.
+    pub(super) async fn absent(&mut self, why: &ApiError) -> Result<(), ApiError> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if let Some(reason) = self.hub.hopeless(since.elapsed(), why) {
+            return Err(reason);
+        }
+        self.cuts = 0;
+        self.pause.wait().await;
+        Ok(())
+    }
+
+    /// It was there, and left in the middle.
+    pub(super) async fn cut(&mut self, why: &ApiError) -> Result<(), ApiError> {
+        self.cuts += 1;
+        if self.cuts >= CUTS {
+            let told = format!("{}, {CUTS} times in a row", why.message);
+            return Err(ApiError::new(why.code, told).hint("is this more than the hub takes?"));
+        }
+        self.pause.wait().await;
+        Ok(())
+    }
+
+    /// It answered that it cannot work just now.
+    pub(super) async fn busy(&mut self, why: &ApiError) -> Result<(), ApiError> {
+        if self.busy.get_or_insert_with(Instant::now).elapsed() >= BUSY {
+            return Err(why.clone());
+        }
+        self.pause.wait().await;
+        Ok(())
+    }
+}
+
+/// Pauses that grow.
+#[derive(Default)]
+pub(super) struct Pause(Option<Duration>);
+
+impl Pause {
+    pub(super) async fn wait(&mut self) {
+        let pause = self.0.map_or(FIRST_PAUSE, |last| (last * 2).min(LAST_PAUSE));
+        self.0 = Some(pause);
+        sleep(pause).await;
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// Every failure in the form in which the hub tells one.
+pub(super) fn told(failure: Failure) -> ApiError {
+    match failure {
+        Failure::Told(error) => error,
+        Failure::Shown(code) => ApiError::new(code, "it failed"),
+        Failure::Unheard => ApiError::new(ErrorCode::Internal, "nobody reads stdout"),
+    }
+}

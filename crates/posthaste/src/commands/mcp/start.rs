@@ -1,0 +1,147 @@
+//! Starting a hub that outlives whoever asked for it.
+//!
+//! The hub is nobody's child: a shell puts it into the background and ends, and
+//! what that shell started is a process group of its own. So a client that ends
+//! its servers, with all that they started, does not end everybody's post office.
+//! Two who start one at the same time have one: the second finds the port or the
+//! folder taken and gives up.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use posthaste_api::{ApiError, ErrorCode};
+
+use crate::failure::machine;
+use crate::identity::DataFolder;
+
+/// A log that is longer is put aside before the next start.
+const LONGEST_LOG: u64 = 1 << 20;
+
+/// What is for the bridge alone; a hub has no use for it.
+const NOT_FOR_THE_HUB: [&str; 2] = ["POSTHASTE_TOKEN", "POSTHASTE_JOIN_TOKEN"];
+
+const ELSEWHERE: &str = "it has another data folder: name that with --data, or give the hub \
+                         of this one a port of its own in server.listen";
+
+/// How to start a hub.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    pub(super) folder: DataFolder,
+    pub(super) config: Option<PathBuf>,
+}
+
+/// A hub that was started; whether it came up is seen by calling it.
+#[derive(Debug)]
+pub(super) struct Started {
+    log: PathBuf,
+    /// Where its own part of the log begins.
+    from: u64,
+}
+
+impl Start {
+    pub(super) fn log(&self) -> PathBuf {
+        self.folder.path().join("hub.log")
+    }
+
+    pub(super) fn start(&self) -> Result<Started, ApiError> {
+        self.folder.make()?;
+        let folder = self.folder.path();
+        let log = self.log();
+        let (file, from) = open(&log).map_err(|e| machine("write", &log, e))?;
+        let shell = self.shell(folder).and_then(|mut shell| {
+            shell.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+            shell.status()
+        });
+        match shell {
+            Ok(status) if status.success() => Ok(Started { log, from }),
+            Ok(status) => Err(machine("start a hub on", folder, status)),
+            Err(e) => Err(machine("start a hub on", folder, e)),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the shell is waited for, the hub is nobody's")]
+    fn shell(&self, folder: &Path) -> io::Result<Command> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "\"$0\" \"$@\" &"]).arg(std::env::current_exe()?).arg("up");
+        shell.arg("--data").arg(folder);
+        if let Some(config) = &self.config {
+            shell.arg("--config").arg(std::path::absolute(config)?);
+        }
+        for variable in NOT_FOR_THE_HUB {
+            shell.env_remove(variable);
+        }
+        // It should not keep the agent's folder from being removed.
+        shell.current_dir(folder).process_group(0);
+        Ok(shell)
+    }
+}
+
+impl Started {
+    /// What it said when it gave up, if it did.
+    pub(super) fn failure(&self) -> Option<ApiError> {
+        let mut said = String::new();
+        let mut log = File::open(&self.log).ok()?;
+        log.seek(SeekFrom::Start(self.from)).ok()?;
+        log.take(LONGEST_LOG).read_to_string(&mut said).ok()?;
+        let told = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
+        let (error, hint) = match (told("error: "), said.lines().find(|line| already(line))) {
+            (Some(error), _) => (error, told("hint: ")),
+            (None, Some(other)) => (other, Some(ELSEWHERE)),
+            (None, None) => return None,
+        };
+        let log = format!("its log is {}", self.log.display());
+        let hint = hint.map_or(log.clone(), |hint| format!("{hint}; {log}"));
+        let error = format!("a hub was started and gave up: {error}");
+        Some(ApiError::new(ErrorCode::Unavailable, error).hint(hint))
+    }
+}
+
+/// The port belongs to the hub of another folder.
+fn already(line: &str) -> bool {
+    line.starts_with("a hub is already running at ")
+}
+
+fn open(log: &Path) -> io::Result<(File, u64)> {
+    let length = fs::metadata(log).map_or(0, |known| known.len());
+    if length > LONGEST_LOG {
+        fs::rename(log, log.with_extension("log.old"))?;
+    }
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let from = file.metadata()?.len();
+    Ok((file, from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_that_gave_up_says_why_in_its_own_part_of_the_log() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let log = scratch.path().join("hub.log");
+        fs::write(&log, "error: of yesterday\n").expect("written");
+        let (_, from) = open(&log).expect("opened");
+        let started = Started { log: log.clone(), from };
+        assert!(started.failure().is_none());
+        let mut text = fs::read_to_string(&log).expect("text");
+        text.push_str("INFO all is well\nerror: no room\nhint: make some\n");
+        fs::write(&log, text).expect("written");
+        let told = started.failure().expect("it gave up");
+        assert!(told.message.ends_with("gave up: no room"), "{told:?}");
+        assert!(told.hint.expect("advice").starts_with("make some; its log is"), "advice");
+    }
+
+    #[test]
+    fn a_long_log_is_put_aside() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let log = scratch.path().join("hub.log");
+        fs::write(&log, vec![b'x'; 1 + LONGEST_LOG as usize]).expect("written");
+        assert_eq!(open(&log).expect("opened").1, 0);
+        assert!(scratch.path().join("hub.log.old").exists());
+        assert_eq!(open(&log).expect("opened").1, 0);
+    }
+}

@@ -1,0 +1,56 @@
+//! The open line to the hub: it says that the agent is alive, and brings news.
+//!
+//! Every agent of this bridge has one. News go to the client only after a handshake
+//! of the old era: in the new one a client asks for them itself.
+
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, HeaderValue};
+use tokio::time::timeout;
+
+use super::Bridge;
+use super::call::is_stream;
+use super::hub::Pause;
+use super::sse::Events;
+
+const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The hub says something twice a minute; silence for longer means that it is gone.
+const SILENCE: Duration = Duration::from_secs(90);
+
+impl Bridge {
+    /// Keeps one line open for ever.
+    pub(super) async fn listen(&self, identity: &str) {
+        let mut pause = Pause::default();
+        loop {
+            self.follow(identity, &mut pause).await;
+            pause.wait().await;
+        }
+    }
+
+    async fn follow(&self, identity: &str, pause: &mut Pause) {
+        // Looking for a hub, and joining again, is for calls: somebody waits there.
+        let Ok(hub) = self.hub.url() else { return };
+        let Some(bearer) = self.who.known(&hub, identity).await else { return };
+        let request = self
+            .signed(self.http.get(self.door(&hub)), &bearer)
+            .headers(self.handshake.of_old_era(&bearer))
+            .header(ACCEPT, STREAM);
+        let mut answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(_) => return self.hub.lost(&hub),
+        };
+        if !answer.status().is_success() || !is_stream(answer.headers()) {
+            return;
+        }
+        pause.reset();
+        let mut events = Events::default();
+        while let Ok(Ok(Some(piece))) = timeout(SILENCE, answer.chunk()).await {
+            for data in events.feed(&piece) {
+                if self.wants_news() {
+                    self.out.line(&data);
+                }
+            }
+        }
+    }
+}

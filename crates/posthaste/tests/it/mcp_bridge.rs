@@ -1,0 +1,12 @@
+//! `posthaste mcp`: the real bridge between a client of stdio and the real hub.
+
+mod agent;
+mod cancel;
+mod chaos;
+mod eras;
+mod identity;
+mod mail;
+mod restart;
+mod rough;
+mod starting;
+mod streams;

@@ -1,0 +1,73 @@
+//! A client that gives up a call.
+
+use serde_json::json;
+
+use super::agent::{Agent, BOTH, LONG, is_waiting, read};
+use crate::world::{World, eventually};
+
+#[test]
+fn a_cancelled_wait_ends_in_the_hub_too_and_takes_no_mail() {
+    for era in BOTH {
+        let world = World::new();
+        let _hub = world.hub();
+        let mut agent = Agent::ready(&world, era, &[]);
+        let address = agent.address();
+        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
+        eventually(|| is_waiting(&world, &address));
+        agent.cancel(waiting);
+        eventually(|| !is_waiting(&world, &address));
+        world.say(&["send", &address, "still here"]);
+        assert_eq!(agent.inbox(), ["still here"], "{era:?}");
+        assert!(!agent.has_answer(waiting), "{era:?}: nobody waits for that answer");
+    }
+}
+
+#[test]
+fn a_cancel_right_behind_its_call_finds_it() {
+    for era in BOTH {
+        let world = World::new();
+        let _hub = world.hub();
+        let mut agent = Agent::ready(&world, era, &[]);
+        let address = agent.address();
+        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
+        agent.cancel(waiting);
+        // Both are on their way before this one, and it is answered behind them.
+        assert_eq!(agent.address(), address, "{era:?}");
+        eventually(|| !is_waiting(&world, &address));
+        world.say(&["send", &address, "for the next call"]);
+        assert_eq!(agent.inbox(), ["for the next call"], "{era:?}");
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_a_hub_can_be_cancelled() {
+    for era in BOTH {
+        let world = World::new();
+        let hub = world.hub();
+        let bob = world.joined("bob");
+        let mut agent = Agent::ready(&world, era, &[]);
+        let address = agent.address();
+        assert_eq!(hub.stop().code, Some(0));
+        let send = json!({ "to": bob, "message": "too late" });
+        let given_up = agent.begin("send_message", send);
+        agent.cancel(given_up);
+        let asked = agent.begin("whoami", json!({}));
+        let _hub = world.hub();
+        assert_eq!(read(&agent.answer(asked))["address"], address, "{era:?}");
+        assert_eq!(world.json(&["history"])["messages"], json!([]), "{era:?}");
+    }
+}
+
+#[test]
+fn a_late_cancel_changes_nothing() {
+    for era in BOTH {
+        let world = World::new();
+        let _hub = world.hub();
+        let mut agent = Agent::ready(&world, era, &[]);
+        let id = agent.begin("whoami", json!({}));
+        let address = read(&agent.answer(id))["address"].clone();
+        agent.cancel(id);
+        agent.cancel(4711);
+        assert_eq!(agent.address(), address, "{era:?}");
+    }
+}
