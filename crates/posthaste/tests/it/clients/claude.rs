@@ -1,0 +1,41 @@
+//! Claude Code, headless.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Map, json};
+
+use crate::world::World;
+
+use super::program::{Task, write_json};
+
+pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
+    let binary = tools.join("@anthropic-ai/claude-code-linux-x64/claude");
+    let mut servers = Map::new();
+    if let Some(door) = task.door {
+        let mut hub = json!({
+            "type": "http",
+            "url": format!("{}/mcp", door.url),
+            "headers": { "Authorization": format!("Bearer {}", door.token) },
+        });
+        if let Some(seconds) = door.patience_s {
+            hub["timeout"] = json!(seconds * 1000);
+        }
+        servers.insert("hub".to_owned(), hub);
+    }
+    let config = task.home.join("mcp.json");
+    write_json(&config, &json!({ "mcpServers": servers }));
+
+    let mut command = world.program(binary.to_str().expect("a plain path"), &["-p", task.prompt]);
+    command
+        .arg("--mcp-config")
+        .arg(&config)
+        .args(["--strict-mcp-config", "--allowedTools", "mcp__hub"])
+        .args(["--output-format", "stream-json", "--verbose"])
+        .env("ANTHROPIC_BASE_URL", task.model)
+        .env("ANTHROPIC_API_KEY", "test-key")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("DISABLE_TELEMETRY", "1")
+        .env("DISABLE_AUTOUPDATER", "1");
+    command
+}
