@@ -11,6 +11,8 @@
 
 mod anthropic;
 mod openai;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

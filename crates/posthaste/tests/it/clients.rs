@@ -4,12 +4,54 @@
 
 mod claude;
 mod codex;
+mod official;
 mod program;
+mod stage;
+mod stories;
 
 use posthaste_testkit::model_server::ModelServer;
 
 use crate::world::World;
-use program::Program;
+use program::{Line, Program};
+use stage::Stage;
+
+/// Plays every story with one program over one transport.
+macro_rules! play {
+    ($cast:ident: $program:expr, $line:expr; $($story:ident)*) => {
+        mod $cast {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $story() {
+                    if let Some(stage) = Stage::set($program, $line).await {
+                        stories::$story(stage).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! play_all {
+    ($($cast:ident: $program:expr, $line:expr;)*) => {
+        $(play! { $cast: $program, $line;
+            the_model_is_offered_the_tools_and_told_the_etiquette
+            mail_sent_while_it_waits_arrives_in_the_same_turn
+            a_model_that_never_checks_gets_its_mail_with_another_result
+            mail_after_its_own_time_out_waits_for_the_next_check
+            a_hub_killed_in_mid_wait_gives_the_mail_again_marked
+            a_wait_that_the_hub_broke_off_loses_nothing_that_comes_later
+            mail_of_an_agent_killed_after_the_answer_comes_again_marked
+            mail_for_an_agent_killed_while_it_waited_is_new_to_the_next
+            two_checks_in_one_turn_never_get_the_same_mail
+        })*
+    };
+}
+
+play_all! {
+    claude_over_http: Program::ClaudeCode, Line::Http;
+    codex_over_http: Program::Codex, Line::Http;
+}
 
 /// The programs talk to the model server as they talk to their provider.
 async fn it_says_what_its_model_says(program: Program) {

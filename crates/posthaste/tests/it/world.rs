@@ -200,6 +200,11 @@ impl Started {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid")
     }
 
+    /// Ends it at once, with all that it started.
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ran {
         let stdout = self.out.take().map(|mut out| {

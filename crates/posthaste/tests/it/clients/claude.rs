@@ -5,19 +5,27 @@ use std::process::Command;
 
 use serde_json::{Map, json};
 
-use crate::world::World;
+use crate::world::{BINARY, World};
 
-use super::program::{Task, write_json};
+use super::program::{Line, Task, write_json};
 
 pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     let binary = tools.join("@anthropic-ai/claude-code-linux-x64/claude");
     let mut servers = Map::new();
     if let Some(door) = task.door {
-        let mut hub = json!({
-            "type": "http",
-            "url": format!("{}/mcp", door.url),
-            "headers": { "Authorization": format!("Bearer {}", door.token) },
-        });
+        let mut hub = match door.line {
+            Line::Http => json!({
+                "type": "http",
+                "url": format!("{}/mcp", door.url),
+                "headers": { "Authorization": format!("Bearer {}", door.token) },
+            }),
+            Line::Stdio => json!({
+                "type": "stdio",
+                "command": BINARY,
+                "args": ["mcp"],
+                "env": { "POSTHASTE_DATA": door.data, "POSTHASTE_TOKEN": door.token },
+            }),
+        };
         if let Some(seconds) = door.patience_s {
             hub["timeout"] = json!(seconds * 1000);
         }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::world::World;
+use crate::world::{BINARY, World};
 
-use super::program::{Task, write};
+use super::program::{Line, Task, write};
 
 pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     let binary = tools.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
@@ -28,19 +28,29 @@ env_key = "SCRIPTED_KEY"
         task.model
     );
     if let Some(door) = task.door {
-        let patience = door.patience_s.map(|s| format!("tool_timeout_sec = {s}\n"));
+        let line = match door.line {
+            Line::Http => format!(
+                r#"url = "{}/mcp"
+http_headers = {{ Authorization = "Bearer {}" }}"#,
+                door.url, door.token
+            ),
+            Line::Stdio => format!(
+                r#"command = "{BINARY}"
+args = ["mcp"]
+env = {{ POSTHASTE_DATA = "{}", POSTHASTE_TOKEN = "{}" }}"#,
+                door.data.display(),
+                door.token
+            ),
+        };
+        let patience = door.patience_s.map(|s| format!("tool_timeout_sec = {s}"));
         config.push_str(&format!(
             r#"
 [mcp_servers.hub]
-url = "{}/mcp"
+{line}
 default_tools_approval_mode = "approve"
 {}
-[mcp_servers.hub.http_headers]
-Authorization = "Bearer {}"
 "#,
-            door.url,
-            patience.unwrap_or_default(),
-            door.token
+            patience.unwrap_or_default()
         ));
     }
     let home = task.home.join("codex");

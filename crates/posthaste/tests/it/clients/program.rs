@@ -20,10 +20,21 @@ pub(super) enum Program {
 }
 
 /// How a program reaches the hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    Http,
+    /// By `posthaste mcp`.
+    Stdio,
+}
+
+/// Where a program finds the hub, and as whom.
 #[derive(Debug, Clone)]
 pub(super) struct Door {
+    pub(super) line: Line,
     pub(super) url: String,
     pub(super) token: String,
+    /// The hub's data folder.
+    pub(super) data: PathBuf,
     /// How long the program waits for a tool, where the test says so.
     pub(super) patience_s: Option<u64>,
 }
@@ -58,7 +69,7 @@ impl Program {
     }
 }
 
-fn shut_in(command: &mut Command, home: &Path) {
+pub(super) fn shut_in(command: &mut Command, home: &Path) {
     command
         .current_dir(home)
         .env_remove("POSTHASTE_DATA")

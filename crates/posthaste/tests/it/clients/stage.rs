@@ -1,0 +1,109 @@
+//! A hub, an agent called bob who is a real program, and a model that the test plays.
+
+use std::path::PathBuf;
+
+use posthaste_api::Client;
+use posthaste_api::messages::{DeliveryView, MessageView, ReadQuery};
+use posthaste_testkit::model_server::{Asked, ModelServer};
+use serde_json::Value;
+
+use crate::world::{Hub, Started, World, eventually};
+
+use super::program::{self, Door, Line, Program};
+
+pub(super) struct Stage {
+    pub(super) world: World,
+    pub(super) model: ModelServer,
+    pub(super) hub: Option<Hub>,
+    pub(super) line: Line,
+    program: Program,
+    tools: PathBuf,
+    bob: Value,
+    operator: Client,
+}
+
+impl Stage {
+    /// Nothing where the programs are not installed and need not be.
+    pub(super) async fn set(program: Program, line: Line) -> Option<Self> {
+        let tools = program::tools()?;
+        let world = World::new();
+        let hub = world.hub();
+        let bob = world.json(&["join", "bob"]);
+        world.say(&["join", "alice"]);
+        let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
+        let operator = Client::new(&hub.url).expect("a good address").with_token(token.trim());
+        let model = ModelServer::start().await;
+        Some(Self { world, model, hub: Some(hub), line, program, tools, bob, operator })
+    }
+
+    pub(super) fn url(&self) -> &str {
+        self.operator.url()
+    }
+
+    pub(super) fn token(&self) -> &str {
+        self.bob["token"].as_str().expect("a token")
+    }
+
+    pub(super) fn start(&self) -> Started {
+        self.start_with(None, self.url())
+    }
+
+    /// With this many seconds until it gives up a tool call, at this address.
+    pub(super) fn start_with(&self, patience_s: Option<u64>, url: &str) -> Started {
+        let door = Door {
+            line: self.line,
+            url: url.to_owned(),
+            token: self.token().to_owned(),
+            data: self.world.data(),
+            patience_s,
+        };
+        self.program.start(&self.tools, &self.world, &self.model, Some(&door), "Read your mail.")
+    }
+
+    /// The next turn of bob's model.
+    pub(super) async fn turn(&mut self) -> Asked {
+        self.model.asked().await
+    }
+
+    /// Alice writes to bob; gives the message's number.
+    pub(super) fn send(&self, text: &str) -> u64 {
+        let to = self.bob["address"].as_str().expect("an address");
+        let sent = self.world.json(&["send", to, text, "--as", "alice"]);
+        sent["seq"].as_u64().expect("a number")
+    }
+
+    /// Until bob has a call open that waits for mail, or has none.
+    pub(super) fn until_bob_waits(&self, waits: bool) {
+        let id = self.bob["instance"].as_str().expect("an instance");
+        eventually(|| {
+            let bob = block(self.operator.instance(id)).expect("an answer");
+            (bob.activity == "waiting_inbox") == waits
+        });
+    }
+
+    /// What the hub's own record says of bob's delivery of a message.
+    pub(super) fn record(&self, seq: u64) -> DeliveryView {
+        let message: MessageView =
+            block(self.operator.read(&seq.to_string(), &ReadQuery::default())).expect("kept");
+        let [delivery] = message.deliveries.as_slice() else { panic!("one reader: {message:?}") };
+        delivery.clone()
+    }
+
+    /// Until the record says that bob proved it, and by what.
+    pub(super) fn until_proved_by(&self, seq: u64, proof: &str) {
+        eventually(|| self.record(seq).state == "acked");
+        assert_eq!(self.record(seq).proof.as_deref(), Some(proof));
+    }
+
+    /// The plug is pulled; the hub comes back at the same address.
+    pub(super) fn kill_the_hub_and_start_it_again(&mut self) {
+        self.hub.take().expect("a hub").kill();
+        let listen = self.url().trim_start_matches("http://").to_owned();
+        self.hub = Some(self.world.hub_with(&["--listen", &listen]));
+    }
+}
+
+/// Stories read from top to bottom: they wait where they stand.
+fn block<T>(future: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(future))
+}
