@@ -4,8 +4,10 @@
 
 mod claude;
 mod codex;
+mod manners;
 mod official;
 mod program;
+mod running;
 mod stage;
 mod stories;
 

@@ -2,13 +2,12 @@
 //! handle, also when an assertion fails.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -27,8 +26,6 @@ pub(crate) struct Started {
     child: Child,
     out: Option<BufReader<ChildStdout>>,
     err: Option<JoinHandle<String>>,
-    /// It leads a group of its own, and may have children.
-    leads: bool,
 }
 
 /// What a finished command left.
@@ -165,15 +162,7 @@ impl Started {
                 text
             })
         });
-        Self { child, out, err, leads: false }
-    }
-
-    /// A program that may start others: they end with it.
-    pub(crate) fn new_group(mut command: Command) -> Self {
-        command.process_group(0);
-        let mut started = Self::new(command);
-        started.leads = true;
-        started
+        Self { child, out, err }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -193,16 +182,8 @@ impl Started {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.id(), signal).expect("our own child");
-    }
-
-    fn id(&self) -> Pid {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid")
-    }
-
-    /// Ends it at once, with all that it started.
-    pub(crate) fn kill(self) {
-        drop(self);
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("our own child");
     }
 
     /// Waits for its end.
@@ -232,9 +213,6 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to do.
-        if self.leads {
-            let _ = kill_process_group(self.id(), Signal::KILL);
-        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

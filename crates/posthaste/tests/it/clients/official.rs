@@ -6,7 +6,8 @@ use posthaste_testkit::tap::Tap;
 use serde_json::Value;
 
 use super::program::{self, shut_in};
-use crate::world::{Ran, Started, World};
+use super::running::Running;
+use crate::world::{Ran, World};
 
 const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 const INSPECTOR: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
@@ -26,7 +27,7 @@ fn run(tools: &Path, world: &World, script: &str, args: &[&str]) -> Ran {
     let mut command = world.program(node.to_str().expect("a plain path"), &args);
     shut_in(&mut command, &home);
     command.env("MCP_CATALOG_PATH", home.join("catalog.json"));
-    Started::new_group(command).end()
+    Running::new(command).end()
 }
 
 /// The suite knows no tokens, so the tap lends it one. A scenario that fails and is

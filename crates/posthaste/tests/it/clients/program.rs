@@ -6,8 +6,9 @@ use std::process::Command;
 use posthaste_testkit::model_server::ModelServer;
 use serde_json::Value;
 
-use crate::world::{Started, World, is_required, quick};
+use crate::world::{World, is_required, quick};
 
+use super::running::Running;
 use super::{claude, codex};
 
 /// Nobody listens there, so that nothing leaves the machine.
@@ -56,7 +57,7 @@ impl Program {
         model: &ModelServer,
         door: Option<&Door>,
         prompt: &str,
-    ) -> Started {
+    ) -> Running {
         let home = world.scratch().join("agent");
         std::fs::create_dir_all(&home).expect("a home");
         let task = Task { home: &home, model: model.url(), door, prompt };
@@ -65,7 +66,7 @@ impl Program {
             Self::Codex => codex::command(tools, world, &task),
         };
         shut_in(&mut command, &home);
-        Started::new_group(command)
+        Running::new(command)
     }
 }
 

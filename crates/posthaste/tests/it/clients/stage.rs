@@ -7,15 +7,16 @@ use posthaste_api::messages::{DeliveryView, MessageView, ReadQuery};
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::Value;
 
-use crate::world::{Hub, Started, World, eventually};
+use crate::world::{Hub, World, eventually};
 
 use super::program::{self, Door, Line, Program};
+use super::running::Running;
 
 pub(super) struct Stage {
-    pub(super) world: World,
-    pub(super) model: ModelServer,
-    pub(super) hub: Option<Hub>,
-    pub(super) line: Line,
+    world: World,
+    model: ModelServer,
+    hub: Option<Hub>,
+    line: Line,
     program: Program,
     tools: PathBuf,
     bob: Value,
@@ -40,20 +41,25 @@ impl Stage {
         self.operator.url()
     }
 
-    pub(super) fn token(&self) -> &str {
-        self.bob["token"].as_str().expect("a token")
+    pub(super) fn start(&self) -> Running {
+        self.start_with(self.url(), None)
     }
 
-    pub(super) fn start(&self) -> Started {
-        self.start_with(None, self.url())
+    /// At another address of the same hub.
+    pub(super) fn start_at(&self, url: &str) -> Running {
+        self.start_with(url, None)
     }
 
-    /// With this many seconds until it gives up a tool call, at this address.
-    pub(super) fn start_with(&self, patience_s: Option<u64>, url: &str) -> Started {
+    /// It gives up a tool call after this many seconds.
+    pub(super) fn start_impatient(&self, seconds: u64) -> Running {
+        self.start_with(self.url(), Some(seconds))
+    }
+
+    fn start_with(&self, url: &str, patience_s: Option<u64>) -> Running {
         let door = Door {
             line: self.line,
             url: url.to_owned(),
-            token: self.token().to_owned(),
+            token: self.bob["token"].as_str().expect("a token").to_owned(),
             data: self.world.data(),
             patience_s,
         };

@@ -126,7 +126,7 @@ pub(super) async fn a_model_that_never_checks_gets_its_mail_with_another_result(
 
 /// The program loses patience before the hub does.
 pub(super) async fn mail_after_its_own_time_out_waits_for_the_next_check(mut stage: Stage) {
-    let agent = stage.start_with(Some(3), &stage.url().to_owned());
+    let agent = stage.start_impatient(3);
     stage.turn().await.call("check_inbox", json!({ "timeout": 60 }));
     stage.until_bob_waits(true);
 
