@@ -52,7 +52,9 @@ macro_rules! play_all {
 
 play_all! {
     claude_over_http: Program::ClaudeCode, Line::Http;
+    claude_over_stdio: Program::ClaudeCode, Line::Stdio;
     codex_over_http: Program::Codex, Line::Http;
+    codex_over_stdio: Program::Codex, Line::Stdio;
 }
 
 /// The programs talk to the model server as they talk to their provider.
