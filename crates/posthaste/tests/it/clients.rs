@@ -40,12 +40,15 @@ macro_rules! play_all {
             the_model_is_offered_the_tools_and_told_the_etiquette
             mail_sent_while_it_waits_arrives_in_the_same_turn
             a_model_that_never_checks_gets_its_mail_with_another_result
+            the_models_answer_reaches_the_sender_and_is_the_proof
+            a_long_message_reaches_the_model_in_whole_parts
+            a_wrong_argument_is_explained_and_takes_no_mail
+            two_checks_in_one_turn_never_get_the_same_mail
             mail_after_its_own_time_out_waits_for_the_next_check
             a_hub_killed_in_mid_wait_gives_the_mail_again_marked
             a_wait_that_the_hub_broke_off_loses_nothing_that_comes_later
             mail_of_an_agent_killed_after_the_answer_comes_again_marked
             mail_for_an_agent_killed_while_it_waited_is_new_to_the_next
-            two_checks_in_one_turn_never_get_the_same_mail
         })*
     };
 }

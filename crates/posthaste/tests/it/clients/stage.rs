@@ -74,8 +74,16 @@ impl Stage {
     /// Alice writes to bob; gives the message's number.
     pub(super) fn send(&self, text: &str) -> u64 {
         let to = self.bob["address"].as_str().expect("an address");
-        let sent = self.world.json(&["send", to, text, "--as", "alice"]);
+        let ran = self.world.pipe(&["send", to, "-", "--as", "alice", "--json"], text.as_bytes());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let sent: Value = serde_json::from_str(&ran.out).expect("JSON");
         sent["seq"].as_u64().expect("a number")
+    }
+
+    /// The next mail for alice.
+    pub(super) fn alice_reads(&self) -> Value {
+        let inbox = self.world.json(&["inbox", "--as", "alice", "--timeout", "30"]);
+        inbox["messages"][0].clone()
     }
 
     /// Until bob has a call open that waits for mail, or has none.
