@@ -4,6 +4,7 @@
 
 mod claude;
 mod codex;
+mod interrupted;
 mod manners;
 mod official;
 mod program;
@@ -65,7 +66,7 @@ async fn it_says_what_its_model_says(program: Program) {
     let Some(tools) = program::tools() else { return };
     let world = World::new();
     let mut model = ModelServer::start().await;
-    let agent = program.start(&tools, &world, &model, None, "Say hello.");
+    let agent = program.start(&tools, &world, &model, None, Some("Say hello."));
 
     let turn = model.asked().await;
     assert!(turn.saw("Say hello."), "{}", turn.request);

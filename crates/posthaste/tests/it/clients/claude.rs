@@ -1,7 +1,7 @@
 //! Claude Code, headless.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Map, json};
 
@@ -34,7 +34,11 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     let config = task.home.join("mcp.json");
     write_json(&config, &json!({ "mcpServers": servers }));
 
-    let mut command = world.program(binary.to_str().expect("a plain path"), &["-p", task.prompt]);
+    let mut command = world.program(binary.to_str().expect("a plain path"), &["-p"]);
+    match task.prompt {
+        Some(prompt) => command.arg(prompt),
+        None => command.args(["--input-format", "stream-json"]).stdin(Stdio::piped()),
+    };
     command
         .arg("--mcp-config")
         .arg(&config)
@@ -46,4 +50,14 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         .env("DISABLE_TELEMETRY", "1")
         .env("DISABLE_AUTOUPDATER", "1");
     command
+}
+
+/// What a user says in a conversation. It may break into whatever is going on.
+pub(super) fn said(text: &str, breaks_in: bool) -> String {
+    let message = json!({ "role": "user", "content": text });
+    let mut line = json!({ "type": "user", "message": message });
+    if breaks_in {
+        line["priority"] = json!("now");
+    }
+    line.to_string()
 }

@@ -57,7 +57,8 @@ default_tools_approval_mode = "approve"
     std::fs::create_dir_all(&home).expect("a home");
     write(&home.join("config.toml"), &config);
 
-    let args = ["exec", "--json", "--skip-git-repo-check", task.prompt];
+    let prompt = task.prompt.expect("one turn has one prompt");
+    let args = ["exec", "--json", "--skip-git-repo-check", prompt];
     let mut command = world.program(binary.to_str().expect("a plain path"), &args);
     command.env("CODEX_HOME", home).env("SCRIPTED_KEY", "test-key");
     command

@@ -45,18 +45,19 @@ pub(super) struct Task<'a> {
     pub(super) home: &'a Path,
     pub(super) model: &'a str,
     pub(super) door: Option<&'a Door>,
-    pub(super) prompt: &'a str,
+    /// Nothing where the test talks to it.
+    pub(super) prompt: Option<&'a str>,
 }
 
 impl Program {
-    /// Starts it with this prompt; it ends with its turn.
+    /// Starts it with this prompt, and it ends with its turn; or for a conversation.
     pub(super) fn start(
         self,
         tools: &Path,
         world: &World,
         model: &ModelServer,
         door: Option<&Door>,
-        prompt: &str,
+        prompt: Option<&str>,
     ) -> Running {
         let home = world.scratch().join("agent");
         std::fs::create_dir_all(&home).expect("a home");

@@ -1,6 +1,6 @@
 //! A program with all that it starts: one group of processes, ended by its id.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::thread::JoinHandle;
@@ -28,6 +28,17 @@ impl Running {
         let out = child.stdout.take().map(gather);
         let err = child.stderr.take().map(gather);
         Self { child, reaped: false, out, err }
+    }
+
+    /// Writes a line to its stdin, if it was started for a conversation.
+    pub(super) fn tell(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        writeln!(stdin, "{line}").expect("it reads");
+    }
+
+    /// Nothing more will be told.
+    pub(super) fn hang_up(&mut self) {
+        self.child.stdin = None;
     }
 
     /// Pulls the plug: as if the machine had lost it.

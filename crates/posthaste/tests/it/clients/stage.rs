@@ -42,20 +42,25 @@ impl Stage {
     }
 
     pub(super) fn start(&self) -> Running {
-        self.start_with(self.url(), None)
+        self.start_with(self.url(), None, Some("Read your mail."))
+    }
+
+    /// For a conversation: it waits for what the test tells it.
+    pub(super) fn start_talking(&self) -> Running {
+        self.start_with(self.url(), None, None)
     }
 
     /// At another address of the same hub.
     pub(super) fn start_at(&self, url: &str) -> Running {
-        self.start_with(url, None)
+        self.start_with(url, None, Some("Read your mail."))
     }
 
     /// It gives up a tool call after this many seconds.
     pub(super) fn start_impatient(&self, seconds: u64) -> Running {
-        self.start_with(self.url(), Some(seconds))
+        self.start_with(self.url(), Some(seconds), Some("Read your mail."))
     }
 
-    fn start_with(&self, url: &str, patience_s: Option<u64>) -> Running {
+    fn start_with(&self, url: &str, patience_s: Option<u64>, prompt: Option<&str>) -> Running {
         let door = Door {
             line: self.line,
             url: url.to_owned(),
@@ -63,7 +68,7 @@ impl Stage {
             data: self.world.data(),
             patience_s,
         };
-        self.program.start(&self.tools, &self.world, &self.model, Some(&door), "Read your mail.")
+        self.program.start(&self.tools, &self.world, &self.model, Some(&door), prompt)
     }
 
     /// The next turn of bob's model.

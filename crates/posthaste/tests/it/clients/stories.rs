@@ -22,7 +22,7 @@ fn find(turn: &Asked, text: &str) -> Option<Value> {
 }
 
 /// Programs put words of their own around a result: only whole JSON objects count.
-fn documents(result: &str) -> Vec<Value> {
+pub(super) fn documents(result: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut rest = result;
     while let Some(start) = rest.find('{') {
@@ -51,9 +51,15 @@ fn entry(value: &Value, text: &str) -> Option<Value> {
     }
 }
 
+/// Every entry with this text, in all results of the conversation, in order.
+pub(super) fn entries(turn: &Asked, text: &str) -> Vec<Value> {
+    let documents = turn.results().iter().flat_map(|result| documents(result)).collect::<Vec<_>>();
+    documents.iter().filter_map(|document| entry(document, text)).collect()
+}
+
 /// The entry of this message, alone or in a list.
 #[track_caller]
-fn entry_of(turn: &Asked, seq: u64) -> Value {
+pub(super) fn entry_of(turn: &Asked, seq: u64) -> Value {
     let documents = documents(&turn.result());
     let entries = documents.iter().flat_map(|document| match &document["messages"] {
         Value::Array(entries) => entries.clone(),
