@@ -5,6 +5,7 @@
 mod claude;
 mod codex;
 mod interrupted;
+mod joining;
 mod manners;
 mod official;
 mod program;
@@ -15,7 +16,7 @@ mod stories;
 use posthaste_testkit::model_server::ModelServer;
 
 use crate::world::World;
-use program::{Line, Program};
+use program::{Line, Program, Task};
 use stage::Stage;
 
 /// Plays every story with one program over one transport.
@@ -66,7 +67,8 @@ async fn it_says_what_its_model_says(program: Program) {
     let Some(tools) = program::tools() else { return };
     let world = World::new();
     let mut model = ModelServer::start().await;
-    let agent = program.start(&tools, &world, &model, None, Some("Say hello."));
+    let task = Task { model: model.url(), prompt: Some("Say hello."), ..Task::default() };
+    let agent = program.start(&tools, &world, &task);
 
     let turn = model.asked().await;
     assert!(turn.saw("Say hello."), "{}", turn.request);

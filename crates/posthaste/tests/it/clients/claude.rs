@@ -1,48 +1,36 @@
 //! Claude Code, headless.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde_json::{Map, json};
+use serde_json::{Value, json};
 
 use crate::world::{BINARY, World};
 
-use super::program::{Line, Task, write_json};
+use super::program::{Door, Line, Task, home};
+
+pub(super) fn binary(tools: &Path) -> PathBuf {
+    tools.join("@anthropic-ai/claude-code-linux-x64/claude")
+}
 
 pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
-    let binary = tools.join("@anthropic-ai/claude-code-linux-x64/claude");
-    let mut servers = Map::new();
-    if let Some(door) = task.door {
-        let mut hub = match door.line {
-            Line::Http => json!({
-                "type": "http",
-                "url": format!("{}/mcp", door.url),
-                "headers": { "Authorization": format!("Bearer {}", door.token) },
-            }),
-            Line::Stdio => json!({
-                "type": "stdio",
-                "command": BINARY,
-                "args": ["mcp"],
-                "env": { "POSTHASTE_DATA": door.data, "POSTHASTE_TOKEN": door.token },
-            }),
-        };
-        if let Some(seconds) = door.patience_s {
-            hub["timeout"] = json!(seconds * 1000);
-        }
-        servers.insert("hub".to_owned(), hub);
-    }
-    let config = task.home.join("mcp.json");
-    write_json(&config, &json!({ "mcpServers": servers }));
-
+    let binary = binary(tools);
     let mut command = world.program(binary.to_str().expect("a plain path"), &["-p"]);
     match task.prompt {
         Some(prompt) => command.arg(prompt),
         None => command.args(["--input-format", "stream-json"]).stdin(Stdio::piped()),
     };
+    if let Some(door) = task.door {
+        let config = home(world).join("mcp.json");
+        let servers = json!({ "mcpServers": { "hub": server(door) } });
+        std::fs::write(&config, servers.to_string()).expect("written");
+        command.arg("--mcp-config").arg(config).arg("--strict-mcp-config");
+    }
+    if let Some(conversation) = task.resumes {
+        command.args(["--resume", conversation]);
+    }
     command
-        .arg("--mcp-config")
-        .arg(&config)
-        .args(["--strict-mcp-config", "--allowedTools", "mcp__hub"])
+        .args(["--allowedTools", "mcp__hub,mcp__posthaste"])
         .args(["--output-format", "stream-json", "--verbose"])
         .env("ANTHROPIC_BASE_URL", task.model)
         .env("ANTHROPIC_API_KEY", "test-key")
@@ -50,6 +38,27 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         .env("DISABLE_TELEMETRY", "1")
         .env("DISABLE_AUTOUPDATER", "1");
     command
+}
+
+/// The hub among its servers.
+fn server(door: &Door) -> Value {
+    let mut hub = match door.line {
+        Line::Http => json!({
+            "type": "http",
+            "url": format!("{}/mcp", door.url),
+            "headers": { "Authorization": format!("Bearer {}", door.token) },
+        }),
+        Line::Stdio => json!({
+            "type": "stdio",
+            "command": BINARY,
+            "args": ["mcp"],
+            "env": { "POSTHASTE_DATA": door.data, "POSTHASTE_TOKEN": door.token },
+        }),
+    };
+    if let Some(seconds) = door.patience_s {
+        hub["timeout"] = json!(seconds * 1000);
+    }
+    hub
 }
 
 /// What a user says in a conversation. It may break into whatever is going on.

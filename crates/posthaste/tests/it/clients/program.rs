@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use posthaste_testkit::model_server::ModelServer;
 use serde_json::Value;
 
-use crate::world::{World, is_required, quick};
+use crate::world::{BINARY, Ran, World, is_required, quick};
 
 use super::running::Running;
 use super::{claude, codex};
@@ -41,42 +40,67 @@ pub(super) struct Door {
 }
 
 /// What a program needs to know when it starts.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Task<'a> {
-    pub(super) home: &'a Path,
+    /// Its provider's address.
     pub(super) model: &'a str,
+    /// Without one, it knows what its user has told it before.
     pub(super) door: Option<&'a Door>,
-    /// Nothing where the test talks to it.
+    /// It ends with its turn. Without one, the test talks to it.
     pub(super) prompt: Option<&'a str>,
+    /// It goes on with this conversation.
+    pub(super) resumes: Option<&'a str>,
 }
 
 impl Program {
-    /// Starts it with this prompt, and it ends with its turn; or for a conversation.
-    pub(super) fn start(
-        self,
-        tools: &Path,
-        world: &World,
-        model: &ModelServer,
-        door: Option<&Door>,
-        prompt: Option<&str>,
-    ) -> Running {
-        let home = world.scratch().join("agent");
-        std::fs::create_dir_all(&home).expect("a home");
-        let task = Task { home: &home, model: model.url(), door, prompt };
+    pub(super) fn start(self, tools: &Path, world: &World, task: &Task<'_>) -> Running {
         let mut command = match self {
-            Self::ClaudeCode => claude::command(tools, world, &task),
-            Self::Codex => codex::command(tools, world, &task),
+            Self::ClaudeCode => claude::command(tools, world, task),
+            Self::Codex => codex::command(tools, world, task),
         };
-        shut_in(&mut command, &home);
+        shut_in(&mut command, &home(world));
         Running::new(command)
+    }
+
+    /// Runs another of its commands, at the same home.
+    pub(super) fn run(self, tools: &Path, world: &World, args: &[&str]) -> Ran {
+        let binary = match self {
+            Self::ClaudeCode => claude::binary(tools),
+            Self::Codex => codex::binary(tools),
+        };
+        let mut command = world.program(binary.to_str().expect("a plain path"), args);
+        shut_in(&mut command, &home(world));
+        Running::new(command).end()
+    }
+
+    /// Which conversation it was, as its output says.
+    pub(super) fn conversation(self, ran: &Ran) -> String {
+        let key = match self {
+            Self::ClaudeCode => "session_id",
+            Self::Codex => "thread_id",
+        };
+        let lines = ran.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut found = lines.filter_map(|line| line[key].as_str().map(str::to_owned));
+        found.next().unwrap_or_else(|| panic!("no {key}: {ran:?}"))
     }
 }
 
+/// Where an agent's program lives.
+pub(super) fn home(world: &World) -> PathBuf {
+    let home = world.scratch().join("agent");
+    std::fs::create_dir_all(home.join("codex")).expect("a home");
+    home
+}
+
+/// The home is all it has; the hub's own program is on its path.
 pub(super) fn shut_in(command: &mut Command, home: &Path) {
+    let beside = Path::new(BINARY).parent().expect("a folder");
     command
         .current_dir(home)
         .env_remove("POSTHASTE_DATA")
         .env("HOME", home)
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("CODEX_HOME", home.join("codex"))
+        .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", beside.display()))
         .env("TMPDIR", home)
         .env("HTTP_PROXY", CLOSED)
         .env("HTTPS_PROXY", CLOSED)
@@ -104,13 +128,4 @@ pub(super) fn tools() -> Option<PathBuf> {
 fn skipped<T>(why: &str) -> Option<T> {
     eprintln!("skipped: {why}");
     None
-}
-
-/// Writes a file of configuration.
-pub(super) fn write(path: &Path, text: &str) {
-    std::fs::write(path, text).expect("written");
-}
-
-pub(super) fn write_json(path: &Path, value: &Value) {
-    write(path, &value.to_string());
 }

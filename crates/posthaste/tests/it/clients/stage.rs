@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::world::{Hub, World, eventually};
 
-use super::program::{self, Door, Line, Program};
+use super::program::{self, Door, Line, Program, Task};
 use super::running::Running;
 
 pub(super) struct Stage {
@@ -68,7 +68,13 @@ impl Stage {
             data: self.world.data(),
             patience_s,
         };
-        self.program.start(&self.tools, &self.world, &self.model, Some(&door), prompt)
+        let task = Task { door: Some(&door), prompt, ..self.task() };
+        self.program.start(&self.tools, &self.world, &task)
+    }
+
+    /// A task that knows where its model is.
+    fn task(&self) -> Task<'_> {
+        Task { model: self.model.url(), ..Task::default() }
     }
 
     /// The next turn of bob's model.

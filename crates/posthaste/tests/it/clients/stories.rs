@@ -12,7 +12,7 @@ pub(super) use trouble::*;
 
 /// The mail in the last result: what a model reads, whatever stands around it.
 #[track_caller]
-fn mail(turn: &Asked, text: &str) -> Value {
+pub(super) fn mail(turn: &Asked, text: &str) -> Value {
     find(turn, text).unwrap_or_else(|| panic!("no {text:?} in {}", turn.result()))
 }
 
