@@ -54,5 +54,5 @@ fn server(door: &Door) -> String {
         ),
     };
     let patience = door.patience_s.map(|s| format!(", tool_timeout_sec = {s}")).unwrap_or_default();
-    format!(r#"{{ {line}, default_tools_approval_mode = "approve"{patience} }}"#)
+    format!("{{ {line}{patience} }}")
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::program::{self, Program, Task, home};
 use super::running::Running;
 use super::stories::{documents, mail};
-use crate::world::{Hub, Ran, World};
+use crate::world::{Hub, Ran, World, eventually};
 
 /// A machine with a hub, where the user has typed that line.
 struct Machine {
@@ -45,10 +45,12 @@ impl Machine {
         let agent = self.start(resumes);
         self.model.asked().await.call("whoami", json!({}));
         let turn = self.model.asked().await;
-        let told = documents(&turn.result());
-        let address = told.first().and_then(|me| me["address"].as_str()).map(str::to_owned);
+        let last = turn.result();
+        let told = documents(&last);
+        let address = told.first().and_then(|me| me["address"].as_str());
+        let address = address.unwrap_or_else(|| panic!("nobody: {last}")).to_owned();
         turn.say("done");
-        (address.expect("an address"), agent.end())
+        (address, agent.end())
     }
 }
 
@@ -57,6 +59,7 @@ async fn it_gets_mail_by_the_name_of_its_program(program: Program, name: &str) {
     let Some(mut machine) = Machine::set_up(program).await else { return };
     let agent = machine.start(None);
     machine.model.asked().await.call("check_inbox", json!({ "timeout": 60 }));
+    eventually(|| machine.world.say(&["agents"]).contains(&format!("{name}.")));
     machine.world.say(&["send", name, "the build is red", "--as", "alice"]);
 
     let turn = machine.model.asked().await;
