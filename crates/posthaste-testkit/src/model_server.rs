@@ -136,7 +136,10 @@ impl Asked {
         let tools = self.tools();
         let find = |name: &str| tools.iter().find(|tool| tool.name == name).cloned();
         let calls = calls.iter().map(|(name, arguments)| {
-            let tool = find(name).unwrap_or_else(|| panic!("{name} is not offered: {tools:?}"));
+            let tool = find(name).unwrap_or_else(|| {
+                let names: Vec<_> = tools.iter().map(|tool| &tool.name).collect();
+                panic!("{name} is not offered, but {names:?}")
+            });
             (tool, arguments.clone())
         });
         let calls = calls.collect();

@@ -51,6 +51,7 @@ macro_rules! play_all {
             a_wait_that_the_hub_broke_off_loses_nothing_that_comes_later
             mail_of_an_agent_killed_after_the_answer_comes_again_marked
             mail_for_an_agent_killed_while_it_waited_is_new_to_the_next
+            an_agent_killed_at_any_moment_misses_nothing
         })*
     };
 }

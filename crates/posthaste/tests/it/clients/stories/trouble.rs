@@ -1,6 +1,8 @@
 //! Programs that lose patience or die, and hubs that die: nothing is lost, and nothing
 //! comes twice unmarked.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{documents, find, mail};
@@ -104,6 +106,38 @@ pub(crate) async fn mail_for_an_agent_killed_while_it_waited_is_new_to_the_next(
     let turn = stage.turn().await;
     let entry = mail(&turn, "for whoever comes");
     assert!(entry.get("redelivered").is_none(), "{entry}");
+    turn.say("done");
+    assert_eq!(agent.end().code, Some(0));
+}
+
+/// It dies a little before the answer, in the middle of it, or with its first words.
+pub(crate) async fn an_agent_killed_at_any_moment_misses_nothing(mut stage: Stage) {
+    let mut agent = stage.start();
+    let mut turn = stage.turn().await;
+    for round in 0..4 {
+        let text = format!("mail {round}");
+        turn.call("check_inbox", json!({ "timeout": 60 }));
+        stage.until_bob_waits(true);
+        let moment = Duration::from_micros(rand::random_range(30_000..110_000));
+        std::thread::scope(|both| {
+            both.spawn(|| stage.send(&text));
+            std::thread::sleep(moment);
+            agent.kill();
+        });
+
+        agent = stage.start();
+        turn = stage.turn().await;
+        // What the dead one's model was asked at last is no word of the new one.
+        let mut seen = false;
+        while !turn.results().is_empty() {
+            seen |= find(&turn, &text).is_some();
+            turn = stage.turn().await;
+        }
+        turn.call("check_inbox", json!({ "timeout": 1 }));
+        turn = stage.turn().await;
+        let entry = mail(&turn, &text);
+        assert!(!seen || entry["redelivered"] == true, "seen twice unmarked: {entry}");
+    }
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
 }
