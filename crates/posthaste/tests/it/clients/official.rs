@@ -1,13 +1,13 @@
 //! The protocol's own tools: its conformance suite and its Inspector.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use posthaste_testkit::tap::Tap;
 use serde_json::Value;
 
-use super::program::{self, shut_in};
+use super::program::{self, Line, shut_in};
 use super::running::Running;
-use crate::world::{Ran, World};
+use crate::world::{BINARY, Hub, Ran, World};
 
 const SUITE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 const INSPECTOR: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
@@ -75,53 +75,93 @@ fn checks(results: &Path) -> Vec<Value> {
     lists.flatten().collect()
 }
 
-/// What Inspector says of one method, in one era of the protocol.
-fn inspect(tools: &Path, world: &World, url: &str, token: &str, args: &[&str]) -> Value {
-    let header = format!("Authorization: Bearer {token}");
-    let base = ["--cli", url, "--transport", "http", "--header", &header];
-    let ran = run(tools, world, INSPECTOR, &[&base, args].concat());
-    assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
-    serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"))
+/// The hub as Inspector sees it, by one line and in one era of the protocol.
+struct Inspected {
+    tools: PathBuf,
+    world: World,
+    /// Where the hub is, and in which era to talk to it.
+    target: Vec<String>,
+    _hub: Hub,
+    tap: Tap,
+    bob: String,
 }
 
-async fn inspector_lists_and_calls_the_tools(era: &str, first: &str) {
-    let Some(tools) = program::tools() else { return };
-    let world = World::new();
-    let hub = world.hub();
-    let bob = world.json(&["join", "bob"]);
-    world.say(&["join", "alice"]);
-    let tap = Tap::before(&hub.url, None).await;
-    let (url, token) = (format!("{}/mcp", tap.url()), bob["token"].as_str().expect("a token"));
-    let ask = |args: &[&str]| {
-        let args = [&["--protocol-era", era], args].concat();
-        inspect(&tools, &world, &url, token, &args)
-    };
-    let called = |tool: &str, args: &[&str]| {
-        let base = ["--method", "tools/call", "--tool-name", tool];
-        let answer = ask(&[&base, args].concat());
+impl Inspected {
+    async fn new(line: Line, era: &str) -> Option<Self> {
+        let tools = program::tools()?;
+        let world = World::new();
+        let hub = world.hub();
+        let bob = world.json(&["join", "bob"]);
+        world.say(&["join", "alice"]);
+        let tap = Tap::before(&hub.url, None).await;
+        let token = bob["token"].as_str().expect("a token");
+        let data = world.data();
+        let target = match line {
+            Line::Http => [
+                format!("{}/mcp", tap.url()),
+                "--transport=http".to_owned(),
+                format!("--header=Authorization: Bearer {token}"),
+            ]
+            .to_vec(),
+            Line::Stdio => [
+                BINARY.to_owned(),
+                "mcp".to_owned(),
+                format!("-ePOSTHASTE_TOKEN={token}"),
+                format!("-ePOSTHASTE_DATA={}", data.display()),
+            ]
+            .to_vec(),
+        };
+        let target = [target, vec![format!("--protocol-era={era}")]].concat();
+        let bob = bob["address"].as_str().expect("an address").to_owned();
+        Some(Self { tools, world, target, _hub: hub, tap, bob })
+    }
+
+    fn ask(&self, args: &[&str]) -> Value {
+        let target: Vec<&str> = self.target.iter().map(String::as_str).collect();
+        let ran =
+            run(&self.tools, &self.world, INSPECTOR, &[&["--cli"], &target[..], args].concat());
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"))
+    }
+
+    /// The text of a tool's answer.
+    fn call(&self, tool: &str, args: &[&str]) -> String {
+        let answer = self.ask(&[&["--method", "tools/call", "--tool-name", tool], args].concat());
         assert_ne!(answer["isError"], true, "{answer}");
         answer["content"][0]["text"].as_str().expect("a text").to_owned()
-    };
+    }
+}
 
+async fn inspector_lists_and_calls_the_tools(line: Line, era: &str) {
+    let Some(hub) = Inspected::new(line, era).await else { return };
     // `--strict` fails on a schema that some provider of models would refuse.
-    let listed = ask(&["--method", "tools/list", "--strict"]);
-    let names: Vec<_> = listed["tools"].as_array().expect("a list").iter().collect();
-    assert!(names.iter().any(|tool| tool["name"] == "check_inbox"), "{listed}");
+    let listed = hub.ask(&["--method", "tools/list", "--strict"]);
+    let mut tools = listed["tools"].as_array().expect("a list").iter();
+    assert!(tools.any(|tool| tool["name"] == "check_inbox"), "{listed}");
 
-    let me = called("whoami", &[]);
-    assert!(me.contains(bob["address"].as_str().expect("an address")), "{me}");
-    world.say(&["send", "bob", "look at me", "--as", "alice"]);
-    let mail = called("check_inbox", &["--tool-arg", "timeout=1"]);
+    let me = hub.call("whoami", &[]);
+    assert!(me.contains(&hub.bob), "{me}");
+    hub.world.say(&["send", "bob", "look at me", "--as", "alice"]);
+    let mail = hub.call("check_inbox", &["--tool-arg", "timeout=1"]);
     assert!(mail.contains("look at me") && mail.contains("alice."), "{mail}");
-    assert_eq!(tap.heard()[0].what(), first, "it speaks the era that the test means");
+
+    // It spoke the era that the test means.
+    let first = if era == "modern" { "server/discover" } else { "initialize" };
+    assert!(line == Line::Stdio || hub.tap.heard()[0].what() == first, "{:?}", hub.tap.heard());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inspector_lists_and_calls_the_tools_in_the_era_of_initialize() {
-    inspector_lists_and_calls_the_tools("legacy", "initialize").await;
+    inspector_lists_and_calls_the_tools(Line::Http, "legacy").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inspector_lists_and_calls_the_tools_in_the_era_of_discover() {
-    inspector_lists_and_calls_the_tools("modern", "server/discover").await;
+    inspector_lists_and_calls_the_tools(Line::Http, "modern").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inspector_lists_and_calls_the_tools_over_stdio_in_either_era() {
+    inspector_lists_and_calls_the_tools(Line::Stdio, "legacy").await;
+    inspector_lists_and_calls_the_tools(Line::Stdio, "modern").await;
 }
