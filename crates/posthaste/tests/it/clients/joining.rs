@@ -1,12 +1,12 @@
-//! A user adds the hub by the one line of the guide, and the program is an agent.
+//! A user adds the hub by the one line of the guides, and the program is an agent.
 
 use posthaste_testkit::model_server::ModelServer;
 use serde_json::json;
 
-use super::program::{self, Program, Task, home};
+use super::program::{self, Line, Program, Task, home};
 use super::running::Running;
 use super::stories::{documents, mail};
-use crate::world::{Hub, Ran, World, eventually};
+use crate::world::{Hub, Ran, World};
 
 /// A machine with a hub, where the user has typed that line.
 struct Machine {
@@ -14,11 +14,13 @@ struct Machine {
     tools: std::path::PathBuf,
     world: World,
     model: ModelServer,
+    /// In the user's environment.
+    token: Option<String>,
     _hub: Hub,
 }
 
 impl Machine {
-    async fn set_up(program: Program) -> Option<Self> {
+    async fn set_up(program: Program, line: Line) -> Option<Self> {
         let tools = program::tools()?;
         let world = World::new();
         let hub = world.hub();
@@ -28,15 +30,30 @@ impl Machine {
         std::fs::create_dir_all(&share).expect("a folder");
         std::os::unix::fs::symlink(world.data(), share.join("posthaste")).expect("a link");
 
-        let line = ["mcp", "add", "posthaste", "--", "posthaste", "mcp"];
-        let added = program.run(&tools, &world, &line);
+        let url = format!("{}/mcp", hub.url);
+        let token = world.say(&["join", program.name(), "--print-token"]).trim().to_owned();
+        let header = format!("Authorization: Bearer {token}");
+        let rest: &[&str] = match (line, program) {
+            (Line::Stdio, _) => &["posthaste", "--", "posthaste", "mcp"],
+            (Line::Http, Program::ClaudeCode) => {
+                &["--transport", "http", "posthaste", &url, "--header", &header]
+            }
+            (Line::Http, Program::Codex) => {
+                &["posthaste", "--url", &url, "--bearer-token-env-var", "POSTHASTE_TOKEN"]
+            }
+        };
+        let added = program.run(&tools, &world, &[&["mcp", "add"], rest].concat());
         assert_eq!(added.code, Some(0), "{added:?}");
-        Some(Self { program, tools, world, model: ModelServer::start().await, _hub: hub })
+        // A token in the environment is for the line that has none of its own.
+        let token = (line == Line::Http).then_some(token);
+        let model = ModelServer::start().await;
+        Some(Self { program, tools, world, model, token, _hub: hub })
     }
 
     fn start(&self, resumes: Option<&str>) -> Running {
         let prompt = Some("Wait for mail.");
-        let task = Task { model: self.model.url(), prompt, resumes, ..Task::default() };
+        let (model, token) = (self.model.url(), self.token.as_deref());
+        let task = Task { model, prompt, resumes, token, ..Task::default() };
         self.program.start(&self.tools, &self.world, &task)
     }
 
@@ -55,12 +72,11 @@ impl Machine {
 }
 
 /// Told to wait, it gets what the user sends from the shell, in the same turn.
-async fn it_gets_mail_by_the_name_of_its_program(program: Program, name: &str) {
-    let Some(mut machine) = Machine::set_up(program).await else { return };
+async fn it_gets_mail_by_the_name_of_its_program(program: Program, line: Line) {
+    let Some(mut machine) = Machine::set_up(program, line).await else { return };
     let agent = machine.start(None);
     machine.model.asked().await.call("check_inbox", json!({ "timeout": 60 }));
-    eventually(|| machine.world.say(&["agents"]).contains(&format!("{name}.")));
-    machine.world.say(&["send", name, "the build is red", "--as", "alice"]);
+    machine.world.say(&["send", program.name(), "the build is red", "--as", "alice"]);
 
     let turn = machine.model.asked().await;
     let entry = mail(&turn, "the build is red");
@@ -71,7 +87,7 @@ async fn it_gets_mail_by_the_name_of_its_program(program: Program, name: &str) {
 
 /// The same conversation keeps its mailbox, and another has its own.
 async fn a_resumed_conversation_is_the_same_agent(program: Program) {
-    let Some(mut machine) = Machine::set_up(program).await else { return };
+    let Some(mut machine) = Machine::set_up(program, Line::Stdio).await else { return };
     let (first, ran) = machine.whoami(None).await;
     let conversation = program.conversation(&ran);
     let (again, _) = machine.whoami(Some(&conversation)).await;
@@ -81,13 +97,23 @@ async fn a_resumed_conversation_is_the_same_agent(program: Program) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claude_code_gets_mail_by_its_name() {
-    it_gets_mail_by_the_name_of_its_program(Program::ClaudeCode, "claude").await;
+async fn claude_code_gets_mail_by_its_name_over_stdio() {
+    it_gets_mail_by_the_name_of_its_program(Program::ClaudeCode, Line::Stdio).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn codex_gets_mail_by_its_name() {
-    it_gets_mail_by_the_name_of_its_program(Program::Codex, "codex").await;
+async fn claude_code_gets_mail_by_its_name_over_http() {
+    it_gets_mail_by_the_name_of_its_program(Program::ClaudeCode, Line::Http).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_gets_mail_by_its_name_over_stdio() {
+    it_gets_mail_by_the_name_of_its_program(Program::Codex, Line::Stdio).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_gets_mail_by_its_name_over_http() {
+    it_gets_mail_by_the_name_of_its_program(Program::Codex, Line::Http).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

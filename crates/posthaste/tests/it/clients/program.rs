@@ -50,6 +50,8 @@ pub(super) struct Task<'a> {
     pub(super) prompt: Option<&'a str>,
     /// It goes on with this conversation.
     pub(super) resumes: Option<&'a str>,
+    /// A token of the hub in its environment.
+    pub(super) token: Option<&'a str>,
 }
 
 impl Program {
@@ -59,7 +61,16 @@ impl Program {
             Self::Codex => codex::command(tools, world, task),
         };
         shut_in(&mut command, &home(world));
+        command.envs(task.token.map(|token| ("POSTHASTE_TOKEN", token)));
         Running::new(command)
+    }
+
+    /// What an agent of this program is called.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude",
+            Self::Codex => "codex",
+        }
     }
 
     /// Runs another of its commands, at the same home.
