@@ -6,7 +6,7 @@ use serde_json::json;
 use super::program::{self, Line, Program, Task, home};
 use super::running::Running;
 use super::stories::{documents, mail};
-use crate::world::{Hub, Ran, World};
+use crate::world::{Hub, Ran, World, eventually};
 
 /// A machine with a hub, where the user has typed that line.
 struct Machine {
@@ -31,8 +31,10 @@ impl Machine {
         std::os::unix::fs::symlink(world.data(), share.join("posthaste")).expect("a link");
 
         let url = format!("{}/mcp", hub.url);
-        let token = world.say(&["join", program.name(), "--print-token"]).trim().to_owned();
-        let header = format!("Authorization: Bearer {token}");
+        // Over stdio it joins by itself.
+        let join = || world.say(&["join", program.name(), "--print-token"]).trim().to_owned();
+        let token = (line == Line::Http).then(join);
+        let header = format!("Authorization: Bearer {}", token.as_deref().unwrap_or_default());
         let rest: &[&str] = match (line, program) {
             (Line::Stdio, _) => &["posthaste", "--", "posthaste", "mcp"],
             (Line::Http, Program::ClaudeCode) => {
@@ -44,8 +46,6 @@ impl Machine {
         };
         let added = program.run(&tools, &world, &[&["mcp", "add"], rest].concat());
         assert_eq!(added.code, Some(0), "{added:?}");
-        // A token in the environment is for the line that has none of its own.
-        let token = (line == Line::Http).then_some(token);
         let model = ModelServer::start().await;
         Some(Self { program, tools, world, model, token, _hub: hub })
     }
@@ -76,6 +76,8 @@ async fn it_gets_mail_by_the_name_of_its_program(program: Program, line: Line) {
     let Some(mut machine) = Machine::set_up(program, line).await else { return };
     let agent = machine.start(None);
     machine.model.asked().await.call("check_inbox", json!({ "timeout": 60 }));
+    let name = format!("{}.", program.name());
+    eventually(|| machine.world.say(&["agents"]).contains(&name));
     machine.world.say(&["send", program.name(), "the build is red", "--as", "alice"]);
 
     let turn = machine.model.asked().await;
