@@ -79,8 +79,8 @@ pub enum Budget {
     Whole,
     /// So many characters, shared fairly: longer bodies are clipped.
     Chars(usize),
-    /// So many characters of JSON text, with `beside` for what an entry takes apart
-    /// from its body.
+    /// So many bytes of JSON text, with `beside` for what an entry takes apart from
+    /// its body.
     Json { chars: usize, beside: fn(&Leased) -> usize },
 }
 
@@ -555,12 +555,13 @@ fn clip_to(body: &str, share: usize, cost: fn(char) -> usize) -> Clip {
     Clip { chars, bytes, total_chars: body.chars().count() }
 }
 
-/// How many characters one takes in a JSON string.
+/// What one takes in a JSON string, in bytes: some readers count so, and nobody
+/// counts more.
 pub fn json_cost(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..'\u{20}' => 6,
-        _ => 1,
+        _ => c.len_utf8(),
     }
 }
 

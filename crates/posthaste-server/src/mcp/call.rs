@@ -205,7 +205,7 @@ impl Ctx {
             }
         };
         let mut blocks = vec![Block::from(first)];
-        let room = self.client.chars.saturating_sub(blocks[0].text.chars().count());
+        let room = self.client.chars.saturating_sub(blocks[0].text.len());
         let room = room.min(self.app.mcp.config.piggyback_chars);
         let hub = Arc::clone(&self.app.hub);
         let me = self.me;

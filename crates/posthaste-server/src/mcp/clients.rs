@@ -7,7 +7,8 @@ use crate::config::McpConfig;
 /// One row. `name` is a part of what the client calls itself.
 struct Row {
     name: &'static str,
-    /// Characters of a result that reach its model whole.
+    /// Characters of a result that reach its model whole; counted as bytes, which is
+    /// what Codex counts.
     chars: usize,
     /// Seconds that it waits without a word.
     silent: u64,

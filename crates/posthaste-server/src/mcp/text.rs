@@ -23,7 +23,7 @@ pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result
 pub(crate) fn last_that_fit<T: Serialize>(list: &[T], chars: usize) -> usize {
     let mut left = chars;
     let fits = |entry: &&T| {
-        let length = serde_json::to_string(entry).map_or(usize::MAX, |json| json.chars().count());
+        let length = serde_json::to_string(entry).map_or(usize::MAX, |json| json.len());
         let room = length.saturating_add(1) <= left;
         left = left.saturating_sub(length.saturating_add(1));
         room

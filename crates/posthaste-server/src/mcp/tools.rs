@@ -53,12 +53,14 @@ pub(crate) const NATIVE: &[Tool] = &[
 
 impl Tool {
     /// As `tools/list` shows it. Some clients hide a tool from their model until it
-    /// is searched for, unless it says otherwise.
+    /// is searched for, unless it says otherwise; some ask their user before each call
+    /// of a tool that might destroy something or reach out into the world.
     pub(crate) fn listed(&self) -> Value {
         json!({
             "name": self.name,
             "description": self.description,
             "inputSchema": (self.schema)(),
+            "annotations": { "destructiveHint": false, "openWorldHint": false },
             "_meta": { "anthropic/alwaysLoad": true },
         })
     }

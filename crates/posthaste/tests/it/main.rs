@@ -1,6 +1,7 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
 mod cli;
+mod clients;
 mod disk;
 mod doctor;
 mod kill;

@@ -144,7 +144,7 @@ fn seen(record: &Record, offset: usize, room: usize) -> Seen {
     let total = m.body.chars().count();
     let mut left = room;
     let fits = |c: &char| {
-        let cost = if *c == '"' || *c == '\\' || c.is_control() { 6 } else { 1 };
+        let cost = if *c == '"' || *c == '\\' || c.is_control() { 6 } else { c.len_utf8() };
         left = left.saturating_sub(cost);
         left > 0
     };

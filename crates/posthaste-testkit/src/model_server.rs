@@ -1,0 +1,249 @@
+//! A model whose part the test plays.
+//!
+//! Real agent programs ask it as they would ask their provider, over the
+//! provider's own wire format, on loopback. Every turn of the model comes to the
+//! test as an [`Asked`], which says what the model was given, and which the test
+//! answers with words or with tool calls: so a test can await that the model was
+//! asked, do something else in the world, and then decide.
+//!
+//! What programs ask beside their turns (a title, a count of tokens) is answered
+//! here and never reaches the test.
+
+mod anthropic;
+mod openai;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::listening::{Listening, listen};
+
+/// Longer than any program should need to come to its next turn.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A provider's API on a port of its own.
+pub struct ModelServer {
+    asked: mpsc::UnboundedReceiver<Asked>,
+    listening: Listening,
+}
+
+/// One turn of the model: what it was given, and the way to answer.
+#[derive(Debug)]
+pub struct Asked {
+    provider: Provider,
+    /// The request as it came.
+    pub request: Value,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// A tool that the model may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name as its server gave it, without what the program put before it.
+    pub name: String,
+    pub description: String,
+    /// What the program put before it: `mcp__hub`.
+    server: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Provider {
+    Anthropic,
+    OpenAi,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Say(String),
+    Call(Vec<(Tool, Value)>),
+}
+
+impl ModelServer {
+    pub async fn start() -> Self {
+        let (turns, asked) = mpsc::unbounded_channel();
+        let listening = listen(move |request| answer(request, turns.clone())).await;
+        Self { asked, listening }
+    }
+
+    /// Where programs find it: `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> &str {
+        &self.listening.url
+    }
+
+    /// The next turn of the model. Waits for it.
+    pub async fn asked(&mut self) -> Asked {
+        let next = tokio::time::timeout(PATIENCE, self.asked.recv()).await;
+        next.expect("the model is asked in time").expect("the server lives")
+    }
+
+    /// Whether nobody has asked since the last turn.
+    pub fn is_idle(&mut self) -> bool {
+        self.asked.is_empty()
+    }
+}
+
+impl Asked {
+    /// The tools that the model was offered.
+    pub fn tools(&self) -> Vec<Tool> {
+        match self.provider {
+            Provider::Anthropic => anthropic::tools(&self.request),
+            Provider::OpenAi => openai::tools(&self.request),
+        }
+    }
+
+    /// The results of tool calls, as the model sees them: all of this
+    /// conversation, the latest last. A result of several blocks is joined by lines.
+    pub fn results(&self) -> Vec<String> {
+        match self.provider {
+            Provider::Anthropic => anthropic::results(&self.request),
+            Provider::OpenAi => openai::results(&self.request),
+        }
+    }
+
+    /// The result of the last call.
+    #[track_caller]
+    pub fn result(&self) -> String {
+        self.results().pop().unwrap_or_else(|| panic!("no tool was called: {}", self.request))
+    }
+
+    /// Whether this text stands anywhere in what the model was given.
+    pub fn saw(&self, text: &str) -> bool {
+        contains(&self.request, text)
+    }
+
+    /// Ends the turn with this text.
+    pub fn say(self, text: &str) {
+        self.answer(Answer::Say(text.to_owned()));
+    }
+
+    /// Calls one tool.
+    #[track_caller]
+    pub fn call(self, name: &str, arguments: Value) {
+        self.call_all(&[(name, arguments)]);
+    }
+
+    /// Calls several tools in one turn. A model can only call what it was offered.
+    #[track_caller]
+    pub fn call_all(self, calls: &[(&str, Value)]) {
+        let tools = self.tools();
+        let find = |name: &str| tools.iter().find(|tool| tool.name == name).cloned();
+        let calls = calls.iter().map(|(name, arguments)| {
+            let tool = find(name).unwrap_or_else(|| {
+                let names: Vec<_> = tools.iter().map(|tool| &tool.name).collect();
+                panic!("{name} is not offered, but {names:?}")
+            });
+            (tool, arguments.clone())
+        });
+        let calls = calls.collect();
+        self.answer(Answer::Call(calls));
+    }
+
+    fn answer(self, answer: Answer) {
+        // A program that was killed waits for no answer.
+        let _ = self.answer.send(answer);
+    }
+}
+
+impl Tool {
+    /// Splits `mcp__hub__check_inbox`; a tool of the program's own has no server.
+    fn new(full_name: &str, description: &Value) -> Self {
+        let (server, name) = match full_name.rsplit_once("__") {
+            Some((server, name)) if server.starts_with("mcp__") => (server, name),
+            _ => ("", full_name),
+        };
+        let description = description.as_str().unwrap_or_default().to_owned();
+        Self { name: name.to_owned(), description, server: server.to_owned() }
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    turns: mpsc::UnboundedSender<Asked>,
+) -> Response<Full<Bytes>> {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let provider = match path.as_str() {
+        "/v1/messages" => Provider::Anthropic,
+        "/v1/responses" => Provider::OpenAi,
+        _ => return aside(&method, &path),
+    };
+    let Ok(body) = request.into_body().collect().await else {
+        return reply(StatusCode::BAD_REQUEST, "text/plain", "the request broke off");
+    };
+    let Ok(request) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
+        return reply(StatusCode::BAD_REQUEST, "text/plain", "the request is no JSON");
+    };
+    let streams = request["stream"] == true;
+    // Only a turn of the agent comes with tools.
+    let answer = if request["tools"].as_array().is_none_or(Vec::is_empty) {
+        Some(Answer::Say(json!({ "title": "a scripted talk" }).to_string()))
+    } else {
+        let (answer, answered) = oneshot::channel();
+        let _ = turns.send(Asked { provider, request, answer });
+        answered.await.ok()
+    };
+    let Some(answer) = answer else {
+        return reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "nobody plays the model");
+    };
+    let response = match provider {
+        Provider::Anthropic => anthropic::message(&answer),
+        Provider::OpenAi => openai::response(&answer),
+    };
+    if !streams {
+        return reply(StatusCode::OK, "application/json", &response.to_string());
+    }
+    let events = match provider {
+        Provider::Anthropic => anthropic::events(&response),
+        Provider::OpenAi => openai::events(&response),
+    };
+    let line = |event: Value| format!("event: {}\ndata: {event}\n\n", word(&event["type"]));
+    let stream: String = events.into_iter().map(line).collect();
+    reply(StatusCode::OK, "text/event-stream", &stream)
+}
+
+/// What programs ask beside the turns of their model.
+fn aside(method: &Method, path: &str) -> Response<Full<Bytes>> {
+    let json = |value: Value| reply(StatusCode::OK, "application/json", &value.to_string());
+    match (method, path) {
+        (&Method::POST, "/v1/messages/count_tokens") => json(json!({ "input_tokens": 1 })),
+        (&Method::GET, "/v1/models") => json(json!({ "data": [], "models": [] })),
+        (&Method::HEAD, _) => reply(StatusCode::OK, "text/plain", ""),
+        _ => reply(StatusCode::NOT_FOUND, "application/json", "{}"),
+    }
+}
+
+fn reply(status: StatusCode, kind: &str, body: &str) -> Response<Full<Bytes>> {
+    let response = Response::builder().status(status).header(CONTENT_TYPE, kind);
+    response.body(Full::from(body.to_owned())).expect("plain parts")
+}
+
+fn contains(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string.contains(text),
+        Value::Array(items) => items.iter().any(|item| contains(item, text)),
+        Value::Object(fields) => fields.values().any(|field| contains(field, text)),
+        _ => false,
+    }
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// The text blocks of a content, which may be plain text.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::Array(blocks) => {
+            let texts: Vec<_> = blocks.iter().map(|block| word(&block["text"])).collect();
+            texts.join("\n")
+        }
+        plain => word(plain).to_owned(),
+    }
+}
