@@ -38,6 +38,14 @@ pub(crate) fn stamps(body: &[u8]) -> impl Iterator<Item = u64> {
     text.split(r#""message":""#).skip(1).filter_map(stamp_of)
 }
 
+/// Whether `send_message` says that it was sent, and under which id.
+pub(crate) fn is_sent(body: &[u8]) -> bool {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let told = text.split_once(r#""text":"{\"id\":"#).map(|(_, told)| told);
+    let id = told.is_some_and(|told| told.starts_with(|c: char| c.is_ascii_digit()));
+    id && text.contains(r#""isError":false"#) && !text.contains(r#"\"duplicate\":true"#)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +64,20 @@ mod tests {
     #[test]
     fn stamps_are_found_in_each_message() {
         assert_eq!(stamps(FULL).collect::<Vec<_>>(), [17, 18]);
+    }
+
+    #[test]
+    fn a_send_counts_once_and_only_with_an_id() {
+        let good = r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"{\"id\":3,\"status\":\"accepted\"}"}],"isError":false}}"#;
+        assert!(is_sent(good.as_bytes()));
+        for (was, is) in [
+            ("false", "true"),
+            (r#"\"id\":3"#, r#"\"id\":null"#),
+            (r#"accepted\"}"#, r#"accepted\",\"duplicate\":true}"#),
+        ] {
+            let bad = good.replace(was, is);
+            assert_ne!(bad, good);
+            assert!(!is_sent(bad.as_bytes()), "{bad}");
+        }
     }
 }

@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// Profiles of T14 [default: 10000]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) profiles: Option<usize>,
+    /// Connected agents of T16 [default: 1000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) agents: Option<usize>,
     /// Where scratch folders go; must be on the disk to be measured [default: next to this binary]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
@@ -80,10 +83,14 @@ pub(crate) enum Command {
     T11,
     /// Reading a backlog out
     T12,
+    /// Sends through MCP beside sends through REST
+    T13,
     /// Finding profiles by their words
     T14,
     /// Memory when idle, and start to first answer
     T15,
+    /// Memory of one more agent that is connected through MCP
+    T16,
     /// R1, R2: kill -9 at random instants under load; counts what was lost
     Kill(KillArgs),
     #[command(hide = true)]
@@ -106,8 +113,8 @@ pub(crate) struct KillArgs {
 impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
-        use Step::{Commit, CommitPaced, Drain, Echo, EchoPaced, Flush, Paced};
-        use Step::{Parts, Pending, Saturate, Search, Start, Wait};
+        use Step::{Commit, CommitPaced, Connected, Drain, Echo, EchoPaced, Flush};
+        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Wait};
         match self {
             Self::All => vec![
                 Flush,
@@ -115,12 +122,14 @@ impl Command {
                 Echo,
                 Saturate,
                 Drain,
+                Mcp,
                 EchoPaced,
                 CommitPaced,
                 Paced,
                 Search,
                 Start,
                 Wait,
+                Connected,
                 Pending,
             ],
             Self::Limits => vec![Flush, Commit, Echo, EchoPaced, CommitPaced],
@@ -130,8 +139,10 @@ impl Command {
             Self::T9 => vec![Wait],
             Self::T11 => vec![Pending],
             Self::T12 => vec![Saturate, Drain],
+            Self::T13 => vec![Mcp],
             Self::T14 => vec![Search],
             Self::T15 => vec![Start],
+            Self::T16 => vec![Connected],
             Self::Kill(_) | Self::EchoServer => Vec::new(),
         }
     }

@@ -24,10 +24,15 @@ pub(crate) struct Conn {
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
+    head: &'a [u8],
     pub(crate) body: &'a [u8],
 }
 
 impl Answer<'_> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        header(std::str::from_utf8(self.head).ok()?, name)
+    }
+
     /// What a person should see of an answer that was not expected.
     pub(crate) fn unexpected(&self) -> anyhow::Error {
         let start = &self.body[..self.body.len().min(300)];
@@ -52,10 +57,15 @@ impl Conn {
         Ok(Self { stream, buffer: Vec::with_capacity(FIRST_ROOM) })
     }
 
+    /// Sends `request` and does not wait for its answer.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<()> {
+        self.buffer.clear();
+        self.stream.write_all(request).await
+    }
+
     /// Sends `request` and waits for its whole answer.
     pub(crate) async fn call(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
-        self.buffer.clear();
-        self.stream.write_all(request).await?;
+        self.ask(request).await?;
         let head = loop {
             self.more().await?;
             if let Some(head) = Head::read(&self.buffer)? {
@@ -70,7 +80,38 @@ impl Conn {
         if self.buffer.len() > end {
             return Err(io::Error::other("more than one answer"));
         }
-        Ok(Answer { status: head.status, body: &self.buffer[head.end..] })
+        let (first, body) = self.buffer.split_at(head.end);
+        Ok(Answer { status: head.status, head: first, body })
+    }
+
+    /// Sends `request`, whose answer has no end, and waits until `mark` has come.
+    pub(crate) async fn follow(&mut self, request: &[u8], mark: &str) -> io::Result<()> {
+        self.ask(request).await?;
+        loop {
+            self.more().await?;
+            let text = String::from_utf8_lossy(&self.buffer);
+            if !text.starts_with("HTTP/1.1 200 ") && text.contains("\r\n\r\n") {
+                return Err(io::Error::other(format!("this is no stream: {text}")));
+            }
+            if text.contains(mark) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How much came unasked since the last look, which is thrown away; `None` when
+    /// the server has closed.
+    pub(crate) fn came(&mut self) -> Option<usize> {
+        let mut came = 0;
+        loop {
+            self.buffer.clear();
+            match self.stream.try_read_buf(&mut self.buffer) {
+                Ok(0) => return None,
+                Ok(more) => came += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(came),
+                Err(_) => return None,
+            }
+        }
     }
 
     async fn more(&mut self) -> io::Result<()> {
@@ -100,15 +141,18 @@ impl Head {
         };
         let broken = || io::Error::other("this is no answer of a server that we know");
         let head = std::str::from_utf8(&bytes[..end]).map_err(io::Error::other)?;
-        let mut lines = head.split("\r\n");
-        let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
-        let status = status.and_then(|rest| rest.get(..3)?.parse().ok()).ok_or_else(broken)?;
-        let length = lines.find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
-        });
+        let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+        let status = status.ok_or_else(broken)?;
+        let length = header(head, "content-length").and_then(|value| value.parse().ok());
         Ok(Some(Self { status, end: end + 4, length: length.ok_or_else(broken)? }))
     }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.split("\r\n").skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
 }
 
 #[cfg(test)]
@@ -152,5 +196,23 @@ mod tests {
         };
         let (_, answer) = tokio::join!(server, client);
         assert_eq!(answer, (200, b"hello".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_open_until_its_server_closes_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut conn = Conn::open(address).await.expect("connected");
+        let (mut socket, _) = listener.accept().await.expect("a client");
+        let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: ping\n\n";
+        socket.write_all(head).await.expect("sent");
+        conn.follow(b"hello", ": ping").await.expect("a stream");
+        assert_eq!(conn.came(), Some(0));
+        socket.write_all(b": pong\n\n").await.expect("sent");
+        conn.stream.readable().await.expect("something");
+        assert_eq!(conn.came(), Some(8));
+        drop(socket);
+        conn.stream.readable().await.expect("the end");
+        assert_eq!(conn.came(), None);
     }
 }

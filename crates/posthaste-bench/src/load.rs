@@ -3,8 +3,10 @@
 //! [`saturate`] sends as fast as it is answered (closed loop: throughput only),
 //! [`paced`] at a fixed rate whatever the answers do (open loop: latency),
 //! [`backlog`] fills mailboxes and reads them out, [`hammer`] repeats one call.
+//! A [`Door`] is what a sender goes through.
 
 pub(crate) mod backlog;
+mod door;
 pub(crate) mod hammer;
 pub(crate) mod paced;
 pub(crate) mod saturate;
@@ -22,6 +24,8 @@ use crate::answers::Tail;
 use crate::http::Conn;
 use crate::hub::Hub;
 use crate::requests::Poll;
+
+pub(crate) use self::door::Door;
 
 /// How long a reader waits in one call.
 pub(crate) const POLL_S: u32 = 30;

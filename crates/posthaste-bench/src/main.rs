@@ -6,7 +6,7 @@
 //!
 //! Read in this order: [`cli`] says what can be asked, [`rounds`] in which order
 //! it is measured, [`measure`] how (one file each), [`targets`] what the hub must
-//! reach. [`load`] and [`http`] are the load generator, [`hub`] and [`child`] what
+//! reach. [`load`], [`http`] and [`mcp`] are the load generator, [`hub`] and [`child`] what
 //! it is pointed at, [`kill`] the test that ends the hub a thousand times.
 
 use std::process::ExitCode;
@@ -26,6 +26,7 @@ mod http;
 mod hub;
 mod kill;
 mod load;
+mod mcp;
 mod measure;
 mod output;
 mod pace;

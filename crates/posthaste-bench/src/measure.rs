@@ -1,8 +1,10 @@
 //! One file per measure. Each starts what it needs, measures once, and ends it.
 
 pub(crate) mod commit;
+pub(crate) mod connected;
 pub(crate) mod drain;
 pub(crate) mod limits;
+pub(crate) mod mcp;
 pub(crate) mod paced;
 pub(crate) mod parts;
 pub(crate) mod pending;

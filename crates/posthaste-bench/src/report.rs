@@ -135,6 +135,8 @@ fn whole(settings: &Settings, sheet: &Sheet) -> Value {
             "waiting": settings.waiting,
             "pending": settings.pending,
             "backlog": settings.backlog,
+            "profiles": settings.profiles,
+            "agents": settings.agents,
             "hub_env": settings.hub_env,
         },
     })

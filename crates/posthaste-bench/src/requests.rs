@@ -2,8 +2,12 @@
 
 use std::fmt::Write;
 
-/// Digits of a number in a template: of a key, or of a time in nanoseconds.
+/// Digits of a time in nanoseconds at the start of a text.
 const DIGITS: usize = 20;
+/// Where a template names the recipient: an instance's id is as long.
+pub(crate) const TO: &str = "<--to-->";
+/// Where a template names itself, by digits; may be there more than once.
+pub(crate) const KEY: &str = "<------ key ----->";
 /// What one message carries.
 pub(crate) const BODY: usize = 1024;
 
@@ -27,21 +31,26 @@ pub(crate) struct Send {
     bytes: Vec<u8>,
     to: usize,
     stamp: usize,
-    key: usize,
+    keys: Vec<usize>,
 }
 
 impl Send {
     /// `producer` keeps the keys of two producers apart.
     pub(crate) fn new(token: &str, producer: usize) -> Self {
-        let text = "0".repeat(DIGITS) + &"x".repeat(BODY - DIGITS);
-        let key = format!("{producer:05}-{}", "0".repeat(DIGITS));
-        let body = format!(r#"{{"to":"00000000","message":"{text}","idempotency_key":"{key}"}}"#);
-        let bytes = post("/v1/messages", token, &body);
-        let start = bytes.len() - body.len();
-        let at = |mark: &str| start + body.find(mark).unwrap_or(0) + mark.len();
-        let (to, stamp) = (at(r#""to":""#), at(r#""message":""#));
-        let key = at(r#""idempotency_key":""#) + key.len() - DIGITS;
-        Self { bytes, to, stamp, key }
+        let text = text();
+        let body = format!(
+            r#"{{"to":"{TO}","message":"{text}","idempotency_key":"{producer:05}-{KEY}"}}"#
+        );
+        Self::template(post("/v1/messages", token, &body))
+    }
+
+    /// Of a request that has [`TO`], [`KEY`] and [`text`] in it.
+    pub(crate) fn template(bytes: Vec<u8>) -> Self {
+        let request = String::from_utf8_lossy(&bytes);
+        let at = |mark: &str| request.find(mark).unwrap_or(0);
+        let (to, stamp) = (at(TO), at(&text()));
+        let keys = request.match_indices(KEY).map(|(at, _)| at).collect();
+        Self { bytes, to, stamp, keys }
     }
 
     /// `to` is an instance's id.
@@ -51,7 +60,9 @@ impl Send {
     }
 
     pub(crate) fn key(&mut self, number: u64) -> &mut Self {
-        put(&mut self.bytes[self.key..][..DIGITS], number);
+        for key in &self.keys {
+            put(&mut self.bytes[*key..][..KEY.len()], number);
+        }
         self
     }
 
@@ -66,6 +77,12 @@ impl Send {
     }
 }
 
+/// What one message says: digits for a stamp, then nothing of interest.
+pub(crate) fn text() -> String {
+    "0".repeat(DIGITS) + &"x".repeat(BODY - DIGITS)
+}
+
+/// The last digits of `number`, as many as there is room for.
 fn put(digits: &mut [u8], mut number: u64) {
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + u8::try_from(number % 10).unwrap_or(0);
@@ -126,7 +143,7 @@ mod tests {
         assert_eq!(request.to, To::One("a3f7b2c1".into()));
         assert_eq!(request.message.len(), BODY);
         assert_eq!(stamp_of(&request.message), Some(123_456));
-        assert_eq!(request.idempotency_key.as_deref(), Some("00007-00000000000000000042"));
+        assert_eq!(request.idempotency_key.as_deref(), Some("00007-000000000000000042"));
     }
 
     #[test]

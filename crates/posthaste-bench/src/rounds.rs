@@ -22,8 +22,10 @@ pub(crate) enum Step {
     Wait,
     Pending,
     Drain,
+    Mcp,
     Search,
     Start,
+    Connected,
 }
 
 /// Figures by name; the names are those of [`crate::targets`].
@@ -88,8 +90,10 @@ async fn one(settings: &Settings, step: Step) -> anyhow::Result<Found> {
         Step::Paced => measure::paced::run(settings).await,
         Step::Wait => measure::wait::run(settings).await,
         Step::Drain => measure::drain::run(settings).await,
+        Step::Mcp => measure::mcp::run(settings).await,
         Step::Search => measure::search::run(settings).await,
         Step::Start => measure::start::run(settings).await,
+        Step::Connected => measure::connected::run(settings).await,
         Step::Pending => Ok(Vec::new()),
     }
 }

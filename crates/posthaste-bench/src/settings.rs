@@ -21,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) pending: usize,
     pub(crate) backlog: usize,
     pub(crate) profiles: usize,
+    pub(crate) agents: usize,
     pub(crate) scratch: PathBuf,
     pub(crate) hub_env: Vec<(String, String)>,
     /// How long to wait before a run for others to leave the cores.
@@ -60,6 +61,7 @@ impl Settings {
             pending: number(options.pending, 1_000_000, 20_000),
             backlog: number(options.backlog, 200_000, 16_000),
             profiles: number(options.profiles, 10_000, 500),
+            agents: number(options.agents, 1_000, 100).max(1),
             scratch: options.scratch.clone().unwrap_or(beside),
             hub_env: options.hub_env.iter().map(|text| setting(text)).collect::<Result<_, _>>()?,
             calm: Duration::from_secs(options.calm),
@@ -74,6 +76,13 @@ impl Settings {
     /// The cores that are measured on.
     pub(crate) fn cores(&self) -> Vec<usize> {
         self.pins.map_or_else(pin::allowed, |pins| vec![pins.server, pins.load])
+    }
+
+    /// The same with one more setting of the hub, which the options may overrule.
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut with = self.clone();
+        with.hub_env.insert(0, (name.to_owned(), value.to_owned()));
+        with
     }
 
     /// A folder that is gone when its owner is.

@@ -9,18 +9,41 @@ use anyhow::ensure;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Crew, Tally, first_key, read, watch};
+use super::{Crew, Door, Tally, first_key, read, watch};
 use crate::agents::Agent;
 use crate::http::Conn;
 use crate::hub::Hub;
 use crate::procfs;
-use crate::requests::Send;
 
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Saturated {
-    pub(crate) per_second: f64,
-    /// CPU per message, in microseconds: the hub's, and the load's own.
-    pub(crate) server_us: f64,
-    pub(crate) client_us: f64,
+    sent: u64,
+    took: Duration,
+    /// CPU: the hub's, and the load's own.
+    server: Duration,
+    client: Duration,
+}
+
+impl Saturated {
+    pub(crate) fn per_second(&self) -> f64 {
+        self.sent as f64 / self.took.as_secs_f64()
+    }
+
+    /// CPU per message, in microseconds.
+    pub(crate) fn server_us(&self) -> f64 {
+        self.server.as_secs_f64() * 1e6 / self.sent as f64
+    }
+
+    pub(crate) fn client_us(&self) -> f64 {
+        self.client.as_secs_f64() * 1e6 / self.sent as f64
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.sent += more.sent;
+        self.took += more.took;
+        self.server += more.server;
+        self.client += more.client;
+    }
 }
 
 /// Every producer sends to all mailboxes in turn; every mailbox has one reader.
@@ -31,14 +54,20 @@ pub(crate) async fn run(
     time: Duration,
 ) -> anyhow::Result<Saturated> {
     let tally = Arc::new(Tally::default());
-    let mut tasks = JoinSet::new();
-    for reader in &crew.readers {
-        let tally = Arc::clone(&tally);
-        tasks.spawn(read(hub.address, reader.clone(), move |tail, _| tally.receive(tail.total)));
-    }
-    let found = send(hub, crew, &tally, warm_up, time).await?;
+    let mut tasks = readers(hub, crew, &tally);
+    let found = send(hub, crew, Door::Rest, &tally, warm_up, time).await?;
     tally.settle(&mut tasks).await?;
     Ok(found)
+}
+
+/// One reader for each mailbox, who never ends.
+pub(crate) fn readers(hub: &Hub, crew: &Crew, tally: &Arc<Tally>) -> JoinSet<anyhow::Result<()>> {
+    let mut tasks = JoinSet::new();
+    for reader in &crew.readers {
+        let tally = Arc::clone(tally);
+        tasks.spawn(read(hub.address, reader.clone(), move |tail, _| tally.receive(tail.total)));
+    }
+    tasks
 }
 
 /// The same without readers: what a send alone costs.
@@ -48,12 +77,14 @@ pub(crate) async fn unread(
     warm_up: Duration,
     time: Duration,
 ) -> anyhow::Result<Saturated> {
-    send(hub, crew, &Arc::new(Tally::default()), warm_up, time).await
+    send(hub, crew, Door::Rest, &Arc::new(Tally::default()), warm_up, time).await
 }
 
-async fn send(
+/// Every producer sends through `door`, over a connection of its own.
+pub(crate) async fn send(
     hub: &Hub,
     crew: &Crew,
+    door: Door,
     tally: &Arc<Tally>,
     warm_up: Duration,
     time: Duration,
@@ -62,9 +93,9 @@ async fn send(
     let to: Arc<[Agent]> = crew.readers.clone().into();
     let mut producers = JoinSet::new();
     for (number, producer) in crew.producers.iter().enumerate() {
-        let send = Send::new(&producer.token, number);
+        let producer = Producer { hub: hub.address, agent: producer.clone(), number, door };
         let (tally, stop, to) = (Arc::clone(tally), Arc::clone(&stop), Arc::clone(&to));
-        producers.spawn(produce(hub.address, send, number, to, tally, stop));
+        producers.spawn(producer.run(to, tally, stop));
     }
 
     watch(&mut producers, warm_up).await?;
@@ -80,29 +111,32 @@ async fn send(
         done??;
     }
     ensure!(sent > 0, "nothing was sent");
-    let sent = sent as f64;
-    Ok(Saturated {
-        per_second: sent / took.as_secs_f64(),
-        server_us: server.as_secs_f64() * 1e6 / sent,
-        client_us: client.as_secs_f64() * 1e6 / sent,
-    })
+    Ok(Saturated { sent, took, server, client })
 }
 
-async fn produce(
+struct Producer {
     hub: SocketAddr,
-    mut send: Send,
+    agent: Agent,
     number: usize,
-    to: Arc<[Agent]>,
-    tally: Arc<Tally>,
-    stop: Arc<AtomicBool>,
-) -> anyhow::Result<()> {
-    let mut conn = Conn::open(hub).await?;
-    let turns = to.iter().cycle().skip(number);
-    let turns = turns.take_while(|_| !stop.load(Ordering::Relaxed));
-    for (key, reader) in (first_key()..).zip(turns) {
-        let answer = conn.call(send.to(&reader.id).key(key).bytes()).await?;
-        ensure!(answer.status == 201, answer.unexpected());
-        tally.acknowledge(1);
+    door: Door,
+}
+
+impl Producer {
+    async fn run(
+        self,
+        to: Arc<[Agent]>,
+        tally: Arc<Tally>,
+        stop: Arc<AtomicBool>,
+    ) -> anyhow::Result<()> {
+        let mut conn = Conn::open(self.hub).await?;
+        let mut send = self.door.enter(&mut conn, &self.agent, self.number).await?;
+        let turns = to.iter().cycle().skip(self.number);
+        let turns = turns.take_while(|_| !stop.load(Ordering::Relaxed));
+        for (key, reader) in (first_key()..).zip(turns) {
+            let answer = conn.call(send.to(&reader.id).key(key).bytes()).await?;
+            ensure!(self.door.has_taken(&answer), answer.unexpected());
+            tally.acknowledge(1);
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -26,7 +26,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<Found> {
     Ok(vec![
         ("parts.door_us", door.server_us),
         ("parts.poll_us", poll.server_us),
-        ("parts.unread_us", unread.server_us),
-        ("parts.unread_per_s", unread.per_second),
+        ("parts.unread_us", unread.server_us()),
+        ("parts.unread_per_s", unread.per_second()),
     ])
 }

@@ -46,7 +46,7 @@ pub(crate) async fn run(settings: &Settings, sheet: &mut Sheet) -> anyhow::Resul
         sheet.flushes.push(filled.flush_us);
         sheet.rounds[round].extend([
             ("t11.empty_per_s", empty.found),
-            ("t11.full_per_s", filled.found.per_second),
+            ("t11.full_per_s", filled.found.per_second()),
             ("t11.rss_mb", rss),
             ("t11.ready_ms", full.ready_after.as_secs_f64() * 1e3),
             ("t11.known_ms", known.as_secs_f64() * 1e3),
@@ -71,5 +71,5 @@ async fn on_empty(settings: &Settings) -> anyhow::Result<f64> {
     let hub = Hub::start(settings, &scratch.path().join("data"), 0).await?;
     let crew = Crew::hire(&hub, PRODUCERS, READERS).await?;
     let found = saturate::run(&hub, &crew, settings.warm_up(), settings.seconds).await?;
-    Ok(found.per_second)
+    Ok(found.per_second())
 }

@@ -14,8 +14,8 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<Found> {
     let crew = Crew::hire(&hub, PRODUCERS, READERS).await?;
     let found = saturate::run(&hub, &crew, settings.warm_up(), settings.seconds).await?;
     Ok(vec![
-        ("t4.sends_per_s", found.per_second),
-        ("t4.server_us", found.server_us),
-        ("t4.client_us", found.client_us),
+        ("t4.sends_per_s", found.per_second()),
+        ("t4.server_us", found.server_us()),
+        ("t4.client_us", found.client_us()),
     ])
 }
