@@ -137,7 +137,9 @@ async fn answer(
             }
             (_, mcp::PATH) => {
                 call.route = Route::Mcp;
-                mcp::answer(&app, request, &mut call.who, outgoing).await
+                // Boxed: every connection keeps room for the largest of these, and this
+                // one is several times as large as the others.
+                Box::pin(mcp::answer(&app, request, &mut call.who, outgoing)).await
             }
             _ => {
                 let (mut request, who) = (request.map(Body::new), Who::default());

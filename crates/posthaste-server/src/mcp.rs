@@ -138,14 +138,14 @@ async fn post(
         "subscriptions/listen" => {
             let who = asker.somebody()?;
             let attached = stream::attach(app, who)?;
-            let response = ask_rmcp(app, parts, body, &asker, id, outgoing).await?;
+            let response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
             return Ok(response.map(|reply| stream::held(reply, attached)));
         }
         _ => {}
     }
     let named = message.params().unwrap_or_default();
     let begins = method == "initialize";
-    let mut response = ask_rmcp(app, parts, body, &asker, id, outgoing).await?;
+    let mut response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
     if begins
         && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal, named.client()))
     {
