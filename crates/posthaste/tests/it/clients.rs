@@ -2,9 +2,9 @@
 //!
 //! What they are is pinned in `scripts/agents`, and `scripts/test` installs it.
 
+mod at_the_answer;
 mod claude;
 mod codex;
-mod interrupted;
 mod joining;
 mod manners;
 mod official;

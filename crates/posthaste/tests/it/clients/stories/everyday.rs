@@ -75,7 +75,7 @@ pub(crate) async fn a_model_that_never_checks_gets_its_mail_with_another_result(
     assert_eq!(agent.end().code, Some(0));
 }
 
-/// Programs run the calls of one turn at the same time.
+/// A program may run the calls of one turn at the same time, or one after the other.
 pub(crate) async fn two_checks_in_one_turn_never_get_the_same_mail(mut stage: Stage) {
     let agent = stage.start();
     let check = ("check_inbox", json!({ "timeout": 60 }));
