@@ -136,6 +136,10 @@ async fn post(
         "initialize" => meet(app, &asker, Some(Hello::Initialize)),
         "server/discover" => meet(app, &asker, Some(Hello::Discover)),
         "subscriptions/listen" => {
+            let plain = rpc::plain_listen(&parts.headers, &message);
+            if let Some(wanted) = plain.and_then(|params| params.notifications) {
+                return stream::listen(app, &asker, id, wanted);
+            }
             let who = asker.somebody()?;
             let attached = stream::attach(app, who)?;
             let response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;

@@ -158,9 +158,16 @@ impl Hub {
         self.recall(reader);
         let now = tokio::time::Instant::now();
         let receipt = rand::random();
-        let (running, effects) = self.proofs.lock().open(reader, door, names, receipt, now);
+        let (running, effects, sooner) = {
+            let mut proofs = self.proofs.lock();
+            let before = proofs.next_due();
+            let (running, effects) = proofs.open(reader, door, names, receipt, now);
+            (running, effects, proofs.next_due() != before)
+        };
         self.perform(effects);
-        self.soon.notify_one();
+        if sooner {
+            self.soon.notify_one();
+        }
         running
     }
 

@@ -71,6 +71,6 @@ impl Events {
     }
 }
 
-fn event(json: &[u8]) -> Bytes {
+pub(crate) fn event(json: &[u8]) -> Bytes {
     [b"event: message\ndata: ", json, b"\n\n"].concat().into()
 }

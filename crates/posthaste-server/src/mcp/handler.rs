@@ -87,8 +87,11 @@ fn front(context: &RequestContext<RoleServer>) -> Result<Front, ErrorData> {
 }
 
 impl ServerHandler for Handler {
+    /// The tools never change; but a client that may hear of it keeps a stream open, and
+    /// an open stream says that it lives.
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
         let me = Implementation::new("posthaste", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(me).with_instructions(INSTRUCTIONS)
     }

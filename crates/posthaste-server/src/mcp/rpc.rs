@@ -60,9 +60,20 @@ pub(crate) struct Params<'a> {
     /// Of `initialize`.
     #[serde(borrow, rename = "clientInfo")]
     client: Option<ClientInfo<'a>>,
+    /// Of `subscriptions/listen`.
+    #[serde(default)]
+    pub(crate) notifications: Option<Wanted>,
     /// Of `notifications/cancelled`.
     #[serde(borrow, rename = "requestId")]
     pub(crate) request_id: Option<&'a RawValue>,
+}
+
+/// What a listener wants to hear of; only one thing can ever be granted.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Wanted {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tools_list_changed: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -129,6 +140,18 @@ pub(crate) fn read(body: &[u8]) -> Result<Envelope<'_>, Box<Response<Reply>>> {
 
 /// A call that is plainly right, in either era. Anything doubtful is rmcp's.
 pub(crate) fn plain_call<'a>(headers: &HeaderMap, message: &Envelope<'a>) -> Option<Params<'a>> {
+    let params = plain(headers, message, "tools/call")?;
+    let arguments = params.arguments.is_none_or(is_object);
+    (arguments && params.name.is_some()).then_some(params)
+}
+
+/// The same for a request to listen, which the older era does not have.
+pub(crate) fn plain_listen<'a>(headers: &HeaderMap, message: &Envelope<'a>) -> Option<Params<'a>> {
+    let params = plain(headers, message, "subscriptions/listen")?;
+    (params.era() == Era::New && params.notifications.is_some()).then_some(params)
+}
+
+fn plain<'a>(headers: &HeaderMap, message: &Envelope<'a>, method: &str) -> Option<Params<'a>> {
     let text = |name: &str| match headers.get(name) {
         None => Some(None),
         Some(value) => value.to_str().ok().map(Some),
@@ -138,27 +161,28 @@ pub(crate) fn plain_call<'a>(headers: &HeaderMap, message: &Envelope<'a>) -> Opt
         && accept.contains("application/json")
         && accept.contains("text/event-stream")
         && text("content-type")??.starts_with("application/json")
-        && !headers.keys().any(|name| name.as_str().starts_with("mcp-param-"));
+        && headers.keys().all(|name| !name.as_str().starts_with("mcp-param-"));
     let params: Params<'a> = plain.then(|| message.params())??;
-    let name = params.name.as_deref()?;
     let version = text("mcp-protocol-version")?;
     let meta = params.meta.as_ref();
     let right = match meta.and_then(|meta| meta.version.as_deref()) {
         None => version.is_none_or(|v| OLD_ERA.contains(&v)),
         Some(said) => {
-            let object = |raw: &RawValue| raw.get().starts_with('{');
             said == NEW_ERA
                 && version == Some(NEW_ERA)
-                && text("mcp-method")? == Some("tools/call")
-                && text("mcp-name")? == Some(name)
-                && meta.and_then(|meta| meta.capabilities).is_some_and(object)
+                && text("mcp-method")? == Some(method)
+                && text("mcp-name")? == params.name.as_deref()
+                && meta.and_then(|meta| meta.capabilities).is_some_and(is_object)
                 && meta.and_then(|meta| meta.client.as_ref()).is_none_or(|c| c.version.is_some())
         }
     };
-    let arguments = params.arguments.is_none_or(|raw| raw.get().starts_with('{'));
     let id =
         message.id.is_some_and(|id| id.get().starts_with('"') || id.get().parse::<i64>().is_ok());
-    (right && arguments && id).then_some(params)
+    (right && id).then_some(params)
+}
+
+fn is_object(raw: &RawValue) -> bool {
+    raw.get().starts_with('{')
 }
 
 #[derive(Serialize)]
@@ -241,4 +265,30 @@ pub(crate) fn progress(token: &RawValue, seconds: u64) -> Vec<u8> {
     let params = Progress { progress_token: token, progress: seconds, message: "waiting for mail" };
     let told = Notification { jsonrpc: "2.0", method: "notifications/progress", params };
     serde_json::to_vec(&told).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Granted<'a> {
+    #[serde(rename = "_meta")]
+    meta: Subscription<'a>,
+    notifications: Wanted,
+}
+
+#[derive(Serialize)]
+struct Subscription<'a> {
+    #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+    id: &'a RawValue,
+}
+
+/// The first word to who listens: to what.
+pub(crate) fn listening(id: &RawValue, to: Wanted) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Told<'a> {
+        jsonrpc: &'static str,
+        method: &'static str,
+        params: Granted<'a>,
+    }
+    let params = Granted { meta: Subscription { id }, notifications: to };
+    let method = "notifications/subscriptions/acknowledged";
+    serde_json::to_vec(&Told { jsonrpc: "2.0", method, params }).unwrap_or_default()
 }

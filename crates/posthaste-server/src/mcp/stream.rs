@@ -12,10 +12,16 @@ use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::settle::Attached;
 use std::convert::Infallible;
 
+use serde_json::value::RawValue;
+
 use super::asker::Asker;
+use super::events::event;
+use super::rpc::{self, Wanted};
 use crate::App;
 use crate::failure::Failure;
 use crate::written::Reply;
+
+const PING: &[u8] = b": ping\n\n";
 
 /// `GET /mcp`: nothing is ever sent here but pings, for the tools never change and
 /// mail is fetched; an open stream says that its agent lives.
@@ -26,8 +32,24 @@ pub(crate) fn open(app: &App, parts: &Parts, asker: &Asker) -> Result<Response<R
         let why = "this is a stream: accept text/event-stream";
         return Err(ApiError::new(ErrorCode::BadRequest, why).into());
     }
+    begin(app, asker, Bytes::from_static(PING))
+}
+
+/// `subscriptions/listen`: the same in the newest era.
+pub(crate) fn listen(
+    app: &App,
+    asker: &Asker,
+    id: &RawValue,
+    wanted: Wanted,
+) -> Result<Response<Reply>, Failure> {
+    begin(app, asker, event(&rpc::listening(id, wanted)))
+}
+
+/// The first line comes at once: the client sees that it is connected.
+fn begin(app: &App, asker: &Asker, first: Bytes) -> Result<Response<Reply>, Failure> {
     let who = asker.somebody()?;
-    let state = Pings { app: app.clone(), who, attached: attach(app, who)?, first: true };
+    let attached = attach(app, who)?;
+    let state = Pings { app: app.clone(), who, attached, first: Some(first) };
     let pings = stream::unfold(state, Pings::next);
     let mut response = Response::new(Reply::Routed(Body::from_stream(pings)));
     let headers = response.headers_mut();
@@ -50,25 +72,25 @@ struct Pings {
     app: App,
     who: Principal,
     attached: Attached,
-    first: bool,
+    first: Option<Bytes>,
 }
 
 impl Pings {
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
-        // The first line at once: the client sees that it is connected.
-        if !std::mem::take(&mut self.first) {
-            tokio::select! {
-                () = tokio::time::sleep(self.app.mcp.config.ping) => {}
-                () = self.app.hub.stopped() => return None,
-            }
-            if let Principal::Instance(id) = self.who
-                && !self.app.hub.lives(id)
-            {
-                return None;
-            }
-            self.attached.lives();
+        if let Some(first) = self.first.take() {
+            return Some((Ok(first), self));
         }
-        Some((Ok(Bytes::from_static(b": ping\n\n")), self))
+        tokio::select! {
+            () = tokio::time::sleep(self.app.mcp.config.ping) => {}
+            () = self.app.hub.stopped() => return None,
+        }
+        if let Principal::Instance(id) = self.who
+            && !self.app.hub.lives(id)
+        {
+            return None;
+        }
+        self.attached.lives();
+        Some((Ok(Bytes::from_static(PING)), self))
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) schema: fn() -> Map<String, Value>,
+    /// Changes nothing that others see: some clients call such tools side by side.
+    pub(crate) reads: bool,
     /// May take long enough to tell of progress.
     pub(crate) waits: bool,
     pub(crate) run: fn(Ctx, Option<&RawValue>) -> Job,
@@ -60,7 +62,10 @@ impl Tool {
             "name": self.name,
             "description": self.description,
             "inputSchema": (self.schema)(),
-            "annotations": { "destructiveHint": false, "openWorldHint": false },
+            "annotations": match self.reads {
+                true => json!({ "readOnlyHint": true, "openWorldHint": false }),
+                false => json!({ "destructiveHint": false, "openWorldHint": false }),
+            },
             "_meta": { "anthropic/alwaysLoad": true },
         })
     }

@@ -23,6 +23,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         description: "Send a message to another terminal's inbox, for example a worker's result \
             to its supervisor. Your own id is added by itself.",
         schema: schema::of::<Send>,
+        reads: false,
         waits: false,
         run: write,
     },
@@ -32,6 +33,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             sender_id. After assign, call it to collect the workers' results. Returned messages \
             are consumed. An empty list means that none came in time.",
         schema: schema::of::<Check>,
+        reads: true,
         waits: true,
         run: read,
     },

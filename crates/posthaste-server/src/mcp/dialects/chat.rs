@@ -20,6 +20,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         description: "Send an intermediate response to the user while continuing to work on \
             other tasks. Use it when one task is done and others are left.",
         schema: schema::of::<Respond>,
+        reads: false,
         waits: false,
         run: respond,
     },
@@ -28,6 +29,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         description: "Ask the user. With blocking false you go on, and the reply arrives via \
             the inbox.",
         schema: schema::of::<Question>,
+        reads: false,
         waits: true,
         run: question,
     },

@@ -16,6 +16,7 @@ pub(crate) const TOOLS: &[Tool] = &[Tool {
         `@anyone`, `@everyone`, or these with `@team`. Mail for you comes as _pending_messages \
         with the next result.",
     schema: schema::of::<Args>,
+    reads: false,
     waits: false,
     run,
 }];

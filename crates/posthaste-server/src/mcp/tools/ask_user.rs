@@ -23,6 +23,7 @@ pub(crate) const TOOL: Tool = Tool {
         the status is `pending` and the answer comes by check_inbox. With blocking false you go \
         on at once.",
     schema: schema::of::<Args>,
+    reads: false,
     waits: true,
     run,
 };

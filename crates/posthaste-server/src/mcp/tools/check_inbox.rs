@@ -23,6 +23,7 @@ pub(crate) const TOOL: Tool = Tool {
         results use wait_for `all` (with `from`, or after assigning). status `call_again`: the \
         wait was cut short, call again at once.",
     schema: schema::of::<Args>,
+    reads: true,
     waits: true,
     run,
 };

@@ -16,6 +16,7 @@ pub(crate) const TOOL: Tool = Tool {
     description: "Posthaste: who is here. Finds agents by what they are for (a few words), with \
         the addresses of those who are active; without a query, all of them.",
     schema: schema::of::<Args>,
+    reads: true,
     waits: false,
     run,
 };

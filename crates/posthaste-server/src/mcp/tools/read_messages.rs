@@ -20,6 +20,7 @@ pub(crate) const TOOL: Tool = Tool {
         `id` one message, from `offset` on (for truncated ones); else the last ones, of a thread \
         or, for its leaders, of a team.",
     schema: schema::of::<Args>,
+    reads: true,
     waits: false,
     run,
 };

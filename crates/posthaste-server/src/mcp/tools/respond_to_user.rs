@@ -16,6 +16,7 @@ pub(crate) const TOOL: Tool = Tool {
     description: "Posthaste: tell the human operator something while you go on working, for \
         example the answer to one of several requests.",
     schema: schema::of::<Args>,
+    reads: false,
     waits: false,
     run,
 };

@@ -19,6 +19,7 @@ pub(crate) const TOOL: Tool = Tool {
         sender of in_reply_to, else to whoever assigned you. Returns at once; an answer comes by \
         check_inbox. Report a finished assignment with type `result`.",
     schema: schema::of::<Args>,
+    reads: false,
     waits: false,
     run,
 };

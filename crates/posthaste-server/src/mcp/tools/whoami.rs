@@ -14,6 +14,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "whoami",
     description: "Posthaste: your own address, team, parent and how much mail waits for you.",
     schema: schema::of::<Args>,
+    reads: true,
     waits: false,
     run,
 };

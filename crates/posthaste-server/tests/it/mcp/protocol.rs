@@ -256,6 +256,30 @@ async fn who_listens_in_the_new_era_is_attached_as_long_as_it_does() {
 }
 
 #[tokio::test]
+async fn who_listens_is_told_to_what_and_alike_by_both_ways() {
+    let house = House::new().await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::silent(&house, &bob.token, Era::New, "test");
+    let mut long = Agent::silent(&house, &bob.token, Era::New, "test");
+    long.more.push(("mcp-param-x", "1".into()));
+    for wanted in
+        [json!({ "toolsListChanged": true }), json!({}), json!({ "promptsListChanged": true })]
+    {
+        let mut told = Vec::new();
+        for agent in [&me, &long] {
+            let params = json!({ "notifications": wanted });
+            let mut stream = agent.request(4, "subscriptions/listen", params).await;
+            let first = stream.chunk().await.expect("a line").expect("a line");
+            let text = String::from_utf8_lossy(&first).into_owned();
+            let json = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
+            told.push(serde_json::from_str::<Value>(json).expect("JSON"));
+        }
+        assert_eq!(told[0], told[1], "{wanted}");
+        assert_eq!(told[0]["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 4);
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_is_not_plain_is_answered_alike() {
     // A header that only the whole protocol understands sends the call the long way.
     for era in [Era::Old, Era::New] {
