@@ -125,7 +125,14 @@ impl ServerHandler for Handler {
         let arguments =
             arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
         let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default()).begin();
-        let done = (tool.run)(ctx, arguments.as_deref()).await;
+        let job = (tool.run)(ctx, arguments.as_deref());
+        let done = tokio::select! {
+            done = job => done,
+            // The client has gone: what the job held goes back as it is dropped.
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("the client has gone away", None));
+            }
+        };
         *front.left.0.lock() = done.handed;
         let content: Vec<ContentBlock> =
             done.blocks.into_iter().map(|block| ContentBlock::text(block.text)).collect();

@@ -332,6 +332,22 @@ async fn a_client_that_dies_in_mid_wait_takes_nothing_before_and_after_progress(
 }
 
 #[tokio::test]
+async fn a_client_that_dies_on_the_long_way_takes_nothing() {
+    let house = House::with(never()).await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    let mut socket = house.dial().await;
+    let call = text_of_call(&bob.token, &json!({ "timeout": 60 }));
+    let call = call.replacen("\r\n", "\r\nMcp-Param-X: 1\r\n", 1);
+    socket.write_all(call.as_bytes()).await.expect("sent");
+    house.waits(&bob.instance).await;
+    drop(socket);
+    house.waits_no_more(&bob.instance).await;
+    let sent = send(&house.operator(), &bob.instance, "still here?").await;
+    assert_eq!(me.check(5.0).await.mail(), [(sent.seq, "still here?".to_owned(), false)]);
+}
+
+#[tokio::test]
 async fn an_answer_that_was_not_written_comes_again_marked() {
     for stream in [false, true] {
         let every = Duration::from_millis(if stream { 10 } else { 60_000 });
