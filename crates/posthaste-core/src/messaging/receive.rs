@@ -199,7 +199,11 @@ impl Open {
 
 impl Hub {
     /// Waits for mail. Time up is an empty answer, not an error.
-    pub async fn receive(self: &Arc<Self>, ask: Ask) -> Result<Batch, StoreError> {
+    // Not async: a waiting call would hold everything twice.
+    pub fn receive(
+        self: &Arc<Self>,
+        ask: Ask,
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<'_> {
         if ask.begin {
             self.begin(ask.reader, Scope::Door(ask.door));
         }
@@ -208,7 +212,7 @@ impl Hub {
             None => &[],
         };
         let open = self.open(ask.reader, ask.door, names);
-        self.receive_on(open, ask).await
+        self.receive_on(open, ask)
     }
 
     /// A call begins. Through the MCP door it is the later call that proves the
@@ -248,9 +252,22 @@ impl Hub {
     }
 
     /// Waits for mail in a call that has begun.
-    pub async fn receive_on(self: &Arc<Self>, open: Open, ask: Ask) -> Result<Batch, StoreError> {
+    pub fn receive_on(
+        self: &Arc<Self>,
+        open: Open,
+        ask: Ask,
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<'_> {
+        let Open { running: call, handed, .. } = open;
+        self.wait_and_take(call, handed, ask)
+    }
+
+    async fn wait_and_take(
+        self: &Arc<Self>,
+        call: Running,
+        mut handed: Handed,
+        ask: Ask,
+    ) -> Result<Batch, StoreError> {
         let began = Instant::now();
-        let Open { running: call, mut handed, .. } = open;
 
         // Before it waits, it listens, then looks again: what arrives in between rings
         // the bell that it already holds. What is there at the first look needs none.

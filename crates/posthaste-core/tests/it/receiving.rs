@@ -415,3 +415,11 @@ async fn whole_messages_stop_at_the_limit_of_bytes_but_one_always_comes() {
     assert_eq!((answer.mail.len(), answer.remaining), (1, 2));
     assert_eq!(bob.reads().await.texts(), ["12345", "67890"]);
 }
+
+#[tokio::test]
+async fn a_call_that_waits_keeps_little() {
+    let world = World::new();
+    let waiting = world.hub.receive(Ask::now(Principal::Operator));
+    // Ten thousand of them must fit into little memory.
+    assert!(size_of_val(&waiting) <= 1_024, "{}", size_of_val(&waiting));
+}

@@ -1,7 +1,6 @@
 //! One answer, from the call that it answers to what became of its mail.
 
 use compact_str::CompactString;
-use smallvec::SmallVec;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +23,7 @@ pub(super) struct Answer {
     pub(super) beginning: u64,
     pub(super) door: Door,
     /// What the client calls this call; a repeat has one of them again.
-    pub(super) names: SmallVec<[CompactString; 2]>,
+    pub(super) names: Box<[CompactString]>,
     /// Begun while two processes used the one identity: the later call of one says
     /// nothing about the other.
     pub(super) shared: bool,
