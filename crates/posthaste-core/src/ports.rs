@@ -73,6 +73,9 @@ pub trait Mail: Send + Sync {
     /// still holds; `doubt` remembers that its reader cancelled.
     fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool);
 
+    /// The same for what nobody was shown: back as it was, without a mark.
+    fn put_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId);
+
     /// The reader refuses: back to the queue, marked, and dead the fifth time.
     fn nack(&self, by: Principal, what: What) -> Started<Nacked>;
 
@@ -226,7 +229,7 @@ pub struct Filter {
     pub thread: Option<ThreadId>,
     /// Only these; empty is all.
     pub among: Vec<Seq>,
-    /// What the human says to this question: linked to it, or to nothing.
+    /// What the human says to this question, after it: linked to it, or to nothing.
     pub answers: Option<Seq>,
     /// The reader's own mailbox only: nothing that another could take as well.
     pub exact: bool,
@@ -260,7 +263,9 @@ impl Filter {
 /// What the human writes while one waits for an answer is one, unless it is linked
 /// to something else.
 fn answers(message: &Message, question: Seq) -> bool {
-    message.from.kind == SenderKind::Human && message.in_reply_to.is_none_or(|to| to == question)
+    message.from.kind == SenderKind::Human
+        && message.seq > question
+        && message.in_reply_to.is_none_or(|to| to == question)
 }
 
 /// Whether `who`, an instance, a name, an address or a label, sent it.
@@ -270,10 +275,37 @@ pub fn is_from(message: &Message, who: &str) -> bool {
 
 /// Whether `who`, an instance, a name or an address, sent it.
 pub fn is_sender(message: &Message, who: &str) -> bool {
-    let address = &*message.from.address;
-    address == who
-        || message.from.instance.is_some_and(|id| who.parse() == Ok(id))
-        || address.split(['.', '@']).next() == Some(who)
+    is_called(&message.from.address, who)
+}
+
+/// Whether somebody of this full address is meant by `who`: an instance, a name, or
+/// an address of which parts may be left out.
+pub fn is_called(address: &str, who: &str) -> bool {
+    fn parts(address: &str) -> (&str, Option<&str>, Option<&str>) {
+        let (left, team) = match address.split_once('@') {
+            Some((left, team)) => (left, Some(team)),
+            None => (address, None),
+        };
+        match left.split_once('.') {
+            Some((name, instance)) => (name, Some(instance), team),
+            None => (left, None, team),
+        }
+    }
+    let ((name, instance, team), (who, exact, at)) = (parts(address), parts(who));
+    let id = |text: &str| text.parse::<crate::address::InstanceId>().ok();
+    let same = |a: &str, b: Option<&str>| b.is_some_and(|b| a.eq_ignore_ascii_case(b));
+    let is_it = match exact {
+        Some(exact) => {
+            who.eq_ignore_ascii_case(name)
+                && id(exact).is_some()
+                && id(exact) == instance.and_then(id)
+        }
+        None => {
+            who.eq_ignore_ascii_case(name)
+                || id(who).is_some_and(|who| instance.and_then(id) == Some(who))
+        }
+    };
+    is_it && at.is_none_or(|at| same(at, team))
 }
 
 /// One read.

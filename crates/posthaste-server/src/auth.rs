@@ -49,6 +49,11 @@ pub(crate) fn digest(token: &str) -> TokenHash {
     Sha256::digest(token.as_bytes()).into()
 }
 
+/// A name of fixed length for a text of any.
+pub(crate) fn fingerprint(text: &str) -> String {
+    digest(text)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = header.to_str().ok().and_then(|text| {

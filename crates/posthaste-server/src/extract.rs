@@ -83,6 +83,11 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 }
 
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
+    // A list would fit, too, field by field; but no call takes one.
+    if body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[') {
+        let why = "the request does not fit: it is a list, and should be an object";
+        return Err(ApiError::new(ErrorCode::InvalidArgument, why).into());
+    }
     serde_json::from_slice(body).map_err(|error| {
         let (code, what) = match error.classify() {
             Category::Data => (ErrorCode::InvalidArgument, "the request does not fit"),

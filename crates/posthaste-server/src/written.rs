@@ -12,7 +12,7 @@
 //! HTTP/1 only: in HTTP/2 a flush is not per answer.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,6 +26,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use posthaste_core::messaging::receive::Handed;
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
@@ -40,6 +41,16 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     pub(crate) fn body_ended(&self, handed: Handed) {
         self.waiting.lock().push(handed);
+    }
+
+    fn is_waited_for(&self) -> bool {
+        !self.waiting.lock().is_empty()
+    }
+
+    /// Nobody is there to read it: what was handed over goes back.
+    fn not_read(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        drop(waiting);
     }
 
     fn flushed(&self) {
@@ -137,6 +148,13 @@ impl Wire {
         Self { socket: TokioIo::new(socket), outgoing, patience, stuck: None }
     }
 
+    /// The client has hung up. hyper sees that only where nothing lies behind the
+    /// request; the kernel takes an answer all the same.
+    fn is_left(&self, cx: &mut Context<'_>) -> bool {
+        let ready = pin!(self.socket.inner().ready(Interest::READABLE));
+        matches!(ready.poll(cx), Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
     fn patiently<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -177,8 +195,11 @@ impl Write for Wire {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.socket).poll_flush(cx);
-        if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.outgoing.flushed();
+        if matches!(flushed, Poll::Ready(Ok(()))) && self.outgoing.is_waited_for() {
+            match self.is_left(cx) {
+                true => self.outgoing.not_read(),
+                false => self.outgoing.flushed(),
+            }
         }
         flushed
     }

@@ -290,6 +290,11 @@ impl Mail for SqliteStore {
         self.put_all(tickets);
     }
 
+    fn put_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId) {
+        let tickets = self.shared.ledger.lock().put_back(by, &what, from);
+        self.put_all(tickets);
+    }
+
     fn nack(&self, by: Principal, what: What) -> Started<Nacked> {
         let answer = self.shared.commands.push(|tx| ops::settle::Nack::new(by, what, tx));
         async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()

@@ -166,6 +166,24 @@ impl Ledger {
         tickets
     }
 
+    /// Returns what `answer` still holds of `what` as it was: nobody was shown it.
+    pub fn put_back(&mut self, by: Principal, what: &[DeliveryNo], from: AnswerId) -> Vec<Ticket> {
+        let mut tickets = Vec::new();
+        for delivery in what {
+            let Some(out) = self.out.get(delivery) else { continue };
+            if out.state.give_back(by, Some(from)).is_err() {
+                continue;
+            }
+            let Some(out) = self.out.remove(delivery) else { continue };
+            self.release(&out);
+            let mut entry = out.entry;
+            entry.leased_before = entry.marked;
+            tickets.push(self.back(out.at, entry));
+            self.tally.returned += 1;
+        }
+        tickets
+    }
+
     /// Whether `to` has not read something that `from` wrote before `before`. Only
     /// the first of a long backlog are looked at.
     pub fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {

@@ -212,18 +212,20 @@ impl Proofs {
 
     /// A call begins. Through the MCP door it is also the later call that proves
     /// the answers before it, unless it repeats one of them. `names` are what the
-    /// client calls the call: a repeat has one of them again.
+    /// client calls the call: a repeat has one of them again. `label` tells one process
+    /// of the reader from another; it proves what its own was given.
     pub fn open(
         &mut self,
         who: Principal,
         door: Door,
+        label: &str,
         names: &[&str],
         receipt: u64,
         now: Instant,
     ) -> (Running, Vec<Effect>) {
         let mut effects = Vec::new();
         if door == Door::Hook {
-            self.later(who, Proof::Hook, now);
+            self.later(who, None, Proof::Hook, now);
         }
         if door == Door::Mcp {
             let earlier = self.answers_of(who);
@@ -240,7 +242,7 @@ impl Proofs {
                 }
             }
             if repeated.is_empty() {
-                self.later(who, Proof::NextCall, now);
+                self.later(who, Some(label), Proof::NextCall, now);
             }
         }
 
@@ -255,6 +257,7 @@ impl Proofs {
                 who,
                 beginning: reader.beginning,
                 door,
+                label: label.into(),
                 names: names.iter().map(|name| (*name).into()).collect(),
                 shared: reader.is_shared(),
                 receipt,
@@ -298,6 +301,13 @@ impl Proofs {
     pub fn left_behind(&mut self, id: AnswerId, what: &[DeliveryNo]) {
         if let Some(answer) = self.answers.get_mut(&id) {
             answer.mail.retain(|held| !what.contains(&held.delivery));
+        }
+    }
+
+    /// The answer does not show the ids that count as read.
+    pub fn names_nothing(&mut self, id: AnswerId) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.named.clear();
         }
     }
 
@@ -364,7 +374,7 @@ impl Proofs {
 
     /// A hook of the same reader fired.
     pub fn hook(&mut self, who: Principal, now: Instant) {
-        self.later(who, Proof::Hook, now);
+        self.later(who, None, Proof::Hook, now);
     }
 
     /// The reader names a receipt. An unknown one is ignored.
@@ -492,8 +502,9 @@ impl Proofs {
         }
     }
 
-    /// What came later than an answer that was written and is in no doubt.
-    fn later(&mut self, who: Principal, proof: Proof, now: Instant) {
+    /// What came later than an answer that was written and is in no doubt: a call of
+    /// the process with this label, or a hook, which has none.
+    fn later(&mut self, who: Principal, label: Option<&str>, proof: Proof, now: Instant) {
         let Some(reader) = self.readers.get(&who) else { return };
         if reader.is_shared() {
             return;
@@ -503,7 +514,9 @@ impl Proofs {
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
+            let same = answer.door == Door::Hook || label.is_none_or(|l| *answer.label == *l);
             if open
+                && same
                 && answer.door != Door::Rest
                 && !answer.shared
                 && answer.beginning == beginning
@@ -515,24 +528,34 @@ impl Proofs {
         }
     }
 
-    /// Gives the mail of a suspicious answer back. A cancel makes a delivery
-    /// suspicious once, not twice: some clients cancel every finished call.
+    /// Gives the mail of a suspicious answer back. A cancel after the answer makes a
+    /// delivery suspicious once, not twice: some clients cancel every finished call. So
+    /// what was doubted before stays, and can be proven.
     fn suspect(&mut self, id: AnswerId, cancelled: bool) -> Option<Effect> {
         let answer = self.answers.get_mut(&id)?;
-        let mut mine = answer.mail.iter().filter(|h| !h.gone).peekable();
-        if cancelled && mine.peek().is_some() && mine.all(|h| h.doubted) {
+        let stays = |h: &Held| cancelled && h.doubted;
+        let mine = || answer.mail.iter().filter(|h| !h.gone);
+        let (held, back) = (mine().count(), mine().filter(|h| !stays(h)).count());
+        if held > 0 && back == 0 {
             return None;
-        }
-        answer.suspicious = true;
-        if let Some((at, _)) = answer.later.take() {
-            self.due.remove(&(at, id));
         }
         // Nor is it sure that the ids it named were read.
         let taken = self.readers.get_mut(&answer.who).into_iter().flat_map(|r| &mut r.taken);
         for taken in taken.filter(|taken| taken.told == Some(id)) {
             taken.told = None;
         }
-        self.give_back(id, true)
+        if back < held {
+            let what = mine().filter(|h| !stays(h)).map(|h| h.delivery).collect();
+            let by = answer.who;
+            answer.let_go(|h| !stays(h));
+            answer.named.clear();
+            return Some(Effect::Return { by, answer: id, what, doubt: true });
+        }
+        answer.suspicious = true;
+        if let Some((at, _)) = answer.later.take() {
+            self.due.remove(&(at, id));
+        }
+        self.give_back(id, cancelled)
     }
 
     fn give_back(&mut self, id: AnswerId, doubt: bool) -> Option<Effect> {

@@ -16,7 +16,7 @@ use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Principal, SenderKind, Seq};
 use crate::messaging::proof::{Door, Running, Scope};
-use crate::ports::{Bell, Filter, Lease, Leased, StoreError, Survey, Take};
+use crate::ports::{Bell, Filter, Lease, Leased, StoreError, Survey, Take, is_called};
 
 /// What an entry of JSON shows of its body at least.
 const LEAST: usize = 60;
@@ -167,6 +167,11 @@ impl Handed {
         self.hub.proofs.lock().came_late(self.id);
     }
 
+    /// The ids that count as read are not in it after all.
+    pub fn names_nothing(&self) {
+        self.hub.proofs.lock().names_nothing(self.id);
+    }
+
     /// Everything is in the kernel's hands.
     pub fn written(mut self) {
         self.done = true;
@@ -211,15 +216,21 @@ impl Hub {
             Some(name) => &[name],
             None => &[],
         };
-        let open = self.open(ask.reader, ask.door, names);
+        let open = self.open(ask.reader, ask.door, "", names);
         self.receive_on(open, ask)
     }
 
     /// A call begins. Through the MCP door it is the later call that proves the
-    /// answers before it.
-    pub fn open(self: &Arc<Self>, reader: Principal, door: Door, names: &[&str]) -> Open {
+    /// answers that the same process was given before; `label` says which it is.
+    pub fn open(
+        self: &Arc<Self>,
+        reader: Principal,
+        door: Door,
+        label: &str,
+        names: &[&str],
+    ) -> Open {
         self.store.seen(reader);
-        let running = self.open_call(reader, door, names);
+        let running = self.open_call(reader, door, label, names);
         let handed = Handed { hub: Arc::clone(self), id: running.id, auto: None, done: false };
         Open { reader, running, handed }
     }
@@ -243,7 +254,7 @@ impl Hub {
         let began = Instant::now();
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
         let budget = budget.unwrap_or(Budget::Whole);
-        Ok(self.hand(reader, running.id, handed, lease, budget, (status, Vec::new()), began))
+        Ok(self.hand(reader, running.id, handed, lease, budget, (status, Vec::new(), false), began))
     }
 
     /// What lies in the reader's own mailbox, without taking any of it.
@@ -313,7 +324,9 @@ impl Hub {
             handed.auto = Some((ask.reader, taken));
         }
         self.store.seen(ask.reader);
-        Ok(self.hand(ask.reader, call.id, handed, lease, ask.budget, (status, missing), began))
+        let gathers = ask.wait_for != WaitFor::Any;
+        let judged = (status, missing, gathers);
+        Ok(self.hand(ask.reader, call.id, handed, lease, ask.budget, judged, began))
     }
 
     /// Makes the answer: what fits is in it, the rest goes back.
@@ -325,7 +338,7 @@ impl Hub {
         mut handed: Handed,
         lease: Lease,
         budget: Budget,
-        (status, missing): (BatchStatus, Vec<Missing>),
+        (status, missing, gathers): (BatchStatus, Vec<Missing>, bool),
         began: Instant,
     ) -> Batch {
         let Lease { mail, remaining } = lease;
@@ -333,7 +346,7 @@ impl Hub {
         let Some(told) = told else {
             // Ended from outside while the mail was fetched: it is for the next call.
             let taken = mail.iter().map(|l| l.delivery).collect();
-            self.store.give_back(reader, taken, id, false);
+            self.store.put_back(reader, taken, id);
             handed.auto = None;
             return Batch {
                 mail: Vec::new(),
@@ -348,8 +361,13 @@ impl Hub {
         };
         let (mail, rest) = clip(mail, budget);
         let remaining = remaining + rest.len();
+        let mut status = status;
         if !rest.is_empty() {
             self.leave_behind(reader, id, &mut handed, &rest);
+            // A gather is complete only with all that it waited for.
+            if gathers && status == BatchStatus::Complete {
+                status = BatchStatus::CallAgain;
+            }
         }
         Batch {
             mail,
@@ -370,7 +388,7 @@ impl Hub {
             taken.retain(|d| !what.contains(d));
         }
         self.proofs.lock().left_behind(id, &what);
-        self.store.give_back(by, what, id, false);
+        self.store.put_back(by, what, id);
     }
 
     /// Waits for the bell; `false` when the call was ended from outside.
@@ -509,13 +527,8 @@ enum Look {
 /// Whether what waits holds something of `who`: an instance, a name, an address
 /// or a label.
 fn has_sent(survey: &Survey, who: &str) -> bool {
-    let id = who.parse::<InstanceId>().ok().map(|id| id.to_string());
     survey.labels.iter().any(|label| label == who)
-        || survey.senders.iter().any(|address| {
-            let mut parts = address.split(['.', '@']);
-            let (name, instance) = (parts.next(), parts.next());
-            &**address == who || name == Some(who) || (id.is_some() && instance == id.as_deref())
-        })
+        || survey.senders.iter().any(|address| is_called(address, who))
 }
 
 /// Gives every message an equal share first; what short ones leave goes to the

@@ -154,14 +154,20 @@ impl Hub {
         Some(Attached { hub: Arc::clone(self), who, stream })
     }
 
-    pub(crate) fn open_call(&self, reader: Principal, door: Door, names: &[&str]) -> Running {
+    pub(crate) fn open_call(
+        &self,
+        reader: Principal,
+        door: Door,
+        label: &str,
+        names: &[&str],
+    ) -> Running {
         self.recall(reader);
         let now = tokio::time::Instant::now();
         let receipt = rand::random();
         let (running, effects, sooner) = {
             let mut proofs = self.proofs.lock();
             let before = proofs.next_due();
-            let (running, effects) = proofs.open(reader, door, names, receipt, now);
+            let (running, effects) = proofs.open(reader, door, label, names, receipt, now);
             (running, effects, proofs.next_due() != before)
         };
         self.perform(effects);

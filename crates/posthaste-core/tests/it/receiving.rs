@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::Limits;
-use posthaste_core::messaging::message::{Details, Priority};
+use posthaste_core::messaging::message::{Details, Principal, Priority};
 use posthaste_core::messaging::receive::{Ask, BatchStatus, Budget, Missing, WaitFor};
 use posthaste_core::ports::{Filter, RecordState};
 use posthaste_testkit::world::{Agent, World};

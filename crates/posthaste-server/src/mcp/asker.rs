@@ -25,7 +25,7 @@ pub(crate) struct Asker {
     pub(crate) principal: Option<Principal>,
     pub(crate) bridge: Option<CompactString>,
     /// The name space of this client's request ids; empty when there is none.
-    label: CompactString,
+    pub(crate) label: CompactString,
     /// As its label says; `None` in the era without labels.
     pub(crate) client: Option<CompactString>,
     pub(crate) dialect: Dialect,
@@ -73,6 +73,6 @@ pub(crate) async fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure>
 fn short(text: &str) -> CompactString {
     match text.len() {
         0..=LONG => text.into(),
-        _ => auth::digest(text)[..16].iter().map(|b| format!("{b:02x}")).collect(),
+        _ => auth::fingerprint(text).into(),
     }
 }

@@ -25,6 +25,7 @@ use super::events::Events;
 use super::mail::{self, Piggyback, Unopened};
 use super::rpc::{self, Block, Params};
 use crate::App;
+use crate::auth;
 use crate::written::{Outgoing, Reply, json, watched};
 
 /// The work of a tool.
@@ -62,6 +63,8 @@ pub(crate) struct Calling<'a> {
     pub(crate) who: Principal,
     pub(crate) client: Client,
     pub(crate) hears: bool,
+    /// Which process of the caller it is.
+    label: CompactString,
     /// What the client calls it: by its own counting, and by its model's.
     pub(crate) names: SmallVec<[CompactString; 2]>,
     /// The first of them will never mean another call.
@@ -85,6 +88,7 @@ impl<'a> Calling<'a> {
             app,
             who,
             client: Client::new(client, &app.mcp.config),
+            label: asker.label.clone(),
             hears: meta.is_some_and(|meta| meta.progress.is_some()),
             // Some scripts give every request the same number; a bridge does not.
             unique: used.is_some() || asker.bridge.is_some(),
@@ -96,15 +100,22 @@ impl<'a> Calling<'a> {
     /// The call has begun.
     pub(crate) fn begin(self) -> Ctx {
         let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
-        let open = self.app.hub.open(self.who, Door::Mcp, &names);
+        let open = self.app.hub.open(self.who, Door::Mcp, &self.label, &names);
         let most = self.app.hub.limits().key_chars;
-        let key = self.names.first().filter(|_| self.unique).map(|name| format!("mcp:{name}"));
+        let key = self.names.first().filter(|_| self.unique).map(|name| {
+            let whole = format!("mcp:{name}");
+            match whole.chars().count() > most {
+                // Too long to be kept as it is, and still the same each time.
+                true => format!("mcp:{}", auth::fingerprint(name)),
+                false => whole,
+            }
+        });
         Ctx {
             app: self.app.clone(),
             me: self.who,
             client: self.client,
             hears: self.hears,
-            key: key.filter(|key| key.chars().count() <= most),
+            key,
             trace: self.trace,
             open,
         }
@@ -252,4 +263,12 @@ pub(crate) fn text<T: Serialize>(told: &T) -> Result<String, ApiError> {
 /// An answer that is made already.
 pub(crate) fn done(text: String, is_error: bool, handed: Option<Handed>) -> Done {
     Done { blocks: vec![Block::from(text)], is_error, handed }
+}
+
+/// An answer whose own words have no place for the ids that count as read: they stand
+/// beside it.
+pub(crate) fn done_beside(text: String, batch: Batch) -> Done {
+    let mut blocks = vec![Block::from(text)];
+    blocks.extend(mail::settled(&batch).map(Block::from));
+    Done { blocks, is_error: false, handed: Some(batch.handed) }
 }

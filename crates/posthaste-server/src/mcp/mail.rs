@@ -103,6 +103,12 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
+/// Only the ids that count as read, if there are any.
+pub(crate) fn settled(batch: &Batch) -> Option<String> {
+    let settled: Vec<u64> = batch.settled.iter().map(|seq| seq.0).collect();
+    (!settled.is_empty()).then(|| serde_json::json!({ "settled": settled }).to_string())
+}
+
 /// Mail for which there was no room: how much of it, and whose.
 #[derive(Debug, Serialize)]
 pub(crate) struct Unopened {

@@ -44,7 +44,9 @@ impl<'a> Envelope<'a> {
     }
 
     pub(crate) fn params(&self) -> Option<Params<'a>> {
-        serde_json::from_str(self.params?.get()).ok()
+        // A list would fit, too, field by field; but no method takes one.
+        let params = self.params.filter(|params| is_object(params))?;
+        serde_json::from_str(params.get()).ok()
     }
 }
 
@@ -126,12 +128,14 @@ pub(crate) fn read(body: &[u8]) -> Result<Envelope<'_>, Box<Response<Reply>>> {
         let json = serde_json::to_vec(&error).unwrap_or_default();
         Box::new(written::json(StatusCode::BAD_REQUEST, json))
     };
+    let first = body.iter().find(|b| !b.is_ascii_whitespace());
     match serde_json::from_slice(body) {
-        Ok(message) => Ok(message),
+        Ok(message) if first == Some(&b'{') => Ok(message),
+        Ok(_) => Err(refused(INVALID_REQUEST, "send one message at a time, not a batch")),
         Err(error) if error.is_syntax() || error.is_eof() => {
             Err(refused(PARSE_ERROR, "the body is not valid JSON"))
         }
-        Err(_) => match body.iter().find(|b| !b.is_ascii_whitespace()) {
+        Err(_) => match first {
             Some(b'[') => Err(refused(INVALID_REQUEST, "send one message at a time, not a batch")),
             _ => Err(refused(INVALID_REQUEST, "this is no JSON-RPC message")),
         },

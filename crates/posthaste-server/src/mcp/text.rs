@@ -12,7 +12,8 @@ pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result
     serde_json::from_str(text).map_err(|error| {
         // Where in the text it was helps nobody who wrote no text.
         let told = error.to_string();
-        let why = told.split(" at line ").next().unwrap_or(&told);
+        let why: String =
+            told.split(" at line ").next().unwrap_or(&told).chars().take(300).collect();
         ApiError::new(ErrorCode::InvalidArgument, format!("the arguments do not fit: {why}"))
             .hint("call the tool again with the parameters that its schema names")
     })
@@ -46,8 +47,14 @@ pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
         Given::Many(list) => list,
         Given::None(()) => Vec::new(),
     };
+    let given = !parts.is_empty();
     let trimmed = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
-    Ok(trimmed.map(str::to_owned).collect())
+    let list: Vec<String> = trimmed.map(str::to_owned).collect();
+    // Nobody is not everybody.
+    if given && list.is_empty() {
+        return Err(serde::de::Error::custom("a list without a word in it; leave it out instead"));
+    }
+    Ok(list)
 }
 
 /// A word, or a number that is meant as one.

@@ -29,6 +29,8 @@ use crate::written::{Outgoing, watched};
 const AROUND: usize = 700;
 /// The least that is worth a hook.
 const LEAST: usize = 1_000;
+/// Questions that one refusal names.
+const QUESTIONS_AT_ONCE: usize = 5;
 /// Questions of one reader that it was reminded of.
 const REMEMBERED: usize = 100;
 
@@ -80,7 +82,7 @@ pub(crate) async fn fired(
     // A model that may finish now sees nothing of what a hook says.
     let mute = *event == HookEvent::Stop && request.stop_active || chars < LEAST;
     let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
-    let open = app.hub.open(who, Door::Hook, &[]);
+    let open = app.hub.open(who, Door::Hook, "", &[]);
     let batch = app.hub.enclose(open, (!mute).then_some(budget)).await?;
     let answer = told(&app, who, *event, mute, &batch).await?;
     let json = serde_json::to_vec(&answer).map_err(unwritable)?;
@@ -105,12 +107,15 @@ async fn told(
             remaining: batch.remaining,
         });
     }
+    if stop || mute {
+        // Nobody will see which ids count as read.
+        batch.handed.names_nothing();
+    }
     if !stop || mute {
-        // Ids that count as read are worth a line only where the model reads on.
-        let text = block.filter(|_| !mute && !stop);
-        return Ok(HookAnswer { text, ..HookAnswer::default() });
+        return Ok(HookAnswer { text: block.filter(|_| !mute && !stop), ..HookAnswer::default() });
     }
     let mut open = app.hub.unanswered(who).await?;
+    open.truncate(QUESTIONS_AT_ONCE);
     open.retain(|record| app.hooks.first(who, record.message.seq));
     if open.is_empty() {
         return Ok(HookAnswer::default());

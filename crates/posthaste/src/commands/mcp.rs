@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -64,6 +64,8 @@ pub(super) async fn run(args: McpArgs, global: &Global, session: &Session) -> Re
 struct Bridge {
     /// Tells the hub that a new reader begins, and sets its request ids apart.
     id: String,
+    /// How often the client has begun: its request ids may start over.
+    begun: AtomicU32,
     dialect: Option<Dialect>,
     hub: Hub,
     who: Who,
@@ -104,6 +106,7 @@ impl Bridge {
         let (known, identities) = mpsc::unbounded_channel();
         let bridge = Self {
             id: format!("{:016x}", rand::random::<u64>()),
+            begun: AtomicU32::new(0),
             dialect: args.dialect,
             hub: Hub::new(session.clone(), (!args.no_start).then_some(start)),
             who: Who::new(args, session, config::of_others)?,
@@ -159,6 +162,9 @@ impl Bridge {
             Ok(message) => message,
             Err(why) => return self.out.line(&reply::broken(why)),
         };
+        if message.is("initialize") {
+            self.begun.fetch_add(1, Ordering::Relaxed);
+        }
         let bridge = self.clone();
         // What follows the two steps of the handshake builds on them.
         let in_order = message.is("initialize") || message.is("notifications/initialized");
@@ -169,7 +175,12 @@ impl Bridge {
             && (!running.disown() || message.is_new_era())
         {
             // In the new era a closed connection is the cancel.
-            return running.stop.cancel();
+            running.stop.cancel();
+            // But its answer may have been on its way: then the hub must hear of it.
+            if running.is_sent() {
+                tasks.spawn(async move { bridge.notify(&message).await });
+            }
+            return;
         }
         let work = async move {
             match (message.is_request(), running) {
@@ -219,6 +230,14 @@ impl Bridge {
     async fn cancel(&self, message: &Message, running: &Running) {
         let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message)), sleep(CANCELLED));
         running.stop.cancel();
+    }
+
+    /// What the hub knows this client's reader by.
+    fn id(&self) -> String {
+        match self.begun.load(Ordering::Relaxed) {
+            0 | 1 => self.id.clone(),
+            more => format!("{}-{more}", self.id),
+        }
     }
 
     /// The hub's door for this bridge.

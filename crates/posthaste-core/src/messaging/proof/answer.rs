@@ -22,6 +22,8 @@ pub(super) struct Answer {
     pub(super) who: Principal,
     pub(super) beginning: u64,
     pub(super) door: Door,
+    /// Which process of the reader made the call, where it says so.
+    pub(super) label: CompactString,
     /// What the client calls this call; a repeat has one of them again.
     pub(super) names: Box<[CompactString]>,
     /// Begun while two processes used the one identity: the later call of one says

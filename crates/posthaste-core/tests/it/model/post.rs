@@ -171,7 +171,7 @@ impl Post {
         let who = self.reader(agent);
         self.ledger.seen(who, WALL);
         self.recall(who);
-        let (running, effects) = self.proofs.open(who, Door::Mcp, names, receipt, self.now);
+        let (running, effects) = self.proofs.open(who, Door::Mcp, "", names, receipt, self.now);
         self.perform(effects);
         running
     }

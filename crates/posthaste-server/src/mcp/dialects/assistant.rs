@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, invalid};
-use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
+use crate::mcp::call::{Ctx, Done, Job, done, done_beside, refusal, text as json};
 use crate::mcp::tools::Tool;
 use crate::mcp::tools::send_message::send;
 use crate::mcp::{mail, schema, text};
@@ -143,8 +143,7 @@ async fn listed(ctx: &Ctx, args: List) -> Result<Listed, ApiError> {
     }
     let size = within("pageSize", args.page_size.unwrap_or(20))?;
     let found = ctx.app.hub.profiles(page, size).await?;
-    let items = found.items.into_iter().map(Assistant::from).collect();
-    Ok(Listed { items, total_items: found.total })
+    Ok(Listed { items: within_budget(ctx, found.items), total_items: found.total })
 }
 
 fn search(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -161,7 +160,18 @@ fn search(ctx: Ctx, given: Option<&RawValue>) -> Job {
 async fn found(ctx: &Ctx, args: Search) -> Result<Vec<Assistant>, ApiError> {
     let limit = within("limit", args.limit.unwrap_or(10))?;
     let found = ctx.app.hub.search_profiles(args.query, limit).await?;
-    Ok(found.into_iter().map(Assistant::from).collect())
+    Ok(within_budget(ctx, found))
+}
+
+/// All of them, with as much of their descriptions as the client can read.
+fn within_budget(ctx: &Ctx, found: Vec<Profile>) -> Vec<Assistant> {
+    let share = ctx.client.chars / found.len().max(1);
+    let shorten = |profile| {
+        let mut assistant = Assistant::from(profile);
+        assistant.description = part(&assistant.description, share.saturating_sub(BESIDE).max(80));
+        assistant
+    };
+    found.into_iter().map(shorten).collect()
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -290,20 +300,40 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
     let unread: Vec<Seq> =
         page.iter().filter(|r| r.is_unread_by(me)).map(|r| r.message.seq).collect();
     if !marks || unread.is_empty() {
-        let told = received(&ask, me, &page, None, hub.now());
+        let told = received(&ask, me, &page, None, hub.now(), ctx.client.chars);
         return ctx.reply_without_mail(Ok(told)).await;
     }
     let wanted =
         Ask { filter: Filter { among: unread, exact: true, ..Filter::default() }, ..Ask::now(me) };
+    let chars = ctx.client.chars;
     let batch = match ctx.receive(wanted).await {
         Ok(batch) => batch,
         Err(error) => return done(refusal(&error.into()), true, None),
     };
-    let told = received(&ask, me, &page, Some(&batch), hub.now());
+    let told = received(&ask, me, &page, Some(&batch), hub.now(), chars);
     match json(&told) {
-        Ok(told) => done(told, false, Some(batch.handed)),
+        Ok(told) => done_beside(told, batch),
         Err(error) => done(refusal(&error), true, None),
     }
+}
+
+/// As much of a text as the client can read; of a longer one its end is left out, and
+/// says so.
+fn part(body: &str, room: usize) -> String {
+    let length: usize = body.chars().map(json_cost).sum();
+    if length <= room {
+        return body.to_owned();
+    }
+    let total = body.chars().count();
+    let note = format!("… [cut: {total} characters in all]");
+    let mut left = room.saturating_sub(note.len());
+    let fits = |c: &char| {
+        left = left.saturating_sub(json_cost(*c));
+        left > 0
+    };
+    let mut text: String = body.chars().take_while(fits).collect();
+    text.push_str(&note);
+    text
 }
 
 fn received(
@@ -312,6 +342,7 @@ fn received(
     page: &[Record],
     taken: Option<&Batch>,
     now: Timestamp,
+    chars: usize,
 ) -> Received {
     let mine = |seq: Seq| {
         let mail = taken.into_iter().flat_map(|batch| &batch.mail);
@@ -326,7 +357,7 @@ fn received(
                 id: m.seq.to_string(),
                 from_assistant_id: m.from.address.to_string(),
                 to_assistant_id: m.to.clone(),
-                content: m.body.clone(),
+                content: part(&m.body, chars.saturating_sub(mail::WRAPPER + BESIDE)),
                 created_at: m.created_at.0,
                 read_at: marked.map(|_| now.0).or(record.read_at(me).map(|at| at.0)),
                 redelivered: marked.is_some_and(|leased| leased.redelivered),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::mcp::call::{Ctx, Job, done, refusal};
+use crate::mcp::call::{Ctx, Job, done, done_beside, refusal};
 use crate::mcp::tools::Tool;
 use crate::mcp::tools::ask_user::{answer, ask};
 use crate::mcp::tools::send_message::send;
@@ -107,9 +107,12 @@ fn question(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Err(error) => return done(refusal(&error), true, None),
         };
         let told = match batch.mail.first() {
+            Some(reply) if reply.leased.redelivered => {
+                format!("(this may have been read before) {}", reply.text())
+            }
             Some(reply) => reply.text().to_owned(),
             None => format!("no answer yet to question {id}: it arrives via the inbox"),
         };
-        done(told, false, Some(batch.handed))
+        done_beside(told, batch)
     })
 }

@@ -60,12 +60,16 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Err(error) => return done(refusal(&error), true, None),
         };
         let asked = match batch.mail.first() {
-            None => Asked::pending(id, "not answered yet: go on, the answer comes by check_inbox"),
+            None => Asked {
+                settled: batch.settled.iter().map(|seq| seq.0).collect(),
+                ..Asked::pending(id, "not answered yet: go on, the answer comes by check_inbox")
+            },
             Some(reply) => Asked {
                 question_id: id,
                 status: "answered",
                 id: Some(reply.leased.message.seq.0),
                 answer: Some(reply.text().to_owned()),
+                redelivered: reply.leased.redelivered,
                 truncated: reply.clip.is_some(),
                 next_offset: reply.clip.map(|clip| clip.chars),
                 note: None,
@@ -88,6 +92,9 @@ struct Asked {
     id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
+    /// May have been read before, as something else.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    redelivered: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,6 +112,7 @@ impl Asked {
             status: "pending",
             id: None,
             answer: None,
+            redelivered: false,
             truncated: false,
             next_offset: None,
             note: Some(note),

@@ -29,8 +29,8 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 const TIMEOUT: f64 = 60.0;
-/// What one who is missing takes in an answer.
-const MISSING: usize = 80;
+/// What one who is missing takes in an answer beside its name.
+const MISSING: usize = 60;
 /// Most whom one call may wait for by name.
 const NAMES: usize = 100;
 
@@ -61,13 +61,18 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
 
 fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
     let limits = ctx.app.hub.limits();
-    if args.from.len() > NAMES {
-        let why = format!("from: at most {NAMES} at a time");
+    let named: usize = args.from.iter().map(|who| who.len() + MISSING).sum();
+    let long = args.from.iter().any(|who| who.chars().count() > limits.label_chars);
+    if args.from.len() > NAMES || long || named > ctx.client.chars / 2 {
+        let why = format!(
+            "from: at most {NAMES} agents or labels of {} characters, and fewer if they are long",
+            limits.label_chars
+        );
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));
     }
     let asked = seconds("timeout", args.timeout, TIMEOUT, limits.wait).map_err(|Failure(e)| e)?;
     let wait_for = wait_for(args.wait_for.as_deref()).map_err(|Failure(e)| e)?;
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER + args.from.len() * MISSING);
+    let room = ctx.client.chars.saturating_sub(mail::WRAPPER + named);
     let budget = Budget::Json { chars: room, beside: mail::beside };
     Ok(Wait::new(
         ctx,

@@ -46,6 +46,11 @@ impl Running {
         self.sent.load(Ordering::Relaxed)
     }
 
+    /// The hub may have it.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent.load(Ordering::Relaxed)
+    }
+
     fn is_wanted(&self) -> bool {
         !self.unwanted.load(Ordering::Relaxed)
     }
@@ -158,7 +163,7 @@ impl Bridge {
     /// Who asks, and through which bridge.
     pub(super) fn signed(&self, request: RequestBuilder, bearer: &Bearer) -> RequestBuilder {
         let request =
-            request.bearer_auth(bearer.token.reveal()).header("x-posthaste-bridge", &self.id);
+            request.bearer_auth(bearer.token.reveal()).header("x-posthaste-bridge", self.id());
         match bearer.instance {
             Some(instance) => request.header("x-posthaste-instance", instance.to_string()),
             None => request,
