@@ -432,3 +432,32 @@ pub enum StoreError {
     #[error("the hub is stopping")]
     Closed,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_meant_by_any_part_of_its_address_that_names_it() {
+        let address = "mason.a3f7b2c1@avalon";
+        for who in [
+            "mason",
+            "Mason",
+            "a3f7b2c1",
+            "inst-a3f7b2c1",
+            "mason.a3f7b2c1",
+            "mason@avalon",
+            "mason.a3f7b2c1@avalon",
+            "a3f7b2c1@avalon",
+            "mason.inst-a3f7b2c1@avalon",
+        ] {
+            assert!(is_called(address, who), "{who}");
+        }
+        for who in
+            ["", "@", "mas", "avalon", "mason@main", "a3f7b2c2", "mason.a3f7b2c2", "bob.a3f7b2c1"]
+        {
+            assert!(!is_called(address, who), "{who}");
+        }
+        assert!(is_called("human", "human"));
+    }
+}

@@ -523,6 +523,7 @@ macro_rules! store_suite {
             a_read_can_be_of_messages_by_number
             what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing
             it_is_known_what_a_sender_had_not_read_yet
+            what_nobody_was_shown_goes_back_as_it_was
             what_is_given_back_comes_again_marked_in_its_old_place
             a_stale_answer_gives_nothing_back
             an_ack_is_final_and_may_be_repeated

@@ -642,3 +642,51 @@ fn shared_says_nobody_who_begins_anew_at_another_door() {
     waits_out_the_grace(&mut post);
     assert_eq!(post.fate(0), TAKEN);
 }
+
+#[test]
+fn doubt_is_per_delivery_and_new_mail_beside_old_does_not_bring_the_old_again() {
+    let mut post = Post::new(1, 2, false, false);
+    let call = post.opens(0, "1", 1);
+    assert_eq!(post.answers(0, &call).mail.len(), 2);
+    post.written(&call);
+    post.cancelled(0, "1");
+    assert_eq!((post.fate(0), post.fate(1)), (BACK, BACK));
+    post.arrives();
+    let call = post.opens(0, "2", 2);
+    assert_eq!(post.answers(0, &call).mail, [(0, true), (1, true), (2, false)]);
+    post.written(&call);
+    post.cancelled(0, "2");
+    assert_eq!((post.fate(0), post.fate(1)), (HELD_AGAIN, HELD_AGAIN), "doubted once already");
+    assert_eq!(post.fate(2), BACK, "that one was not");
+    post.opens(0, "3", 3);
+    waits_out_the_grace(&mut post);
+    assert_eq!((post.fate(0), post.fate(1)), (TAKEN, TAKEN));
+}
+
+#[test]
+fn doubt_is_left_by_a_cancel_alone() {
+    let mut post = one_message();
+    let call = post.opens(0, "1", 1);
+    post.answers(0, &call);
+    post.written(&call);
+    // A repeat: the first answer was dropped, and no cancel said so.
+    let again = post.opens(0, "1", 2);
+    assert_eq!(post.answers(0, &again).mail, [(0, true)]);
+    post.written(&again);
+    post.cancelled(0, "1");
+    assert_eq!(post.fate(0), BACK, "the first cancel counts");
+}
+
+#[test]
+fn a_call_proves_what_its_own_process_was_given() {
+    let mut post = one_message();
+    let call = post.opens_from(0, "bridge a", "1", 1);
+    post.answers(0, &call);
+    post.written(&call);
+    post.opens_from(0, "bridge b", "1", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), HELD);
+    post.opens_from(0, "bridge a", "2", 3);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN);
+}

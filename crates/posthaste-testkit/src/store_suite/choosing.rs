@@ -36,6 +36,7 @@ pub async fn a_read_can_be_of_messages_by_number(rig: Rig) {
 
 pub async fn what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing(rig: Rig) {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    rig.send(HUMAN, &address(bob), "yes, do that").await.expect("accepted");
     let question = rig.send(bob, "human", "red or blue?").await.expect("accepted").seq;
     let other = rig.send(bob, "human", "now?").await.expect("accepted").seq;
     let to = |seq| Details { in_reply_to: Some(seq), ..Details::default() };
@@ -62,4 +63,16 @@ pub async fn it_is_known_what_a_sender_had_not_read_yet(rig: Rig) {
     assert!(rig.store.unseen(alice, b, begun), "held is not yet read");
     rig.store.ack(bob, What::Messages(vec![stop]), Proof::Receipt).await.expect("settled");
     assert!(!rig.store.unseen(alice, b, begun));
+}
+
+pub async fn what_nobody_was_shown_goes_back_as_it_was(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    rig.send(alice, &address(bob), "hello").await.expect("accepted");
+    let mail = rig.read(bob, 1).await;
+    let what: Vec<_> = mail.iter().map(|l| l.delivery).collect();
+    rig.store.put_back(bob, what.clone(), AnswerId(9));
+    assert!(rig.read(bob, 2).await.is_empty(), "another answer's");
+    rig.store.put_back(bob, what, AnswerId(1));
+    let again = rig.read(bob, 3).await;
+    assert_eq!((again.len(), again[0].redelivered), (1, false));
 }

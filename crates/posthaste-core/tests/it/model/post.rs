@@ -168,10 +168,31 @@ impl Post {
     }
 
     pub(crate) fn opens_as(&mut self, agent: usize, names: &[&str], receipt: u64) -> Running {
+        self.opens_labelled(agent, "", names, receipt)
+    }
+
+    /// A call of one of the agent's processes.
+    pub(crate) fn opens_from(
+        &mut self,
+        agent: usize,
+        label: &str,
+        call: &str,
+        receipt: u64,
+    ) -> Running {
+        self.opens_labelled(agent, label, &[&format!("{label}|{call}")], receipt)
+    }
+
+    fn opens_labelled(
+        &mut self,
+        agent: usize,
+        label: &str,
+        names: &[&str],
+        receipt: u64,
+    ) -> Running {
         let who = self.reader(agent);
         self.ledger.seen(who, WALL);
         self.recall(who);
-        let (running, effects) = self.proofs.open(who, Door::Mcp, "", names, receipt, self.now);
+        let (running, effects) = self.proofs.open(who, Door::Mcp, label, names, receipt, self.now);
         self.perform(effects);
         running
     }

@@ -221,6 +221,63 @@ async fn a_repeated_send_is_the_same_message() {
 }
 
 #[tokio::test]
+async fn a_repeated_send_with_a_long_number_is_the_same_message() {
+    let house = House::new().await;
+    let (alice, _) = house.agent("alice").await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let mut me = Agent::silent(&house, &alice.token, Era::Old, "test");
+    me.more.push(("x-posthaste-bridge", "00000000000000aa".into()));
+    for _ in 0..2 {
+        let answer = me
+            .post(json!({
+                "jsonrpc": "2.0", "id": "n".repeat(300), "method": "tools/call",
+                "params": {
+                    "name": "send_message",
+                    "arguments": { "to": bob.instance, "message": "once" },
+                },
+            }))
+            .await;
+        assert_eq!(answer.status(), 200);
+    }
+    assert_eq!(crate::house::read(&as_bob).await.messages.len(), 1);
+}
+
+#[tokio::test]
+async fn bytes_behind_a_request_do_not_hide_that_its_client_has_gone() {
+    for behind in ["\r\n", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+        let house = House::with(at_once()).await;
+        let (bob, _) = house.agent("bob").await;
+        let me = Agent::old(&house, &bob).await;
+        let mut socket = house.dial().await;
+        let call = text_of_call(&bob.token, &json!({ "timeout": 60 }));
+        socket.write_all(call.as_bytes()).await.expect("sent");
+        socket.write_all(behind.as_bytes()).await.expect("sent");
+        house.waits(&bob.instance).await;
+        drop(socket);
+        // The hang-up has no event here; what matters is what becomes of the mail.
+        let sent = send(&house.operator(), &bob.instance, "anybody?").await;
+        house.waits_no_more(&bob.instance).await;
+        until("it goes back", async || house.standing(sent.seq).await.state == "queued").await;
+        assert_eq!(me.check(5.0).await.texts(), ["anybody?"], "{behind:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_id_counts_as_told_only_by_an_answer_that_shows_it() {
+    let brief = Duration::from_millis(50);
+    let mcp = McpConfig { patience: brief, ..McpConfig::default() };
+    let house = House::with(Plan { mcp, limits: at_once(), ..Plan::default() }).await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    let sent = send(&house.operator(), &bob.instance, "hello").await;
+    me.check(5.0).await;
+    me.call("whoami", json!({})).await;
+    house.becomes(sent.seq, "acked").await;
+    let asked = me.call("ask_user", json!({ "question": "well?" })).await.json();
+    assert_eq!(asked["settled"], json!([sent.seq]), "{asked}");
+}
+
+#[tokio::test]
 async fn a_script_that_numbers_every_request_alike_sends_each_of_them() {
     let house = House::new().await;
     let (alice, _) = house.agent("alice").await;

@@ -65,6 +65,7 @@ async fn what_is_no_message_is_answered_and_the_connection_lives() {
         ("[]", 400, -32600),
         ("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", 400, -32600),
         ("7", 400, -32600),
+        ("[\"2.0\",1,\"tools/call\",{\"name\":\"whoami\"}]", 400, -32600),
         ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"foo/bar\"}", 200, -32601),
         (
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"prompts/get\",\"params\":{\"name\":\"x\"}}",

@@ -256,8 +256,7 @@ async fn a_question_to_the_operator_waits_for_its_answer() {
     assert_eq!((&*question.message, &*question.kind), ("red or blue?", "question"));
     let options = serde_json::to_value(&question.metadata).expect("JSON");
     assert_eq!(options["options"], json!(["red", "blue"]));
-    // Mail of others does not answer it.
-    send(&operator, &bob.instance, "not yet").await; // unlinked: it does
+    send(&operator, &bob.instance, "not yet").await;
     let (told, me) = asking.await.expect("no panic");
     let answer = told.json();
     assert_eq!((&answer["status"], &answer["answer"]), (&json!("answered"), &json!("not yet")));
@@ -336,4 +335,61 @@ async fn every_answer_stays_within_what_the_client_can_read() {
         let length: usize = told.blocks.iter().map(|block| block.chars().count()).sum();
         assert!(length <= 1_500, "{tool}: {length}");
     }
+}
+
+#[tokio::test]
+async fn what_the_human_said_before_is_no_answer_to_a_question() {
+    let brief = std::time::Duration::from_millis(200);
+    let house = House::with(McpConfig { patience: brief, ..McpConfig::default() }).await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    send(&house.operator(), &bob.instance, "yes, rename the file").await;
+    let told = me.call("ask_user", json!({ "question": "Delete the database?" })).await.json();
+    assert_eq!(told["status"], "pending", "{told}");
+    assert_eq!(me.check(0.0).await.texts(), ["yes, rename the file"]);
+}
+
+#[tokio::test]
+async fn a_gather_whose_reports_do_not_fit_says_call_again_and_marks_none_of_the_rest() {
+    let small = McpConfig { answer_chars: 2_000, ..McpConfig::default() };
+    let house = House::with(small).await;
+    let (boss, _) = house.agent("boss").await;
+    let me = Agent::old(&house, &boss).await;
+    let mut from = Vec::new();
+    for n in 0..12 {
+        let (worker, as_worker) = house.agent("w").await;
+        let result = SendRequest {
+            kind: Some("result".into()),
+            label: Some(format!("{n} {}", "l".repeat(190))),
+            ..SendRequest::new(boss.instance.clone(), format!("result {n}"))
+        };
+        as_worker.send(&result).await.expect("accepted");
+        from.push(worker.instance);
+    }
+    let first = me.call("check_inbox", json!({ "timeout": 5, "wait_for": 12 })).await;
+    assert_eq!(first.status(), "call_again", "{first:?}");
+    let mut seen = first.mail();
+    while seen.len() < 12 {
+        let more = me.check(0.0).await.mail();
+        assert!(!more.is_empty());
+        seen.extend(more);
+    }
+    assert!(seen.iter().all(|(.., marked)| !marked), "{seen:?}");
+    drop(from);
+}
+
+#[tokio::test]
+async fn nobody_is_not_everybody() {
+    let house = House::new().await;
+    let (bob, _) = house.agent("bob").await;
+    let (_, as_eve) = house.agent("eve").await;
+    let me = Agent::old(&house, &bob).await;
+    let sent = send(&as_eve, &bob.instance, "hello").await;
+    for from in [json!(" , "), json!([""]), json!([" "])] {
+        let told = me.call("check_inbox", json!({ "timeout": 0, "from": from })).await;
+        assert_eq!(told.code(), "invalid_argument");
+    }
+    assert_eq!(house.standing(sent.seq).await.state, "queued");
+    let by_team = me.call("check_inbox", json!({ "timeout": 0, "from": "eve@main" })).await;
+    assert_eq!(by_team.texts(), ["hello"]);
 }
