@@ -7,8 +7,10 @@
 //! A program's own name in the handshake is believed before the environment, which
 //! is inherited: an agent that another agent started has the variables of both.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::process::parent_id;
+use std::path::Path;
 
 use posthaste_core::address::Name;
 
@@ -120,13 +122,18 @@ pub(super) fn process_behind_shells() -> String {
     let mut process = parent_id();
     for _ in 0..SHELLS_DEEP {
         match read(process) {
-            Some(Process { name, parent, .. }) if SHELLS.contains(&name.as_str()) && parent > 1 => {
-                process = parent;
-            }
+            Some(Process { parent, .. }) if parent > 1 && is_shell(process) => process = parent,
             _ => break,
         }
     }
     named(process)
+}
+
+/// By its program: a script has a name of its own.
+fn is_shell(process: u32) -> bool {
+    let program = fs::read_link(format!("/proc/{process}/exe")).ok();
+    let name = program.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+    name.is_some_and(|name| SHELLS.contains(&name))
 }
 
 /// Its number, and where the system tells when it began, since numbers are given
@@ -141,7 +148,6 @@ fn named(process: u32) -> String {
 /// What the system tells of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
-    name: String,
     parent: u32,
     began: u64,
 }
@@ -150,14 +156,13 @@ fn read(process: u32) -> Option<Process> {
     of_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The 2nd, 4th and 22nd field; the second, a name in brackets, may hold anything.
+/// The 4th and 22nd field; the second, a name in brackets, may hold anything.
 fn of_stat(stat: &str) -> Option<Process> {
-    let (start, rest) = stat.rsplit_once(')')?;
-    let (_, name) = start.split_once('(')?;
+    let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
     let began = fields.nth(17)?.parse().ok()?;
-    Some(Process { name: name.to_owned(), parent, began })
+    Some(Process { parent, began })
 }
 
 #[cfg(test)]
@@ -231,7 +236,7 @@ mod tests {
     #[test]
     fn the_beginning_of_a_process_is_found_behind_any_name() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
-        let found = Process { name: "a) b (c)".into(), parent: 1, began: 12345 };
+        let found = Process { parent: 1, began: 12345 };
         assert_eq!(of_stat(stat), Some(found));
         assert_eq!(of_stat(""), None);
         assert!(process().starts_with("process:"));
