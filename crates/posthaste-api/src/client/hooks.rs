@@ -1,7 +1,5 @@
 //! `POST /v1/hooks/{event}`, and who may call it: an agent without a token of its own.
 
-use std::time::Duration;
-
 use super::{Client, ClientError};
 use crate::hooks::{HookAnswer, HookEvent, HookRequest};
 
@@ -20,14 +18,14 @@ impl Client {
         self
     }
 
-    /// `POST /v1/hooks/{event}`; the agent's program waits no longer than this.
+    /// `POST /v1/hooks/{event}`. How long it may take is the caller's to say: a program
+    /// waits for it.
     pub async fn hook(
         &self,
         event: HookEvent,
         request: &HookRequest,
-        patience: Duration,
     ) -> Result<HookAnswer, ClientError> {
         let call = self.request(reqwest::Method::POST, &["v1", "hooks", event.as_str()])?;
-        self.read_answer(call.json(request).timeout(patience)).await
+        self.read_answer(call.json(request)).await
     }
 }

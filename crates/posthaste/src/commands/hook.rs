@@ -88,9 +88,7 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         stop_active: input.stop_active,
         max_chars: None,
     };
-    let left = until.saturating_duration_since(Instant::now());
-    let asked = client.hook(args.event.into(), &request, left);
-    let answer = match timeout_at(until, asked).await {
+    let answer = match timeout_at(until, client.hook(args.event.into(), &request)).await {
         Ok(answer) => answer?,
         Err(_) => return Err(late("the hub did not answer").into()),
     };
