@@ -42,7 +42,10 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         // These look at what may be wrong, so they begin before anything can fail.
         Command::Config(args) => return config::run(&args, &global, output),
         // Whatever is wrong, the agent goes on.
-        Command::Hook(args) => return Ok(hook::run(&args, &global).await),
+        Command::Hook(args) => {
+            hook::run(&args, &global).await;
+            return Ok(());
+        }
         Command::Doctor(args) => return doctor::run(&args, &global, output).await,
         Command::Completions(args) => return completions::completions(&args, output),
         Command::Man(args) => return completions::man(&args, output),

@@ -14,7 +14,7 @@ use posthaste_core::address::Name;
 use tokio::time::{Instant, timeout_at};
 
 use super::Session;
-use super::program::{Program, process_behind_shells};
+use super::program::{Program, behind_shells};
 use super::way::{Way, Wish};
 use crate::cli::{Event, Global, HookArgs, HookClient};
 use crate::config;
@@ -129,8 +129,8 @@ fn client(args: &HookArgs, session: &Session, input: &Input) -> Result<Client, F
             };
             let mut program = Program::new(config::of_others);
             program.calls_itself(args.client.as_str());
-            let said = || program.conversation(input.conversation.as_deref());
-            let key = key.or_else(said).unwrap_or_else(process_behind_shells);
+            let said = || program.conversation_of_tools(input.conversation.as_deref());
+            let key = key.or_else(said).unwrap_or_else(behind_shells);
             let name = name.unwrap_or_else(|| program.name());
             let team = team.as_ref().map(Name::as_str);
             client.with_token(token.reveal()).known_by(name.as_str(), team, &key)

@@ -7,12 +7,11 @@
 //! A program's own name in the handshake is believed before the environment, which
 //! is inherited: an agent that another agent started has the variables of both.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::process::parent_id;
-use std::path::Path;
-
 use posthaste_core::address::Name;
+
+pub(super) use process::{behind_shells, process};
+
+mod process;
 
 /// What is left when nobody says anything.
 const NOBODY: &str = "agent";
@@ -31,10 +30,6 @@ const PROGRAMS: [(&str, &[&str], &str); 6] = [
 const CLAUDE: &str = "claude";
 const CODEX: &str = "codex";
 const SESSION_OF_CLAUDE: &str = "CLAUDE_CODE_SESSION_ID";
-
-/// What stands between a program and its hook.
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"];
-const SHELLS_DEEP: usize = 4;
 
 /// Words that say only that a program is one.
 const NOISE: [&str; 5] = ["-mcp-client", "-mcp", "-client", "-cli", "-code"];
@@ -91,6 +86,15 @@ impl Program {
         }
     }
 
+    /// The same for a hook. Claude Code gives its conversation a new name when it is
+    /// cleared or changed, and leaves its tools with the old one: the agent is who
+    /// they are.
+    pub(super) fn conversation_of_tools(&self, said: Option<&str>) -> Option<String> {
+        let claude = self.recognised() == Some(CLAUDE);
+        let told = claude.then(|| process::variable_of_bridge(SESSION_OF_CLAUDE)).flatten();
+        self.conversation(told.as_deref().or(said))
+    }
+
     fn recognised(&self) -> Option<&'static str> {
         let own = self.own.as_deref()?;
         PROGRAMS.iter().find(|(part, ..)| own.contains(part)).map(|(.., name)| *name)
@@ -110,59 +114,6 @@ fn made_plain(own: &str) -> String {
     let name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase());
     let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
     words.join("-").chars().take(posthaste_core::address::MAX_NAME).collect()
-}
-
-/// The process that started this one.
-pub(super) fn process() -> String {
-    named(parent_id())
-}
-
-/// The same for a hook, which most programs start by a shell.
-pub(super) fn process_behind_shells() -> String {
-    let mut process = parent_id();
-    for _ in 0..SHELLS_DEEP {
-        match read(process) {
-            Some(Process { parent, .. }) if parent > 1 && is_shell(process) => process = parent,
-            _ => break,
-        }
-    }
-    named(process)
-}
-
-/// By its program: a script has a name of its own.
-fn is_shell(process: u32) -> bool {
-    let program = fs::read_link(format!("/proc/{process}/exe")).ok();
-    let name = program.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
-    name.is_some_and(|name| SHELLS.contains(&name))
-}
-
-/// Its number, and where the system tells when it began, since numbers are given
-/// again.
-fn named(process: u32) -> String {
-    match read(process) {
-        Some(Process { began, .. }) => format!("process:{process}:{began}"),
-        None => format!("process:{process}"),
-    }
-}
-
-/// What the system tells of a process.
-#[derive(Debug, PartialEq, Eq)]
-struct Process {
-    parent: u32,
-    began: u64,
-}
-
-fn read(process: u32) -> Option<Process> {
-    of_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
-}
-
-/// The 4th and 22nd field; the second, a name in brackets, may hold anything.
-fn of_stat(stat: &str) -> Option<Process> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let began = fields.nth(17)?.parse().ok()?;
-    Some(Process { parent, began })
 }
 
 #[cfg(test)]
@@ -231,14 +182,5 @@ mod tests {
         ] {
             assert_eq!(called(own, inside).conversation(said).as_deref(), key, "{own} {said:?}");
         }
-    }
-
-    #[test]
-    fn the_beginning_of_a_process_is_found_behind_any_name() {
-        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
-        let found = Process { parent: 1, began: 12345 };
-        assert_eq!(of_stat(stat), Some(found));
-        assert_eq!(of_stat(""), None);
-        assert!(process().starts_with("process:"));
     }
 }

@@ -1,5 +1,7 @@
 //! Hooks of real programs: mail reaches a model that never asks for it.
 
+mod edges;
+
 use std::path::PathBuf;
 
 use posthaste_testkit::model_server::{Asked, ModelServer};

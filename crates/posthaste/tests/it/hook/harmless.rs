@@ -1,11 +1,11 @@
 //! Whatever is wrong, the agent goes on: exit 0, nothing on stdout, a line for the
 //! operator.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{claude, everybody, fire, log, said};
 use crate::world::{Started, World, mode};
@@ -140,12 +140,21 @@ fn a_log_that_cannot_be_written_stops_no_agent() {
 }
 
 #[test]
-fn nobody_who_reads_is_no_failure_of_the_agent() {
+fn a_program_that_does_not_read_on_is_no_failure_of_the_agent() {
     let world = World::new();
     let _hub = world.hub();
-    said(&fire(&world, "tool", "claude", &json!({ "session_id": "s1" })));
-    let ran = world.without_stdout(&["hook", "tool", "--client", "claude", "--key", "s1"]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let input = claude("s1", "PostToolUse");
+    said(&fire(&world, "tool", "claude", &input));
+    world.say(&["send", &everybody(&world)[0], "hello"]);
+    let mut command = world.command(&["hook", "tool", "--client", "claude"]);
+    command.stdin(Stdio::piped());
+    let mut hook = Started::new(command);
+    let (mut stdin, out) = hook.talk();
+    drop(out);
+    stdin.write_all(input.to_string().as_bytes()).expect("it reads");
+    drop(stdin);
+    assert_eq!(hook.end().code, Some(0));
+    assert!(log(&world).contains("nobody reads stdout"), "{}", log(&world));
 }
 
 /// By 2 a hook forbids its agent to go on.
