@@ -163,3 +163,36 @@ async fn a_conversation_of_claude_code_that_was_cleared_is_the_same_agent() {
     assert_eq!(agent.end().code, Some(0));
     machine.agent();
 }
+
+/// A token in the user's environment reaches the hooks of every program.
+async fn a_token_in_the_environment_is_who_the_hooks_are(program: Program) {
+    let Some(mut machine) = Machine::set_up(program, false).await else { return };
+    let bob = machine.world.json(&["join", "bob"]);
+    let text = |field: &str| bob[field].as_str().expect("a text").to_owned();
+    let (token, seq) = (text("token"), machine.send(&text("address"), "hello, bob"));
+    let (model, prompt, token) = (machine.model.url(), Some("Begin."), Some(token.as_str()));
+    let task = Task { model, prompt, token, hooked: true, ..Task::default() };
+    let agent = program.start(&machine.tools, &machine.world, &task);
+    let turn = machine.model.asked().await;
+    assert_eq!(times(&turn, "hello, bob"), 1, "{}", turn.request);
+    turn.say("done");
+    assert_eq!(agent.end().code, Some(0));
+    machine.until_proved_by_a_hook(seq);
+    let here = machine.world.json(&["agents"]);
+    assert_eq!(here["instances"].as_array().map(Vec::len), Some(1), "{here}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_in_the_environment_is_who_the_hooks_of_claude_code_are() {
+    a_token_in_the_environment_is_who_the_hooks_are(Program::ClaudeCode).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_in_the_environment_is_who_the_hooks_of_codex_are() {
+    a_token_in_the_environment_is_who_the_hooks_are(Program::Codex).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_in_the_environment_is_who_the_hooks_of_gemini_cli_are() {
+    a_token_in_the_environment_is_who_the_hooks_are(Program::Gemini).await;
+}
