@@ -29,6 +29,8 @@ const PROGRAMS: [(&str, &[&str], &str); 6] = [
 
 const CLAUDE: &str = "claude";
 const CODEX: &str = "codex";
+/// What a bridge and a hook of the same hub have in common.
+const WHICH_HUB: [&str; 2] = ["POSTHASTE_DATA", "POSTHASTE_HUB"];
 const SESSION_OF_CLAUDE: &str = "CLAUDE_CODE_SESSION_ID";
 
 /// Words that say only that a program is one.
@@ -90,9 +92,11 @@ impl Program {
     /// cleared or changed, and leaves its tools with the old one: the agent is who
     /// they are.
     pub(super) fn conversation_of_tools(&self, said: Option<&str>) -> Option<String> {
-        let claude = self.recognised() == Some(CLAUDE);
-        let told = claude.then(|| process::variable_of_bridge(SESSION_OF_CLAUDE)).flatten();
-        self.conversation(told.as_deref().or(said))
+        let told = (self.recognised() == Some(CLAUDE)).then(|| {
+            let same = WHICH_HUB.map(|name| (name, (self.variables)(name)));
+            process::variable_of_bridge(SESSION_OF_CLAUDE, &same)
+        });
+        self.conversation(told.flatten().as_deref().or(said))
     }
 
     fn recognised(&self) -> Option<&'static str> {

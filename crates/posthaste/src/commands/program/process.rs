@@ -43,12 +43,14 @@ fn executable(process: u32) -> Option<String> {
     program.file_name().and_then(OsStr::to_str).map(str::to_owned)
 }
 
-/// A variable that the bridge was given, which the program of this hook has started.
-pub(super) fn variable_of_bridge(name: &str) -> Option<String> {
+/// A variable of the bridge that the program of this hook has started, where it is a
+/// bridge to the hub of this hook: `same` are variables that both have or lack.
+pub(super) fn variable_of_bridge(name: &str, same: &[(&str, Option<String>)]) -> Option<String> {
     let bridges = children(program()).into_iter().filter(|child| is_bridge(*child));
     let mut found = bridges.filter_map(|bridge| {
         let variables = fs::read(format!("/proc/{bridge}/environ")).ok()?;
-        variable(&variables, name)
+        let ours = same.iter().all(|(name, value)| variable(&variables, name) == *value);
+        ours.then(|| variable(&variables, name))?
     });
     found.next()
 }

@@ -36,6 +36,24 @@ fn the_bridge_and_the_hooks_of_a_conversation_of_claude_are_one_agent() {
 }
 
 #[test]
+fn a_conversation_of_claude_that_was_cleared_stays_with_its_bridge() {
+    let world = World::new();
+    let _hub = world.hub();
+    let elsewhere = World::new();
+    let _another_hub = elsewhere.hub();
+    let session = |id: &'static str| [("CLAUDECODE", "1"), ("CLAUDE_CODE_SESSION_ID", id)];
+    let mut mine = bridge(&world, "claude-code", &[], &session("s1"));
+    let _other = bridge(&elsewhere, "claude-code", &[], &session("s1"));
+    let mut input = claude("s2", "SessionStart");
+    input["source"] = json!("clear");
+    said(&fire(&world, "session-start", "claude", &input));
+    assert_eq!(everybody(&world), [mine.address()]);
+    mine.leave();
+    said(&fire(&world, "prompt", "claude", &claude("s2", "UserPromptSubmit")));
+    assert_eq!(everybody(&world).len(), 2, "nothing is left of the old conversation");
+}
+
+#[test]
 fn the_bridge_and_the_hooks_of_a_thread_of_codex_are_one_agent() {
     let world = World::new();
     let _hub = world.hub();
