@@ -33,6 +33,7 @@ use crate::teams::{PutTeam, TeamView, Teams};
 
 mod events;
 mod failure;
+mod hooks;
 mod reading;
 
 pub use events::{Following, Heard};
@@ -55,6 +56,8 @@ pub struct Client {
     base: Url,
     token: Option<String>,
     agent: &'static str,
+    /// What every request says of who it is, beside the token.
+    who: Vec<(&'static str, String)>,
     http: reqwest::Client,
 }
 
@@ -77,7 +80,7 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|e| bad(&e.to_string()))?;
-        Ok(Self { base, token: None, agent: "posthaste-client", http })
+        Ok(Self { base, token: None, agent: "posthaste-client", who: Vec::new(), http })
     }
 
     /// The caller is the command line: its mail says `via: cli`.
@@ -290,6 +293,8 @@ impl Client {
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
         let request = self.http.request(method, self.at(path)?);
         let request = request.header(reqwest::header::USER_AGENT, self.agent);
+        let request =
+            self.who.iter().fold(request, |request, (name, value)| request.header(*name, value));
         Ok(match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

@@ -10,6 +10,7 @@
 //! here and never reaches the test.
 
 mod anthropic;
+mod gemini;
 mod openai;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ pub struct Tool {
 enum Provider {
     Anthropic,
     OpenAi,
+    Gemini,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,7 @@ impl Asked {
         match self.provider {
             Provider::Anthropic => anthropic::tools(&self.request),
             Provider::OpenAi => openai::tools(&self.request),
+            Provider::Gemini => gemini::tools(&self.request),
         }
     }
 
@@ -105,6 +108,7 @@ impl Asked {
         match self.provider {
             Provider::Anthropic => anthropic::results(&self.request),
             Provider::OpenAi => openai::results(&self.request),
+            Provider::Gemini => gemini::results(&self.request),
         }
     }
 
@@ -169,9 +173,11 @@ async fn answer(
     turns: mpsc::UnboundedSender<Asked>,
 ) -> Response<Full<Bytes>> {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let asks_gemini = gemini::asks(&path);
     let provider = match path.as_str() {
         "/v1/messages" => Provider::Anthropic,
         "/v1/responses" => Provider::OpenAi,
+        _ if asks_gemini.is_some() => Provider::Gemini,
         _ => return aside(&method, &path),
     };
     let Ok(body) = request.into_body().collect().await else {
@@ -180,7 +186,7 @@ async fn answer(
     let Ok(request) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
         return reply(StatusCode::BAD_REQUEST, "text/plain", "the request is no JSON");
     };
-    let streams = request["stream"] == true;
+    let streams = asks_gemini.unwrap_or(request["stream"] == true);
     // Only a turn of the agent comes with tools.
     let answer = if request["tools"].as_array().is_none_or(Vec::is_empty) {
         Some(Answer::Say(json!({ "title": "a scripted talk" }).to_string()))
@@ -195,6 +201,7 @@ async fn answer(
     let response = match provider {
         Provider::Anthropic => anthropic::message(&answer),
         Provider::OpenAi => openai::response(&answer),
+        Provider::Gemini => gemini::response(&answer),
     };
     if !streams {
         return reply(StatusCode::OK, "application/json", &response.to_string());
@@ -202,6 +209,10 @@ async fn answer(
     let events = match provider {
         Provider::Anthropic => anthropic::events(&response),
         Provider::OpenAi => openai::events(&response),
+        // Its one event has no name.
+        Provider::Gemini => {
+            return reply(StatusCode::OK, "text/event-stream", &format!("data: {response}\n\n"));
+        }
     };
     let line = |event: Value| format!("event: {}\ndata: {event}\n\n", word(&event["type"]));
     let stream: String = events.into_iter().map(line).collect();

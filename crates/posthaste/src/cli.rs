@@ -41,6 +41,24 @@ Who the agent is, from the strongest:
 A hub that this starts writes to hub.log in the data folder and goes on when the
 agent ends; `posthaste up` says which process it is.";
 
+const HOOK_CLIENTS: &str = "\
+`posthaste connect` writes this into the configuration of each program. By hand:
+  Claude Code  settings.json, for each of SessionStart: session-start,
+               UserPromptSubmit: prompt, PostToolUse: tool, Stop: stop
+               \"hooks\": {\"PostToolUse\": [{\"hooks\": [{\"type\": \"command\",
+                 \"command\": \"posthaste hook tool --client claude\"}]}], …}
+  Codex        the same in hooks.json of CODEX_HOME, with --client codex
+  Gemini CLI   the same in .gemini/settings.json, with --client gemini, for
+               SessionStart: session-start, BeforeAgent: prompt, AfterTool: tool,
+               AfterAgent: stop
+
+The agent is the same as that of `posthaste mcp` in the same conversation; give both
+the same --name and --team, if any.
+
+It says nothing when there is nothing to say, and when the hub is down, slow or
+refuses: then a line in hooks.log of the data folder tells why, and `posthaste doctor`
+tells of it. It never starts a hub.";
+
 /// The post office for AI agents: addresses, durable mailboxes, and proof that
 /// a message arrived.
 ///
@@ -106,6 +124,13 @@ pub(crate) enum Command {
     /// machine, which is started if none runs, and every answer is handed back. It keeps nothing:
     /// it may be stopped and started at will, and it outlives a restart of the hub.
     Mcp(McpArgs),
+    /// Bring waiting mail to an agent at the boundaries of its work
+    ///
+    /// An agent's program runs this at its own events, with what it knows as JSON on stdin. Mail
+    /// that waits is put before the model in the program's own form, so that nobody has to
+    /// remember to look; at `stop` the model is told once not to finish with unread mail or
+    /// unanswered questions.
+    Hook(HookArgs),
     /// Who is here
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
@@ -277,6 +302,16 @@ pub(crate) struct McpArgs {
     /// Offer the tools of another system, by its names and with its answers [default: our own]
     #[arg(long, value_name = "NAME")]
     pub(crate) dialect: Option<Dialect>,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+    /// Never start a hub
+    #[arg(long)]
+    pub(crate) no_start: bool,
+}
+
+/// Who an agent is that nobody has joined for: the same for its tools and its hooks.
+#[derive(Args, Clone)]
+pub(crate) struct AgentArgs {
     /// What the agent is called [default: by its program: claude, codex, gemini …]
     #[arg(long, env = "POSTHASTE_AGENT", hide_env_values = true)]
     pub(crate) name: Option<String>,
@@ -293,9 +328,39 @@ pub(crate) struct McpArgs {
     /// Join with this token [default: the one in the data folder]
     #[arg(long, value_name = "TOKEN", env = "POSTHASTE_JOIN_TOKEN", hide_env_values = true)]
     pub(crate) join_token: Option<String>,
-    /// Never start a hub
-    #[arg(long)]
-    pub(crate) no_start: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = HOOK_CLIENTS)]
+pub(crate) struct HookArgs {
+    /// What the program is about to do, or has done
+    pub(crate) event: Event,
+    /// Whose hook it is
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: HookClient,
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+}
+
+/// What a program tells its hooks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Event {
+    /// A conversation begins or is resumed
+    SessionStart,
+    /// The user has written
+    Prompt,
+    /// A tool is about to run or has run
+    Tool,
+    /// The model wants to finish its turn
+    Stop,
+}
+
+/// Programs that have hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HookClient {
+    Claude,
+    Codex,
+    Gemini,
 }
 
 /// Whose tools are offered.

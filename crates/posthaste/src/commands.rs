@@ -15,16 +15,19 @@ mod config;
 mod doctor;
 mod export;
 mod history;
+mod hook;
 mod inbox;
 mod join;
 mod mcp;
 mod profiles;
+mod program;
 mod send;
 mod stats;
 mod tail;
 mod token;
 mod trail;
 mod up;
+mod way;
 
 /// Where a hub listens if nobody says otherwise.
 const DEFAULT_HUB: &str = "http://127.0.0.1:9889";
@@ -38,6 +41,11 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     let command = match command.unwrap_or(Command::Up(up)) {
         // These look at what may be wrong, so they begin before anything can fail.
         Command::Config(args) => return config::run(&args, &global, output),
+        // Whatever is wrong, the agent goes on.
+        Command::Hook(args) => {
+            hook::run(&args, &global).await;
+            return Ok(());
+        }
         Command::Doctor(args) => return doctor::run(&args, &global, output).await,
         Command::Completions(args) => return completions::completions(&args, output),
         Command::Man(args) => return completions::man(&args, output),
@@ -63,9 +71,11 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Export(args) => export::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
         // Done above.
-        Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => {
-            Ok(())
-        }
+        Command::Config(_)
+        | Command::Hook(_)
+        | Command::Doctor(_)
+        | Command::Completions(_)
+        | Command::Man(_) => Ok(()),
     };
     done.map_err(|failure| session.explain(failure))
 }

@@ -57,3 +57,12 @@ pub(crate) fn machine(what: &str, path: &Path, error: impl Display) -> ApiError 
 pub(crate) fn internal(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::Internal, message)
 }
+
+/// Every failure in the form in which the hub tells one.
+pub(crate) fn told(failure: Failure) -> ApiError {
+    match failure {
+        Failure::Told(error) => error,
+        Failure::Shown(code) => ApiError::new(code, "it failed"),
+        Failure::Unheard => ApiError::new(ErrorCode::Internal, "nobody reads stdout"),
+    }
+}

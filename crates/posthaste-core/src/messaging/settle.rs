@@ -95,7 +95,8 @@ impl Hub {
     }
 
     /// A session of the reader starts: whatever it held, at any door, comes again.
-    /// `same`: its MCP connection has begun just before, and nothing was asked since.
+    /// `same`: its MCP connection stays, or has begun just before and nothing was asked
+    /// since.
     pub fn begin_session(&self, who: Principal, same: bool) {
         self.recall(who);
         let effects = {

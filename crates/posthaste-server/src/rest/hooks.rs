@@ -73,9 +73,11 @@ pub(crate) async fn fired(
         let words: Vec<&str> = HookEvent::ALL.iter().map(|(_, word)| *word).collect();
         return Err(invalid("event", format!("it is one of {}", words.join(", "))));
     };
-    // The same process goes on after its conversation was made shorter.
-    if *event == HookEvent::SessionStart && request.source.as_deref() != Some("compact") {
-        app.hub.begin_session(who, app.mcp.is_fresh(who));
+    let source = request.source.as_deref();
+    // The same process goes on after its conversation was made shorter, and knows what
+    // it held; one whose conversation was cleared has only kept its connection.
+    if *event == HookEvent::SessionStart && source != Some("compact") {
+        app.hub.begin_session(who, source == Some("clear") || app.mcp.is_fresh(who));
     }
     let most = app.mcp.hook_chars();
     let chars = request.max_chars.map_or(most, |given| given.min(most));

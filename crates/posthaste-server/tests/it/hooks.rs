@@ -145,6 +145,26 @@ async fn a_session_and_its_connection_begin_once_in_either_order() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_cleared_goes_on_with_its_connection() {
+    let house = House::with(at_once()).await;
+    let (bob, _) = house.agent("bob").await;
+    let mut me = Agent::silent(&house, &bob.token, Era::Old, "test");
+    me.more.push(("x-posthaste-bridge", "00000000000000aa".into()));
+    let _stream = me.listen().await;
+    me.hello().await;
+    me.call("whoami", json!({})).await;
+    let held = send(&house.operator(), &bob.instance, "forgotten").await;
+    assert_eq!(mail(&fires(&house, &bob, "tool", json!({})).await)[0]["id"], held.seq);
+
+    // Its model has forgotten everything; the process and its line are the same.
+    let told = fires(&house, &bob, "session_start", json!({ "source": "clear" })).await;
+    assert_eq!(mail(&told)[0]["redelivered"], true);
+    fires(&house, &bob, "tool", json!({})).await;
+    let standing = house.becomes(held.seq, "acked").await;
+    assert_eq!(standing.proof.as_deref(), Some("hook"));
+}
+
+#[tokio::test]
 async fn a_hook_is_whoever_its_key_says() {
     let house = House::new().await;
     let keys = |key: &'static str| {

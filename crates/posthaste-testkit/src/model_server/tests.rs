@@ -28,6 +28,7 @@ fn with_tools(stream: bool) -> Value {
     json!({ "stream": stream, "tools": [
         { "name": "mcp__hub__whoami", "description": "who you are" },
         { "type": "namespace", "name": "mcp__hub", "tools": [{ "name": "whoami" }] },
+        { "functionDeclarations": [{ "name": "mcp_hub_whoami" }] },
     ] })
 }
 
@@ -63,6 +64,22 @@ async fn an_answer_comes_whole_or_in_pieces_as_it_was_asked_for() {
             assert_eq!((status, text.starts_with("event: ")), (200, stream), "{text}");
             assert!(text.contains("whoami") && text.contains("mcp__hub"), "{text}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_path_says_whether_gemini_wants_pieces() {
+    let mut model = ModelServer::start().await;
+    let url = model.url().to_owned();
+    for (verb, start) in [("generateContent", "{"), ("streamGenerateContent", "data: {")] {
+        let answer = tokio::spawn({
+            let (url, path) = (url.clone(), format!("/v1beta/models/gemini:{verb}?alt=sse"));
+            async move { ask(&url, "POST", &path, with_tools(false)).await }
+        });
+        model.asked().await.call("whoami", json!({ "x": 1 }));
+        let (status, text) = answer.await.expect("no panic");
+        assert_eq!((status, text.starts_with(start)), (200, true), "{text}");
+        assert!(text.contains("mcp_hub_whoami"), "{text}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod disk;
 mod folder;
+mod hooks;
 mod hub;
 mod limits;
 
@@ -86,6 +87,7 @@ pub(super) async fn run(
             checks.extend(disk::checks(data.path()));
             checks.push(folder::database(data.path()));
             checks.push(hub::running(&data).await);
+            checks.push(hooks::lately(data.path()));
         }
         Err(error) => checks.push(Check::failed("data folder", error)),
     }

@@ -35,7 +35,6 @@ mod headers;
 mod hub;
 mod lines;
 mod message;
-mod program;
 mod reply;
 mod sse;
 mod start;

@@ -5,6 +5,8 @@
 mod at_the_answer;
 mod claude;
 mod codex;
+mod gemini;
+mod hooks;
 mod joining;
 mod manners;
 mod official;

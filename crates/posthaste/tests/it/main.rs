@@ -4,6 +4,7 @@ mod cli;
 mod clients;
 mod disk;
 mod doctor;
+mod hook;
 mod kill;
 mod logs;
 mod manual;

@@ -1,6 +1,6 @@
 //! `posthaste mcp`: the real bridge between a client of stdio and the real hub.
 
-mod agent;
+pub(crate) mod agent;
 mod cancel;
 mod chaos;
 mod eras;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::super::Session;
 use super::start::{Start, Started};
-use crate::failure::Failure;
+use crate::failure::told;
 
 /// The pause between two attempts: this at first, twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -196,14 +196,5 @@ impl Pause {
 
     pub(super) fn reset(&mut self) {
         self.0 = None;
-    }
-}
-
-/// Every failure in the form in which the hub tells one.
-pub(super) fn told(failure: Failure) -> ApiError {
-    match failure {
-        Failure::Told(error) => error,
-        Failure::Shown(code) => ApiError::new(code, "it failed"),
-        Failure::Unheard => ApiError::new(ErrorCode::Internal, "nobody reads stdout"),
     }
 }

@@ -13,16 +13,13 @@ use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::{InstanceId, Name};
 use tokio::sync::Mutex;
 
-use super::super::{Session, name};
-use super::hub::told;
+use super::super::Session;
+use super::super::program::{self, Program, Variables};
+use super::super::way::{self, TERMINAL, Wish};
 use super::message::Message;
-use super::program::{self, Program, Variables};
 use crate::cli::{Dialect, McpArgs};
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 use crate::identity::{Key, Token};
-
-/// How CAO tells a terminal's programs which terminal they are in.
-const TERMINAL: &str = "CAO_TERMINAL_ID";
 
 /// The identity of those who have only one.
 const ONLY: &str = "";
@@ -64,14 +61,6 @@ enum Way {
     Nobody,
 }
 
-/// As whom an agent wants to join.
-struct Wish {
-    name: Option<Name>,
-    team: Option<Name>,
-    key: Option<String>,
-    token: Option<Token>,
-}
-
 struct Agents {
     program: Program,
     /// The token of each key that joined.
@@ -85,23 +74,11 @@ impl Who {
         session: &Session,
         variables: Variables,
     ) -> Result<Self, Failure> {
-        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let instance = given(&args.instance).or_else(|| variables(TERMINAL));
-        let token = match (&session.token, &session.acting) {
-            (Some(token), _) => Some(token.clone()),
-            (None, Some(name)) => Some(session.folder.identity(name)?.token),
-            (None, None) => None,
-        };
-        let way = match (token, instance) {
-            (Some(token), _) => Way::Token(token),
-            (None, Some(id)) => Way::Acting(instance_of(&id)?),
-            (None, None) if args.dialect == Some(Dialect::Cao) => Way::Nobody,
-            (None, None) => Way::Join(Wish {
-                name: given(&args.name).as_deref().map(name).transpose()?,
-                team: given(&args.team).as_deref().map(name).transpose()?,
-                key: given(&args.key),
-                token: given(&args.join_token).map(Token::from),
-            }),
+        let way = match way::Way::of(&args.agent, session, variables)? {
+            way::Way::Token(token) => Way::Token(token),
+            way::Way::Acting(id) => Way::Acting(id),
+            way::Way::Join(_) if args.dialect == Some(Dialect::Cao) => Way::Nobody,
+            way::Way::Join(wish) => Way::Join(wish),
         };
         let program = Program::new(variables);
         let agents = Agents { program, joined: HashMap::new(), latest: None };
@@ -216,32 +193,22 @@ impl Agents {
     /// Whose call this is, or nothing as long as that cannot be told.
     fn key(&self, wish: &Wish, message: &Message) -> Option<String> {
         let calls = message.is("tools/call");
-        let fixed = wish.key.clone().or_else(|| self.program.conversation());
-        if fixed.is_none() && self.program.is_codex() {
-            return match (&message.thread, calls) {
-                (Some(thread), _) => Some(thread.clone()),
-                (None, true) => Some(program::process()),
-                (None, false) => self.latest.clone(),
-            };
-        }
+        let codex = self.program.is_codex();
+        let said = self.program.conversation(message.thread.as_deref().filter(|_| codex));
         // Who joins under a wrong name is another agent.
         let sure = wish.name.is_some() || self.program.is_known() || calls;
-        match sure && message.is_request() {
-            true => Some(fixed.unwrap_or_else(program::process)),
-            false => self.latest.clone(),
+        let sure = sure && message.is_request();
+        match wish.key.clone().or(said) {
+            Some(key) if sure || codex => Some(key),
+            // Codex will say whose it is with its first call.
+            None if sure && (calls || !codex) => Some(program::process()),
+            _ => self.latest.clone(),
         }
     }
 }
 
 fn as_stranger(token: Token) -> Bearer {
     Bearer { token, instance: None, identity: None }
-}
-
-fn instance_of(text: &str) -> Result<InstanceId, ApiError> {
-    text.parse().map_err(|e: posthaste_core::address::AddressError| {
-        let told = format!("`{text}` in POSTHASTE_INSTANCE or {TERMINAL} names nobody: {}", e.why);
-        ApiError::new(ErrorCode::InvalidArgument, told).hint("`posthaste agents` lists who is here")
-    })
 }
 
 /// A folder without a token has never had a hub; the first one makes it.

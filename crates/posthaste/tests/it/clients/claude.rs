@@ -30,7 +30,7 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         command.args(["--resume", conversation]);
     }
     command
-        .args(["--allowedTools", "mcp__hub,mcp__posthaste"])
+        .args(["--allowedTools", "mcp__hub,mcp__posthaste,Bash"])
         .args(["--output-format", "stream-json", "--verbose"])
         .env("ANTHROPIC_BASE_URL", task.model)
         .env("ANTHROPIC_API_KEY", "test-key")

@@ -33,6 +33,9 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         command.args(["-c", &setting]);
     }
     command.args(["--json", "--skip-git-repo-check"]).env("SCRIPTED_KEY", "test-key");
+    if task.hooked {
+        command.arg("--dangerously-bypass-hook-trust");
+    }
     if let Some(conversation) = task.resumes {
         command.args(["resume", conversation]);
     }

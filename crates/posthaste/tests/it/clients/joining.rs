@@ -40,6 +40,7 @@ impl Machine {
             (Line::Http, Program::ClaudeCode) => {
                 &["--transport", "http", "posthaste", &url, "--header", &header]
             }
+            (Line::Http, Program::Gemini) => panic!("it has no such line"),
             (Line::Http, Program::Codex) => {
                 &["posthaste", "--url", &url, "--bearer-token-env-var", "POSTHASTE_TOKEN"]
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::world::{BINARY, Ran, World, is_required, quick};
 
 use super::running::Running;
-use super::{claude, codex};
+use super::{claude, codex, gemini};
 
 /// Nobody listens there, so that nothing leaves the machine.
 const CLOSED: &str = "http://127.0.0.1:9";
@@ -17,6 +17,7 @@ const CLOSED: &str = "http://127.0.0.1:9";
 pub(super) enum Program {
     ClaudeCode,
     Codex,
+    Gemini,
 }
 
 /// How a program reaches the hub.
@@ -50,6 +51,8 @@ pub(super) struct Task<'a> {
     pub(super) prompt: Option<&'a str>,
     /// It goes on with this conversation.
     pub(super) resumes: Option<&'a str>,
+    /// Its hooks run without its user's consent, which it asks for otherwise.
+    pub(super) hooked: bool,
     /// A token of the hub in its environment.
     pub(super) token: Option<&'a str>,
 }
@@ -59,6 +62,7 @@ impl Program {
         let mut command = match self {
             Self::ClaudeCode => claude::command(tools, world, task),
             Self::Codex => codex::command(tools, world, task),
+            Self::Gemini => gemini::command(tools, world, task),
         };
         shut_in(&mut command, &home(world));
         command.envs(task.token.map(|token| ("POSTHASTE_TOKEN", token)));
@@ -70,6 +74,7 @@ impl Program {
         match self {
             Self::ClaudeCode => "claude",
             Self::Codex => "codex",
+            Self::Gemini => "gemini",
         }
     }
 
@@ -78,6 +83,7 @@ impl Program {
         let binary = match self {
             Self::ClaudeCode => claude::binary(tools),
             Self::Codex => codex::binary(tools),
+            Self::Gemini => return gemini::run(tools, world, args),
         };
         let mut command = world.program(binary.to_str().expect("a plain path"), args);
         shut_in(&mut command, &home(world));
@@ -87,7 +93,7 @@ impl Program {
     /// Which conversation it was, as its output says.
     pub(super) fn conversation(self, ran: &Ran) -> String {
         let key = match self {
-            Self::ClaudeCode => "session_id",
+            Self::ClaudeCode | Self::Gemini => "session_id",
             Self::Codex => "thread_id",
         };
         let lines = ran.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::world::{PATIENCE, Ran, Started, World};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Era {
+pub(crate) enum Era {
     /// A handshake, then calls.
     Old,
     /// Every request says what it needs.
@@ -19,15 +19,15 @@ pub(super) enum Era {
 
 /// The hub lets a program of this name wait for longer than a test has patience, so
 /// that no wait seems to have ended because it was over.
-pub(super) const PROGRAM: &str = "claude-code";
+pub(crate) const PROGRAM: &str = "claude-code";
 /// Seconds of such a wait.
-pub(super) const LONG: u64 = 600;
+pub(crate) const LONG: u64 = 600;
 
-pub(super) const BOTH: [Era; 2] = [Era::Old, Era::New];
+pub(crate) const BOTH: [Era; 2] = [Era::Old, Era::New];
 
 /// An agent's program, and the bridge that it started.
-pub(super) struct Agent {
-    pub(super) process: Started,
+pub(crate) struct Agent {
+    pub(crate) process: Started,
     stdin: ChildStdin,
     lines: Receiver<Value>,
     /// Heard, and not asked for yet.
@@ -39,7 +39,7 @@ pub(super) struct Agent {
 
 impl Agent {
     /// A bridge that nobody has spoken to.
-    pub(super) fn new(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = world.command(&[&["mcp"], args].concat());
         command.stdin(Stdio::piped()).envs(variables.iter().copied());
         let mut process = Started::new(command);
@@ -58,12 +58,12 @@ impl Agent {
     }
 
     /// An agent that is ready to call: in the old era it has shaken hands.
-    pub(super) fn ready(world: &World, era: Era, args: &[&str]) -> Self {
+    pub(crate) fn ready(world: &World, era: Era, args: &[&str]) -> Self {
         Self::of(PROGRAM, era, Self::new(world, &[&["--no-start"], args].concat(), &[]))
     }
 
     /// The same in a program with this name.
-    pub(super) fn of(program: &str, era: Era, mut agent: Self) -> Self {
+    pub(crate) fn of(program: &str, era: Era, mut agent: Self) -> Self {
         agent.era = era;
         agent.program = program.to_owned();
         if era == Era::Old {
@@ -74,7 +74,7 @@ impl Agent {
         agent
     }
 
-    pub(super) fn initialize(&mut self) -> Value {
+    pub(crate) fn initialize(&mut self) -> Value {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": { "name": self.program, "version": "1" },
@@ -84,17 +84,17 @@ impl Agent {
     }
 
     /// One line, whatever it says.
-    pub(super) fn line(&mut self, text: &[u8]) {
+    pub(crate) fn line(&mut self, text: &[u8]) {
         let said = [text, b"\n"].concat();
         self.stdin.write_all(&said).expect("the bridge reads");
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.line(message.to_string().as_bytes());
     }
 
     /// Asks in the agent's era, and does not wait.
-    pub(super) fn request(&mut self, method: &str, mut params: Value) -> u64 {
+    pub(crate) fn request(&mut self, method: &str, mut params: Value) -> u64 {
         self.dress(&mut params);
         self.request_as_it_is(method, params)
     }
@@ -120,7 +120,7 @@ impl Agent {
     }
 
     /// Gives up a request.
-    pub(super) fn cancel(&mut self, id: u64) {
+    pub(crate) fn cancel(&mut self, id: u64) {
         let mut params = json!({ "requestId": id, "reason": "no patience" });
         self.dress(&mut params);
         let method = "notifications/cancelled";
@@ -128,7 +128,7 @@ impl Agent {
     }
 
     /// The next line that the bridge says.
-    pub(super) fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let heard = self.heard.pop_front();
         heard.unwrap_or_else(|| {
             self.lines.recv_timeout(PATIENCE).expect("the bridge says something")
@@ -136,7 +136,7 @@ impl Agent {
     }
 
     /// What answers this request; everything else is kept.
-    pub(super) fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         let at = self.heard.iter().position(|line| line["id"] == id);
         if let Some(answer) = at.and_then(|at| self.heard.remove(at)) {
             return answer;
@@ -151,39 +151,39 @@ impl Agent {
     }
 
     /// Whether this request was answered so far.
-    pub(super) fn has_answer(&self, id: u64) -> bool {
+    pub(crate) fn has_answer(&self, id: u64) -> bool {
         self.heard.iter().any(|line| line["id"] == id)
     }
 
-    pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
         self.answer(id)
     }
 
     /// Calls a tool and does not wait.
-    pub(super) fn begin(&mut self, tool: &str, arguments: Value) -> u64 {
+    pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> u64 {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
     /// Calls a tool that must succeed, and reads its answer.
-    pub(super) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.begin(tool, arguments);
         read(&self.answer(id))
     }
 
     /// Its address, as the hub says.
-    pub(super) fn address(&mut self) -> String {
+    pub(crate) fn address(&mut self) -> String {
         let who = self.call("whoami", json!({}));
         who["address"].as_str().unwrap_or_else(|| panic!("an address: {who}")).to_owned()
     }
 
     /// The texts that it finds in its inbox.
-    pub(super) fn inbox(&mut self) -> Vec<String> {
+    pub(crate) fn inbox(&mut self) -> Vec<String> {
         texts(&self.call("check_inbox", json!({ "timeout": 0 })))
     }
 
     /// Closes stdin, as a client does when it is done.
-    pub(super) fn leave(self) -> Ran {
+    pub(crate) fn leave(self) -> Ran {
         drop(self.stdin);
         self.process.end()
     }
@@ -191,27 +191,27 @@ impl Agent {
 
 /// What a tool said, which must not be an error.
 #[track_caller]
-pub(super) fn read(answer: &Value) -> Value {
+pub(crate) fn read(answer: &Value) -> Value {
     assert_eq!(answer["result"]["isError"], false, "{answer}");
     let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
 /// The texts of an inbox.
-pub(super) fn texts(inbox: &Value) -> Vec<String> {
+pub(crate) fn texts(inbox: &Value) -> Vec<String> {
     let messages = inbox["messages"].as_array().into_iter().flatten();
     messages.map(|m| m["message"].as_str().expect("a text").to_owned()).collect()
 }
 
 /// Everybody who is here, by address.
-pub(super) fn everybody(world: &World) -> Vec<String> {
+pub(crate) fn everybody(world: &World) -> Vec<String> {
     let agents = world.json(&["agents"]);
     let agents = agents["instances"].as_array().expect("a list");
     agents.iter().map(|a| a["address"].as_str().expect("an address").to_owned()).collect()
 }
 
 /// Whether somebody waits for mail.
-pub(super) fn is_waiting(world: &World, address: &str) -> bool {
+pub(crate) fn is_waiting(world: &World, address: &str) -> bool {
     let agents = world.json(&["agents"]);
     let mut agents = agents["instances"].as_array().expect("a list").iter();
     agents.any(|a| a["address"] == address && a["activity"] == "waiting_inbox")

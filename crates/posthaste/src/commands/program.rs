@@ -1,12 +1,17 @@
 //! Which program the agent is, and what that says about its name and its key.
 //!
+//! The tools of a conversation (`posthaste mcp`) and its hooks (`posthaste hook`) are
+//! processes of their own that know nothing of each other. That both are one agent
+//! rests on this file.
+//!
 //! A program's own name in the handshake is believed before the environment, which
 //! is inherited: an agent that another agent started has the variables of both.
 
-use std::fs;
-use std::os::unix::process::parent_id;
-
 use posthaste_core::address::Name;
+
+pub(super) use process::{behind_shells, process};
+
+mod process;
 
 /// What is left when nobody says anything.
 const NOBODY: &str = "agent";
@@ -14,7 +19,7 @@ const NOBODY: &str = "agent";
 /// Programs that are known: what their own name contains, the variables that they
 /// set for what they start, and what an agent in them is called.
 const PROGRAMS: [(&str, &[&str], &str); 6] = [
-    ("claude", &["CLAUDECODE", SESSION_OF_CLAUDE], "claude"),
+    ("claude", &["CLAUDECODE", SESSION_OF_CLAUDE], CLAUDE),
     ("codex", &[], CODEX),
     ("gemini", &["GEMINI_CLI"], "gemini"),
     ("opencode", &["OPENCODE"], "opencode"),
@@ -22,7 +27,10 @@ const PROGRAMS: [(&str, &[&str], &str); 6] = [
     ("qwen", &["QWEN_CODE"], "qwen"),
 ];
 
+const CLAUDE: &str = "claude";
 const CODEX: &str = "codex";
+/// What a bridge and a hook of the same hub have in common.
+const WHICH_HUB: [&str; 2] = ["POSTHASTE_DATA", "POSTHASTE_HUB"];
 const SESSION_OF_CLAUDE: &str = "CLAUDE_CODE_SESSION_ID";
 
 /// Words that say only that a program is one.
@@ -66,10 +74,29 @@ impl Program {
         name.unwrap_or_else(|| NOBODY.parse().expect("a good name"))
     }
 
-    /// What stays the same as long as the conversation is the same.
-    pub(super) fn conversation(&self) -> Option<String> {
-        let claude = self.recognised().is_none_or(|name| name == "claude");
-        claude.then(|| (self.variables)(SESSION_OF_CLAUDE)).flatten()
+    /// What stays the same as long as the conversation is the same. `said` is what the
+    /// program itself calls it, with a call of a tool or to a hook: Claude Code says
+    /// the same to what it starts, Codex says it with both, Gemini to hooks alone.
+    pub(super) fn conversation(&self, said: Option<&str>) -> Option<String> {
+        let said = said.filter(|said| !said.is_empty()).map(str::to_owned);
+        let started_by = || (self.variables)(SESSION_OF_CLAUDE);
+        match self.recognised() {
+            Some(CLAUDE) => said.or_else(started_by),
+            Some(CODEX) => said,
+            Some(_) => None,
+            None => started_by(),
+        }
+    }
+
+    /// The same for a hook. Claude Code gives its conversation a new name when it is
+    /// cleared or changed, and leaves its tools with the old one: the agent is who
+    /// they are.
+    pub(super) fn conversation_of_tools(&self, said: Option<&str>) -> Option<String> {
+        let told = (self.recognised() == Some(CLAUDE)).then(|| {
+            let same = WHICH_HUB.map(|name| (name, (self.variables)(name)));
+            process::variable_of_bridge(SESSION_OF_CLAUDE, &same)
+        });
+        self.conversation(told.flatten().as_deref().or(said))
     }
 
     fn recognised(&self) -> Option<&'static str> {
@@ -93,28 +120,11 @@ fn made_plain(own: &str) -> String {
     words.join("-").chars().take(posthaste_core::address::MAX_NAME).collect()
 }
 
-/// The process that started this one: its number, and where the system tells when
-/// it began, since numbers are given again.
-pub(super) fn process() -> String {
-    let parent = parent_id();
-    let stat = fs::read_to_string(format!("/proc/{parent}/stat"));
-    match stat.ok().as_deref().and_then(began) {
-        Some(began) => format!("process:{parent}:{began}"),
-        None => format!("process:{parent}"),
-    }
-}
-
-/// The 22nd field; the second, a name in brackets, may hold anything.
-fn began(stat: &str) -> Option<&str> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(own: &str, variables: Variables) -> Program {
+    fn called(own: &str, variables: Variables) -> Program {
         let mut program = Program::new(variables);
         if !own.is_empty() {
             program.calls_itself(own);
@@ -139,33 +149,42 @@ mod tests {
             ("日本", "agent"),
             ("", "agent"),
         ] {
-            assert_eq!(named(own, nothing).name().as_str(), name, "{own:?}");
+            assert_eq!(called(own, nothing).name().as_str(), name, "{own:?}");
         }
-        assert!(named(&"x".repeat(500), nothing).name().as_str().len() <= 48);
+        assert!(called(&"x".repeat(500), nothing).name().as_str().len() <= 48);
     }
 
     #[test]
     fn the_environment_tells_who_an_unknown_program_is() {
         let gemini: Variables = |name| (name == "GEMINI_CLI").then(|| "1".into());
-        assert_eq!(named("", gemini).name().as_str(), "gemini");
-        assert_eq!(named("test", gemini).name().as_str(), "gemini");
-        assert_eq!(named("test", gemini).conversation(), None);
+        assert_eq!(called("", gemini).name().as_str(), "gemini");
+        assert_eq!(called("test", gemini).name().as_str(), "gemini");
+        assert_eq!(called("test", gemini).conversation(None), None);
     }
 
     #[test]
     fn an_agent_inside_claude_is_not_claude() {
         let inside: Variables = |name| (name == SESSION_OF_CLAUDE).then(|| "s1".into());
-        let claude = named("claude-code", inside);
-        assert_eq!((claude.name().as_str(), claude.conversation()), ("claude", Some("s1".into())));
-        let gemini = named("gemini-cli", inside);
-        assert_eq!((gemini.name().as_str(), gemini.conversation()), ("gemini", None));
+        let claude = called("claude-code", inside);
+        assert_eq!(claude.name().as_str(), "claude");
+        assert_eq!(claude.conversation(None), Some("s1".into()));
+        let gemini = called("gemini-cli", inside);
+        assert_eq!(gemini.name().as_str(), "gemini");
+        assert_eq!(gemini.conversation(None), None);
     }
 
     #[test]
-    fn the_beginning_of_a_process_is_found_behind_any_name() {
-        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
-        assert_eq!(began(stat), Some("12345"));
-        assert_eq!(began(""), None);
-        assert!(process().starts_with("process:"));
+    fn a_conversation_is_what_the_program_says_to_its_tools_and_its_hooks_alike() {
+        let inside: Variables = |name| (name == SESSION_OF_CLAUDE).then(|| "s1".into());
+        for (own, said, key) in [
+            ("claude", Some("s2"), Some("s2")),
+            ("claude", Some(""), Some("s1")),
+            ("codex", Some("t1"), Some("t1")),
+            ("codex", None, None),
+            ("gemini", Some("g1"), None),
+            ("zed", Some("z1"), Some("s1")),
+        ] {
+            assert_eq!(called(own, inside).conversation(said).as_deref(), key, "{own} {said:?}");
+        }
     }
 }

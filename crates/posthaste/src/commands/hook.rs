@@ -1,0 +1,139 @@
+//! `posthaste hook`: mail at the boundaries of an agent's work.
+//!
+//! One request, one answer, in the form that the agent's program understands. The
+//! program waits for it, so it is short; and whatever goes wrong here is told to the
+//! operator, in [`log`], and never to the model: the agent goes on as if there were
+//! no hook. Read [`input`] for what the program says, and [`form`] for what it is told.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
+use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_core::address::Name;
+use tokio::time::{Instant, timeout_at};
+
+use super::Session;
+use super::program::{Program, behind_shells};
+use super::way::{Way, Wish};
+use crate::cli::{Event, Global, HookArgs, HookClient};
+use crate::config;
+use crate::failure::{Failure, internal, told};
+use crate::identity::Key;
+use input::Input;
+
+mod form;
+mod input;
+pub(super) mod log;
+
+/// So long an agent waits for its mail at most, all in all.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl From<Event> for HookEvent {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::SessionStart => Self::SessionStart,
+            Event::Prompt => Self::Prompt,
+            Event::Tool => Self::Tool,
+            Event::Stop => Self::Stop,
+        }
+    }
+}
+
+impl HookClient {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+/// It never fails: nobody could do anything about it in the middle of a turn.
+pub(super) async fn run(args: &HookArgs, global: &Global) {
+    let until = Instant::now() + PATIENCE;
+    let done = match Session::new(global) {
+        Ok(session) => {
+            let done = fired(args, &session, until).await;
+            done.map_err(|failure| (session.explain(failure), Some(session.folder)))
+        }
+        Err(failure) => Err((failure, None)),
+    };
+    let Err((failure, folder)) = done else { return };
+    let why = told(failure).message;
+    let line = format!("{} {}: {why}", args.client.as_str(), HookEvent::from(args.event).as_str());
+    if io::stderr().is_terminal() {
+        // Somebody tries it out.
+        let _ = writeln!(io::stderr(), "{}", crate::terminal::tame(&line));
+    }
+    if let Some(folder) = folder {
+        log::add(folder.path(), &line);
+    }
+}
+
+async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(), Failure> {
+    let input = match timeout_at(until, input::of_stdin()?).await {
+        Ok(Ok(input)) => input,
+        Ok(Err(_)) => Input::default(),
+        Err(_) => return Err(late("stdin was not closed").into()),
+    };
+    if input.is_of_a_helper() {
+        // What a helper of the agent reads, the agent never sees.
+        return Ok(());
+    }
+    let client = client(args, session, &input)?;
+    let request = HookRequest {
+        source: input.source.clone(),
+        stop_active: input.stop_active,
+        max_chars: None,
+    };
+    let answer = match timeout_at(until, client.hook(args.event.into(), &request)).await {
+        Ok(answer) => answer?,
+        Err(_) => return Err(late("the hub did not answer").into()),
+    };
+    Ok(say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?)
+}
+
+fn late(what: &str) -> ApiError {
+    let told = format!("{what} within {} ms", PATIENCE.as_millis());
+    ApiError::new(ErrorCode::Unavailable, told)
+}
+
+fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
+    let Some(said) = form::of(args.client, args.event, input.event.as_deref(), answer) else {
+        return Ok(());
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(format!("{said}\n").as_bytes())?;
+    out.flush()
+}
+
+/// The hub, as the agent of this conversation.
+fn client(args: &HookArgs, session: &Session, input: &Input) -> Result<Client, Failure> {
+    let way = Way::of(&args.agent, session, config::of_others)?;
+    if session.hub.is_none() && session.folder.running().is_none() {
+        return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
+    }
+    let client = session.stranger()?;
+    Ok(match way {
+        Way::Token(token) => client.with_token(token.reveal()),
+        Way::Acting(id) => {
+            let token = session.key(Key::Operator, &client)?;
+            client.with_token(token.reveal()).acting_for(id.to_string())
+        }
+        Way::Join(Wish { name, team, key, token }) => {
+            let token = match token {
+                Some(token) => token,
+                None => session.key(Key::Join, &client)?,
+            };
+            let mut program = Program::new(config::of_others);
+            program.calls_itself(args.client.as_str());
+            let said = || program.conversation_of_tools(input.conversation.as_deref());
+            let key = key.or_else(said).unwrap_or_else(behind_shells);
+            let name = name.unwrap_or_else(|| program.name());
+            let team = team.as_ref().map(Name::as_str);
+            client.with_token(token.reveal()).known_by(name.as_str(), team, &key)
+        }
+    })
+}

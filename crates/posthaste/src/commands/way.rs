@@ -1,0 +1,64 @@
+//! Who an agent is to the hub, as its program was told: the same for its tools and its
+//! hooks.
+//!
+//! An agent that was given a token or an instance has it. Any other joins: under its
+//! program's name, with a key that is the same as long as its conversation is.
+
+use posthaste_api::{ApiError, ErrorCode};
+use posthaste_core::address::{AddressError, InstanceId, Name};
+
+use super::program::Variables;
+use super::{Session, name};
+use crate::cli::AgentArgs;
+use crate::failure::Failure;
+use crate::identity::Token;
+
+/// How CAO tells a terminal's programs which terminal they are in.
+pub(super) const TERMINAL: &str = "CAO_TERMINAL_ID";
+
+pub(super) enum Way {
+    Token(Token),
+    Acting(InstanceId),
+    Join(Wish),
+}
+
+/// As whom an agent wants to join.
+pub(super) struct Wish {
+    pub(super) name: Option<Name>,
+    pub(super) team: Option<Name>,
+    pub(super) key: Option<String>,
+    pub(super) token: Option<Token>,
+}
+
+impl Way {
+    pub(super) fn of(
+        args: &AgentArgs,
+        session: &Session,
+        variables: Variables,
+    ) -> Result<Self, Failure> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let instance = given(&args.instance).or_else(|| variables(TERMINAL));
+        let token = match (&session.token, &session.acting) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(name)) => Some(session.folder.identity(name)?.token),
+            (None, None) => None,
+        };
+        Ok(match (token, instance) {
+            (Some(token), _) => Self::Token(token),
+            (None, Some(id)) => Self::Acting(instance_of(&id)?),
+            (None, None) => Self::Join(Wish {
+                name: given(&args.name).as_deref().map(name).transpose()?,
+                team: given(&args.team).as_deref().map(name).transpose()?,
+                key: given(&args.key),
+                token: given(&args.join_token).map(Token::from),
+            }),
+        })
+    }
+}
+
+fn instance_of(text: &str) -> Result<InstanceId, ApiError> {
+    text.parse().map_err(|e: AddressError| {
+        let told = format!("`{text}` in POSTHASTE_INSTANCE or {TERMINAL} names nobody: {}", e.why);
+        ApiError::new(ErrorCode::InvalidArgument, told).hint("`posthaste agents` lists who is here")
+    })
+}

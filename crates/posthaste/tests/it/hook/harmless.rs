@@ -1,0 +1,169 @@
+//! Whatever is wrong, the agent goes on: exit 0, nothing on stdout, a line for the
+//! operator.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::{claude, everybody, fire, log, said};
+use crate::world::{Started, World, mode};
+
+const EVENTS: [&str; 4] = ["session-start", "prompt", "tool", "stop"];
+
+/// It failed, nobody heard of it, and the log says why.
+#[track_caller]
+fn failed_in_silence(world: &World, event: &str, why: &str) {
+    let before = log(world).lines().count();
+    let ran = fire(world, event, "claude", &claude("s1", "PostToolUse"));
+    assert_eq!(said(&ran), Value::Null);
+    let log = log(world);
+    assert_eq!(log.lines().count(), before + 1, "{log}");
+    let last = log.lines().last().expect("a line");
+    let event = event.replace('-', "_");
+    assert!(last.contains(&format!("claude {event}: ")) && last.contains(why), "{why}: {last}");
+}
+
+#[test]
+fn without_a_hub_every_hook_is_silent_and_the_operator_can_see_it() {
+    let world = World::new();
+    let hub = world.hub();
+    said(&fire(&world, "tool", "claude", &claude("s1", "PostToolUse")));
+    hub.kill();
+    for event in EVENTS {
+        failed_in_silence(&world, event, "no hub answers");
+    }
+    assert_eq!(mode(&world.file("hooks.log")), 0o600);
+    world.hub().stop();
+    failed_in_silence(&world, "tool", "no hub runs here");
+    assert!(!world.file("hub.json").exists(), "it starts none");
+
+    let told = world.json(&["doctor", "--listen", "127.0.0.1:0"]);
+    let mut checks = told["checks"].as_array().expect("a list").iter();
+    let check = checks.find(|check| check["name"] == "hooks").expect("it looks at hooks");
+    assert_eq!(check["status"], "warn", "{check}");
+    let message = check["message"].as_str().expect("a sentence");
+    assert!(message.starts_with("5 failed") && message.contains("no hub runs here"), "{message}");
+    assert!(check["hint"].as_str().expect("a hint").contains("hooks.log"), "{check}");
+}
+
+#[test]
+fn a_hub_that_accepts_and_never_answers_is_given_up() {
+    let world = World::new();
+    world.hub().stop();
+    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", deaf.local_addr().expect("bound"));
+    let mut command = world.command(&["hook", "tool", "--client", "claude", "--hub", &url]);
+    command.stdin(Stdio::null());
+    let hook = Started::new(command);
+    let (mut line, _) = deaf.accept().expect("it calls");
+    assert_eq!(said(&hook.end()), Value::Null);
+    let mut asked = String::new();
+    line.read_to_string(&mut asked).expect("it hung up");
+    assert!(asked.starts_with("POST /v1/hooks/tool "), "{asked}");
+    assert!(log(&world).contains("did not answer within 1000 ms"), "{}", log(&world));
+}
+
+#[test]
+fn a_program_that_never_closes_stdin_is_not_waited_for() {
+    let world = World::new();
+    let _hub = world.hub();
+    let mut command = world.command(&["hook", "tool", "--client", "claude"]);
+    command.stdin(Stdio::piped());
+    let mut hook = Started::new(command);
+    let (_stdin, mut out) = hook.talk();
+    let mut told = String::new();
+    out.read_to_string(&mut told).expect("text");
+    assert_eq!((hook.end().code, told.as_str()), (Some(0), ""));
+    assert!(log(&world).contains("stdin was not closed"), "{}", log(&world));
+}
+
+#[test]
+fn rubbish_on_stdin_fails_nothing() {
+    let world = World::new();
+    let _hub = world.hub();
+    let deep = "[".repeat(100_000);
+    let deep_in = format!("{{\"x\":{deep}");
+    for text in ["", "{", "null", "[1]", "\u{0}\u{1}", "{\"session_id\":7}", &deep, &deep_in] {
+        for event in EVENTS {
+            let ran = world.pipe(&["hook", event, "--client", "claude"], text.as_bytes());
+            assert_eq!(said(&ran), Value::Null, "{event}");
+        }
+    }
+    let ran = world.pipe(&["hook", "tool", "--client", "codex"], &[0xff; 100]);
+    assert_eq!(said(&ran), Value::Null);
+    // All of them were of one process each.
+    assert_eq!(everybody(&world).len(), 2);
+    assert_eq!(log(&world), "");
+}
+
+#[test]
+fn a_wrong_token_and_a_folder_without_one_are_told_to_the_operator_alone() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut command = world.command(&["hook", "tool", "--client", "claude"]);
+    command.env("POSTHASTE_TOKEN", "a token that nobody knows here");
+    assert_eq!(said(&Started::new(command).end()), Value::Null);
+    assert!(log(&world).contains("not known"), "{}", log(&world));
+    assert!(!log(&world).contains("that nobody"), "a token is never written");
+
+    std::fs::write(world.file("join.token"), "short").expect("ours");
+    failed_in_silence(&world, "tool", "not a token");
+    drop(hub);
+
+    // Where nobody ever had a hub, nothing is made.
+    let elsewhere = World::new();
+    let ran = fire(&elsewhere, "tool", "claude", &claude("s1", "PostToolUse"));
+    assert_eq!(said(&ran), Value::Null);
+    assert!(!elsewhere.data().exists());
+}
+
+#[test]
+fn a_configuration_that_is_wrong_stops_no_agent() {
+    let world = World::new();
+    let config = world.config("[limits\n");
+    let mut command = world.command(&["hook", "stop", "--client", "codex", "--config", &config]);
+    command.env_remove("POSTHASTE_DATA");
+    assert_eq!(said(&Started::new(command).end()), Value::Null);
+    let ran = world.run(&["hook", "stop", "--client", "codex", "--instance", "nonsense"]);
+    assert_eq!(said(&ran), Value::Null);
+}
+
+#[test]
+fn a_log_that_cannot_be_written_stops_no_agent() {
+    let world = World::new();
+    world.hub().stop();
+    std::fs::create_dir(world.file("hooks.log")).expect("something in its place");
+    let ran = fire(&world, "tool", "claude", &claude("s1", "PostToolUse"));
+    assert_eq!(said(&ran), Value::Null);
+}
+
+#[test]
+fn a_program_that_does_not_read_on_is_no_failure_of_the_agent() {
+    let world = World::new();
+    let _hub = world.hub();
+    let input = claude("s1", "PostToolUse");
+    said(&fire(&world, "tool", "claude", &input));
+    world.say(&["send", &everybody(&world)[0], "hello"]);
+    let mut command = world.command(&["hook", "tool", "--client", "claude"]);
+    command.stdin(Stdio::piped());
+    let mut hook = Started::new(command);
+    let (mut stdin, out) = hook.talk();
+    drop(out);
+    stdin.write_all(input.to_string().as_bytes()).expect("it reads");
+    drop(stdin);
+    assert_eq!(hook.end().code, Some(0));
+    assert!(log(&world).contains("nobody reads stdout"), "{}", log(&world));
+}
+
+/// By 2 a hook forbids its agent to go on.
+#[test]
+fn a_command_line_that_is_wrong_forbids_the_agent_nothing() {
+    let world = World::new();
+    for args in [&["hook", "lunch", "--client", "claude"][..], &["hook", "stop"], &["hook"]] {
+        let ran = world.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{ran:?}");
+        assert!(ran.err.contains("posthaste hook") || ran.err.contains("lunch"), "{ran:?}");
+    }
+}
