@@ -43,6 +43,12 @@ pub trait Client: Send + Sync {
     fn hooks(&self, _scope: Scope, _place: &Place<'_>) -> Option<Hooks> {
         None
     }
+    /// Whether it has hooks at all.
+    fn has_hooks(&self) -> bool {
+        let nowhere = Path::new("");
+        let place = Place { home: nowhere, project: nowhere, variable: &|_: &str| None };
+        self.hooks(Scope::User, &place).is_some()
+    }
     /// What its user has to know or do once it is connected.
     fn advice(&self, _scope: Scope, _hooks: bool) -> Option<&'static str> {
         None

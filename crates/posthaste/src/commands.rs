@@ -12,15 +12,18 @@ use crate::output::Output;
 mod agents;
 mod completions;
 mod config;
+mod connect;
 mod doctor;
 mod export;
 mod history;
 mod inbox;
+mod install;
 mod join;
 mod mcp;
 mod profiles;
 mod send;
 mod stats;
+mod status;
 mod tail;
 mod token;
 mod trail;
@@ -39,6 +42,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         // These look at what may be wrong, so they begin before anything can fail.
         Command::Config(args) => return config::run(&args, &global, output),
         Command::Doctor(args) => return doctor::run(&args, &global, output).await,
+        Command::Install(args) => return install::run(args, output),
         Command::Completions(args) => return completions::completions(&args, output),
         Command::Man(args) => return completions::man(&args, output),
         command => command,
@@ -55,6 +59,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Mcp(args) => mcp::run(args, &global, &session).await,
+        Command::Connect(args) => connect::run(args, &global, &session, output).await,
+        Command::Status(args) => status::run(&args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Profiles(args) => profiles::run(args, &session, output).await,
         Command::History(args) => history::run(args, &session, output).await,
@@ -63,9 +69,11 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Export(args) => export::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output),
         // Done above.
-        Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => {
-            Ok(())
-        }
+        Command::Config(_)
+        | Command::Doctor(_)
+        | Command::Install(_)
+        | Command::Completions(_)
+        | Command::Man(_) => Ok(()),
     };
     done.map_err(|failure| session.explain(failure))
 }

@@ -48,14 +48,19 @@ pub(super) fn take(
 ) -> Result<Option<String>, Broken> {
     let mut file = File::read(text)?;
     for entry in entries {
-        match entry {
+        let removed = match entry {
             Entry::Key { path, .. } => match at(before, path) {
-                Some(old) => file.set(path, old)?,
+                Some(old) => {
+                    file.set(path, old)?;
+                    false
+                }
                 None => file.remove(path)?,
             },
             Entry::Item { list, mark, .. } => file.remove_items(list, mark)?,
+        };
+        if removed {
+            file.tidy(entry.path(), before)?;
         }
-        file.tidy(entry.path(), before)?;
     }
     Ok(file.written())
 }
@@ -123,28 +128,32 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    fn remove(&mut self, path: &[String]) -> Result<(), Broken> {
-        let Some((name, parents)) = path.split_last() else { return Ok(()) };
+    /// Whether there was something to remove.
+    fn remove(&mut self, path: &[String]) -> Result<bool, Broken> {
+        let Some((name, parents)) = path.split_last() else { return Ok(false) };
         if let Some(parent) = self.find(parents)?
             && let Some(prop) = self.member(&parent, name)?
         {
             prop.remove();
             self.changed = true;
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
-    fn remove_items(&mut self, list: &[String], mark: &str) -> Result<(), Broken> {
-        let Some((name, parents)) = list.split_last() else { return Ok(()) };
+    fn remove_items(&mut self, list: &[String], mark: &str) -> Result<bool, Broken> {
+        let Some((name, parents)) = list.split_last() else { return Ok(false) };
+        let mut removed = false;
         if let Some(parent) = self.find(parents)?
             && let Some(array) = self.member(&parent, name)?.and_then(|prop| prop.array_value())
         {
             for item in ours(&array, mark) {
                 item.remove();
-                self.changed = true;
+                removed = true;
             }
         }
-        Ok(())
+        self.changed |= removed;
+        Ok(removed)
     }
 
     /// Removes what is empty along this path and was not there before us.

@@ -120,6 +120,15 @@ fn what_stood_in_our_place_comes_back() {
 }
 
 #[test]
+fn where_nothing_is_ours_nothing_is_taken() {
+    for text in ["{\"mcpServers\": {}, \"hooks\": {\"Stop\": []}}", "{}", ""] {
+        assert_eq!(take(Form::Json, text, "", &ours()).expect("JSON"), text);
+    }
+    let text = "[mcp_servers]\n";
+    assert_eq!(take(Form::Toml, text, "", &table()).expect("TOML"), text);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_refused_with_its_line() {
     for (form, text, line) in [
         (Form::Json, "{\n  \"a\": 1,\n  b: 2\n}", 3),

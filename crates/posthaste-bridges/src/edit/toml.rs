@@ -90,7 +90,7 @@ fn remove(document: &mut DocumentMut, path: &[String], before: &Value) -> bool {
         for part in parents {
             table = table.and_then(|t| t.get_mut(part)).and_then(Item::as_table_like_mut);
         }
-        let Some(table) = table else { continue };
+        let Some(table) = table else { break };
         let gone = match table.get(name) {
             Some(_) if depth == path.len() => true,
             Some(item) => {
@@ -99,10 +99,11 @@ fn remove(document: &mut DocumentMut, path: &[String], before: &Value) -> bool {
             }
             None => false,
         };
-        if gone {
-            table.remove(name);
-            removed = true;
+        if !gone {
+            break;
         }
+        table.remove(name);
+        removed = true;
     }
     removed
 }
