@@ -174,8 +174,8 @@ pub(crate) async fn over_http(url: &str, token: &str) -> Result<Proved, ApiError
             return Err(failed(&format!("{url} answered {status}")));
         }
         // An answer is JSON, or the last of a stream of events.
-        let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
-        let json = events.filter(|data| data.contains("\"result\"")).next_back().unwrap_or(&text);
+        let mut events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+        let json = events.rfind(|data| data.contains("\"result\"")).unwrap_or(&text);
         serde_json::from_str(json).map_err(|e| failed(&format!("{url} spoke no MCP: {e}")))
     };
     ask(hello()).await?;
