@@ -13,15 +13,21 @@ pub(super) fn script(tools: &Path) -> PathBuf {
     tools.join("@google/gemini-cli/bundle/gemini.js")
 }
 
-/// Settings go by the machine's own file, so that the user's is the user's own.
+pub(super) fn workplace(world: &World) -> PathBuf {
+    home(world).join("work")
+}
+
+/// Settings go by the file of the folder that it works in, so that the user's is the
+/// user's own.
 pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
-    let settings = home(world).join("system.json");
+    let settings = workplace(world).join(".gemini/settings.json");
     let given = json!({
         "security": { "auth": { "selectedType": "gemini-api-key" } },
         "model": { "name": "gemini-2.5-flash" },
         "privacy": { "usageStatisticsEnabled": false },
         "general": { "enableAutoUpdate": false },
     });
+    std::fs::create_dir_all(settings.with_file_name("")).expect("a folder");
     std::fs::write(&settings, given.to_string()).expect("written");
     let (node, script) = Program::Gemini.binary(tools);
     let mut command = world.program(node.to_str().expect("a plain path"), &[]);
@@ -29,7 +35,7 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         .args(script)
         .args(["-m", "gemini-2.5-flash", "--approval-mode", "yolo", "--skip-trust"])
         .args(["-o", "stream-json", "-p", task.prompt.expect("one turn has one prompt")])
-        .env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", settings)
+        .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
         .env("GEMINI_API_KEY", "test-key")
         .env("GOOGLE_GEMINI_BASE_URL", task.model)
         .env("GEMINI_TELEMETRY_ENABLED", "false");

@@ -69,6 +69,9 @@ impl Program {
             Self::Qwen => qwen::command(tools, world, task),
         };
         shut_in(&mut command, &home(world));
+        if self == Self::Gemini {
+            command.current_dir(gemini::workplace(world));
+        }
         if self == Self::Qwen {
             // It does not know of addresses that need no proxy.
             for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
