@@ -27,7 +27,7 @@ Try:
   posthaste inbox --as bob";
 
 const MCP_CLIENTS: &str = "\
-Connect an agent:
+Connect an agent with `posthaste connect`, or by hand:
   Claude Code  claude mcp add posthaste -- posthaste mcp
   Codex        codex mcp add posthaste -- posthaste mcp
   Gemini CLI   gemini mcp add posthaste posthaste mcp
