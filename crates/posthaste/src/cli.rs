@@ -354,7 +354,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long)]
     pub(crate) print: bool,
     /// Let the program call the hub itself, with a token in its configuration, instead of
-    /// starting `posthaste mcp`: all its conversations are one agent then
+    /// starting `posthaste mcp`: all its conversations are one agent then, without hooks
     #[arg(long)]
     pub(crate) http: bool,
     /// Without the hooks that bring mail to a model which does not ask for it

@@ -53,7 +53,8 @@ pub(super) async fn run(
         name: args.name.as_deref().map(name).transpose()?.map(|name| name.to_string()),
         team: args.team.as_deref().map(name).transpose()?.map(|team| team.to_string()),
         http: args.http,
-        hooks: !args.no_hooks,
+        // A hook is its conversation's own, and over HTTP all of them are one agent.
+        hooks: !args.no_hooks && !args.http,
         program: programs::own()?,
         options: wish::options(global, session)?,
     };

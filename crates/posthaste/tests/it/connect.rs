@@ -231,6 +231,7 @@ fn a_token_is_in_the_file_for_its_owner_alone_and_never_shown() {
     let token = token.expect("a token");
     assert!(token.len() >= 32, "{written}");
     assert!(!said.contains(token), "{said}");
+    assert!(!written.contains(" hook "), "hooks are a conversation's own: {written}");
     let undone = user.run(&["connect", "gemini", "--undo"]);
     assert!(!undone.out.contains(token) && !undone.err.contains(token), "{undone:?}");
 }

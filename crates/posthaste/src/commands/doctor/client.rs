@@ -169,7 +169,7 @@ fn configuration(
     let place = hooks.file.display();
     let there = edits.iter().find(|edit| edit.files.contains(&hooks.file));
     checks.push(match (record.wish.hooks, there.map(right).transpose()?) {
-        (false, _) => Check::ok(HOOKS, "not wanted: it was connected with --no-hooks"),
+        (false, _) => Check::ok(HOOKS, "not wanted: it was connected with --no-hooks or --http"),
         (true, Some(true)) => Check::ok(HOOKS, format!("{place} has all four")),
         (true, _) => {
             let told = format!("{place} does not have all of them");
