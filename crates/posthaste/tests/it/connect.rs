@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::world::{Hub, Ran, Started, World, mode};
 
 const CLIENTS: [&str; 6] = ["claude", "codex", "gemini", "opencode", "copilot", "qwen"];
@@ -130,6 +132,61 @@ fn every_client_is_connected_once_and_undone_to_the_byte() {
         names.iter().all(|agent| agent["agent"] != "bob" && agent["agent"] != "posthaste-check"),
         "the round trip leaves nobody behind: {left}"
     );
+}
+
+#[test]
+fn odd_files_come_back_to_the_byte() {
+    let user = User::new();
+    let json = [
+        "",
+        " \n\t",
+        "{}",
+        "// only a comment",
+        "\u{feff}{\r\n\t\"a\" : [ ]\r\n}\r\n\r\n",
+        "{\"hooks\":{\"AfterTool\":[{\"hooks\":[{\"command\":\"x\"}]}]},\"mcpServers\":{}}",
+        "/* a */{/* b */\"mcpServers\"/* c */:/* d */{/* e */}/* f */,}// g",
+        "{\n  \"mcpServers\": { \"posthaste\": { \"command\": \"mine\" } }\n}",
+        "{\"é\": \"\\u00e9\\n\", \"n\": 1e400, \"deep\": [[[[{}]]]]}   ",
+    ];
+    let toml = [
+        "",
+        "\n\n# nothing",
+        "a=1",
+        "\u{feff}a = 1\r\n[b]\n\"c d\" = '''\r\nx'''\r\n",
+        "[mcp_servers]\n[mcp_servers.posthaste]\ncommand = 'mine'",
+        "mcp_servers = { other = { command = 'x' } }\n",
+        "mcp_servers.other.command = 'x' # dotted\n[[z]]\n[[z]]\n",
+    ];
+    let json = json.iter().map(|text| ("gemini", ".gemini/settings.json", text));
+    let toml = toml.iter().map(|text| ("codex", ".codex/config.toml", text));
+    for (client, file, content) in json.chain(toml) {
+        let path = user.write(file, content);
+        user.says(&["connect", client, "--yes"]);
+        assert_ne!(text(&path), *content);
+        assert!(user.says(&["connect", client, "--yes"]).contains("nothing was changed"));
+        let undone: Value =
+            serde_json::from_str(&user.says(&["connect", client, "--undo", "--json"]))
+                .expect("JSON");
+        assert_eq!(undone["files"][0]["restored"], true, "{content:?}: {undone}");
+        assert_eq!(text(&path), *content);
+    }
+}
+
+#[test]
+fn a_program_gets_its_answer_as_json() {
+    let user = User::new();
+    let read = |args: &[&str]| -> Value {
+        let out = user.says(args);
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+    };
+    let answer = read(&["connect", "claude", "--yes", "--json"]);
+    assert_eq!(answer["status"], "connected");
+    assert_eq!(answer["files"].as_array().map(Vec::len), Some(2));
+    assert_eq!(answer["proved"]["tools"], 7);
+    assert_eq!(read(&["connect", "claude", "--yes", "--json"])["status"], "unchanged");
+    assert_eq!(read(&["doctor", "claude", "--json"])["ok"], true);
+    assert_eq!(read(&["connect", "claude", "--undo", "--json"])["status"], "undone");
+    assert_eq!(read(&["install", "--json"])["copied"], true);
 }
 
 #[test]
@@ -275,8 +332,7 @@ fn the_status_tells_who_is_connected_and_who_is_here() {
     user.says(&["join", "stranger"]);
     let told = user.says(&["status"]);
     assert!(told.contains("carol@avalon") && told.contains(".codex/config.toml"), "{told}");
-    let json: serde_json::Value =
-        serde_json::from_str(&user.says(&["status", "--json"])).expect("JSON");
+    let json: Value = serde_json::from_str(&user.says(&["status", "--json"])).expect("JSON");
     assert_eq!(json["connections"][0]["client"], "codex");
     assert_eq!(json["conversations"].as_array().map(Vec::len), Some(1), "{json}");
     assert_eq!(json["conversations"][0]["agent"], "carol");
