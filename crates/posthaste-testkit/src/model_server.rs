@@ -10,6 +10,7 @@
 //! here and never reaches the test.
 
 mod anthropic;
+mod chat;
 mod gemini;
 mod openai;
 #[cfg(test)]
@@ -29,6 +30,9 @@ use crate::listening::{Listening, listen};
 
 /// Longer than any program should need to come to its next turn.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What tests call the hub's server.
+const SERVERS: [&str; 2] = ["hub", "posthaste"];
 
 /// A provider's API on a port of its own.
 pub struct ModelServer {
@@ -51,7 +55,7 @@ pub struct Tool {
     /// Its name as its server gave it, without what the program put before it.
     pub name: String,
     pub description: String,
-    /// What the program put before it: `mcp__hub`.
+    /// What the program put before it: `mcp__hub`, or with its hyphen `hub-`.
     server: String,
 }
 
@@ -59,6 +63,7 @@ pub struct Tool {
 enum Provider {
     Anthropic,
     OpenAi,
+    Chat,
     Gemini,
 }
 
@@ -98,6 +103,7 @@ impl Asked {
         match self.provider {
             Provider::Anthropic => anthropic::tools(&self.request),
             Provider::OpenAi => openai::tools(&self.request),
+            Provider::Chat => chat::tools(&self.request),
             Provider::Gemini => gemini::tools(&self.request),
         }
     }
@@ -108,6 +114,7 @@ impl Asked {
         match self.provider {
             Provider::Anthropic => anthropic::results(&self.request),
             Provider::OpenAi => openai::results(&self.request),
+            Provider::Chat => chat::results(&self.request),
             Provider::Gemini => gemini::results(&self.request),
         }
     }
@@ -166,6 +173,23 @@ impl Tool {
         let description = description.as_str().unwrap_or_default().to_owned();
         Self { name: name.to_owned(), description, server: server.to_owned() }
     }
+
+    /// Splits what other programs make of it: `mcp_hub_check_inbox`, `hub_check_inbox`,
+    /// `hub-check_inbox`. Here `server` keeps what stood before to the letter.
+    fn flat(full_name: &str, description: &Value) -> Self {
+        let bare = full_name.strip_prefix("mcp_").unwrap_or(full_name).trim_start_matches('_');
+        let own = |server: &str| bare.strip_prefix(server).filter(|rest| !rest.is_empty());
+        let name = SERVERS.iter().find_map(|server| own(server)).unwrap_or(full_name);
+        let name = name.trim_start_matches(['_', '-']);
+        let server = full_name.strip_suffix(name).unwrap_or_default().to_owned();
+        let description = description.as_str().unwrap_or_default().to_owned();
+        Self { name: name.to_owned(), description, server }
+    }
+
+    /// As [`Tool::flat`] found it.
+    fn full_name(&self) -> String {
+        format!("{}{}", self.server, self.name)
+    }
 }
 
 async fn answer(
@@ -173,20 +197,21 @@ async fn answer(
     turns: mpsc::UnboundedSender<Asked>,
 ) -> Response<Full<Bytes>> {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let asks_gemini = gemini::asks(&path);
     let provider = match path.as_str() {
         "/v1/messages" => Provider::Anthropic,
         "/v1/responses" => Provider::OpenAi,
-        _ if asks_gemini.is_some() => Provider::Gemini,
+        "/v1/chat/completions" => Provider::Chat,
+        path if path.ends_with("enerateContent") => Provider::Gemini,
         _ => return aside(&method, &path),
     };
+    let streamed = path.ends_with(":streamGenerateContent");
     let Ok(body) = request.into_body().collect().await else {
         return reply(StatusCode::BAD_REQUEST, "text/plain", "the request broke off");
     };
     let Ok(request) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
         return reply(StatusCode::BAD_REQUEST, "text/plain", "the request is no JSON");
     };
-    let streams = asks_gemini.unwrap_or(request["stream"] == true);
+    let streams = request["stream"] == true || streamed;
     // Only a turn of the agent comes with tools.
     let answer = if request["tools"].as_array().is_none_or(Vec::is_empty) {
         Some(Answer::Say(json!({ "title": "a scripted talk" }).to_string()))
@@ -201,6 +226,7 @@ async fn answer(
     let response = match provider {
         Provider::Anthropic => anthropic::message(&answer),
         Provider::OpenAi => openai::response(&answer),
+        Provider::Chat => chat::completion(&answer),
         Provider::Gemini => gemini::response(&answer),
     };
     if !streams {
@@ -209,13 +235,17 @@ async fn answer(
     let events = match provider {
         Provider::Anthropic => anthropic::events(&response),
         Provider::OpenAi => openai::events(&response),
-        // Its one event has no name.
-        Provider::Gemini => {
-            return reply(StatusCode::OK, "text/event-stream", &format!("data: {response}\n\n"));
-        }
+        Provider::Chat => chat::events(&response),
+        Provider::Gemini => vec![response],
     };
-    let line = |event: Value| format!("event: {}\ndata: {event}\n\n", word(&event["type"]));
-    let stream: String = events.into_iter().map(line).collect();
+    let line = |event: Value| match event["type"].as_str() {
+        Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
+        None => format!("data: {event}\n\n"),
+    };
+    let mut stream: String = events.into_iter().map(line).collect();
+    if provider == Provider::Chat {
+        stream.push_str("data: [DONE]\n\n");
+    }
     reply(StatusCode::OK, "text/event-stream", &stream)
 }
 
@@ -224,6 +254,9 @@ fn aside(method: &Method, path: &str) -> Response<Full<Bytes>> {
     let json = |value: Value| reply(StatusCode::OK, "application/json", &value.to_string());
     match (method, path) {
         (&Method::POST, "/v1/messages/count_tokens") => json(json!({ "input_tokens": 1 })),
+        (&Method::POST, path) if path.ends_with(":countTokens") => {
+            json(json!({ "totalTokens": 1 }))
+        }
         (&Method::GET, "/v1/models") => json(json!({ "data": [], "models": [] })),
         (&Method::HEAD, _) => reply(StatusCode::OK, "text/plain", ""),
         _ => reply(StatusCode::NOT_FOUND, "application/json", "{}"),

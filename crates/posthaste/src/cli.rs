@@ -7,8 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use humantime_serde::re::humantime;
+use posthaste_bridges::clients::{self, Client, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::Key;
@@ -25,7 +27,7 @@ Try:
   posthaste inbox --as bob";
 
 const MCP_CLIENTS: &str = "\
-Connect an agent:
+Connect an agent with `posthaste connect`, or by hand:
   Claude Code  claude mcp add posthaste -- posthaste mcp
   Codex        codex mcp add posthaste -- posthaste mcp
   Gemini CLI   gemini mcp add posthaste posthaste mcp
@@ -131,6 +133,15 @@ pub(crate) enum Command {
     /// remember to look; at `stop` the model is told once not to finish with unread mail or
     /// unanswered questions.
     Hook(HookArgs),
+    /// Join an agent program that you use to the hub: writes its configuration and proves it
+    ///
+    /// Shows what it will change, asks, writes, and proves it by a round trip over the very
+    /// command line that it wrote. A program that is not a terminal has to say --yes.
+    Connect(ConnectArgs),
+    /// Which agent programs are connected, and which of their conversations are here
+    Status(StatusArgs),
+    /// Copy this program to a place that stays
+    Install(InstallArgs),
     /// Who is here
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
@@ -388,6 +399,63 @@ impl Dialect {
 }
 
 #[derive(Args)]
+pub(crate) struct ConnectArgs {
+    /// Which program
+    #[arg(value_parser = client_parser())]
+    pub(crate) client: &'static dyn Client,
+    /// Take it back: every file as it was before
+    #[arg(long, conflicts_with_all = ["team", "name", "print", "http", "no_hooks"])]
+    pub(crate) undo: bool,
+    /// For everything that you do, or for this folder
+    #[arg(long, value_name = "SCOPE", default_value = "user")]
+    pub(crate) scope: ScopeWord,
+    /// What the agent is called [default: by its program]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Its team [default: main]
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Let the program call the hub itself, with a token in its configuration, instead of
+    /// starting `posthaste mcp`: all its conversations are one agent then, without hooks
+    #[arg(long)]
+    pub(crate) http: bool,
+    /// Without the hooks that bring mail to a model which does not ask for it
+    #[arg(long)]
+    pub(crate) no_hooks: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScopeWord {
+    User,
+    Project,
+}
+
+impl From<ScopeWord> for Scope {
+    fn from(word: ScopeWord) -> Self {
+        match word {
+            ScopeWord::User => Self::User,
+            ScopeWord::Project => Self::Project,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct StatusArgs {}
+
+#[derive(Args)]
+pub(crate) struct InstallArgs {
+    /// The folder to copy it to [default: ~/.local/bin]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+}
+
+#[derive(Args)]
 pub(crate) struct AgentsArgs {
     /// Only of this team
     #[arg(long)]
@@ -503,6 +571,12 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
+    /// Look at the connection of this agent program instead, and prove it
+    #[arg(value_parser = client_parser())]
+    pub(crate) client: Option<&'static dyn Client>,
+    /// Where it was connected
+    #[arg(long, value_name = "SCOPE", default_value = "user", requires = "client")]
+    pub(crate) scope: ScopeWord,
     /// As `up` would see it with the same flags.
     #[command(flatten)]
     pub(crate) up: UpArgs,
@@ -528,6 +602,13 @@ fn time(text: &str) -> Result<Duration, String> {
         Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
     };
     if time > LONGEST { Err("nobody waits that long".to_owned()) } else { Ok(time) }
+}
+
+/// One of the programs that can be connected.
+fn client_parser() -> impl TypedValueParser<Value = &'static dyn Client> {
+    let names = clients::ALL.map(|client| client.name());
+    PossibleValuesParser::new(names)
+        .map(|name| clients::by_name(&name).expect("only these are possible"))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

@@ -12,17 +12,20 @@ use crate::output::Output;
 mod agents;
 mod completions;
 mod config;
+mod connect;
 mod doctor;
 mod export;
 mod history;
 mod hook;
 mod inbox;
+mod install;
 mod join;
 mod mcp;
 mod profiles;
 mod program;
 mod send;
 mod stats;
+mod status;
 mod tail;
 mod token;
 mod trail;
@@ -47,6 +50,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
             return Ok(());
         }
         Command::Doctor(args) => return doctor::run(&args, &global, output).await,
+        Command::Install(args) => return install::run(args, output),
         Command::Completions(args) => return completions::completions(&args, output),
         Command::Man(args) => return completions::man(&args, output),
         command => command,
@@ -63,6 +67,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Mcp(args) => mcp::run(args, &global, &session).await,
+        Command::Connect(args) => connect::run(args, &global, &session, output).await,
+        Command::Status(args) => status::run(&args, &session, output).await,
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Profiles(args) => profiles::run(args, &session, output).await,
         Command::History(args) => history::run(args, &session, output).await,
@@ -74,6 +80,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Config(_)
         | Command::Hook(_)
         | Command::Doctor(_)
+        | Command::Install(_)
         | Command::Completions(_)
         | Command::Man(_) => Ok(()),
     };

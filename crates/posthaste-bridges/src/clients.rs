@@ -1,0 +1,271 @@
+//! The agent programs that can be connected, and what is written for them.
+//!
+//! A client is one file: all that is special about it stands there. Adding one is
+//! a file and a line in [`ALL`].
+
+mod claude;
+mod codex;
+mod copilot;
+mod gemini;
+mod opencode;
+mod qwen;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::edit::{self, Broken, Entry, Form};
+use crate::shell;
+
+/// What our server is called in every client's list.
+pub const OURS: &str = "posthaste";
+
+/// Seconds after which a client may give up a hook; the hub answers in milliseconds.
+const HOOK_PATIENCE_S: u64 = 10;
+
+/// An agent program.
+pub trait Client: Send + Sync {
+    /// As `posthaste connect` knows it.
+    fn name(&self) -> &'static str;
+    /// As its makers call it.
+    fn title(&self) -> &'static str;
+    /// The command that starts it.
+    fn program(&self) -> &'static str;
+    /// Its package in the npm registry.
+    fn package(&self) -> &'static str;
+    /// Where it lists its MCP servers.
+    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers;
+    /// Our server as it stands in that list.
+    fn server(&self, server: &Server) -> Value;
+    /// Where it keeps hooks, and what it calls them.
+    fn hooks(&self, _scope: Scope, _place: &Place<'_>) -> Option<Hooks> {
+        None
+    }
+    /// Whether it has hooks at all.
+    fn has_hooks(&self) -> bool {
+        let nowhere = Path::new("");
+        let place = Place { home: nowhere, project: nowhere, variable: &|_: &str| None };
+        self.hooks(Scope::User, &place).is_some()
+    }
+    /// What its user has to know or do once it is connected.
+    fn advice(&self, _scope: Scope, _hooks: bool) -> Option<&'static str> {
+        None
+    }
+}
+
+/// Every client, in the order in which they are told.
+pub const ALL: [&dyn Client; 6] = [
+    &claude::Claude,
+    &codex::Codex,
+    &gemini::Gemini,
+    &opencode::OpenCode,
+    &copilot::Copilot,
+    &qwen::Qwen,
+];
+
+pub fn by_name(name: &str) -> Option<&'static dyn Client> {
+    ALL.into_iter().find(|client| client.name() == name)
+}
+
+/// For whom it is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// For all that this user does.
+    User,
+    /// For whoever works in this folder.
+    Project,
+}
+
+impl Scope {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// What decides where files lie.
+pub struct Place<'a> {
+    pub home: &'a Path,
+    pub project: &'a Path,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Place<'_> {
+    /// The folder that a variable names, or else this one of the home.
+    fn folder(&self, variable: &str, otherwise: &str) -> PathBuf {
+        match (self.variable)(variable) {
+            Some(folder) => self.project.join(folder),
+            None => self.home.join(otherwise),
+        }
+    }
+}
+
+/// A list of servers in a file.
+pub struct Servers {
+    /// The first that exists is meant, or else the first.
+    pub files: Vec<PathBuf>,
+    pub form: Form,
+    /// The key of the list.
+    pub list: &'static str,
+}
+
+/// Hooks in a file of JSON.
+pub struct Hooks {
+    pub file: PathBuf,
+    /// What the client calls each event.
+    pub events: [(Event, &'static str); 4],
+    /// A name that it shows, where it shows one.
+    pub title: Option<&'static str>,
+    pub timeout: u64,
+}
+
+/// The moments at which mail can reach a model that does not ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    SessionStart,
+    Prompt,
+    Tool,
+    Stop,
+}
+
+impl Event {
+    /// As `posthaste hook` takes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SessionStart => "session-start",
+            Self::Prompt => "prompt",
+            Self::Tool => "tool",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// How a client reaches the hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Server {
+    /// It starts this program and speaks to it.
+    Stdio { program: String, args: Vec<String> },
+    /// It calls this address.
+    Http { url: String, token: String },
+}
+
+impl Server {
+    /// Reads what [`Client::server`] wrote, in whichever client's words.
+    pub fn read(value: &Value) -> Option<Self> {
+        let words = |value: &Value| -> Option<Vec<String>> {
+            value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+        };
+        let url = ["url", "httpUrl"].iter().find_map(|key| value[key].as_str());
+        if let Some(url) = url {
+            let headers = ["headers", "http_headers"].iter().find_map(|key| value.get(key));
+            let header = headers.and_then(|headers| headers["Authorization"].as_str());
+            let token =
+                header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default();
+            return Some(Self::Http { url: url.to_owned(), token: token.to_owned() });
+        }
+        let mut line = match &value["command"] {
+            Value::String(program) => vec![program.clone()],
+            list => words(list)?,
+        };
+        line.extend(value.get("args").and_then(words).unwrap_or_default());
+        let mut line = line.into_iter();
+        Some(Self::Stdio { program: line.next()?, args: line.collect() })
+    }
+}
+
+/// What is to be done to one file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    /// The first that exists is meant, or else the first.
+    pub files: Vec<PathBuf>,
+    pub form: Form,
+    pub entries: Vec<Entry>,
+    /// Ours from before, and not wanted any more.
+    pub unwanted: Vec<Entry>,
+}
+
+impl Edit {
+    /// The file as it should be.
+    pub fn put(&self, text: &str, before: &str) -> Result<String, Broken> {
+        let text = edit::take(self.form, text, before, &self.unwanted)?;
+        edit::put(self.form, &text, &self.entries)
+    }
+
+    /// The file without anything of ours.
+    pub fn take(&self, text: &str, before: &str) -> Result<String, Broken> {
+        let all = [self.entries.as_slice(), &self.unwanted].concat();
+        edit::take(self.form, text, before, &all)
+    }
+}
+
+/// Everything that connecting this client writes. `hook` is the command line of a
+/// hook: what stands before its event, and what stands behind its client.
+pub fn plan(
+    client: &dyn Client,
+    scope: Scope,
+    place: &Place<'_>,
+    server: &Server,
+    hook: (&[String], &[String]),
+    with_hooks: bool,
+) -> Vec<Edit> {
+    let servers = client.servers(scope, place);
+    let mut edits = vec![Edit {
+        files: servers.files,
+        form: servers.form,
+        entries: vec![Entry::key(&[servers.list, OURS], client.server(server))],
+        unwanted: Vec::new(),
+    }];
+    if let Some(hooks) = client.hooks(scope, place) {
+        let entries: Vec<Entry> =
+            hooks.events.iter().map(|event| hooks.entry(client, *event, hook)).collect();
+        let same = edits.iter().position(|edit| edit.files.contains(&hooks.file));
+        let place = same.unwrap_or_else(|| {
+            edits.push(Edit {
+                files: vec![hooks.file.clone()],
+                form: Form::Json,
+                entries: Vec::new(),
+                unwanted: Vec::new(),
+            });
+            edits.len() - 1
+        });
+        let list = if with_hooks { &mut edits[place].entries } else { &mut edits[place].unwanted };
+        list.extend(entries);
+    }
+    edits
+}
+
+impl Hooks {
+    fn entry(
+        &self,
+        client: &dyn Client,
+        (event, theirs): (Event, &str),
+        (before, behind): (&[String], &[String]),
+    ) -> Entry {
+        let ours = ["hook", event.as_str(), "--client", client.name()];
+        let words = before.iter().map(String::as_str).chain(ours);
+        let command = shell::line(words.chain(behind.iter().map(String::as_str)));
+        let mut hook = json!({ "type": "command", "command": command, "timeout": self.timeout });
+        if let Some(title) = self.title {
+            hook["name"] = json!(title);
+        }
+        Entry::Item {
+            list: vec!["hooks".to_owned(), theirs.to_owned()],
+            mark: format!(" {}", shell::line(ours)),
+            value: json!({ "hooks": [hook] }),
+        }
+    }
+}
+
+/// The form in which most clients write a server that they start.
+fn stdio(program: &str, args: &[String]) -> Value {
+    json!({ "command": program, "args": args })
+}
+
+fn bearer(token: &str) -> Value {
+    json!({ "Authorization": format!("Bearer {token}") })
+}

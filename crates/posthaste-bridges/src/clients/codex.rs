@@ -1,0 +1,74 @@
+//! Codex: servers in TOML, hooks in a file of JSON beside it.
+
+use serde_json::{Value, json};
+
+use super::{
+    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Place, Scope, Server, Servers, bearer, stdio,
+};
+
+pub(super) struct Codex;
+
+impl Codex {
+    fn folder(&self, scope: Scope, place: &Place<'_>) -> std::path::PathBuf {
+        match scope {
+            Scope::User => place.folder("CODEX_HOME", ".codex"),
+            Scope::Project => place.project.join(".codex"),
+        }
+    }
+}
+
+impl Client for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn title(&self) -> &'static str {
+        "Codex"
+    }
+
+    fn program(&self) -> &'static str {
+        "codex"
+    }
+
+    fn package(&self) -> &'static str {
+        "@openai/codex"
+    }
+
+    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
+        let file = self.folder(scope, place).join("config.toml");
+        Servers { files: vec![file], form: Form::Toml, list: "mcp_servers" }
+    }
+
+    fn server(&self, server: &Server) -> Value {
+        match server {
+            Server::Stdio { program, args } => stdio(program, args),
+            Server::Http { url, token } => json!({ "url": url, "http_headers": bearer(token) }),
+        }
+    }
+
+    fn hooks(&self, scope: Scope, place: &Place<'_>) -> Option<Hooks> {
+        Some(Hooks {
+            file: self.folder(scope, place).join("hooks.json"),
+            events: [
+                (Event::SessionStart, "SessionStart"),
+                (Event::Prompt, "UserPromptSubmit"),
+                (Event::Tool, "PostToolUse"),
+                (Event::Stop, "Stop"),
+            ],
+            title: None,
+            timeout: HOOK_PATIENCE_S,
+        })
+    }
+
+    fn advice(&self, scope: Scope, hooks: bool) -> Option<&'static str> {
+        match (scope, hooks) {
+            (_, true) => Some(
+                "Codex runs new hooks only after you have trusted them once: type /hooks in Codex",
+            ),
+            (Scope::Project, false) => {
+                Some("Codex reads the configuration of a folder only if you trust the folder")
+            }
+            (Scope::User, false) => None,
+        }
+    }
+}

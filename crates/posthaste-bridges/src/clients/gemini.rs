@@ -1,0 +1,73 @@
+//! Gemini CLI: servers and hooks in one file of settings.
+
+use serde_json::{Value, json};
+
+use super::{
+    Client, Event, Form, HOOK_PATIENCE_S, Hooks, OURS, Place, Scope, Server, Servers, bearer, stdio,
+};
+
+pub(super) struct Gemini;
+
+impl Gemini {
+    fn settings(&self, scope: Scope, place: &Place<'_>) -> std::path::PathBuf {
+        let above = match scope {
+            Scope::User => place.folder("GEMINI_CLI_HOME", ""),
+            Scope::Project => place.project.to_owned(),
+        };
+        above.join(".gemini/settings.json")
+    }
+}
+
+impl Client for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn title(&self) -> &'static str {
+        "Gemini CLI"
+    }
+
+    fn program(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn package(&self) -> &'static str {
+        "@google/gemini-cli"
+    }
+
+    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
+        let file = self.settings(scope, place);
+        Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
+    }
+
+    fn server(&self, server: &Server) -> Value {
+        match server {
+            Server::Stdio { program, args } => stdio(program, args),
+            Server::Http { url, token } => json!({ "httpUrl": url, "headers": bearer(token) }),
+        }
+    }
+
+    fn hooks(&self, scope: Scope, place: &Place<'_>) -> Option<Hooks> {
+        Some(Hooks {
+            file: self.settings(scope, place),
+            events: [
+                (Event::SessionStart, "SessionStart"),
+                (Event::Prompt, "BeforeAgent"),
+                (Event::Tool, "AfterTool"),
+                (Event::Stop, "AfterAgent"),
+            ],
+            title: Some(OURS),
+            // It counts in milliseconds.
+            timeout: HOOK_PATIENCE_S * 1000,
+        })
+    }
+
+    fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {
+        match scope {
+            Scope::User => None,
+            Scope::Project => {
+                Some("Gemini CLI reads the settings of a folder only if you trust the folder")
+            }
+        }
+    }
+}

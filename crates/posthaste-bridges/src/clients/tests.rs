@@ -1,0 +1,178 @@
+//! Every client on a file that is empty, in use, or full of comments.
+
+use serde_json::Value;
+
+use super::*;
+use crate::edit::{at, value};
+
+const HOME: &str = "/home/u";
+const PROJECT: &str = "/src/p";
+
+fn bridge() -> Server {
+    let args = ["mcp", "--name", "bob"].map(str::to_owned).to_vec();
+    Server::Stdio { program: "/bin/posthaste".to_owned(), args }
+}
+
+fn door() -> Server {
+    Server::Http { url: "http://127.0.0.1:9889/mcp".into(), token: "secret-token".into() }
+}
+
+fn planned(client: &dyn Client, scope: Scope, server: &Server, hooks: bool) -> Vec<Edit> {
+    let place =
+        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let before = ["/bin/posthaste".to_owned()];
+    plan(client, scope, &place, server, (&before, &["--name".into(), "bob".into()]), hooks)
+}
+
+/// A file in use, and one with everything that a person may put there.
+fn examples(form: Form) -> [&'static str; 3] {
+    match form {
+        Form::Json => [
+            "",
+            "{\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"other\": {\n      \"command\": \"x\"\n    }\n  }\n}\n",
+            "// top\n{\n    /* hooks of mine */\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n        ]\n    },\n    \"theme\": \"dark\", // dark\n}\n",
+        ],
+        Form::Toml => [
+            "",
+            "model = \"m\"\n\n[mcp_servers.other]\ncommand = \"x\"\n",
+            "# top\nmodel = \"m\" # mine\n\n# servers\n[mcp_servers.other] # o\ncommand = \"x\"\n# end\n",
+        ],
+    }
+}
+
+#[test]
+fn each_is_connected_and_disconnected_on_every_file() {
+    for client in ALL {
+        for scope in [Scope::User, Scope::Project] {
+            for server in [bridge(), door()] {
+                for edit in planned(client, scope, &server, true) {
+                    for text in examples(edit.form) {
+                        let who =
+                            format!("{} {}: {text:?}", client.name(), edit.files[0].display());
+                        let new = edit.put(text, text).expect(&who);
+                        assert_eq!(edit.put(&new, text).expect(&who), new, "twice: {who}");
+                        assert_ne!(new, text, "{who}");
+                        for line in
+                            text.lines().filter(|line| line.contains("//") || line.contains('#'))
+                        {
+                            assert!(new.contains(line.trim()), "{who}: {line} is gone:\n{new}");
+                        }
+                        let left = edit.take(&new, text).expect(&who);
+                        assert_eq!(value(edit.form, &left), value(edit.form, text), "{who}");
+                        if !text.is_empty() {
+                            assert_eq!(left, text, "{who}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_written_for_a_client_is_read_back() {
+    for client in ALL {
+        for server in [bridge(), door()] {
+            assert_eq!(Server::read(&client.server(&server)), Some(server), "{}", client.name());
+        }
+    }
+    assert_eq!(Server::read(&json!({ "command": 3 })), None);
+    assert_eq!(Server::read(&json!({})), None);
+}
+
+#[test]
+fn three_have_hooks_for_every_event_and_without_they_go() {
+    for client in ALL {
+        let edits = planned(client, Scope::User, &bridge(), true);
+        let commands: Vec<String> = edits
+            .iter()
+            .flat_map(|edit| &edit.entries)
+            .filter_map(|entry| match entry {
+                Entry::Item { value, .. } => {
+                    value["hooks"][0]["command"].as_str().map(str::to_owned)
+                }
+                Entry::Key { .. } => None,
+            })
+            .collect();
+        let wanted: Vec<String> = match client.name() {
+            "claude" | "codex" | "gemini" => ["session-start", "prompt", "tool", "stop"]
+                .map(|event| {
+                    format!("/bin/posthaste hook {event} --client {} --name bob", client.name())
+                })
+                .to_vec(),
+            _ => Vec::new(),
+        };
+        assert_eq!(commands, wanted);
+        for (with, without) in edits.iter().zip(planned(client, Scope::User, &bridge(), false)) {
+            let text = with.put("", "").expect("written");
+            let left = value(without.form, &without.put(&text, "").expect("written"));
+            assert!(left.expect("readable").get("hooks").is_none(), "{}", client.name());
+        }
+    }
+}
+
+#[test]
+fn the_files_are_where_each_client_looks() {
+    let files = |name: &str, scope, variable: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
+        let place = Place { home: Path::new(HOME), project: Path::new(PROJECT), variable };
+        let client = by_name(name).expect("known");
+        let edits = plan(client, scope, &place, &bridge(), (&[], &[]), true);
+        edits.iter().flat_map(|edit| &edit.files).map(|file| file.display().to_string()).collect()
+    };
+    let nothing = |_: &str| None;
+    let everything = |name: &str| Some(format!("/v/{name}"));
+    for (name, user, project, told) in [
+        (
+            "claude",
+            &["/home/u/.claude.json", "/home/u/.claude/settings.json"][..],
+            &["/src/p/.mcp.json", "/src/p/.claude/settings.json"][..],
+            &["/v/CLAUDE_CONFIG_DIR/.claude.json", "/v/CLAUDE_CONFIG_DIR/settings.json"][..],
+        ),
+        (
+            "codex",
+            &["/home/u/.codex/config.toml", "/home/u/.codex/hooks.json"],
+            &["/src/p/.codex/config.toml", "/src/p/.codex/hooks.json"],
+            &["/v/CODEX_HOME/config.toml", "/v/CODEX_HOME/hooks.json"],
+        ),
+        (
+            "gemini",
+            &["/home/u/.gemini/settings.json"],
+            &["/src/p/.gemini/settings.json"],
+            &["/v/GEMINI_CLI_HOME/.gemini/settings.json"],
+        ),
+        (
+            "opencode",
+            &["/home/u/.config/opencode/opencode.json", "/home/u/.config/opencode/opencode.jsonc"],
+            &["/src/p/opencode.json", "/src/p/opencode.jsonc"],
+            &["/v/OPENCODE_CONFIG"],
+        ),
+        (
+            "copilot",
+            &["/home/u/.copilot/mcp-config.json"],
+            &["/src/p/.github/mcp.json"],
+            &["/v/COPILOT_HOME/mcp-config.json"],
+        ),
+        (
+            "qwen",
+            &["/home/u/.qwen/settings.json"],
+            &["/src/p/.qwen/settings.json"],
+            &["/v/QWEN_HOME/settings.json"],
+        ),
+    ] {
+        assert_eq!(files(name, Scope::User, &nothing), user, "{name}");
+        assert_eq!(files(name, Scope::Project, &everything), project, "{name}");
+        assert_eq!(files(name, Scope::User, &everything), told, "{name}");
+    }
+}
+
+#[test]
+fn the_entry_of_each_client_has_its_own_form() {
+    let said =
+        |name: &str, server: &Server| -> Value { by_name(name).expect("known").server(server) };
+    let http = said("gemini", &door());
+    assert_eq!(at(&http, &["headers", "Authorization"]), Some(&json!("Bearer secret-token")));
+    assert_eq!(said("codex", &door())["http_headers"]["Authorization"], "Bearer secret-token");
+    assert_eq!(said("opencode", &bridge())["command"][0], "/bin/posthaste");
+    assert_eq!(said("copilot", &bridge())["tools"], json!(["*"]));
+    assert_eq!(said("claude", &bridge())["type"], "stdio");
+}

@@ -1,0 +1,142 @@
+//! What somebody wants to be written, and where they stand.
+
+use std::path::{Path, PathBuf};
+
+use directories::BaseDirs;
+use posthaste_bridges::clients::{self, Client, Edit, OURS, Place, Scope, Server};
+use posthaste_bridges::edit;
+use serde::{Deserialize, Serialize};
+
+use super::record::Record;
+use super::{HIDDEN, files, proof};
+use crate::cli::Global;
+use crate::commands::Session;
+use crate::config;
+use crate::failure::{Failure, internal, invalid};
+
+/// What decides which folder is the hub's without a word on the command line. Some
+/// clients hand none of it on, so what it decided here is written down.
+const DECIDING: [&str; 3] = ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "POSTHASTE_CONFIG"];
+
+/// The home and the folder that somebody is in.
+pub(crate) struct Ground {
+    pub(crate) home: PathBuf,
+    pub(crate) project: PathBuf,
+}
+
+impl Ground {
+    pub(crate) fn here() -> Result<Self, Failure> {
+        let home = BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+        let home = home.ok_or_else(|| invalid("there is no home folder"))?;
+        let project = std::env::current_dir()
+            .map_err(|e| internal(format!("the folder that this is in is not known: {e}")))?;
+        Ok(Self { home, project })
+    }
+
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place { home: &self.home, project: &self.project, variable: &config::of_others }
+    }
+}
+
+/// What is written, apart from what is special about a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    pub(crate) scope: String,
+    pub(crate) name: Option<String>,
+    pub(crate) team: Option<String>,
+    pub(crate) http: bool,
+    pub(crate) hooks: bool,
+    /// The program that clients start.
+    pub(crate) program: PathBuf,
+    /// Which hub: flags behind every command.
+    pub(crate) options: Vec<String>,
+}
+
+impl Wish {
+    fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        for (flag, value) in [("--name", &self.name), ("--team", &self.team)] {
+            flags.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+        }
+        flags.extend(self.options.iter().cloned());
+        flags
+    }
+
+    /// The command that a client starts.
+    pub(crate) fn bridge(&self) -> Server {
+        let args = std::iter::once("mcp".to_owned()).chain(self.flags()).collect();
+        Server::Stdio { program: self.program.to_string_lossy().into_owned(), args }
+    }
+
+    /// How the client is to reach the hub. Over HTTP a token that works stays.
+    pub(crate) async fn server(
+        &self,
+        client: &dyn Client,
+        scope: Scope,
+        ground: &Ground,
+        session: &Session,
+        known: Option<&Record>,
+    ) -> Result<Server, Failure> {
+        if !self.http {
+            text(&self.program)?;
+            return Ok(self.bridge());
+        }
+        let url = format!("{}/mcp", session.stranger()?.url());
+        let same = known.is_some_and(|record| {
+            (&record.wish.name, &record.wish.team) == (&self.name, &self.team)
+        });
+        if same
+            && let Some(Server::Http { url: old, token }) = written(client, scope, ground)?
+            && old == url
+            && proof::over_http(&url, &token).await.is_ok()
+        {
+            return Ok(Server::Http { url, token });
+        }
+        Ok(Server::Http { url, token: HIDDEN.to_owned() })
+    }
+
+    pub(crate) fn edits(
+        &self,
+        client: &dyn Client,
+        scope: Scope,
+        ground: &Ground,
+        server: &Server,
+    ) -> Vec<Edit> {
+        let before = [self.program.to_string_lossy().into_owned()];
+        let hook = (before.as_slice(), self.flags());
+        clients::plan(client, scope, &ground.place(), server, (hook.0, &hook.1), self.hooks)
+    }
+}
+
+/// Our server as it stands in the client's file now.
+pub(crate) fn written(
+    client: &dyn Client,
+    scope: Scope,
+    ground: &Ground,
+) -> Result<Option<Server>, Failure> {
+    let servers = client.servers(scope, &ground.place());
+    let path = files::meant(&servers.files);
+    let Some(text) = files::read(&path)? else { return Ok(None) };
+    let value = edit::value(servers.form, &text).map_err(|e| files::broken(&path, &e))?;
+    Ok(edit::at(&value, &[servers.list, OURS]).and_then(Server::read))
+}
+
+/// Which hub, as flags: nothing where every client's bridge finds it by itself.
+pub(crate) fn options(global: &Global, session: &Session) -> Result<Vec<String>, Failure> {
+    let mut options = Vec::new();
+    let folder = session.folder.path();
+    let decided = DECIDING.iter().any(|name| config::of_others(name).is_some());
+    let usual = config::default_data_folder().is_ok_and(|usual| usual == folder);
+    if decided || !usual || global.config.is_some() {
+        options.extend(["--data".to_owned(), text(folder)?]);
+    }
+    if let Some(hub) = &session.hub {
+        options.extend(["--hub".to_owned(), hub.clone()]);
+    }
+    Ok(options)
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| invalid(format!("{} is no text", path.display())).into())
+}

@@ -1,0 +1,132 @@
+//! `posthaste status`: which agent programs are connected, and which of their
+//! conversations are here.
+
+use posthaste_api::instances::{InstanceView, InstancesQuery};
+use posthaste_bridges::clients;
+use serde_json::json;
+
+use super::Session;
+use super::connect::record::Record;
+use crate::cli::StatusArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::terminal::table;
+use crate::when;
+
+/// The largest page that the hub gives.
+const PAGE: u32 = 1000;
+
+pub(super) async fn run(
+    _args: &StatusArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let records = Record::all(&session.folder)?;
+    let names = agents(&records);
+    let here = conversations(session, &names).await;
+    if output.json() {
+        let connections: Vec<_> = records.iter().map(as_json).collect();
+        let (hub, found) = match &here {
+            Ok(found) => (true, found.as_slice()),
+            Err(_) => (false, [].as_slice()),
+        };
+        return output.answer(&json!({
+            "hub": hub, "connections": connections, "conversations": found,
+        }));
+    }
+    let now = when::now().timestamp();
+    if records.is_empty() {
+        output.say("no agent program is connected yet; try: posthaste connect claude")?;
+    } else {
+        let head = ["PROGRAM", "SCOPE", "LINE", "AS", "HOOKS", "FILE", "SINCE"];
+        output.say(&table(head, records.iter().map(|record| row(record, now))))?;
+    }
+    match here {
+        Ok(found) if found.is_empty() => output.say("\nnone of their conversations is here"),
+        Ok(found) => {
+            let head = ["CONVERSATION", "LABEL", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
+            let rows = found.iter().map(|agent| conversation(agent, now));
+            output.say(&format!("\n{}", table(head, rows)))
+        }
+        Err(_) => {
+            output.note("the hub does not answer, so who is here is not known: posthaste up");
+            Ok(())
+        }
+    }
+}
+
+/// The names under which connected programs join, and those of all others.
+fn agents(records: &[Record]) -> Vec<String> {
+    let named = records.iter().filter_map(|record| record.wish.name.clone());
+    let known = clients::ALL.iter().map(|client| client.name().to_owned());
+    let mut names: Vec<String> = known.chain(named).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+async fn conversations(session: &Session, names: &[String]) -> Result<Vec<InstanceView>, Failure> {
+    let client = session.client()?;
+    let mut query = InstancesQuery { limit: Some(PAGE), ..InstancesQuery::default() };
+    let mut found = Vec::new();
+    loop {
+        let page = client.instances(&query).await?;
+        found.extend(page.instances.into_iter().filter(|agent| names.contains(&agent.agent)));
+        query.cursor = page.cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    found.sort_by(|a, b| b.last_seen.cmp(&a.last_seen));
+    Ok(found)
+}
+
+fn as_json(record: &Record) -> serde_json::Value {
+    let files: Vec<_> = record.files.iter().map(|kept| &kept.path).collect();
+    json!({
+        "client": record.client,
+        "scope": record.wish.scope,
+        "line": line(record),
+        "name": record.wish.name,
+        "team": record.wish.team,
+        "hooks": has_hooks(record),
+        "program": record.wish.program,
+        "files": files,
+        "connected_at": record.connected_at,
+    })
+}
+
+fn row(record: &Record, now: jiff::Timestamp) -> [String; 7] {
+    let file = record.files.first().map(|kept| kept.path.display().to_string());
+    let name = record.wish.name.clone().unwrap_or_else(|| record.client.clone());
+    let team = record.wish.team.as_ref().map(|team| format!("@{team}")).unwrap_or_default();
+    [
+        record.client.clone(),
+        record.wish.scope.clone(),
+        line(record).to_owned(),
+        format!("{name}{team}"),
+        if has_hooks(record) { "yes" } else { "no" }.to_owned(),
+        file.unwrap_or_default().replace(['\n', '\t'], " "),
+        when::ago(&record.connected_at, now),
+    ]
+}
+
+fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [String; 6] {
+    [
+        agent.address.clone(),
+        agent.label.clone().unwrap_or_default().replace(['\n', '\t'], " "),
+        agent.status.clone(),
+        agent.activity.replace('_', " "),
+        agent.unread.to_string(),
+        when::ago(&agent.last_seen, now),
+    ]
+}
+
+fn line(record: &Record) -> &'static str {
+    if record.wish.http { "http" } else { "stdio" }
+}
+
+fn has_hooks(record: &Record) -> bool {
+    let client = clients::by_name(&record.client);
+    record.wish.hooks && client.is_some_and(|client| client.has_hooks())
+}

@@ -1,0 +1,178 @@
+//! A user connects the agent program that they have by one command, works with it,
+//! and takes it back.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use posthaste_testkit::model_server::{Asked, ModelServer};
+use serde_json::json;
+
+use super::program::{self, Program, Task, home, shut_in};
+use super::stories::mail;
+use crate::world::{Hub, Ran, Started, World, eventually};
+
+/// A machine with a hub and one agent program on the path.
+struct Machine {
+    program: Program,
+    tools: PathBuf,
+    world: World,
+    model: ModelServer,
+    _hub: Hub,
+}
+
+impl Machine {
+    async fn set_up(program: Program) -> Option<Self> {
+        let tools = program::tools()?;
+        let world = World::new();
+        let hub = world.hub();
+        world.say(&["join", "alice"]);
+        let model = ModelServer::start().await;
+        let machine = Self { program, tools, world, model, _hub: hub };
+        machine.put_on_path();
+        Some(machine)
+    }
+
+    /// As a package manager would: a file of its name that starts it.
+    fn put_on_path(&self) {
+        let bin = home(&self.world).join("bin");
+        fs::create_dir_all(&bin).expect("a folder");
+        let (program, script) = self.program.binary(&self.tools);
+        let script = script.map(|script| format!("'{}' ", script.display())).unwrap_or_default();
+        let text = format!("#!/bin/sh\nexec '{}' {script}\"$@\"\n", program.display());
+        let file = bin.join(self.program.name());
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+
+    /// One of our commands, as the user types it.
+    fn posthaste(&self, args: &[&str]) -> Ran {
+        let home = home(&self.world);
+        let mut command = self.world.command(args);
+        shut_in(&mut command, &home);
+        command
+            .env("POSTHASTE_DATA", self.world.data())
+            .env("PATH", format!("{}:/usr/bin:/bin", home.join("bin").display()));
+        Started::new(command).end()
+    }
+
+    #[track_caller]
+    fn says(&self, args: &[&str]) -> String {
+        let ran = self.posthaste(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.out
+    }
+
+    /// Where the user's own settings are, and some.
+    fn settings(&self) -> (PathBuf, &'static str) {
+        let (file, text) = match self.program {
+            Program::ClaudeCode => (".claude.json", "{\n  \"numStartups\": 7\n}\n"),
+            Program::Codex => ("codex/config.toml", "# mine\nhide_agent_reasoning = true # so\n"),
+            Program::Gemini => {
+                (".gemini/settings.json", "{\n  // mine\n  \"ui\": { \"hideTips\": true }\n}\n")
+            }
+            Program::OpenCode => {
+                (".config/opencode/opencode.json", "{\n  // mine\n  \"share\": \"disabled\",\n}\n")
+            }
+            Program::Copilot => (".copilot/mcp-config.json", "{ \"mcpServers\": {} }\n"),
+            Program::Qwen => (".qwen/settings.json", "{\n\t\"ui\": {\"hideTips\": true}\n}"),
+        };
+        (home(&self.world).join(file), text)
+    }
+
+    /// Mail that the user sends from the shell while it works reaches its model.
+    async fn gets_mail(&mut self, text: &str) {
+        let prompt = Some("Wait for mail.");
+        let task = Task { model: self.model.url(), prompt, ..Task::default() };
+        let agent = self.program.start(&self.tools, &self.world, &task);
+        let turn = offered(&mut self.model).await;
+        turn.call("check_inbox", json!({ "timeout": 50 }));
+        let name = format!("{}.", self.program.name());
+        let waits = |line: &str| line.starts_with(&name) && line.contains("waiting inbox");
+        eventually(|| self.world.say(&["agents"]).lines().any(waits));
+        self.world.say(&["send", self.program.name(), text, "--as", "alice"]);
+        let turn = self.model.asked().await;
+        let entry = mail(&turn, text);
+        assert!(entry["from"].as_str().is_some_and(|from| from.starts_with("alice.")), "{entry}");
+        turn.say("done");
+        let ran = agent.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
+/// The first turn in which our tools are offered. Some programs offer a search for
+/// tools first, and their model has to use it.
+async fn offered(model: &mut ModelServer) -> Asked {
+    let turn = model.asked().await;
+    let has = |turn: &Asked, name: &str| turn.tools().iter().any(|tool| tool.name == name);
+    if has(&turn, "check_inbox") {
+        return turn;
+    }
+    assert!(has(&turn, "tool_search"), "{:?}", turn.tools());
+    turn.call("tool_search", json!({ "query": "select:mcp__posthaste__check_inbox" }));
+    model.asked().await
+}
+
+fn now(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+async fn it_is_connected_gets_mail_and_is_taken_back(program: Program) {
+    for existing in [false, true] {
+        let Some(mut machine) = Machine::set_up(program).await else { return };
+        let (path, own) = machine.settings();
+        let before = existing.then_some(own);
+        if let Some(text) = before {
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(&path, text).expect("written");
+        }
+        let name = program.name();
+        let said = machine.says(&["connect", name, "--yes", "--no-hooks"]);
+        assert!(said.contains("is connected") && said.contains("Proved"), "{said}");
+        let written = now(&path).unwrap_or_else(|| panic!("nothing in {}: {said}", path.display()));
+        assert!(written.contains("posthaste"), "{written}");
+        let well = machine.says(&["doctor", name]);
+        assert!(!well.contains("fail") && well.contains("round trip"), "{well}");
+
+        machine.gets_mail("the build is red").await;
+
+        let ran = now(&path);
+        let told = machine.says(&["connect", name, "--undo"]);
+        let after = now(&path);
+        if ran.as_ref() == Some(&written) {
+            assert_eq!(after.as_deref(), before, "{told}");
+        } else {
+            // The program wrote into its own file meanwhile: only what is ours is gone.
+            let writes = [Program::ClaudeCode, Program::OpenCode, Program::Qwen];
+            assert!(writes.contains(&program), "no other does: {ran:?}");
+            assert!(told.contains("only what is ours"), "{told}");
+            assert!(!after.expect("its own").contains("\"posthaste\""), "{told}");
+        }
+        // And without a run in between, to the byte.
+        let before = now(&path);
+        machine.says(&["connect", name, "--yes"]);
+        assert_ne!(now(&path), before);
+        machine.says(&["connect", name, "--undo"]);
+        assert_eq!(now(&path), before);
+    }
+}
+
+macro_rules! each {
+    ($($story:ident: $program:expr;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $story() {
+                it_is_connected_gets_mail_and_is_taken_back($program).await;
+            }
+        )*
+    };
+}
+
+each! {
+    claude_code_is_connected_gets_mail_and_is_taken_back: Program::ClaudeCode;
+    codex_is_connected_gets_mail_and_is_taken_back: Program::Codex;
+    gemini_is_connected_gets_mail_and_is_taken_back: Program::Gemini;
+    opencode_is_connected_gets_mail_and_is_taken_back: Program::OpenCode;
+    copilot_is_connected_gets_mail_and_is_taken_back: Program::Copilot;
+    qwen_is_connected_gets_mail_and_is_taken_back: Program::Qwen;
+}

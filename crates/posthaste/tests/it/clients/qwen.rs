@@ -1,0 +1,25 @@
+//! Qwen Code, headless.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::world::World;
+
+use super::program::{Program, Task};
+
+pub(super) fn script(tools: &Path) -> PathBuf {
+    tools.join("@qwen-code/qwen-code/cli.js")
+}
+
+pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
+    let (node, script) = Program::Qwen.binary(tools);
+    let mut command = world.program(node.to_str().expect("a plain path"), &[]);
+    command
+        .args(script)
+        .args(["-m", "scripted", "--auth-type", "openai", "--approval-mode", "yolo"])
+        .args(["-o", "stream-json", "-p", task.prompt.expect("one turn has one prompt")])
+        .env("OPENAI_API_KEY", "test-key")
+        .env("OPENAI_BASE_URL", format!("{}/v1", task.model))
+        .env("OPENAI_MODEL", "scripted");
+    command
+}

@@ -1,0 +1,364 @@
+//! `posthaste connect` and its companions, on files of every kind.
+//!
+//! Connecting looks whether a client's program is there and never starts it, so a
+//! file of its name is enough here; the real programs have their own stories.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::world::{Hub, Ran, Started, World, mode};
+
+const CLIENTS: [&str; 6] = ["claude", "codex", "gemini", "opencode", "copilot", "qwen"];
+
+/// A user with a home, a hub, and the programs on the path.
+struct User {
+    world: World,
+    _hub: Hub,
+}
+
+impl User {
+    fn new() -> Self {
+        let world = World::new();
+        let hub = world.hub();
+        let user = Self { world, _hub: hub };
+        fs::create_dir_all(user.home().join("project")).expect("a home");
+        fs::create_dir_all(user.bin()).expect("a folder");
+        for client in CLIENTS {
+            let file = user.bin().join(client);
+            fs::write(&file, "#!/bin/sh\necho 1.2.3\n").expect("written");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
+        }
+        user
+    }
+
+    fn home(&self) -> PathBuf {
+        self.world.scratch().join("home")
+    }
+
+    fn bin(&self) -> PathBuf {
+        self.world.scratch().join("bin")
+    }
+
+    /// As a shell in the project folder would.
+    fn run(&self, args: &[&str]) -> Ran {
+        let mut command = self.world.command(args);
+        command
+            .env("HOME", self.home())
+            .env("PATH", format!("{}:/usr/bin:/bin", self.bin().display()))
+            .current_dir(self.home().join("project"));
+        Started::new(command).end()
+    }
+
+    #[track_caller]
+    fn says(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        ran.out
+    }
+
+    fn write(&self, file: &str, text: &str) -> PathBuf {
+        let path = self.home().join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(&path, text).expect("written");
+        path
+    }
+
+    /// Every file below the home, with its text.
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.home()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+                let path = entry.path();
+                match path.is_dir() {
+                    true => {
+                        found.push((path.clone(), Vec::new()));
+                        folders.push(path);
+                    }
+                    false => found.push((path.clone(), fs::read(&path).expect("readable"))),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn text(path: &Path) -> String {
+    fs::read_to_string(path).expect("text")
+}
+
+#[test]
+fn every_client_is_connected_once_and_undone_to_the_byte() {
+    let user = User::new();
+    for (file, content) in [
+        (".claude.json", "{\"numStartups\": 3}"),
+        (".codex/config.toml", "# mine\r\nmodel = \"x\"\r\n"),
+        (".gemini/settings.json", "{\n\t// dark\n\t\"ui\": {\"theme\": \"x\"},\n}"),
+        (".config/opencode/opencode.jsonc", "// a\n{ \"mcp\": { } }\n\n"),
+        (
+            ".copilot/mcp-config.json",
+            "{\n  \"mcpServers\": {\n    \"a\": {\"command\": \"b\"}\n  }\n}\n",
+        ),
+    ] {
+        user.write(file, content);
+    }
+    for scope in ["user", "project"] {
+        for line in [&["--name", "bob", "--team", "avalon"][..], &["--http"], &["--no-hooks"]] {
+            for client in CLIENTS {
+                let before = user.files();
+                let connect = [&["connect", client, "--yes", "--scope", scope], line].concat();
+                let said = user.says(&connect);
+                assert!(said.contains("is connected") && said.contains("Proved"), "{said}");
+                let connected = user.files();
+                assert_ne!(connected, before, "{connect:?}");
+                let again = user.says(&connect);
+                assert!(again.contains("nothing was changed"), "{again}");
+                assert_eq!(user.files(), connected, "{connect:?}");
+                let undone = user.says(&["connect", client, "--undo", "--scope", scope]);
+                assert_eq!(user.files(), before, "{connect:?}: {undone}");
+                let nothing = user.says(&["connect", client, "--undo", "--scope", scope]);
+                assert!(nothing.contains("nothing to undo"), "{nothing}");
+                assert_eq!(user.files(), before, "{connect:?}");
+            }
+        }
+    }
+    let left = user.world.json(&["agents"]);
+    let names: Vec<_> = left["instances"].as_array().expect("a list").iter().collect();
+    assert!(
+        names.iter().all(|agent| agent["agent"] != "bob" && agent["agent"] != "posthaste-check"),
+        "the round trip leaves nobody behind: {left}"
+    );
+}
+
+#[test]
+fn odd_files_come_back_to_the_byte() {
+    let user = User::new();
+    let json = [
+        "",
+        " \n\t",
+        "{}",
+        "// only a comment",
+        "\u{feff}{\r\n\t\"a\" : [ ]\r\n}\r\n\r\n",
+        "{\"hooks\":{\"AfterTool\":[{\"hooks\":[{\"command\":\"x\"}]}]},\"mcpServers\":{}}",
+        "/* a */{/* b */\"mcpServers\"/* c */:/* d */{/* e */}/* f */,}// g",
+        "{\n  \"mcpServers\": { \"posthaste\": { \"command\": \"mine\" } }\n}",
+        "{\"é\": \"\\u00e9\\n\", \"n\": 1e400, \"deep\": [[[[{}]]]]}   ",
+    ];
+    let toml = [
+        "",
+        "\n\n# nothing",
+        "a=1",
+        "\u{feff}a = 1\r\n[b]\n\"c d\" = '''\r\nx'''\r\n",
+        "[mcp_servers]\n[mcp_servers.posthaste]\ncommand = 'mine'",
+        "mcp_servers = { other = { command = 'x' } }\n",
+        "mcp_servers.other.command = 'x' # dotted\n[[z]]\n[[z]]\n",
+    ];
+    let json = json.iter().map(|text| ("gemini", ".gemini/settings.json", text));
+    let toml = toml.iter().map(|text| ("codex", ".codex/config.toml", text));
+    for (client, file, content) in json.chain(toml) {
+        let path = user.write(file, content);
+        user.says(&["connect", client, "--yes"]);
+        assert_ne!(text(&path), *content);
+        assert!(user.says(&["connect", client, "--yes"]).contains("nothing was changed"));
+        let undone: Value =
+            serde_json::from_str(&user.says(&["connect", client, "--undo", "--json"]))
+                .expect("JSON");
+        assert_eq!(undone["files"][0]["restored"], true, "{content:?}: {undone}");
+        assert_eq!(text(&path), *content);
+    }
+}
+
+#[test]
+fn a_program_gets_its_answer_as_json() {
+    let user = User::new();
+    let read = |args: &[&str]| -> Value {
+        let out = user.says(args);
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+    };
+    let answer = read(&["connect", "claude", "--yes", "--json"]);
+    assert_eq!(answer["status"], "connected");
+    assert_eq!(answer["files"].as_array().map(Vec::len), Some(2));
+    assert_eq!(answer["proved"]["tools"], 7);
+    assert_eq!(read(&["connect", "claude", "--yes", "--json"])["status"], "unchanged");
+    assert_eq!(read(&["doctor", "claude", "--json"])["ok"], true);
+    assert_eq!(read(&["connect", "claude", "--undo", "--json"])["status"], "undone");
+    assert_eq!(read(&["install", "--json"])["copied"], true);
+}
+
+#[test]
+fn nothing_is_changed_where_nobody_can_be_asked_or_for_a_look() {
+    let user = User::new();
+    user.write(".claude.json", "{}");
+    let before = user.files();
+    let ran = user.run(&["connect", "claude"]);
+    ran.failed(2, "nothing was changed", "--yes");
+    assert!(ran.out.contains("+++") && ran.out.contains("posthaste"), "{ran:?}");
+    assert!(!ran.out.contains('\u{1b}'), "no colours but on a terminal: {ran:?}");
+    let shown = user.says(&["connect", "claude", "--print"]);
+    assert!(shown.contains("\"mcpServers\""), "{shown}");
+    assert_eq!(user.files(), before);
+}
+
+#[test]
+fn a_client_that_is_not_there_says_how_to_install_it() {
+    let user = User::new();
+    fs::remove_file(user.bin().join("qwen")).expect("removed");
+    let ran = user.run(&["connect", "qwen", "--yes"]);
+    assert_ne!(ran.code, Some(0));
+    let code = ran.code.expect("a code");
+    ran.failed(code, "Qwen Code is not here", "npm install -g @qwen-code/qwen-code");
+    assert_ne!(user.run(&["connect", "emacs"]).code, Some(0));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_never_touched() {
+    let user = User::new();
+    for (client, file, content, line) in [
+        ("claude", ".claude.json", "{\n  \"a\": 1,\n  oops\n}", "line 3"),
+        ("claude", ".claude/settings.json", "{\n  \"hooks\": []\n}", "line 2"),
+        ("codex", ".codex/config.toml", "a = 1\n\nb =\n", "line 3"),
+        ("gemini", ".gemini/settings.json", "{ \"mcpServers\": 3 }", "line 1"),
+        ("opencode", ".config/opencode/opencode.json", "{\n\n\"a\": 'b'}", "line 3"),
+    ] {
+        let path = user.write(file, content);
+        let before = user.files();
+        let ran = user.run(&["connect", client, "--yes"]);
+        ran.failed(2, line, "nothing was changed");
+        assert!(ran.err.contains(path.to_str().expect("plain")), "{ran:?}");
+        assert_eq!(user.files(), before, "{client}");
+        fs::remove_file(path).expect("removed");
+    }
+}
+
+#[test]
+fn of_a_file_that_changed_since_only_what_is_ours_is_taken() {
+    let user = User::new();
+    let path = user.write(".codex/config.toml", "model = \"x\"\n");
+    user.says(&["connect", "codex", "--yes"]);
+    let connected = text(&path);
+    fs::write(&path, format!("# since\n{connected}\n[tui]\ntheme = 1\n")).expect("written");
+    let said = user.says(&["connect", "codex", "--undo"]);
+    assert!(said.contains("only what is ours"), "{said}");
+    let left = text(&path);
+    assert!(
+        left.starts_with("# since\nmodel = \"x\"\n") && left.contains("[tui]\ntheme = 1\n"),
+        "{left}"
+    );
+    assert!(!left.contains("posthaste"), "{left}");
+}
+
+#[test]
+fn connecting_anew_with_other_words_still_knows_what_was_before() {
+    let user = User::new();
+    let path = user.write(".qwen/settings.json", "{ \"a\" : 1 }");
+    user.says(&["connect", "qwen", "--yes"]);
+    user.says(&["connect", "qwen", "--yes", "--name", "carol"]);
+    assert!(text(&path).contains("carol"));
+    user.says(&["connect", "qwen", "--undo"]);
+    assert_eq!(text(&path), "{ \"a\" : 1 }");
+}
+
+#[test]
+fn a_link_stays_a_link_and_a_file_keeps_its_permissions() {
+    let user = User::new();
+    let real = user.write("dotfiles/claude.json", "{}\n");
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("ours");
+    let link = user.home().join(".claude.json");
+    symlink(&real, &link).expect("a link");
+    user.says(&["connect", "claude", "--yes"]);
+    assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+    assert!(text(&real).contains("posthaste"));
+    assert_eq!(mode(&real), 0o640);
+    user.says(&["connect", "claude", "--undo"]);
+    assert_eq!((text(&real).as_str(), mode(&real)), ("{}\n", 0o640));
+}
+
+#[test]
+fn a_token_is_in_the_file_for_its_owner_alone_and_never_shown() {
+    let user = User::new();
+    let said = user.says(&["connect", "gemini", "--yes", "--http"]);
+    let path = user.home().join(".gemini/settings.json");
+    assert_eq!(mode(&path), 0o600);
+    let written = text(&path);
+    let token = written.split("Bearer ").nth(1).and_then(|rest| rest.split('"').next());
+    let token = token.expect("a token");
+    assert!(token.len() >= 32, "{written}");
+    assert!(!said.contains(token), "{said}");
+    assert!(!written.contains(" hook "), "hooks are a conversation's own: {written}");
+    let undone = user.run(&["connect", "gemini", "--undo"]);
+    assert!(!undone.out.contains(token) && !undone.err.contains(token), "{undone:?}");
+}
+
+#[test]
+fn the_doctor_of_a_client_names_what_is_wrong() {
+    let user = User::new();
+    let ran = user.run(&["doctor", "claude"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("does not name our server; posthaste connect claude"), "{ran:?}");
+
+    user.says(&["connect", "claude", "--yes"]);
+    let well = user.says(&["doctor", "claude"]);
+    assert!(well.contains("is 1.2.3") && well.contains("has all four"), "{well}");
+    assert!(well.contains("round trip") && !well.contains("warn"), "{well}");
+
+    let settings = user.home().join(".claude/settings.json");
+    fs::write(&settings, "{}").expect("written");
+    let told = user.says(&["doctor", "claude"]);
+    assert!(told.contains("does not have all of them"), "{told}");
+
+    let state = user.home().join(".claude.json");
+    let gone = text(&state).replace("\"command\": \"", "\"command\": \"/nowhere");
+    fs::write(&state, gone).expect("written");
+    let ran = user.run(&["doctor", "claude"]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("a program that is not there any more"), "{ran:?}");
+
+    fs::write(&state, "{").expect("written");
+    let ran = user.run(&["doctor", "claude"]);
+    assert!(ran.code != Some(0) && ran.out.contains("line 1"), "{ran:?}");
+}
+
+#[test]
+fn the_status_tells_who_is_connected_and_who_is_here() {
+    let user = User::new();
+    let none = user.says(&["status"]);
+    assert!(none.contains("posthaste connect claude"), "{none}");
+    user.says(&["connect", "codex", "--yes", "--name", "carol", "--team", "avalon"]);
+    user.says(&["join", "carol", "--team", "avalon"]);
+    user.says(&["join", "stranger"]);
+    let told = user.says(&["status"]);
+    assert!(told.contains("carol@avalon") && told.contains(".codex/config.toml"), "{told}");
+    let json: Value = serde_json::from_str(&user.says(&["status", "--json"])).expect("JSON");
+    assert_eq!(json["connections"][0]["client"], "codex");
+    assert_eq!(json["conversations"].as_array().map(Vec::len), Some(1), "{json}");
+    assert_eq!(json["conversations"][0]["agent"], "carol");
+    user.says(&["connect", "codex", "--undo"]);
+    assert!(user.says(&["status"]).contains("no agent program is connected"));
+}
+
+#[test]
+fn from_a_build_folder_it_warns_and_an_installed_one_is_at_home() {
+    let user = User::new();
+    let ran = user.run(&["connect", "claude", "--print"]);
+    assert!(ran.err.contains("build folder") && ran.err.contains("posthaste install"), "{ran:?}");
+    let ran = user.run(&["install"]);
+    let installed = user.home().join(".local/bin/posthaste");
+    assert!(ran.out.contains(installed.to_str().expect("plain")), "{ran:?}");
+    assert!(ran.err.contains("not on your PATH"), "{ran:?}");
+
+    let own = installed.to_str().expect("plain");
+    let mut command = user.world.program(own, &["connect", "claude", "--yes"]);
+    command.env("HOME", user.home()).env("PATH", user.bin()).current_dir(user.home());
+    let ran = Started::new(command).end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.err.contains("build folder"), "{ran:?}");
+    assert!(text(&user.home().join(".claude.json")).contains(own));
+
+    let elsewhere = user.bin();
+    let ran = user.run(&["install", "--to", elsewhere.to_str().expect("plain")]);
+    assert!(ran.code == Some(0) && ran.err.is_empty(), "{ran:?}");
+}
