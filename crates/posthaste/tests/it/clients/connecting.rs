@@ -127,7 +127,7 @@ async fn it_is_connected_gets_mail_and_is_taken_back(program: Program) {
             fs::write(&path, text).expect("written");
         }
         let name = program.name();
-        let said = machine.says(&["connect", name, "--yes", "--no-hooks"]);
+        let said = machine.says(&["connect", name, "--yes"]);
         assert!(said.contains("is connected") && said.contains("Proved"), "{said}");
         let written = now(&path).unwrap_or_else(|| panic!("nothing in {}: {said}", path.display()));
         assert!(written.contains("posthaste"), "{written}");
