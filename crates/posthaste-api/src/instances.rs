@@ -53,8 +53,11 @@ pub struct InstanceView {
     pub kind: String,
     /// `starting`, `running`, `finished`, `failed`, `stopped` or `lost`.
     pub status: String,
-    /// `waiting_inbox` or `unknown`.
+    /// `waiting_inbox`, `waiting_user` or `unknown`.
     pub activity: String,
+    /// The key that it joined with: its conversation. Only the operator is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::answer::{Answer, Held, Written};
+use self::answer::{Answer, Called, Held, Written};
 use crate::Map;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
@@ -257,8 +257,7 @@ impl Proofs {
                 who,
                 beginning: reader.beginning,
                 door,
-                label: label.into(),
-                names: names.iter().map(|name| (*name).into()).collect(),
+                called: Called::new(label, names),
                 shared: reader.is_shared(),
                 receipt,
                 cut: cut.clone(),
@@ -514,7 +513,7 @@ impl Proofs {
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
-            let same = answer.door == Door::Hook || label.is_none_or(|l| *answer.label == *l);
+            let same = answer.door == Door::Hook || label.is_none_or(|l| answer.label() == l);
             if open
                 && same
                 && answer.door != Door::Rest
@@ -570,9 +569,7 @@ impl Proofs {
     fn called(&self, who: Principal, names: &[&str]) -> Vec<AnswerId> {
         let Some(reader) = self.readers.get(&who) else { return Vec::new() };
         let same = |a: &Answer| {
-            a.beginning == reader.beginning
-                && a.door == Door::Mcp
-                && a.names.iter().any(|name| names.contains(&name.as_str()))
+            a.beginning == reader.beginning && a.door == Door::Mcp && a.is_called(names)
         };
         let of = |id: &&AnswerId| self.answers.get(id).is_some_and(same);
         reader.answers.iter().filter(of).copied().collect()

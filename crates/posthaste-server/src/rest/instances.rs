@@ -78,7 +78,7 @@ async fn admit(app: &App, new: NewInstance) -> Result<Created, Failure> {
 /// `GET /v1/instances`
 pub(crate) async fn list(
     State(app): State<App>,
-    _: Caller,
+    Caller(caller): Caller,
     Params(query): Params<InstancesQuery>,
 ) -> Result<Answer<Instances>, Failure> {
     let limit = query.limit.unwrap_or(100);
@@ -101,18 +101,18 @@ pub(crate) async fn list(
     let found = app.hub.instances(&filter);
     let full = found.len() == limit as usize;
     let cursor = found.last().filter(|_| full).map(|v| v.instance.id.to_string());
-    let instances = found.into_iter().map(|v| view(&app, v)).collect();
+    let instances = found.into_iter().map(|v| view(&app, caller, v)).collect();
     Ok(Answer(Instances { instances, cursor }))
 }
 
 /// `GET /v1/instances/{id}`
 pub(crate) async fn show(
     State(app): State<App>,
-    _: Caller,
+    Caller(caller): Caller,
     PathPart(id): PathPart,
 ) -> Result<Answer<InstanceView>, Failure> {
     let found = app.hub.instance(id.parse()?).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(view(&app, found)))
+    Ok(Answer(view(&app, caller, found)))
 }
 
 /// `DELETE /v1/instances/{id}`: an agent ends itself, the operator anyone.
@@ -128,10 +128,10 @@ pub(crate) async fn leave(
     }
     app.hub.end(id, Status::Stopped, false).await?;
     let found = app.hub.instance(id).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(view(&app, found)))
+    Ok(Answer(view(&app, caller, found)))
 }
 
-fn view(app: &App, found: registry::InstanceView) -> InstanceView {
+fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {
     let i = found.instance;
     let waiting = !i.status.has_ended() && app.hub.is_waiting(i.id);
     InstanceView {
@@ -147,6 +147,8 @@ fn view(app: &App, found: registry::InstanceView) -> InstanceView {
             (false, false) => "unknown",
         }
         .to_owned(),
+        // Beside the join token it opens the mailbox.
+        key: i.key.filter(|_| caller == Principal::Operator),
         parent: i.parent.map(|p| p.to_string()),
         label: i.label,
         thread_id: i.thread.to_string(),

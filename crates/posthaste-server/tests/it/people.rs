@@ -480,3 +480,17 @@ async fn a_join_key_has_one_to_two_hundred_characters() {
     }
     door.join(&join("é".repeat(200))).await.expect("joined");
 }
+
+#[tokio::test]
+async fn only_the_operator_is_told_which_conversation_an_agent_is() {
+    let house = House::new().await;
+    let (bob, as_bob) = house.join("bob", None, "window 7").await;
+    let seen = house.operator().instance(&bob.instance).await.expect("known");
+    assert_eq!(seen.key.as_deref(), Some("window 7"));
+    let (_, as_eve) = house.agent("eve").await;
+    for other in [&as_bob, &as_eve] {
+        assert_eq!(other.instance(&bob.instance).await.expect("known").key, None);
+        let listed = other.instances(&Default::default()).await.expect("a list");
+        assert!(listed.instances.iter().all(|agent| agent.key.is_none()));
+    }
+}

@@ -13,6 +13,8 @@ use crate::output::Output;
 use crate::terminal::table;
 use crate::when;
 
+/// How much of a key is shown.
+const SHORT: usize = 36;
 /// The largest page that the hub gives.
 const PAGE: u32 = 1000;
 
@@ -44,7 +46,7 @@ pub(super) async fn run(
     match here {
         Ok(found) if found.is_empty() => output.say("\nnone of their conversations is here"),
         Ok(found) => {
-            let head = ["CONVERSATION", "LABEL", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
+            let head = ["AGENT", "CONVERSATION", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
             let rows = found.iter().map(|agent| conversation(agent, now));
             output.say(&format!("\n{}", table(head, rows)))
         }
@@ -114,12 +116,21 @@ fn row(record: &Record, now: jiff::Timestamp) -> [String; 7] {
 fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [String; 6] {
     [
         agent.address.clone(),
-        agent.label.clone().unwrap_or_default().replace(['\n', '\t'], " "),
+        agent.key.as_deref().map_or_else(String::new, short),
         agent.status.clone(),
         agent.activity.replace('_', " "),
         agent.unread.to_string(),
         when::ago(&agent.last_seen, now),
     ]
+}
+
+/// As much of a conversation's key as tells it from others.
+fn short(key: &str) -> String {
+    let plain: String = key.chars().filter(|c| !c.is_control()).collect();
+    match plain.char_indices().nth(SHORT) {
+        Some((at, _)) => format!("{}…", &plain[..at]),
+        None => plain,
+    }
 }
 
 fn line(record: &Record) -> &'static str {

@@ -22,10 +22,9 @@ pub(super) struct Answer {
     pub(super) who: Principal,
     pub(super) beginning: u64,
     pub(super) door: Door,
-    /// Which process of the reader made the call, where it says so.
-    pub(super) label: CompactString,
-    /// What the client calls this call; a repeat has one of them again.
-    pub(super) names: Box<[CompactString]>,
+    /// Whose call it was, where the client says so. In a box: ten thousand readers who
+    /// wait say nothing.
+    pub(super) called: Option<Box<Called>>,
     /// Begun while two processes used the one identity: the later call of one says
     /// nothing about the other.
     pub(super) shared: bool,
@@ -51,7 +50,33 @@ pub(super) struct Held {
     pub(super) gone: bool,
 }
 
+/// What a client says of its call.
+#[derive(Debug)]
+pub(super) struct Called {
+    /// Which process of the reader made it.
+    pub(super) label: CompactString,
+    /// What the client calls it; a repeat has one of them again.
+    pub(super) names: Box<[CompactString]>,
+}
+
+impl Called {
+    pub(super) fn new(label: &str, names: &[&str]) -> Option<Box<Self>> {
+        let names: Box<[CompactString]> = names.iter().map(|name| (*name).into()).collect();
+        let said = !label.is_empty() || !names.is_empty();
+        said.then(|| Box::new(Self { label: label.into(), names }))
+    }
+}
+
 impl Answer {
+    pub(super) fn label(&self) -> &str {
+        self.called.as_ref().map_or("", |called| &called.label)
+    }
+
+    pub(super) fn is_called(&self, names: &[&str]) -> bool {
+        let own = self.called.iter().flat_map(|called| &called.names);
+        own.into_iter().any(|name| names.contains(&name.as_str()))
+    }
+
     pub(super) fn holds(&self) -> Vec<DeliveryNo> {
         self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
     }
