@@ -44,12 +44,22 @@ pub(crate) async fn receive(
     drop(request);
     match receipt {
         // A beginning returns what is unproven, so the proof comes first. If it is
-        // not kept, its mail comes again.
-        Some(receipt) if ask.begin => drop(app.hub.ack_receipt(reader, receipt).await),
+        // not kept, its mail comes again. Apart, and in a box, for it is rare: what one
+        // road needs, every waiting reader has room for.
+        Some(receipt) if ask.begin => {
+            return Box::pin(async move {
+                drop(app.hub.ack_receipt(reader, receipt).await);
+                answer(app.hub.receive(ask).await?, outgoing)
+            })
+            .await;
+        }
         Some(receipt) => app.hub.ack_receipt_beside(reader, receipt),
         None => {}
     }
-    let batch = app.hub.receive(ask).await?;
+    answer(app.hub.receive(ask).await?, outgoing)
+}
+
+fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Failure> {
     let room = batch.mail.iter().map(|e| e.text().len() + ENTRY).sum::<usize>() + ENTRY;
     let mut json = Vec::with_capacity(room);
     serde_json::to_writer(&mut json, &inbox(&batch)).map_err(unwritable)?;
