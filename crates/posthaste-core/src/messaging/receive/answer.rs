@@ -1,0 +1,180 @@
+//! An answer: what is in it, and what becomes of it on its way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::budget::{Budget, Entry, clip};
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::delivery::{AnswerId, DeliveryNo};
+use crate::messaging::message::{Principal, Seq};
+use crate::messaging::proof::Running;
+use crate::ports::{Lease, Leased};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchStatus {
+    /// What was waited for is here.
+    Complete,
+    /// Some of it; the rest is `missing`.
+    Partial,
+    /// Time is up and nothing came.
+    Empty,
+    /// The wait was ended from outside: call again.
+    CallAgain,
+}
+
+impl BatchStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Empty => "empty",
+            Self::CallAgain => "call_again",
+        }
+    }
+}
+
+/// One of those waited for who has not sent yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub instance: Option<InstanceId>,
+    pub label: Option<String>,
+    pub status: &'static str,
+}
+
+/// An answer. Its mail is leased until [`Handed::written`] and a proof, or until
+/// it is dropped unwritten.
+#[derive(Debug)]
+pub struct Batch {
+    pub mail: Vec<Entry>,
+    pub status: BatchStatus,
+    pub waited: Duration,
+    pub missing: Vec<Missing>,
+    pub remaining: usize,
+    pub settled: Vec<Seq>,
+    pub receipt: u64,
+    pub handed: Handed,
+}
+
+/// The answer on its way to the client. Dropped without a word it was not
+/// written, and its mail goes back, marked.
+#[derive(Debug)]
+pub struct Handed {
+    hub: Arc<Hub>,
+    id: AnswerId,
+    auto: Option<(Principal, Vec<DeliveryNo>)>,
+    done: bool,
+}
+
+impl Handed {
+    /// Consumed once written.
+    pub(super) fn consumes(&mut self, by: Principal, what: Vec<DeliveryNo>) {
+        self.auto = Some((by, what));
+    }
+
+    /// So close to the client's known limit that it may have given up.
+    pub fn came_late(&self) {
+        self.hub.proofs.lock().came_late(self.id);
+    }
+
+    /// The ids that count as read are not in it after all.
+    pub fn names_nothing(&self) {
+        self.hub.proofs.lock().names_nothing(self.id);
+    }
+
+    /// Everything is in the kernel's hands.
+    pub fn written(mut self) {
+        self.done = true;
+        self.hub.answer_written(self.id, self.auto.take());
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if !self.done {
+            self.hub.answer_unwritten(self.id);
+        }
+    }
+}
+
+/// A call that has begun and is not answered yet. Dropped, its client is gone.
+#[derive(Debug)]
+pub struct Open {
+    pub(super) reader: Principal,
+    pub(super) running: Running,
+    pub(super) handed: Handed,
+}
+
+impl Open {
+    pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
+        let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
+        Self { reader, running, handed }
+    }
+}
+
+/// What is said of a read, before it is known how much of it fits.
+pub(super) struct Judged {
+    pub(super) status: BatchStatus,
+    pub(super) missing: Vec<Missing>,
+    /// It is complete only with all that it waited for.
+    pub(super) gathers: bool,
+}
+
+impl Hub {
+    /// Makes the answer: what fits is in it, the rest goes back.
+    pub(super) fn hand(
+        &self,
+        open: Open,
+        lease: Lease,
+        budget: Budget,
+        judged: Judged,
+        began: Instant,
+    ) -> Batch {
+        let Open { reader, running, mut handed } = open;
+        let told = self.proofs.lock().answered(running.id, &lease.mail);
+        let Some(told) = told else {
+            // Ended from outside while the mail was fetched: it is for the next call.
+            self.put_back(reader, &mut handed, &lease.mail);
+            return Batch {
+                mail: Vec::new(),
+                status: BatchStatus::CallAgain,
+                waited: began.elapsed(),
+                missing: Vec::new(),
+                remaining: 0,
+                settled: Vec::new(),
+                receipt: 0,
+                handed,
+            };
+        };
+        let Judged { mut status, missing, gathers } = judged;
+        let (mail, rest) = clip(lease.mail, budget);
+        if !rest.is_empty() {
+            self.put_back(reader, &mut handed, &rest);
+            if gathers && status == BatchStatus::Complete {
+                status = BatchStatus::CallAgain;
+            }
+        }
+        Batch {
+            mail,
+            status,
+            waited: began.elapsed(),
+            missing,
+            remaining: lease.remaining + rest.len(),
+            settled: told.settled,
+            receipt: told.receipt,
+            handed,
+        }
+    }
+
+    /// These are not in the answer after all, and nobody was shown them.
+    fn put_back(&self, by: Principal, handed: &mut Handed, rest: &[Leased]) {
+        let what: Vec<DeliveryNo> = rest.iter().map(|l| l.delivery).collect();
+        if let Some((_, taken)) = &mut handed.auto {
+            taken.retain(|d| !what.contains(d));
+        }
+        self.proofs.lock().left_behind(handed.id, &what);
+        self.store.put_back(by, what, handed.id);
+    }
+}
