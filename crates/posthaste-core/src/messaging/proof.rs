@@ -12,6 +12,8 @@
 //! * **grace**: a later call or hook proves an answer 2 s after it began, unless a
 //!   cancel came; a cancel before proof is suspicion.
 //! * **again**: a repeated call is no later call; it makes the first suspicious.
+//! * **own**: a call proves what calls of the same process were given; a hook has no
+//!   process, and none proves anything while two share an identity.
 //! * **driver**: an interrupt by the hub's own driver makes running calls suspicious.
 //! * **doubt**: a cancel after the answer is suspicion once per delivery.
 //! * **cut**: a beginning ends the open calls of the readers before it.
@@ -22,14 +24,16 @@
 //! (**clean**, **commit**, **maybe** and **fence** are the store's.)
 
 mod answer;
+mod reader;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::answer::{Answer, Called, Held, Written};
+use self::reader::{Reader, Taken};
 use crate::Map;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
@@ -66,36 +70,6 @@ pub enum Scope {
 pub enum Effect {
     Ack { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof },
     Return { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, doubt: bool },
-}
-
-#[derive(Debug, Default)]
-struct Reader {
-    beginning: u64,
-    /// Two processes use the one identity: only strong proofs count.
-    shared: bool,
-    /// Streams that are open, each with the beginning that it belongs to.
-    streams: Vec<(u64, u64)>,
-    answers: VecDeque<AnswerId>,
-    taken: VecDeque<Taken>,
-}
-
-impl Reader {
-    fn carry_streams(&mut self) {
-        let now = self.beginning;
-        self.streams.iter_mut().for_each(|(_, beginning)| *beginning = now);
-    }
-
-    /// For ever, or while a stream of an earlier beginning is open.
-    fn is_shared(&self) -> bool {
-        self.shared || self.streams.iter().any(|(_, beginning)| *beginning != self.beginning)
-    }
-}
-
-/// An id taken as received, and the proven answer that told the reader so.
-#[derive(Debug, Clone, Copy)]
-struct Taken {
-    seq: Seq,
-    told: Option<AnswerId>,
 }
 
 /// A call that runs.
@@ -185,29 +159,6 @@ impl Proofs {
             effects.extend(self.give_back(id, false));
         }
         effects
-    }
-
-    /// A stream of the reader is open from now on: it lives.
-    pub fn attach(&mut self, who: Principal, most: usize) -> Option<u64> {
-        self.next += 1;
-        let reader = self.readers.entry(who).or_default();
-        let room = reader.streams.len() < most;
-        room.then(|| reader.streams.push((self.next, reader.beginning)))?;
-        Some(self.next)
-    }
-
-    /// The streams that are open belong to the reader that has just begun: it said so
-    /// twice.
-    pub fn keep_streams(&mut self, who: Principal) {
-        if let Some(reader) = self.readers.get_mut(&who) {
-            reader.carry_streams();
-        }
-    }
-
-    pub fn detach(&mut self, who: Principal, stream: u64) {
-        if let Some(reader) = self.readers.get_mut(&who) {
-            reader.streams.retain(|(id, _)| *id != stream);
-        }
     }
 
     /// A call begins. Through the MCP door it is also the later call that proves

@@ -17,6 +17,8 @@ use tokio::runtime::Builder;
 
 use crate::model::post::{Fate, Given, Post};
 
+mod own;
+
 const HELD: Fate = Fate::Leased { by: 0, marked: false };
 const HELD_AGAIN: Fate = Fate::Leased { by: 0, marked: true };
 const BACK: Fate = Fate::Queued { marked: true };
@@ -586,42 +588,6 @@ async fn commit_once_it_is_flushed_the_sender_and_the_reader_are_told() {
 }
 
 #[test]
-fn shared_while_an_earlier_stream_is_open_a_later_call_proves_nothing() {
-    let mut post = Post::new(1, 2, false, false);
-    let stream = post.attaches(0);
-    post.begins(0, Scope::Door(Door::Mcp));
-    let call = post.opens(0, "1", 1);
-    post.answers(0, &call);
-    post.written(&call);
-    post.opens(0, "2", 2);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), HELD, "whose call it was is not known");
-
-    post.detaches(0, stream);
-    post.opens(0, "3", 3);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), HELD, "the one who had it may be the one who is gone");
-    post.receipt(0, 1);
-    assert_eq!(post.fate(0), Fate::Acked("receipt"));
-}
-
-#[test]
-fn shared_no_more_once_the_earlier_stream_has_ended() {
-    let mut post = one_message();
-    let stream = post.attaches(0);
-    post.begins(0, Scope::Door(Door::Mcp));
-    let own = post.attaches(0);
-    post.detaches(0, stream);
-    let call = post.opens(0, "1", 1);
-    post.answers(0, &call);
-    post.written(&call);
-    post.opens(0, "2", 2);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), TAKEN);
-    post.detaches(0, own);
-}
-
-#[test]
 fn again_is_known_by_any_of_the_names_of_a_call() {
     let mut post = one_message();
     let call = post.opens_as(0, &["a|1", "toolu_1"], 1);
@@ -629,18 +595,6 @@ fn again_is_known_by_any_of_the_names_of_a_call() {
     post.written(&call);
     let repeated = post.opens_as(0, &["a|2", "toolu_1"], 2);
     assert_eq!(post.answers(0, &repeated).mail, [(0, true)]);
-}
-
-#[test]
-fn shared_says_nobody_who_begins_anew_at_another_door() {
-    let mut post = one_message();
-    post.begins(0, Scope::Door(Door::Mcp));
-    post.attaches(0);
-    post.begins(0, Scope::Door(Door::Rest));
-    next_answer(&mut post, "1", 1);
-    post.opens(0, "2", 2);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), TAKEN);
 }
 
 #[test]
@@ -675,18 +629,4 @@ fn doubt_is_left_by_a_cancel_alone() {
     post.written(&again);
     post.cancelled(0, "1");
     assert_eq!(post.fate(0), BACK, "the first cancel counts");
-}
-
-#[test]
-fn a_call_proves_what_its_own_process_was_given() {
-    let mut post = one_message();
-    let call = post.opens_from(0, "bridge a", "1", 1);
-    post.answers(0, &call);
-    post.written(&call);
-    post.opens_from(0, "bridge b", "1", 2);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), HELD);
-    post.opens_from(0, "bridge a", "2", 3);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), TAKEN);
 }
