@@ -27,31 +27,53 @@ const HOOK_PATIENCE_S: u64 = 10;
 
 /// An agent program.
 pub trait Client: Send + Sync {
-    /// As `posthaste connect` knows it.
-    fn name(&self) -> &'static str;
-    /// As its makers call it.
-    fn title(&self) -> &'static str;
-    /// The command that starts it.
-    fn program(&self) -> &'static str;
-    /// Its package in the npm registry.
-    fn package(&self) -> &'static str;
+    /// What it is called.
+    fn names(&self) -> &'static Names;
     /// Where it lists its MCP servers.
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers;
     /// Our server as it stands in that list.
     fn server(&self, server: &Server) -> Value;
-    /// Where it keeps hooks, and what it calls them.
-    fn hooks(&self, _scope: Scope, _place: &Place<'_>) -> Option<Hooks> {
+    /// Its hooks, if it has any.
+    fn hooks(&self) -> Option<&'static Hooks> {
         None
     }
-    /// Whether it has hooks at all.
-    fn has_hooks(&self) -> bool {
-        let nowhere = Path::new("");
-        let place = Place { home: nowhere, project: nowhere, variable: &|_: &str| None };
-        self.hooks(Scope::User, &place).is_some()
+    /// Where it keeps them, in JSON.
+    fn hooks_file(&self, _scope: Scope, _place: &Place<'_>) -> Option<PathBuf> {
+        None
     }
     /// What its user has to know or do once it is connected.
     fn advice(&self, _scope: Scope, _hooks: bool) -> Option<&'static str> {
         None
+    }
+}
+
+/// What a program is called by whom.
+pub struct Names {
+    /// As `posthaste connect` knows it.
+    pub name: &'static str,
+    /// As its makers call it.
+    pub title: &'static str,
+    /// The command that starts it.
+    pub program: &'static str,
+    /// Its package in the npm registry.
+    pub package: &'static str,
+}
+
+impl dyn Client + '_ {
+    pub fn name(&self) -> &'static str {
+        self.names().name
+    }
+
+    pub fn title(&self) -> &'static str {
+        self.names().title
+    }
+
+    pub fn program(&self) -> &'static str {
+        self.names().program
+    }
+
+    pub fn package(&self) -> &'static str {
+        self.names().package
     }
 }
 
@@ -114,14 +136,22 @@ pub struct Servers {
     pub list: &'static str,
 }
 
-/// Hooks in a file of JSON.
+/// A client's words for hooks.
 pub struct Hooks {
-    pub file: PathBuf,
-    /// What the client calls each event.
+    /// What it calls each event.
     pub events: [(Event, &'static str); 4],
+    /// How it is told that its model may not finish yet.
+    pub refuses: &'static str,
     /// A name that it shows, where it shows one.
-    pub title: Option<&'static str>,
-    pub timeout: u64,
+    title: Option<&'static str>,
+    timeout: u64,
+}
+
+impl Hooks {
+    /// What the client calls this event.
+    pub fn called(&self, event: Event) -> &'static str {
+        self.events.iter().find(|(known, _)| *known == event).map_or("", |(_, theirs)| theirs)
+    }
 }
 
 /// The moments at which mail can reach a model that does not ask for it.
@@ -134,14 +164,20 @@ pub enum Event {
 }
 
 impl Event {
-    /// As `posthaste hook` takes it.
+    /// Each, as `posthaste hook` takes it, and what it is.
+    pub const ALL: [(Self, &'static str, &'static str); 4] = [
+        (Self::SessionStart, "session-start", "A conversation begins or is resumed"),
+        (Self::Prompt, "prompt", "The user has written"),
+        (Self::Tool, "tool", "A tool is about to run or has run"),
+        (Self::Stop, "stop", "The model wants to finish its turn"),
+    ];
+
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SessionStart => "session-start",
-            Self::Prompt => "prompt",
-            Self::Tool => "tool",
-            Self::Stop => "stop",
-        }
+        Self::ALL.iter().find(|(event, ..)| *event == self).map_or("", |(_, word, _)| word)
+    }
+
+    pub fn by_name(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known, _)| *known == word).map(|(event, ..)| *event)
     }
 }
 
@@ -220,13 +256,13 @@ pub fn plan(
         entries: vec![Entry::key(&[servers.list, OURS], client.server(server))],
         unwanted: Vec::new(),
     }];
-    if let Some(hooks) = client.hooks(scope, place) {
+    if let (Some(hooks), Some(file)) = (client.hooks(), client.hooks_file(scope, place)) {
         let entries: Vec<Entry> =
             hooks.events.iter().map(|event| hooks.entry(client, *event, hook)).collect();
-        let same = edits.iter().position(|edit| edit.files.contains(&hooks.file));
+        let same = edits.iter().position(|edit| edit.files.contains(&file));
         let place = same.unwrap_or_else(|| {
             edits.push(Edit {
-                files: vec![hooks.file.clone()],
+                files: vec![file],
                 form: Form::Json,
                 entries: Vec::new(),
                 unwanted: Vec::new(),

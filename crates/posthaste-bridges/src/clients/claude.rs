@@ -1,28 +1,38 @@
 //! Claude Code: servers in its own state file, hooks in its settings.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
-use super::{Client, Event, Form, HOOK_PATIENCE_S, Hooks, Place, Scope, Server, Servers, bearer};
+use super::{
+    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server, Servers, bearer,
+};
 
 const FOLDER: &str = "CLAUDE_CONFIG_DIR";
+
+/// Codex has the same.
+pub(super) static HOOKS: Hooks = Hooks {
+    events: [
+        (Event::SessionStart, "SessionStart"),
+        (Event::Prompt, "UserPromptSubmit"),
+        (Event::Tool, "PostToolUse"),
+        (Event::Stop, "Stop"),
+    ],
+    refuses: "block",
+    title: None,
+    timeout: HOOK_PATIENCE_S,
+};
 
 pub(super) struct Claude;
 
 impl Client for Claude {
-    fn name(&self) -> &'static str {
-        "claude"
-    }
-
-    fn title(&self) -> &'static str {
-        "Claude Code"
-    }
-
-    fn program(&self) -> &'static str {
-        "claude"
-    }
-
-    fn package(&self) -> &'static str {
-        "@anthropic-ai/claude-code"
+    fn names(&self) -> &'static Names {
+        &Names {
+            name: "claude",
+            title: "Claude Code",
+            program: "claude",
+            package: "@anthropic-ai/claude-code",
+        }
     }
 
     /// A folder of its own has the state file inside; without one it lies beside.
@@ -45,22 +55,16 @@ impl Client for Claude {
         }
     }
 
-    fn hooks(&self, scope: Scope, place: &Place<'_>) -> Option<Hooks> {
+    fn hooks(&self) -> Option<&'static Hooks> {
+        Some(&HOOKS)
+    }
+
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
         let folder = match scope {
             Scope::User => place.folder(FOLDER, ".claude"),
             Scope::Project => place.project.join(".claude"),
         };
-        Some(Hooks {
-            file: folder.join("settings.json"),
-            events: [
-                (Event::SessionStart, "SessionStart"),
-                (Event::Prompt, "UserPromptSubmit"),
-                (Event::Tool, "PostToolUse"),
-                (Event::Stop, "Stop"),
-            ],
-            title: None,
-            timeout: HOOK_PATIENCE_S,
-        })
+        Some(folder.join("settings.json"))
     }
 
     fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {

@@ -1,15 +1,15 @@
 //! Codex: servers in TOML, hooks in a file of JSON beside it.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
-use super::{
-    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Place, Scope, Server, Servers, bearer, stdio,
-};
+use super::{Client, Form, Hooks, Names, Place, Scope, Server, Servers, bearer, stdio};
 
 pub(super) struct Codex;
 
 impl Codex {
-    fn folder(&self, scope: Scope, place: &Place<'_>) -> std::path::PathBuf {
+    fn folder(&self, scope: Scope, place: &Place<'_>) -> PathBuf {
         match scope {
             Scope::User => place.folder("CODEX_HOME", ".codex"),
             Scope::Project => place.project.join(".codex"),
@@ -18,20 +18,8 @@ impl Codex {
 }
 
 impl Client for Codex {
-    fn name(&self) -> &'static str {
-        "codex"
-    }
-
-    fn title(&self) -> &'static str {
-        "Codex"
-    }
-
-    fn program(&self) -> &'static str {
-        "codex"
-    }
-
-    fn package(&self) -> &'static str {
-        "@openai/codex"
+    fn names(&self) -> &'static Names {
+        &Names { name: "codex", title: "Codex", program: "codex", package: "@openai/codex" }
     }
 
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
@@ -46,18 +34,12 @@ impl Client for Codex {
         }
     }
 
-    fn hooks(&self, scope: Scope, place: &Place<'_>) -> Option<Hooks> {
-        Some(Hooks {
-            file: self.folder(scope, place).join("hooks.json"),
-            events: [
-                (Event::SessionStart, "SessionStart"),
-                (Event::Prompt, "UserPromptSubmit"),
-                (Event::Tool, "PostToolUse"),
-                (Event::Stop, "Stop"),
-            ],
-            title: None,
-            timeout: HOOK_PATIENCE_S,
-        })
+    fn hooks(&self) -> Option<&'static Hooks> {
+        Some(&super::claude::HOOKS)
+    }
+
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+        Some(self.folder(scope, place).join("hooks.json"))
     }
 
     fn advice(&self, scope: Scope, hooks: bool) -> Option<&'static str> {

@@ -2,25 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Place, Scope, Server, Servers, bearer};
+use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer};
 
 pub(super) struct Copilot;
 
 impl Client for Copilot {
-    fn name(&self) -> &'static str {
-        "copilot"
-    }
-
-    fn title(&self) -> &'static str {
-        "Copilot CLI"
-    }
-
-    fn program(&self) -> &'static str {
-        "copilot"
-    }
-
-    fn package(&self) -> &'static str {
-        "@github/copilot"
+    fn names(&self) -> &'static Names {
+        &Names {
+            name: "copilot",
+            title: "Copilot CLI",
+            program: "copilot",
+            package: "@github/copilot",
+        }
     }
 
     /// Of the two files that it reads in a folder, the one that is not Claude Code's.

@@ -1,15 +1,18 @@
 //! Gemini CLI: servers and hooks in one file of settings.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::{
-    Client, Event, Form, HOOK_PATIENCE_S, Hooks, OURS, Place, Scope, Server, Servers, bearer, stdio,
+    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope, Server, Servers,
+    bearer, stdio,
 };
 
 pub(super) struct Gemini;
 
 impl Gemini {
-    fn settings(&self, scope: Scope, place: &Place<'_>) -> std::path::PathBuf {
+    fn settings(&self, scope: Scope, place: &Place<'_>) -> PathBuf {
         let above = match scope {
             Scope::User => place.folder("GEMINI_CLI_HOME", ""),
             Scope::Project => place.project.to_owned(),
@@ -19,20 +22,13 @@ impl Gemini {
 }
 
 impl Client for Gemini {
-    fn name(&self) -> &'static str {
-        "gemini"
-    }
-
-    fn title(&self) -> &'static str {
-        "Gemini CLI"
-    }
-
-    fn program(&self) -> &'static str {
-        "gemini"
-    }
-
-    fn package(&self) -> &'static str {
-        "@google/gemini-cli"
+    fn names(&self) -> &'static Names {
+        &Names {
+            name: "gemini",
+            title: "Gemini CLI",
+            program: "gemini",
+            package: "@google/gemini-cli",
+        }
     }
 
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
@@ -47,19 +43,23 @@ impl Client for Gemini {
         }
     }
 
-    fn hooks(&self, scope: Scope, place: &Place<'_>) -> Option<Hooks> {
-        Some(Hooks {
-            file: self.settings(scope, place),
+    fn hooks(&self) -> Option<&'static Hooks> {
+        Some(&Hooks {
             events: [
                 (Event::SessionStart, "SessionStart"),
                 (Event::Prompt, "BeforeAgent"),
                 (Event::Tool, "AfterTool"),
                 (Event::Stop, "AfterAgent"),
             ],
+            refuses: "deny",
             title: Some(OURS),
             // It counts in milliseconds.
             timeout: HOOK_PATIENCE_S * 1000,
         })
+    }
+
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+        Some(self.settings(scope, place))
     }
 
     fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {

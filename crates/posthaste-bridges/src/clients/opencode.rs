@@ -4,25 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Place, Scope, Server, Servers, bearer};
+use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer};
 
 pub(super) struct OpenCode;
 
 impl Client for OpenCode {
-    fn name(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn title(&self) -> &'static str {
-        "OpenCode"
-    }
-
-    fn program(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn package(&self) -> &'static str {
-        "opencode-ai"
+    fn names(&self) -> &'static Names {
+        &Names { name: "opencode", title: "OpenCode", program: "opencode", package: "opencode-ai" }
     }
 
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {

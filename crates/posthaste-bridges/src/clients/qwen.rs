@@ -2,25 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Place, Scope, Server, Servers, bearer, stdio};
+use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer, stdio};
 
 pub(super) struct Qwen;
 
 impl Client for Qwen {
-    fn name(&self) -> &'static str {
-        "qwen"
-    }
-
-    fn title(&self) -> &'static str {
-        "Qwen Code"
-    }
-
-    fn program(&self) -> &'static str {
-        "qwen"
-    }
-
-    fn package(&self) -> &'static str {
-        "@qwen-code/qwen-code"
+    fn names(&self) -> &'static Names {
+        &Names {
+            name: "qwen",
+            title: "Qwen Code",
+            program: "qwen",
+            package: "@qwen-code/qwen-code",
+        }
     }
 
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {

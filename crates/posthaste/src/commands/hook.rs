@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
 use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_bridges::clients::Event;
 use posthaste_core::address::Name;
 use tokio::time::{Instant, timeout_at};
 
 use super::Session;
 use super::program::{Program, behind_shells};
 use super::way::{Way, Wish};
-use crate::cli::{Event, Global, HookArgs, HookClient};
+use crate::cli::{Global, HookArgs};
 use crate::config;
 use crate::failure::{Failure, internal, told};
 use crate::identity::Key;
@@ -29,24 +30,13 @@ pub(super) mod log;
 /// So long an agent waits for its mail at most, all in all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl From<Event> for HookEvent {
-    fn from(event: Event) -> Self {
-        match event {
-            Event::SessionStart => Self::SessionStart,
-            Event::Prompt => Self::Prompt,
-            Event::Tool => Self::Tool,
-            Event::Stop => Self::Stop,
-        }
-    }
-}
-
-impl HookClient {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-        }
+/// The same in the hub's words.
+fn to_hub(event: Event) -> HookEvent {
+    match event {
+        Event::SessionStart => HookEvent::SessionStart,
+        Event::Prompt => HookEvent::Prompt,
+        Event::Tool => HookEvent::Tool,
+        Event::Stop => HookEvent::Stop,
     }
 }
 
@@ -62,7 +52,7 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
     };
     let Err((failure, folder)) = done else { return };
     let why = told(failure).message;
-    let line = format!("{} {}: {why}", args.client.as_str(), HookEvent::from(args.event).as_str());
+    let line = format!("{} {}: {why}", args.client.name(), args.event.as_str());
     if io::stderr().is_terminal() {
         // Somebody tries it out.
         let _ = writeln!(io::stderr(), "{}", crate::terminal::tame(&line));
@@ -88,7 +78,7 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         stop_active: input.stop_active,
         max_chars: None,
     };
-    let answer = match timeout_at(until, client.hook(args.event.into(), &request)).await {
+    let answer = match timeout_at(until, client.hook(to_hub(args.event), &request)).await {
         Ok(answer) => answer?,
         Err(_) => return Err(late("the hub did not answer").into()),
     };
@@ -101,9 +91,9 @@ fn late(what: &str) -> ApiError {
 }
 
 fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
-    let Some(said) = form::of(args.client, args.event, input.event.as_deref(), answer) else {
-        return Ok(());
-    };
+    let hooks = args.client.hooks();
+    let said = hooks.and_then(|hooks| form::of(hooks, args.event, input.event.as_deref(), answer));
+    let Some(said) = said else { return Ok(()) };
     let mut out = io::stdout().lock();
     out.write_all(format!("{said}\n").as_bytes())?;
     out.flush()
@@ -128,7 +118,7 @@ fn client(args: &HookArgs, session: &Session, input: &Input) -> Result<Client, F
                 None => session.key(Key::Join, &client)?,
             };
             let mut program = Program::new(config::of_others);
-            program.calls_itself(args.client.as_str());
+            program.calls_itself(args.client.name());
             let said = || program.conversation_of_tools(input.conversation.as_deref());
             let key = key.or_else(said).unwrap_or_else(behind_shells);
             let name = name.unwrap_or_else(|| program.name());

@@ -139,5 +139,5 @@ fn line(record: &Record) -> &'static str {
 
 fn has_hooks(record: &Record) -> bool {
     let client = clients::by_name(&record.client);
-    record.wish.hooks && client.is_some_and(|client| client.has_hooks())
+    record.wish.hooks && client.is_some_and(|client| client.hooks().is_some())
 }

@@ -165,9 +165,9 @@ fn configuration(
         (true, false) => Check::ok(CONFIGURATION, format!("{place} is as `connect` wrote it")),
         (false, false) => Check::warn(CONFIGURATION, changed, again(client, scope)),
     });
-    let Some(hooks) = client.hooks(scope, &ground.place()) else { return Ok(checks) };
-    let place = hooks.file.display();
-    let there = edits.iter().find(|edit| edit.files.contains(&hooks.file));
+    let Some(file) = client.hooks_file(scope, &ground.place()) else { return Ok(checks) };
+    let place = file.display();
+    let there = edits.iter().find(|edit| edit.files.contains(&file));
     checks.push(match (record.wish.hooks, there.map(right).transpose()?) {
         (false, _) => Check::ok(HOOKS, "not wanted: it was connected with --no-hooks or --http"),
         (true, Some(true)) => Check::ok(HOOKS, format!("{place} has all four")),
