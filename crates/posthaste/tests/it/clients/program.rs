@@ -148,6 +148,8 @@ pub(super) fn shut_in(command: &mut Command, home: &Path) {
         .env("CODEX_HOME", home.join("codex"))
         .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", beside.display()))
         .env("TMPDIR", home)
+        // What repository the tests run in is none of its business.
+        .env("GIT_CEILING_DIRECTORIES", home.parent().expect("a folder"))
         .env("HTTP_PROXY", CLOSED)
         .env("HTTPS_PROXY", CLOSED)
         .env("http_proxy", CLOSED)

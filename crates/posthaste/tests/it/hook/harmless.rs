@@ -21,7 +21,6 @@ fn failed_in_silence(world: &World, event: &str, why: &str) {
     let log = log(world);
     assert_eq!(log.lines().count(), before + 1, "{log}");
     let last = log.lines().last().expect("a line");
-    let event = event.replace('-', "_");
     assert!(last.contains(&format!("claude {event}: ")) && last.contains(why), "{why}: {last}");
 }
 

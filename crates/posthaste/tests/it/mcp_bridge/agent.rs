@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE, Ran, Started, World};
+use crate::world::{PATIENCE, Ran, Started, World, eventually};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
@@ -175,6 +175,21 @@ impl Agent {
     pub(crate) fn address(&mut self) -> String {
         let who = self.call("whoami", json!({}));
         who["address"].as_str().unwrap_or_else(|| panic!("an address: {who}")).to_owned()
+    }
+
+    /// Its address, and a call that waits for mail by now.
+    pub(crate) fn waits(&mut self, world: &World) -> (String, u64) {
+        let address = self.address();
+        let waiting = self.begin("check_inbox", json!({ "timeout": LONG }));
+        eventually(|| is_waiting(world, &address));
+        (address, waiting)
+    }
+
+    /// Begins again in the same process, and counts from the start.
+    pub(crate) fn begins_again(&mut self) {
+        self.asked = 0;
+        self.initialize();
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
     /// The texts that it finds in its inbox.

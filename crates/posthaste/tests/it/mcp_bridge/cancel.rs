@@ -1,5 +1,6 @@
 //! A client that gives up a call.
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::agent::{Agent, BOTH, LONG, is_waiting, read};
@@ -11,9 +12,7 @@ fn a_cancelled_wait_ends_in_the_hub_too_and_takes_no_mail() {
         let world = World::new();
         let _hub = world.hub();
         let mut agent = Agent::ready(&world, era, &[]);
-        let address = agent.address();
-        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
-        eventually(|| is_waiting(&world, &address));
+        let (address, waiting) = agent.waits(&world);
         agent.cancel(waiting);
         eventually(|| !is_waiting(&world, &address));
         world.say(&["send", &address, "still here"]);
@@ -69,5 +68,30 @@ fn a_late_cancel_changes_nothing() {
         agent.cancel(id);
         agent.cancel(4711);
         assert_eq!(agent.address(), address, "{era:?}");
+    }
+}
+
+#[test]
+fn a_cancel_that_meets_its_answer_brings_the_mail_again() {
+    for era in BOTH {
+        let world = World::new();
+        let _hub = world.hub();
+        let mut agent = Agent::ready(&world, era, &[]);
+        for round in 1..=4 {
+            let (address, waiting) = agent.waits(&world);
+            // The answer lies in the pipe of a bridge that has no time to read it.
+            agent.process.signal(Signal::STOP);
+            let text = format!("number {round}");
+            world.say(&["send", &address, &text]);
+            eventually(|| !is_waiting(&world, &address));
+            agent.cancel(waiting);
+            agent.process.signal(Signal::CONT);
+            // Shown by the answer, or given again: never neither.
+            let mut seen = false;
+            eventually(|| {
+                seen |= agent.inbox().contains(&text);
+                seen || agent.has_answer(waiting)
+            });
+        }
     }
 }

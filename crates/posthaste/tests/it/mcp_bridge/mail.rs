@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::agent::{Agent, BOTH, Era, LONG, everybody, is_waiting, read, texts};
+use super::agent::{Agent, BOTH, Era, everybody, is_waiting, read, texts};
 use crate::world::{World, eventually};
 
 #[test]
@@ -11,9 +11,7 @@ fn mail_that_is_sent_while_an_agent_waits_arrives_in_that_call() {
         let world = World::new();
         let _hub = world.hub();
         let mut agent = Agent::ready(&world, era, &[]);
-        let address = agent.address();
-        let waiting = agent.begin("check_inbox", json!({ "timeout": LONG }));
-        eventually(|| is_waiting(&world, &address));
+        let (address, waiting) = agent.waits(&world);
         // A second call is answered while the first waits.
         assert_eq!(agent.address(), address);
         assert!(!agent.has_answer(waiting));
@@ -36,13 +34,28 @@ fn two_agents_write_to_each_other() {
 }
 
 #[test]
+fn a_client_that_begins_again_may_count_from_the_start() {
+    let world = World::new();
+    let _hub = world.hub();
+    let mut bob = Agent::ready(&world, Era::New, &["--name", "bob", "--key", "2"]);
+    let to = bob.address();
+    let mut alice = Agent::ready(&world, Era::Old, &["--name", "alice", "--key", "1"]);
+    for text in ["ping", "pong"] {
+        let sent = alice.call("send_message", json!({ "to": to, "message": text }));
+        assert!(sent["duplicate"].is_null(), "{sent}");
+        alice.begins_again();
+    }
+    let sent = alice.call("send_message", json!({ "to": to, "message": "ping" }));
+    assert!(sent["duplicate"].is_null(), "{sent}");
+    assert_eq!(bob.inbox(), ["ping", "pong", "ping"]);
+}
+
+#[test]
 fn a_closed_stdin_ends_the_bridge_and_not_the_agent() {
     let world = World::new();
     let _hub = world.hub();
     let mut agent = Agent::ready(&world, Era::Old, &["--key", "k"]);
-    let address = agent.address();
-    agent.begin("check_inbox", json!({ "timeout": LONG }));
-    eventually(|| is_waiting(&world, &address));
+    let (address, _) = agent.waits(&world);
     let ran = agent.leave();
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     eventually(|| !is_waiting(&world, &address));
