@@ -1,0 +1,34 @@
+//! Giving out work: assignments, and what becomes of them.
+//!
+//! An assignment is a message with a promise. `assign` makes a worker and its
+//! task in one transaction; the task is ordinary mail in the worker's mailbox, and
+//! its number is the assignment's name. It is open until the worker sends a
+//! message of type `result` to whoever gave it, or ends: then the hub itself
+//! sends its answer as `result`, or `system.agent_failed`. Exactly one report per
+//! assignment that is not `late`, in the same transaction as the end itself.
+//!
+//! ```text
+//! assign ──▶ starting ──(a place is free)──▶ running ──▶ finished | failed | stopped
+//!               │ the line                      │                 │
+//!               └───────────── stop ────────────┴── the report ◀──┘
+//! ```
+//!
+//! Who stands at the top of a tree of workers is its session: an agent that came
+//! by itself, or the human. So many of a session run at a time ([`AgentsConfig`]),
+//! the rest stand in [`line`](self::line); a parent that waits for its children
+//! does not count, or they would wait for each other.
+
+mod assign;
+mod assignment;
+mod config;
+mod context;
+mod lifecycle;
+mod line;
+mod stop;
+mod waking;
+
+pub use self::assign::{Assign, AssignError, Assigned};
+pub use self::assignment::{Assignment, Report, Standing};
+pub use self::config::{AgentsConfig, AtShutdown};
+pub use self::context::Context;
+pub use self::stop::StopError;

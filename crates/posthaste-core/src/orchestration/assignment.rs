@@ -1,0 +1,43 @@
+//! Work that was given out, and what came back.
+
+use std::sync::Arc;
+
+use crate::address::{InstanceId, Mailbox};
+use crate::messaging::delivery::DeliveryNo;
+use crate::messaging::message::{Principal, Seq};
+use crate::time::Timestamp;
+
+/// A task, who has it, and who waits for its report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// The message that is the task.
+    pub task: Seq,
+    pub worker: InstanceId,
+    pub by: Principal,
+    pub label: Option<Arc<str>>,
+    pub opened_at: Timestamp,
+    pub report: Option<Report>,
+}
+
+/// The message that settled an assignment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub seq: Seq,
+    pub delivery: DeliveryNo,
+    /// Where it went: to whoever gave the work, or whom that one had it from.
+    pub mailbox: Mailbox,
+    pub at: Timestamp,
+}
+
+/// Where the report of an assignment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// There is none yet.
+    Open,
+    /// It waits in the mailbox.
+    Waits(Seq),
+    /// It lies in an answer that is not proven yet.
+    Handed(Seq),
+    /// It was read, or nobody will.
+    Done(Seq),
+}
