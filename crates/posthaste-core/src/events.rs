@@ -25,11 +25,14 @@ pub enum EventKind {
     Lost,
     Team,
     Profile,
+    Starting,
+    Running,
+    Settled,
 }
 
 impl EventKind {
     /// With the number under which a store keeps it.
-    pub const ALL: [(Self, u8, &'static str); 10] = [
+    pub const ALL: [(Self, u8, &'static str); 13] = [
         (Self::Accepted, 1, "message.accepted"),
         (Self::Acked, 2, "delivery.acked"),
         (Self::Dead, 3, "delivery.dead"),
@@ -40,6 +43,9 @@ impl EventKind {
         (Self::Lost, 8, "instance.lost"),
         (Self::Team, 9, "team.changed"),
         (Self::Profile, 10, "profile.changed"),
+        (Self::Starting, 11, "instance.starting"),
+        (Self::Running, 12, "instance.running"),
+        (Self::Settled, 13, "assignment.settled"),
     ];
 
     pub fn as_str(self) -> &'static str {

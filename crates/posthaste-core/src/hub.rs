@@ -16,6 +16,7 @@ use crate::figures::Figures;
 use crate::limits::Limits;
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
+use crate::orchestration::Staff;
 use crate::ports::{Clock, Queue, Store, StoreError};
 use crate::profiles::FileFault;
 use crate::registry::{
@@ -44,6 +45,8 @@ pub struct Hub {
     pub(crate) asking: Mutex<crate::Map<Principal, usize>>,
     /// Who follows messages on their road, if anybody does.
     pub(crate) road: OnceLock<Arc<dyn Road>>,
+    /// Who starts workers, if anybody does.
+    pub(crate) staff: OnceLock<Staff>,
 }
 
 /// Why a hub cannot take or hand out mail just now.
@@ -84,6 +87,7 @@ impl Hub {
             waiting: AtomicUsize::new(0),
             asking: Mutex::default(),
             road: OnceLock::new(),
+            staff: OnceLock::new(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub

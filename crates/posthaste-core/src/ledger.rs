@@ -23,6 +23,7 @@ mod profiles;
 mod route;
 mod settle;
 mod sight;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use lease::{Heads, Sought};
 pub use people::{EndPlan, JoinPlan};
 pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
+pub use work::{BeginPlan, HirePlan, PlannedHire};
 
 use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
@@ -163,6 +165,7 @@ pub struct Ledger {
     tokens: Map<TokenHash, InstanceId>,
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
+    assignments: work::Assignments,
     tally: Tally,
 }
 
@@ -192,6 +195,7 @@ impl Ledger {
             tokens: Map::default(),
             token_lists: Map::default(),
             unsaved_signs: HashSet::new(),
+            assignments: work::Assignments::default(),
             tally: Tally::default(),
         }
     }

@@ -13,6 +13,7 @@ mod hub;
 pub mod ledger;
 pub mod limits;
 pub mod messaging;
+pub mod orchestration;
 pub mod ports;
 pub mod profiles;
 pub mod registry;

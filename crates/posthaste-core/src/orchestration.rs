@@ -15,13 +15,14 @@
 //!
 //! Who stands at the top of a tree of workers is its session: an agent that came
 //! by itself, or the human. So many of a session run at a time ([`AgentsConfig`]),
-//! the rest stand in [`line`](self::line); a parent that waits for its children
+//! the rest stand in line; a parent that waits for its children
 //! does not count, or they would wait for each other.
 
 mod assign;
 mod assignment;
 mod config;
 mod context;
+mod handoff;
 mod lifecycle;
 mod line;
 mod stop;
@@ -31,4 +32,6 @@ pub use self::assign::{Assign, AssignError, Assigned};
 pub use self::assignment::{Assignment, Report, Standing};
 pub use self::config::{AgentsConfig, AtShutdown};
 pub use self::context::Context;
+pub use self::handoff::Waited;
+pub(crate) use self::line::Staff;
 pub use self::stop::StopError;

@@ -5,7 +5,9 @@
 //! ticket says, a look into the store says better. Each promise in a doc comment
 //! here has a test in the conformance suites, which every backend runs.
 
+mod launcher;
 mod profiles;
+mod working;
 
 use std::sync::Arc;
 
@@ -21,18 +23,23 @@ use crate::messaging::message::{
 };
 use crate::messaging::send::SendError;
 use crate::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Status,
-    Team, TokenHash,
+    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
+    TokenHash,
 };
 use crate::time::Timestamp;
 
 mod reading;
 
+pub use self::launcher::{
+    Ended, Found, Job, LaunchError, Launcher, Nap, Outcome, Output, Place, Start, Stream, Token,
+    Way,
+};
 pub use self::profiles::Profiles;
 pub use self::reading::{
     DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
     Reading, Record, RecordState,
 };
+pub use self::working::{Ending, Given, Hire, Hired, Working};
 pub use crate::time::Clock;
 
 /// The work is under way when the call returns, and a dropped future does not
@@ -40,8 +47,8 @@ pub use crate::time::Clock;
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
 /// The truth: messages, deliveries, leases, who is here, and what happened.
-pub trait Store: Mail + Reading + Registry + Profiles + Journal + Upkeep {}
-impl<T: Mail + Reading + Registry + Profiles + Journal + Upkeep> Store for T {}
+pub trait Store: Mail + Reading + Registry + Working + Profiles + Journal + Upkeep {}
+impl<T: Mail + Reading + Registry + Working + Profiles + Journal + Upkeep> Store for T {}
 
 /// Messages and deliveries.
 pub trait Mail: Send + Sync {
@@ -127,13 +134,12 @@ pub trait Registry: Send + Sync {
     fn relation(&self, reader: Principal, sender: &crate::messaging::message::Sender) -> Relation;
 
     /// Death in one transaction: the status, returned one-of leases, dead exact
-    /// mail (`maybe_seen` if anyone may have read it). `acked` are the deliveries
-    /// that the end itself proves.
+    /// mail (`maybe_seen` if anyone may have read it), and one report for each of its
+    /// open assignments, to whoever gave it, or whom that one had its work from.
     fn end(
         &self,
         who: crate::address::InstanceId,
-        status: Status,
-        acked: Vec<DeliveryNo>,
+        ending: Ending,
     ) -> Started<Instance, RegistryError>;
 
     fn put_team(&self, team: Team) -> Started<(), RegistryError>;

@@ -117,6 +117,8 @@ pub struct Instance {
     pub created_at: Timestamp,
     pub last_seen: Timestamp,
     pub ended_at: Option<Timestamp>,
+    /// What is known of one that the hub started; nothing of who came by itself.
+    pub work: Option<Arc<Work>>,
     /// `agent.instance@team`, made once.
     pub address: Arc<str>,
     /// The mailboxes that it holds the keys to, its own first; made once.
@@ -145,6 +147,21 @@ impl Instance {
         }
         keys.into()
     }
+}
+
+/// How the hub started an agent, and how that ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Where it works: as it was asked for, and as it is once it runs.
+    pub directory: Option<String>,
+    /// It has, or gets, a git worktree of its own.
+    pub worktree: bool,
+    /// The branch of that worktree.
+    pub branch: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    /// Why it ended, in a few words.
+    pub why: Option<String>,
 }
 
 /// An instance in the words of a caller: what it is and what waits for it.

@@ -23,6 +23,7 @@ mod ops;
 mod profiles;
 mod reader;
 mod rows;
+mod working;
 mod writer;
 
 use std::collections::HashMap;
@@ -43,12 +44,12 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
-    Acked, ActError, Appended, Clock, Filter, Journal, Lease, Leased, Mail, Nacked, Queue, Record,
-    Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
+    Acked, ActError, Appended, Clock, Ending, Filter, Journal, Lease, Leased, Mail, Nacked, Queue,
+    Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
 };
 use posthaste_core::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Status,
-    Team, TokenHash,
+    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
+    TokenHash,
 };
 use posthaste_core::time::Timestamp;
 use tokio::sync::watch;
@@ -373,13 +374,8 @@ impl Registry for SqliteStore {
         self.shared.ledger.lock().relation(reader, sender.instance, sender.kind)
     }
 
-    fn end(
-        &self,
-        who: InstanceId,
-        status: Status,
-        acked: Vec<DeliveryNo>,
-    ) -> Started<Instance, RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::people::End::new(who, status, acked, tx));
+    fn end(&self, who: InstanceId, ending: Ending) -> Started<Instance, RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::people::End::new(who, ending, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 
@@ -452,7 +448,7 @@ impl Upkeep for SqliteStore {
     }
 }
 
-async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, StoreError> {
+pub(crate) async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, StoreError> {
     load::known(&shared.known).await?;
     let found = shared.readers.query(move |db| rows::record(db, which)).await?;
     let stood = reader::stand_all(shared, found.into_iter().collect()).await?;
@@ -488,6 +484,6 @@ async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended,
     })
 }
 
-fn stopping() -> RegistryError {
+pub(crate) fn stopping() -> RegistryError {
     RegistryError::Unavailable("the hub is stopping".into())
 }

@@ -7,6 +7,7 @@
 
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::Ending;
 use posthaste_core::profiles::{Expect, Profile, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, RegistryError, Status};
 
@@ -79,7 +80,7 @@ pub async fn a_profile_makes_its_name_known_and_its_removal_unknown(rig: Rig) {
     let name = || "mason".parse().expect("a good name");
     let refused = rig.store.remove_profile(name(), Source::Api).await;
     assert!(matches!(refused, Err(RegistryError::InUse { active: 1, .. })), "{refused:?}");
-    rig.store.end(mason, Status::Stopped, Vec::new()).await.expect("ended");
+    rig.store.end(mason, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
 
     assert_eq!(rig.store.remove_profile(name(), Source::Api).await, Ok(1), "its mail stays");
 

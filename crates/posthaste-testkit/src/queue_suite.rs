@@ -23,10 +23,11 @@ fn anyones() -> Mailbox {
 }
 
 fn message(from: Principal, label: Option<&str>) -> Arc<Message> {
-    let sender = from
-        .instance()
-        .map_or_else(Sender::human, |id| Sender::read(&format!("agent.{id}@main"), Some(id)));
+    let sender = from.instance().map_or_else(Sender::human, |id| {
+        Sender::read(&format!("agent.{id}@main"), Some(id), &Kind::default())
+    });
     Arc::new(Message {
+        late: false,
         seq: Seq(1),
         id: MessageId(1),
         thread: ThreadId(1),

@@ -21,8 +21,8 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
-    Appended, Bell, Clock, Filter, HistoryQuery, Leased, Queue, RecordState, Store, Take, Ticket,
-    What,
+    Appended, Bell, Clock, Ending, Filter, HistoryQuery, Leased, Queue, RecordState, Store, Take,
+    Ticket, What,
 };
 use posthaste_core::registry::{NewInstance, RegistryError, Status};
 use posthaste_core::time::Timestamp;
@@ -376,7 +376,7 @@ pub async fn an_end_is_one_transaction(rig: Rig) {
     assert_eq!(bodies(&one_of), ["for any bob"]);
 
     let id = bob.instance().expect("an instance");
-    rig.store.end(id, Status::Stopped, Vec::new()).await.expect("ended");
+    rig.store.end(id, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
     let gone = |maybe_seen| RecordState::Dead { reason: Reason::RecipientGone, maybe_seen };
     assert_eq!(rig.states(held.seq).await, [gone(true)]);
     assert_eq!(rig.states(unseen.seq).await, [gone(true)]);
@@ -386,7 +386,7 @@ pub async fn an_end_is_one_transaction(rig: Rig) {
 
     let refused = rig.send(HUMAN, &address(bob), "too late").await;
     assert!(matches!(refused, Err(SendError::RecipientGone { .. })));
-    let twice = rig.store.end(id, Status::Failed, Vec::new()).await;
+    let twice = rig.store.end(id, Ending::plain(Status::Failed, Vec::new())).await;
     assert!(matches!(twice, Err(RegistryError::Ended(_))));
 }
 
@@ -456,7 +456,10 @@ pub async fn a_key_brings_the_same_instance_back(rig: Rig) {
     assert_eq!(rig.store.keyed(&name("other"), &first.instance.team, "window-1"), None);
     let me = Some(Principal::Instance(first.instance.id));
     assert_eq!((rig.store.caller(&[1; 32]), rig.store.caller(&[2; 32])), (me, me));
-    rig.store.end(first.instance.id, Status::Stopped, Vec::new()).await.expect("ended");
+    rig.store
+        .end(first.instance.id, Ending::plain(Status::Stopped, Vec::new()))
+        .await
+        .expect("ended");
     assert_eq!(rig.store.caller(&[1; 32]), None, "the ended have no token");
     assert_eq!(keyed("window-1"), None, "the ended have no key");
     let anew = rig.store.join(join("window-1", 4)).await.expect("joined");

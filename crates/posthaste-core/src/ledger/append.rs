@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 pub struct KeyDigest(pub u128);
 
 impl KeyDigest {
-    fn of(draft: &Draft) -> Option<Self> {
+    pub(super) fn of(draft: &Draft) -> Option<Self> {
         let key = draft.details().idempotency_key.as_ref()?;
         let mut hash = Sha256::new();
         // Parts are separated by a byte that occurs in none of the first two.
@@ -48,6 +48,13 @@ impl fmt::Write for Hashed<'_> {
     }
 }
 
+/// Where a message lies before it is written.
+pub(super) struct Places {
+    pub(super) seq: Seq,
+    pub(super) deliveries: Vec<(BoxNo, DeliveryNo)>,
+    pub(super) opened: Vec<(BoxNo, Mailbox)>,
+}
+
 /// What the writer does with a draft.
 #[derive(Debug)]
 pub enum Planned {
@@ -70,12 +77,30 @@ pub struct AppendPlan {
     pub reply: Option<AckPlan>,
     /// Whom it answers; a draft that is tried again must know.
     pub back_to: Option<Mailbox>,
+    /// The task whose assignment it settles.
+    pub settles: Option<Seq>,
     recipients: Vec<Recipient>,
     skipped: Vec<Mailbox>,
     counted: Before,
 }
 
 impl AppendPlan {
+    /// The hub's own mail, and what it makes of others' words: decided already.
+    pub(super) fn decided(message: Message, places: Places, settles: Option<Seq>) -> Self {
+        Self {
+            message: Arc::new(message),
+            deliveries: places.deliveries,
+            opened: places.opened,
+            key: None,
+            reply: None,
+            back_to: None,
+            settles,
+            recipients: Vec::new(),
+            skipped: Vec::new(),
+            counted: Before::default(),
+        }
+    }
+
     pub fn appended(&mut self) -> Appended {
         Appended {
             seq: self.message.seq,
@@ -118,31 +143,13 @@ impl Ledger {
                 waiting: 0,
             })
             .collect();
+        let settles = self.plan_report(&mut draft, &mailboxes);
         let reply = draft.details().in_reply_to.and_then(|seq| {
             let plan =
                 self.plan_ack(draft.from, &What::Messages(vec![seq]), Proof::Reply, now, true);
             (!plan.settled.is_empty()).then_some(plan)
         });
-        let size = draft.body().len();
-        let seq = Seq(self.next_seq);
-        self.next_seq += 1;
-        let mut opened = Vec::new();
-        let deliveries = mailboxes
-            .into_iter()
-            .map(|mailbox| {
-                let number = self.mailbox_no(&mailbox).unwrap_or_else(|| {
-                    let number = self.add_queue(mailbox.clone());
-                    opened.push((number, mailbox));
-                    number
-                });
-                let queue = &mut self.queues[number as usize];
-                queue.unread += 1;
-                queue.bytes += size;
-                let delivery = DeliveryNo(self.next_delivery);
-                self.next_delivery += 1;
-                (number, delivery)
-            })
-            .collect();
+        let Places { seq, deliveries, opened } = self.place(mailboxes, draft.body().len());
         if let Some(digest) = key {
             self.keys.insert(digest, seq);
         }
@@ -153,6 +160,7 @@ impl Ledger {
             opened,
             key,
             reply,
+            settles,
             recipients,
             skipped,
             counted,
@@ -169,6 +177,9 @@ impl Ledger {
         }
         if let Some(digest) = plan.key {
             self.key_times.push_back((message.created_at, digest));
+        }
+        if let Some(task) = plan.settles {
+            self.commit_report(task, plan);
         }
         for (at, delivery) in &plan.deliveries {
             let mut entry = Queued {
@@ -193,7 +204,34 @@ impl Ledger {
         }
     }
 
+    /// The next number, and a place in each of these mailboxes.
+    pub(super) fn place(&mut self, mailboxes: Vec<Mailbox>, size: usize) -> Places {
+        let seq = Seq(self.next_seq);
+        self.next_seq += 1;
+        let mut opened = Vec::new();
+        let deliveries = mailboxes
+            .into_iter()
+            .map(|mailbox| {
+                let number = self.mailbox_no(&mailbox).unwrap_or_else(|| {
+                    let number = self.add_queue(mailbox.clone());
+                    opened.push((number, mailbox));
+                    number
+                });
+                let queue = &mut self.queues[number as usize];
+                queue.unread += 1;
+                queue.bytes += size;
+                let delivery = DeliveryNo(self.next_delivery);
+                self.next_delivery += 1;
+                (number, delivery)
+            })
+            .collect();
+        Places { seq, deliveries, opened }
+    }
+
     pub fn undo_append(&mut self, plan: &AppendPlan) {
+        if let Some(task) = plan.settles {
+            self.undo_report(task);
+        }
         if let Some(digest) = plan.key {
             self.keys.remove(&digest);
         }
@@ -228,7 +266,7 @@ impl Ledger {
         old
     }
 
-    fn sender(&self, from: Principal) -> Result<Sender, SendError> {
+    pub(super) fn sender(&self, from: Principal) -> Result<Sender, SendError> {
         match from {
             Principal::Operator => Ok(Sender::human()),
             Principal::Instance(id) => match self.instances.get(&id) {

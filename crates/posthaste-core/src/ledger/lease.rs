@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{BoxNo, Ledger, Out, Queued};
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
-use crate::messaging::message::{Message, Principal, SenderKind, Seq};
+use crate::messaging::message::{Message, Principal, Seq};
 use crate::ports::{Filter, Survey, Take, Ticket};
 use crate::time::Timestamp;
 
@@ -254,9 +254,6 @@ impl Ledger {
                 if let Some(message) = message {
                     let at = message.created_at;
                     survey.first_at = Some(survey.first_at.map_or(at, |first| first.min(at)));
-                    if message.from.kind == SenderKind::System {
-                        continue;
-                    }
                     labels.extend(message.label.clone());
                 }
                 senders.insert(entry.sender);

@@ -1,26 +1,27 @@
 //! Instances and teams: joining, signs of life, the end.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use super::append::AppendPlan;
 use super::settle::{End, Settled, dead, settled};
 use super::{KnownProfile, Ledger, Queued};
 use crate::address::{DEFAULT_TEAM, InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, Proof, Reason};
 use crate::messaging::message::{Principal, ThreadId};
-use crate::ports::Ticket;
+use crate::ports::{Ending, Ticket};
 use crate::profiles::Source;
 use crate::registry::{
     AgentKind, Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Status,
-    Team, TokenHash, nearest,
+    Team, TokenHash, Work, nearest,
 };
 use crate::time::Timestamp;
-
-/// The team of those who name none.
 
 #[derive(Debug)]
 pub struct JoinPlan {
     pub instance: Instance,
-    pub token: TokenHash,
+    /// None for a worker that has yet to start.
+    pub token: Option<TokenHash>,
     pub resumed: bool,
     pub new_profile: Option<(Name, AgentKind)>,
     pub new_team: Option<Name>,
@@ -41,6 +42,8 @@ pub struct EndPlan {
     pub instance: Instance,
     pub at: Timestamp,
     pub settled: Vec<Settled>,
+    /// What those hear who wait for it.
+    pub reports: Vec<AppendPlan>,
     before: Instance,
     tokens: VecDeque<TokenHash>,
     one_of: Vec<DeliveryNo>,
@@ -72,6 +75,21 @@ impl Ledger {
     pub fn plan_join(
         &mut self,
         new: NewInstance,
+        now: Timestamp,
+        dice: impl FnMut() -> u32,
+    ) -> Result<JoinPlan, RegistryError> {
+        let token = new.token;
+        let mut plan = self.plan_arrival(new, None, now, dice)?;
+        plan.dropped = self.add_token(token, plan.instance.id);
+        plan.token = Some(token);
+        Ok(plan)
+    }
+
+    /// The same without a token; `work` if the hub is to start it.
+    pub(super) fn plan_arrival(
+        &mut self,
+        new: NewInstance,
+        work: Option<Work>,
         now: Timestamp,
         mut dice: impl FnMut() -> u32,
     ) -> Result<JoinPlan, RegistryError> {
@@ -119,10 +137,11 @@ impl Ledger {
                     parent: new.parent,
                     thread: ThreadId(dice().max(1)),
                     key: new.key,
-                    status: Status::Running,
+                    status: if work.is_some() { Status::Starting } else { Status::Running },
                     created_at: now,
                     last_seen: now,
                     ended_at: None,
+                    work: work.map(Arc::new),
                 }
             }
         };
@@ -136,27 +155,20 @@ impl Ledger {
             self.teams.insert(name.clone(), Team { name: name.clone(), leaders: Vec::new() });
         }
         self.add_instance(instance.clone());
-        let dropped = self.add_token(new.token, instance.id);
         Ok(JoinPlan {
             resumed: before.is_some(),
             instance,
-            token: new.token,
+            token: None,
             new_profile,
             new_team,
-            dropped,
+            dropped: Vec::new(),
             before,
         })
     }
 
     pub fn undo_join(&mut self, plan: &JoinPlan) {
-        let id = plan.instance.id;
-        self.tokens.remove(&plan.token);
-        if let Some(list) = self.token_lists.get_mut(&id) {
-            list.retain(|t| *t != plan.token);
-            for token in plan.dropped.iter().rev() {
-                list.push_front(*token);
-                self.tokens.insert(*token, id);
-            }
+        if let Some(token) = plan.token {
+            self.take_token(token, plan.instance.id, &plan.dropped);
         }
         match &plan.before {
             Some(before) => self.add_instance(before.clone()),
@@ -175,10 +187,11 @@ impl Ledger {
     pub fn plan_end(
         &mut self,
         id: InstanceId,
-        status: Status,
-        acked: &[DeliveryNo],
+        ending: &Ending,
         now: Timestamp,
+        dice: impl FnMut() -> u64,
     ) -> Result<EndPlan, RegistryError> {
+        let Ending { status, acked, .. } = ending;
         let before = self.instances.get(&id).cloned().ok_or_else(|| RegistryError::NotFound {
             what: "instance",
             name: id.to_string(),
@@ -209,13 +222,19 @@ impl Ledger {
                 list.push(dead(out, Reason::RecipientGone));
             }
         }
-        let instance = Instance { status, ended_at: Some(now), ..before.clone() };
+        let work = before.work.as_ref().map(|work| {
+            let (exit_code, why) = (ending.code, ending.why.clone());
+            Arc::new(Work { exit_code, why, ..(**work).clone() })
+        });
+        let instance = Instance { status: *status, ended_at: Some(now), work, ..before.clone() };
         self.instances.insert(id, instance.clone());
+        // Whoever waits for it hears of its end with it.
+        let reports = self.plan_last_reports(&instance, ending, now, dice);
         let tokens = self.token_lists.remove(&id).unwrap_or_default();
         for token in &tokens {
             self.tokens.remove(token);
         }
-        Ok(EndPlan { instance, at: now, settled: list, before, tokens, one_of })
+        Ok(EndPlan { instance, at: now, settled: list, reports, before, tokens, one_of })
     }
 
     pub fn commit_end(&mut self, plan: &EndPlan, tickets: &mut Vec<Ticket>) {
@@ -224,9 +243,15 @@ impl Ledger {
         }
         let me = Principal::Instance(plan.instance.id);
         tickets.extend(self.give_back(me, &plan.one_of, None, false));
+        for report in &plan.reports {
+            self.commit_append(report, tickets);
+        }
     }
 
     pub fn undo_end(&mut self, plan: &EndPlan) {
+        for report in plan.reports.iter().rev() {
+            self.undo_append(report);
+        }
         self.unsettle(&plan.settled);
         self.instances.insert(plan.before.id, plan.before.clone());
         for token in &plan.tokens {
@@ -275,7 +300,9 @@ impl Ledger {
     /// Marks those lost who showed no sign of life since `before`, and returns the
     /// one-of mail in their hands. Their own mail stays theirs.
     pub fn lose(&mut self, before: Timestamp) -> (Vec<InstanceId>, Vec<Ticket>) {
-        let silent = |i: &&Instance| i.status == Status::Running && i.last_seen < before;
+        // A worker's process is its sign of life; who owns it tells of its end.
+        let silent =
+            |i: &&Instance| i.status == Status::Running && i.last_seen < before && i.work.is_none();
         let lost: Vec<_> = self.instances.values().filter(silent).map(|i| i.id).collect();
         let mut tickets = Vec::new();
         for id in &lost {
@@ -361,8 +388,20 @@ impl Ledger {
         self.instances.remove(&instance.id);
     }
 
+    /// As if the token had never been given: those that made room are back.
+    pub(super) fn take_token(&mut self, token: TokenHash, of: InstanceId, dropped: &[TokenHash]) {
+        self.tokens.remove(&token);
+        if let Some(list) = self.token_lists.get_mut(&of) {
+            list.retain(|t| *t != token);
+            for token in dropped.iter().rev() {
+                list.push_front(*token);
+                self.tokens.insert(*token, of);
+            }
+        }
+    }
+
     /// Returns the tokens that had to go.
-    fn add_token(&mut self, token: TokenHash, of: InstanceId) -> Vec<TokenHash> {
+    pub(super) fn add_token(&mut self, token: TokenHash, of: InstanceId) -> Vec<TokenHash> {
         self.tokens.insert(token, of);
         let list = self.token_lists.entry(of).or_default();
         list.push_back(token);

@@ -198,12 +198,24 @@ impl Kind {
 
     /// Never refused for a full mailbox: somebody waits for it.
     pub fn always_fits(&self) -> bool {
-        matches!(&*self.0, "result" | "answer") || self.0.starts_with("system.")
+        matches!(&*self.0, "result" | "answer") || self.is_of_system()
     }
 
     /// What the hub itself wrote, read back.
     pub fn read(word: &str) -> Self {
         Self(Cow::Owned(word.to_owned()))
+    }
+
+    /// The answer to a task.
+    pub const RESULT: Self = Self(Cow::Borrowed("result"));
+    /// A worker ended without one.
+    pub const AGENT_FAILED: Self = Self(Cow::Borrowed("system.agent_failed"));
+    /// What only a parent, a leader or the human may send.
+    pub const DIRECTIVE: Self = Self(Cow::Borrowed("directive"));
+
+    /// The hub's own words, whomever they are about.
+    pub fn is_of_system(&self) -> bool {
+        self.0.starts_with("system.")
     }
 }
 
@@ -244,6 +256,7 @@ pub struct Draft {
     pub via: Via,
     body: String,
     details: Details,
+    late: bool,
 }
 
 /// What a sender may add to a message.
@@ -297,7 +310,7 @@ impl Draft {
         if details.ttl.is_some_and(|ttl| ttl.is_zero() || ttl > limits.ttl) {
             return invalid("ttl_s", format!("it lies between 1 and {}", limits.ttl.as_secs()));
         }
-        Ok(Self { from, to, via, body, details })
+        Ok(Self { from, to, via, body, details, late: false })
     }
 
     /// What a message was before it was accepted.
@@ -320,6 +333,7 @@ impl Draft {
                 idempotency_key: message.idempotency_key,
             },
             body: message.body,
+            late: false,
         }
     }
 
@@ -339,6 +353,25 @@ impl Draft {
         self.details.thread = Some(thread);
     }
 
+    /// It reports on a task: it answers that task, under its label, unless its
+    /// sender said otherwise.
+    pub(crate) fn reports_on(&mut self, task: Seq, label: Option<&str>) {
+        self.details.in_reply_to.get_or_insert(task);
+        if self.details.label.is_none() {
+            self.details.label = label.map(str::to_owned);
+        }
+    }
+
+    /// It asks somebody whom its sender does not direct.
+    pub(crate) fn asks(&mut self) {
+        self.details.kind = Kind::default();
+    }
+
+    /// It reports on something that is settled.
+    pub(crate) fn comes_late(&mut self) {
+        self.late = true;
+    }
+
     /// The draft becomes a message: it has a number, a name and a time.
     pub(crate) fn accept(
         self,
@@ -356,6 +389,7 @@ impl Draft {
             id,
             thread,
             from,
+            late: self.late,
             to: self.to.to_string(),
             kind,
             priority,
@@ -402,11 +436,11 @@ impl Sender {
     }
 
     /// What a store wrote, read back.
-    pub fn read(address: &str, instance: Option<InstanceId>) -> Self {
-        let kind = match (instance, address) {
-            (Some(_), _) => SenderKind::Agent,
-            (None, "system") => SenderKind::System,
-            (None, _) => SenderKind::Human,
+    pub fn read(address: &str, instance: Option<InstanceId>, of: &Kind) -> Self {
+        let kind = match instance {
+            _ if of.is_of_system() => SenderKind::System,
+            Some(_) => SenderKind::Agent,
+            None => SenderKind::Human,
         };
         Self { address: address.into(), instance, kind }
     }
@@ -439,6 +473,8 @@ pub struct Message {
     pub expires_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub via: Via,
+    /// A report that came after the assignment was settled.
+    pub late: bool,
 }
 
 impl Message {
@@ -452,7 +488,7 @@ impl Message {
 
     /// What whoever gave out work waits for.
     pub fn is_report(&self) -> bool {
-        matches!(self.kind.as_str(), "result" | "system.agent_failed")
+        self.kind == Kind::RESULT || self.kind == Kind::AGENT_FAILED
     }
 }
 

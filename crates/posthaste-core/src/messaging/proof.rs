@@ -54,6 +54,8 @@ pub enum Door {
     Mcp,
     /// The same, for what a hook of the client put before its model.
     Hook,
+    /// Receipts and replies, and that the agent came to its end by itself.
+    Driver,
 }
 
 /// What a beginning returns.
@@ -467,7 +469,7 @@ impl Proofs {
             let same = answer.door == Door::Hook || label.is_none_or(|l| answer.label() == l);
             if open
                 && same
-                && answer.door != Door::Rest
+                && matches!(answer.door, Door::Mcp | Door::Hook)
                 && !answer.shared
                 && answer.beginning == beginning
                 && answer.later.is_none()

@@ -6,8 +6,8 @@
 
 mod answer;
 mod budget;
+mod gather;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,11 +15,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Hub;
-use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
-use crate::messaging::message::{Principal, SenderKind};
+use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::{Door, Running, Scope};
-use crate::ports::{Bell, Filter, Lease, Leased, StoreError, Survey, Take, is_called};
+use crate::ports::{Bell, Filter, Lease, StoreError, Survey, Take};
 
 use self::answer::Judged;
 pub use self::answer::{Batch, BatchStatus, Handed, Missing, Open};
@@ -139,12 +138,14 @@ impl Hub {
     ) -> Result<Batch, StoreError> {
         let began = Instant::now();
 
+        // What it waits for is what it had given out by now.
+        let owed = self.owed(&ask);
         // Before it waits, it listens, then looks again: what arrives in between rings
         // the bell that it already holds. What is there at the first look needs none.
         let mut bell: Option<Box<dyn Bell>> = None;
         let deadline = began + ask.timeout;
         let (lease, status, missing) = loop {
-            let until = match self.look(&ask, deadline).await? {
+            let until = match self.look(&ask, &owed, deadline).await? {
                 Look::WaitUntil(until) => until,
                 Look::Take { met } => {
                     let asked = self.road.get().map(|road| (road, Instant::now()));
@@ -153,8 +154,8 @@ impl Hub {
                         road.leased(&lease.mail, ask.reader, asked.elapsed());
                     }
                     let over = Instant::now() >= deadline;
-                    let nothing_open = ask.wait_for == WaitFor::All && ask.filter.from.is_empty();
-                    if !lease.mail.is_empty() || over || nothing_open {
+                    let all_here = ask.wait_for == WaitFor::All && met;
+                    if !lease.mail.is_empty() || over || all_here {
                         let (status, missing) = self.judge(&ask, &lease, met);
                         break (lease, status, missing);
                     }
@@ -166,6 +167,7 @@ impl Hub {
                 None => {
                     let keys = self.store.keys(ask.reader);
                     bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
+                    self.begins_to_wait(ask.reader);
                 }
                 Some(bell) => {
                     if !self.wait(&mut **bell, &open.running, until).await {
@@ -188,7 +190,7 @@ impl Hub {
     }
 
     /// Waits for the bell; `false` when the call was ended from outside.
-    async fn wait(&self, bell: &mut dyn Bell, call: &Running, until: Instant) -> bool {
+    pub(crate) async fn wait(&self, bell: &mut dyn Bell, call: &Running, until: Instant) -> bool {
         // A lost ticket costs a sweep, never a message.
         let next_look = until.min(Instant::now() + self.limits.sweep);
         let _one_more = Waiting::new(&self.waiting);
@@ -202,7 +204,7 @@ impl Hub {
     }
 
     /// Is it time to take what is there?
-    async fn look(&self, ask: &Ask, deadline: Instant) -> Result<Look, StoreError> {
+    async fn look(&self, ask: &Ask, owed: &[Seq], deadline: Instant) -> Result<Look, StoreError> {
         let over = Instant::now() >= deadline;
         let plain = ask.wait_for == WaitFor::Any;
         if plain && (ask.window.is_zero() || ask.timeout.is_zero()) {
@@ -210,11 +212,11 @@ impl Hub {
             return Ok(Look::Take { met: true });
         }
         let survey = self.survey(ask).await?;
-        if survey.waiting == 0 && !over && !self.is_met(ask, &survey) {
+        let met = self.is_met(ask, owed, &survey);
+        if survey.waiting == 0 && !over && !met {
             return Ok(Look::WaitUntil(deadline));
         }
         if !plain {
-            let met = self.is_met(ask, &survey);
             let take = met || over || survey.ends_wait;
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }
@@ -222,8 +224,9 @@ impl Hub {
         // wait. It may outlast the timeout: that was for the first message.
         let age = survey.first_at.map(|at| self.clock.now().since(at));
         let left = age.map_or(Duration::ZERO, |age| ask.window.saturating_sub(age));
-        // Urgent and human mail and questions do not wait for company.
-        let pressing = survey.ends_wait;
+        // Urgent and human mail and questions do not wait for company, and nobody waits
+        // when all reports are here.
+        let pressing = survey.ends_wait || !owed.is_empty() && self.are_settled(owed);
         if left.is_zero() || pressing || survey.waiting >= self.limits.answer_messages {
             return Ok(Look::Take { met: true });
         }
@@ -232,48 +235,6 @@ impl Hub {
 
     async fn survey(&self, ask: &Ask) -> Result<Survey, StoreError> {
         self.store.survey(ask.reader, ask.filter.clone()).await
-    }
-
-    fn is_met(&self, ask: &Ask, survey: &Survey) -> bool {
-        match ask.wait_for {
-            WaitFor::Any => survey.waiting > 0,
-            WaitFor::All => ask.filter.from.iter().all(|who| has_sent(survey, who)),
-            WaitFor::Senders(n) => survey.senders.len() >= n,
-        }
-    }
-
-    /// `complete` is judged when it is said: by what the answer really holds.
-    fn judge(&self, ask: &Ask, lease: &Lease, met: bool) -> (BatchStatus, Vec<Missing>) {
-        let mail = &lease.mail;
-        let here = |who: &str| mail.iter().any(|l| crate::ports::is_from(&l.message, who));
-        let missing: Vec<Missing> = match ask.wait_for {
-            WaitFor::All => {
-                let absent = ask.filter.from.iter().filter(|who| !here(who));
-                absent.map(|who| self.missing(who)).collect()
-            }
-            WaitFor::Any | WaitFor::Senders(_) => Vec::new(),
-        };
-        let status = match ask.wait_for {
-            WaitFor::All if missing.is_empty() => BatchStatus::Complete,
-            _ if mail.is_empty() => BatchStatus::Empty,
-            WaitFor::Any => BatchStatus::Complete,
-            // What is left behind for want of room is still to come.
-            _ if met && lease.remaining > 0 => BatchStatus::CallAgain,
-            WaitFor::Senders(n) if senders(mail) >= n => BatchStatus::Complete,
-            WaitFor::All | WaitFor::Senders(_) => BatchStatus::Partial,
-        };
-        (status, missing)
-    }
-
-    fn missing(&self, who: &str) -> Missing {
-        let instance = who.parse::<InstanceId>().ok();
-        let status = match instance.map(|id| self.store.instance(id)) {
-            Some(Some(view)) => view.instance.status.as_str(),
-            Some(None) => "unknown",
-            None => "waiting",
-        };
-        let label = instance.is_none().then(|| who.to_owned());
-        Missing { instance, label, status }
     }
 
     fn take(&self, ask: &Ask, answer: AnswerId) -> Take {
@@ -299,20 +260,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Distinct senders of this mail; the hub itself is none.
-fn senders(mail: &[Leased]) -> usize {
-    let agents = mail.iter().map(|l| &l.message.from).filter(|s| s.kind != SenderKind::System);
-    agents.map(|sender| &sender.address).collect::<HashSet<_>>().len()
-}
-
 enum Look {
     Take { met: bool },
     WaitUntil(Instant),
-}
-
-/// Whether what waits holds something of `who`: an instance, a name, an address
-/// or a label.
-fn has_sent(survey: &Survey, who: &str) -> bool {
-    survey.labels.iter().any(|label| label == who)
-        || survey.senders.iter().any(|address| is_called(address, who))
 }

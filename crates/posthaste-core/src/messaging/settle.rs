@@ -11,7 +11,7 @@ use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Door, Effect, Proofs, Running, Scope};
-use crate::ports::{Acked, ActError, Nacked, Record, Started, Store, StoreError, What};
+use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, Store, StoreError, What};
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
@@ -131,18 +131,30 @@ impl Hub {
 
     /// The instance ends. `finished`: its model was seen to finish its own turn.
     pub async fn end(
-        &self,
+        self: &Arc<Self>,
         id: InstanceId,
         status: Status,
         finished: bool,
     ) -> Result<Instance, RegistryError> {
+        let ending = Ending::plain(status, Vec::new());
+        self.end_so(id, ending, finished).await
+    }
+
+    /// The same with its last words.
+    pub(crate) async fn end_so(
+        self: &Arc<Self>,
+        id: InstanceId,
+        ending: Ending,
+        finished: bool,
+    ) -> Result<Instance, RegistryError> {
         let who = Principal::Instance(id);
-        let proved = if finished { self.proofs.lock().proved_by_end(who) } else { Vec::new() };
-        let instance = self.store.end(id, status, proved).await?;
+        let acked = if finished { self.proofs.lock().proved_by_end(who) } else { Vec::new() };
+        let instance = self.store.end(id, Ending { acked, ..ending }).await?;
         // Only now: an end that failed has changed nothing, and a call that began
         // meanwhile ends, too.
         self.proofs.lock().end(who);
         self.queue.cleanup(&crate::address::Mailbox::Instance(id));
+        self.session_ended(&instance);
         Ok(instance)
     }
 

@@ -21,15 +21,15 @@ pub struct Job {
     pub profile: Profile,
     /// Where to work, as it was asked for; an absolute path.
     pub directory: Option<PathBuf>,
-    /// A git worktree of its own, made from that directory.
-    pub worktree: bool,
+    /// A git worktree of its own, made from that directory; `None`: as the profile says.
+    pub worktree: Option<bool>,
 }
 
 /// How an agent of this profile comes to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The launcher starts it.
-    Started,
+    /// The launcher starts it, in a worktree of its own or not.
+    Started { worktree: bool },
     /// It connects by itself; nobody starts it.
     ByItself,
 }

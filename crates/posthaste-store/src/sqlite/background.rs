@@ -158,6 +158,7 @@ async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
         events_before,
         keys_before: now - shared.limits.key_retention,
         ended_before: now - shared.limits.dead_retention,
+        settled_before: now - shared.limits.settled_retention,
     };
     shared.commands.push(|tx| Chore::new(forget, tx)).await.map_err(closed)??;
     let acked_before = now - shared.limits.settled_retention;

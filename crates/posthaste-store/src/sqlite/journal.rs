@@ -100,10 +100,13 @@ fn entries(first: u64, at: Timestamp, mut list: &[u8]) -> Vec<Entry> {
             | EventKind::Acked
             | EventKind::Dead
             | EventKind::Returned
-            | EventKind::Requeued => Some(Trace::Message { seq: Seq(a), delivery: DeliveryNo(b) }),
-            EventKind::Joined | EventKind::Ended | EventKind::Lost => {
-                u32::try_from(a).ok().map(|id| Trace::Instance(InstanceId(id)))
-            }
+            | EventKind::Requeued
+            | EventKind::Settled => Some(Trace::Message { seq: Seq(a), delivery: DeliveryNo(b) }),
+            EventKind::Joined
+            | EventKind::Ended
+            | EventKind::Lost
+            | EventKind::Starting
+            | EventKind::Running => u32::try_from(a).ok().map(|id| Trace::Instance(InstanceId(id))),
             EventKind::Team => name(text).map(Trace::Team),
             EventKind::Profile => name(text).map(Trace::Profile),
         });

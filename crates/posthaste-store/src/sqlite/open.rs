@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use posthaste_core::Limits;
-use posthaste_core::address::InstanceId;
+use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::ledger::{KnownProfile, Ledger};
+use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
+use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::profiles::Source;
-use posthaste_core::registry::{AgentKind, Instance, Status, Team};
+use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, ErrorCode};
 
@@ -27,7 +30,7 @@ pub(crate) const PAGE: u64 = 8192;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 7] = [
+pub(crate) const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -35,6 +38,7 @@ pub(crate) const MIGRATIONS: [&str; 7] = [
     include_str!("../../migrations/sqlite/0005_history.sql"),
     include_str!("../../migrations/sqlite/0006_events.sql"),
     include_str!("../../migrations/sqlite/0007_hops.sql"),
+    include_str!("../../migrations/sqlite/0008_work.sql"),
 ];
 
 pub(crate) struct Opened {
@@ -167,6 +171,7 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ledger.load_team(Team { name, leaders });
         }
     }
+    let mut work = load_work(db)?;
     let mut select = db.prepare(
         "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
          last_seen, ended_at FROM instances ORDER BY created_at",
@@ -192,12 +197,61 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             created_at: Timestamp(row.get(9)?),
             last_seen: Timestamp(row.get(10)?),
             ended_at: row.get::<_, Option<i64>>(11)?.map(Timestamp),
+            work: work.remove(&id).map(Arc::new),
         });
     }
+    load_assignments(db, ledger)?;
     let mut select = db.prepare("SELECT hash, instance FROM tokens ORDER BY no")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         ledger.load_token(row.get(0)?, InstanceId(row.get(1)?));
+    }
+    Ok(())
+}
+
+fn load_work(db: &Connection) -> rusqlite::Result<HashMap<InstanceId, Work>> {
+    let mut select = db.prepare(
+        "SELECT instance, directory, worktree, branch, started_at, exit_code, why FROM work",
+    )?;
+    let rows = select.query_map([], |row| {
+        let work = Work {
+            directory: row.get(1)?,
+            worktree: row.get(2)?,
+            branch: row.get(3)?,
+            started_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+            exit_code: row.get(5)?,
+            why: row.get(6)?,
+        };
+        Ok((InstanceId(row.get(0)?), work))
+    })?;
+    rows.collect()
+}
+
+fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut select = db.prepare(
+        "SELECT task, worker, giver, label, opened_at, report, report_delivery, report_mailbox, \
+         settled_at FROM assignments ORDER BY task",
+    )?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let report = match (row.get::<_, Option<u64>>(5)?, row.get::<_, Option<u64>>(6)?) {
+            (Some(seq), Some(delivery)) => Some(Report {
+                seq: Seq(seq),
+                delivery: DeliveryNo(delivery),
+                mailbox: row.get_ref(7)?.as_str()?.parse().unwrap_or(Mailbox::Human),
+                at: Timestamp(row.get(8)?),
+            }),
+            _ => None,
+        };
+        let giver = row.get::<_, Option<u32>>(2)?.map(InstanceId);
+        ledger.load_assignment(Assignment {
+            task: Seq(row.get(0)?),
+            worker: InstanceId(row.get(1)?),
+            by: giver.map_or(Principal::Operator, Principal::Instance),
+            label: row.get::<_, Option<String>>(3)?.map(Into::into),
+            opened_at: Timestamp(row.get(4)?),
+            report,
+        });
     }
     Ok(())
 }

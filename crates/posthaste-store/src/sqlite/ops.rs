@@ -6,3 +6,4 @@ pub(crate) mod profiles;
 pub(crate) mod read;
 pub(crate) mod settle;
 pub(crate) mod upkeep;
+pub(crate) mod work;

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 /// All columns of a message but its body, which comes last.
 const HEAD: &str = "seq, id, thread, created_at, first_delivery, copies, sender, \
     sender_instance, recipient, kind, urgent, label, in_reply_to, expires_at, via, \
-    idempotency_key, metadata, hop";
+    idempotency_key, metadata, hop, late";
 
 /// A message with its deliveries as they stand on disk.
 #[derive(Debug)]
@@ -48,14 +48,15 @@ pub(crate) struct Marks {
 fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
     let instance: Option<u32> = row.get(7)?;
     let urgent: bool = row.get(10)?;
+    let kind = Kind::read(row.get_ref(9)?.as_str()?);
     Ok(Message {
         seq: Seq(row.get(0)?),
         id: MessageId(row.get::<_, i64>(1)?.cast_unsigned()),
         thread: ThreadId(row.get(2)?),
         created_at: Timestamp(row.get(3)?),
-        from: Sender::read(row.get_ref(6)?.as_str()?, instance.map(InstanceId)),
+        from: Sender::read(row.get_ref(6)?.as_str()?, instance.map(InstanceId), &kind),
         to: row.get(8)?,
-        kind: Kind::read(row.get_ref(9)?.as_str()?),
+        kind,
         priority: if urgent { Priority::Urgent } else { Priority::Normal },
         label: row.get(11)?,
         in_reply_to: row.get::<_, Option<u64>>(12)?.map(Seq),
@@ -64,7 +65,8 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
         idempotency_key: row.get(15)?,
         metadata: row.get(16)?,
         hop: row.get(17)?,
-        body: row.get(18)?,
+        late: row.get(18)?,
+        body: row.get(19)?,
     })
 }
 

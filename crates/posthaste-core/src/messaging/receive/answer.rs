@@ -108,6 +108,14 @@ pub struct Open {
 }
 
 impl Open {
+    pub(crate) fn reader(&self) -> Principal {
+        self.reader
+    }
+
+    pub(crate) fn running(&self) -> &Running {
+        &self.running
+    }
+
     pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
         let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
         Self { reader, running, handed }

@@ -13,7 +13,7 @@ use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
 use posthaste_core::messaging::proof::{Door, Effect, Proofs, Running, Scope};
-use posthaste_core::ports::{Filter, Leased, Take, What};
+use posthaste_core::ports::{Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
 use posthaste_core::time::Timestamp;
 use tokio::time::Instant;
@@ -310,7 +310,8 @@ impl Post {
         let who = Principal::Instance(id);
         let acked = if finished { self.proofs.proved_by_end(who) } else { Vec::new() };
         let status = if finished { Status::Finished } else { Status::Failed };
-        let plan = self.ledger.plan_end(id, status, &acked, WALL).expect("it was running");
+        let ending = Ending::plain(status, acked);
+        let plan = self.ledger.plan_end(id, &ending, WALL, || 1).expect("it was running");
         self.people[agent] = plan.instance.clone();
         self.settle(&plan.settled);
         self.ledger.commit_end(&plan, &mut Vec::new());

@@ -14,12 +14,14 @@ use rusqlite::params;
 use tokio::sync::oneshot;
 
 use super::settle::write_settled;
+use super::work::write_report;
 use crate::sqlite::writer::{Db, Op};
 
 pub(crate) const MESSAGE: &str = "INSERT INTO messages (seq, id, thread, created_at, \
     first_delivery, copies, sender, sender_instance, recipient, kind, urgent, label, in_reply_to, \
-    expires_at, via, idempotency_key, metadata, hop, body) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+    expires_at, via, idempotency_key, metadata, hop, late, body) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
+    ?20)";
 
 pub(crate) const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
     urgent, marked, attempts, expires_at) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)";
@@ -78,54 +80,10 @@ impl Op for Append {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        let Some(plan) = &self.plan else { return Ok(()) };
-        let m = &*plan.message;
-        for (no, mailbox) in &plan.opened {
-            db.connection.execute(
-                "INSERT INTO mailboxes (no, key) VALUES (?1, ?2)",
-                params![no, mailbox.to_string()],
-            )?;
+        match &self.plan {
+            Some(plan) => write_message(db, plan),
+            None => Ok(()),
         }
-        db.message.execute(params![
-            m.seq.0,
-            m.id.0.cast_signed(),
-            m.thread.0,
-            m.created_at.0,
-            plan.deliveries.first().map_or(0, |(_, d)| d.0),
-            plan.deliveries.len(),
-            &*m.from.address,
-            m.from.instance.map(|i| i.0),
-            m.to,
-            m.kind.as_str(),
-            m.priority == Priority::Urgent,
-            m.label,
-            m.in_reply_to.map(|s| s.0),
-            m.expires_at.map(|t| t.0),
-            m.via.as_str(),
-            m.idempotency_key,
-            m.metadata,
-            m.hop,
-            m.body,
-        ])?;
-        db.events.message(EventKind::Accepted, m.seq, DeliveryNo(0));
-        for (mailbox, delivery) in &plan.deliveries {
-            db.delivery.execute(params![
-                delivery.0,
-                mailbox,
-                m.seq.0,
-                m.body.len(),
-                m.from.instance.map(|i| i.0),
-                m.priority == Priority::Urgent,
-                m.expires_at.map(|t| t.0),
-            ])?;
-        }
-        if let Some(digest) = plan.key {
-            db.keys.add(digest, m.seq, m.created_at);
-        }
-        if let Some(reply) = &plan.reply {
-            write_settled(db, &reply.settled, reply.at)?;
-        }
-        Ok(())
     }
 
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
@@ -157,5 +115,60 @@ impl Op for Append {
         let outcome = self.outcome.unwrap_or(Err(failed.into()));
         // A sender that went away has its message accepted all the same.
         let _ = self.tx.send(outcome);
+    }
+}
+
+/// A message with its deliveries, and what it settles.
+pub(super) fn write_message(db: &mut Db<'_>, plan: &AppendPlan) -> rusqlite::Result<()> {
+    let m = &*plan.message;
+    for (no, mailbox) in &plan.opened {
+        db.connection.execute(
+            "INSERT INTO mailboxes (no, key) VALUES (?1, ?2)",
+            params![no, mailbox.to_string()],
+        )?;
+    }
+    db.message.execute(params![
+        m.seq.0,
+        m.id.0.cast_signed(),
+        m.thread.0,
+        m.created_at.0,
+        plan.deliveries.first().map_or(0, |(_, d)| d.0),
+        plan.deliveries.len(),
+        &*m.from.address,
+        m.from.instance.map(|i| i.0),
+        m.to,
+        m.kind.as_str(),
+        m.priority == Priority::Urgent,
+        m.label,
+        m.in_reply_to.map(|s| s.0),
+        m.expires_at.map(|t| t.0),
+        m.via.as_str(),
+        m.idempotency_key,
+        m.metadata,
+        m.hop,
+        m.late,
+        m.body,
+    ])?;
+    db.events.message(EventKind::Accepted, m.seq, DeliveryNo(0));
+    for (mailbox, delivery) in &plan.deliveries {
+        db.delivery.execute(params![
+            delivery.0,
+            mailbox,
+            m.seq.0,
+            m.body.len(),
+            m.from.instance.map(|i| i.0),
+            m.priority == Priority::Urgent,
+            m.expires_at.map(|t| t.0),
+        ])?;
+    }
+    if let Some(digest) = plan.key {
+        db.keys.add(digest, m.seq, m.created_at);
+    }
+    if let Some(reply) = &plan.reply {
+        write_settled(db, &reply.settled, reply.at)?;
+    }
+    match plan.settles {
+        Some(task) => write_report(db, task, plan),
+        None => Ok(()),
     }
 }

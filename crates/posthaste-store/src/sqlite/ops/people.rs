@@ -3,14 +3,15 @@
 use posthaste_core::address::InstanceId;
 use posthaste_core::events::EventKind;
 use posthaste_core::ledger::{EndPlan, JoinPlan, Ledger};
-use posthaste_core::messaging::delivery::DeliveryNo;
-use posthaste_core::ports::{StoreError, Ticket};
-use posthaste_core::registry::{Instance, Joined, NewInstance, RegistryError, Status, Team};
+use posthaste_core::ports::{Ending, StoreError, Ticket};
+use posthaste_core::registry::{Instance, Joined, NewInstance, RegistryError, Team, TokenHash};
 use posthaste_core::time::Timestamp;
 use rusqlite::params;
 use tokio::sync::oneshot;
 
+use super::append::write_message;
 use super::settle::write_settled;
+use super::work::write_work;
 use crate::sqlite::writer::{Db, Op};
 
 pub(super) fn unavailable(failure: &StoreError) -> RegistryError {
@@ -43,49 +44,10 @@ impl Op for Join {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        let Ok(plan) = &self.plan else { return Ok(()) };
-        let i = &plan.instance;
-        if let Some((name, kind)) = &plan.new_profile {
-            db.connection.execute(
-                "INSERT INTO profiles (name, description, kind, system_prompt, tags, config, source, \
-                 version, created_at, updated_at) \
-                 VALUES (?1, '', ?2, '', '[]', '{}', 'join', 1, ?3, ?3)",
-                params![name.as_str(), kind.as_str(), i.last_seen.0],
-            )?;
+        match &self.plan {
+            Ok(plan) => write_arrival(db, plan, EventKind::Joined),
+            Err(_) => Ok(()),
         }
-        if let Some(name) = &plan.new_team {
-            db.connection.execute(
-                "INSERT INTO teams (name, leaders) VALUES (?1, '')",
-                params![name.as_str()],
-            )?;
-        }
-        db.connection.execute(
-            "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
-             created_at, last_seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-             ON CONFLICT (id) DO UPDATE SET status = excluded.status, last_seen = excluded.last_seen",
-            params![
-                i.id.0,
-                i.agent.as_str(),
-                i.team.as_str(),
-                i.kind.as_str(),
-                i.label,
-                i.parent.map(|p| p.0),
-                i.thread.0,
-                i.key,
-                i.status.as_str(),
-                i.created_at.0,
-                i.last_seen.0
-            ],
-        )?;
-        for token in &plan.dropped {
-            db.connection.execute("DELETE FROM tokens WHERE hash = ?1", params![token])?;
-        }
-        db.connection.execute(
-            "INSERT INTO tokens (hash, instance) VALUES (?1, ?2)",
-            params![plan.token, i.id.0],
-        )?;
-        db.events.instance(EventKind::Joined, i.id);
-        Ok(())
     }
 
     fn commit(&mut self, _: &mut Ledger, _: &mut Vec<Ticket>) {}
@@ -104,8 +66,7 @@ impl Op for Join {
 
 pub(crate) struct End {
     who: InstanceId,
-    status: Status,
-    acked: Vec<DeliveryNo>,
+    ending: Ending,
     plan: Result<EndPlan, RegistryError>,
     tx: oneshot::Sender<Result<Instance, RegistryError>>,
 }
@@ -113,11 +74,10 @@ pub(crate) struct End {
 impl End {
     pub(crate) fn new(
         who: InstanceId,
-        status: Status,
-        acked: Vec<DeliveryNo>,
+        ending: Ending,
         tx: oneshot::Sender<Result<Instance, RegistryError>>,
     ) -> Self {
-        Self { who, status, acked, plan: Err(RegistryError::Ended(String::new())), tx }
+        Self { who, ending, plan: Err(RegistryError::Ended(String::new())), tx }
     }
 }
 
@@ -127,7 +87,7 @@ impl Op for End {
     }
 
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
-        self.plan = ledger.plan_end(self.who, self.status, &self.acked, now);
+        self.plan = ledger.plan_end(self.who, &self.ending, now, rand::random);
         self.plan.is_ok()
     }
 
@@ -139,6 +99,13 @@ impl Op for End {
         )?;
         db.connection
             .execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
+        if let Some(work) = &plan.instance.work {
+            write_work(db, plan.instance.id, work)?;
+        }
+        // The report is there before anybody can see the end.
+        for report in &plan.reports {
+            write_message(db, report)?;
+        }
         db.events.instance(EventKind::Ended, plan.instance.id);
         write_settled(db, &plan.settled, plan.at)
     }
@@ -199,4 +166,63 @@ impl Op for PutTeam {
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
         let _ = self.tx.send(failure.map_or(Ok(()), |f| Err(unavailable(&f))));
     }
+}
+
+/// Somebody new, and the name and team that it is the first of.
+pub(super) fn write_arrival(
+    db: &mut Db<'_>,
+    plan: &JoinPlan,
+    event: EventKind,
+) -> rusqlite::Result<()> {
+    let i = &plan.instance;
+    if let Some((name, kind)) = &plan.new_profile {
+        db.connection.execute(
+            "INSERT INTO profiles (name, description, kind, system_prompt, tags, config, source, \
+             version, created_at, updated_at) \
+             VALUES (?1, '', ?2, '', '[]', '{}', 'join', 1, ?3, ?3)",
+            params![name.as_str(), kind.as_str(), i.last_seen.0],
+        )?;
+    }
+    if let Some(name) = &plan.new_team {
+        db.connection
+            .execute("INSERT INTO teams (name, leaders) VALUES (?1, '')", params![name.as_str()])?;
+    }
+    db.connection.execute(
+        "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
+         created_at, last_seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
+         ON CONFLICT (id) DO UPDATE SET status = excluded.status, last_seen = excluded.last_seen",
+        params![
+            i.id.0,
+            i.agent.as_str(),
+            i.team.as_str(),
+            i.kind.as_str(),
+            i.label,
+            i.parent.map(|p| p.0),
+            i.thread.0,
+            i.key,
+            i.status.as_str(),
+            i.created_at.0,
+            i.last_seen.0
+        ],
+    )?;
+    if let Some(token) = plan.token {
+        write_token(db, token, i.id, &plan.dropped)?;
+    }
+    db.events.instance(event, i.id);
+    Ok(())
+}
+
+/// A token more; the oldest made room.
+pub(super) fn write_token(
+    db: &Db<'_>,
+    token: TokenHash,
+    of: InstanceId,
+    dropped: &[TokenHash],
+) -> rusqlite::Result<()> {
+    for token in dropped {
+        db.connection.execute("DELETE FROM tokens WHERE hash = ?1", params![token])?;
+    }
+    db.connection
+        .execute("INSERT INTO tokens (hash, instance) VALUES (?1, ?2)", params![token, of.0])
+        .map(drop)
 }

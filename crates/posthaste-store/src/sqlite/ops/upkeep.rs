@@ -147,6 +147,7 @@ impl Work for Signs {
 pub(crate) struct Forget {
     pub(crate) keys_before: Timestamp,
     pub(crate) ended_before: Timestamp,
+    pub(crate) settled_before: Timestamp,
     pub(crate) events_before: Timestamp,
     /// There are events that old.
     pub(crate) has_events: bool,
@@ -155,7 +156,8 @@ pub(crate) struct Forget {
 impl Work for Forget {
     fn gather(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
         let keys = ledger.forget_keys(self.keys_before);
-        self.has_events | (keys + ledger.forget_ended(self.ended_before) > 0)
+        let assignments = ledger.forget_assignments(self.settled_before);
+        self.has_events | (keys + assignments + ledger.forget_ended(self.ended_before) > 0)
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
@@ -164,6 +166,11 @@ impl Work for Forget {
         rows::forget_before(db, "key_lists", self.keys_before)?;
         rows::forget_before(db, "taken", self.keys_before)?;
         db.execute("DELETE FROM instances WHERE ended_at < ?1", params![self.ended_before.0])?;
+        db.execute("DELETE FROM work WHERE instance NOT IN (SELECT id FROM instances)", [])?;
+        db.execute(
+            "DELETE FROM assignments WHERE settled_at < ?1",
+            params![self.settled_before.0],
+        )?;
         Ok(())
     }
 }

@@ -1,0 +1,476 @@
+//! Who works for whom: assignments, the line, and the reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::append::{AppendPlan, KeyDigest};
+use super::people::JoinPlan;
+use super::{EndPlan, Ledger};
+use crate::Map;
+use crate::address::{Address, InstanceId, Mailbox, Name};
+use crate::messaging::delivery::DeliveryState;
+use crate::messaging::message::{
+    Draft, Kind, Message, MessageId, Principal, Priority, Sender, SenderKind, Seq, Via,
+};
+use crate::messaging::send::SendError;
+use crate::orchestration::{AssignError, Assignment, Report, Standing};
+use crate::ports::{Ending, Given, Hire, Hired, Ticket};
+use crate::registry::{Instance, NewInstance, RegistryError, Status, TokenHash, Work, nearest};
+use crate::time::Timestamp;
+
+/// Open assignments, and those whose settling somebody may still ask about.
+#[derive(Debug, Default)]
+pub(super) struct Assignments {
+    all: BTreeMap<Seq, Entry>,
+    by: Map<Principal, BTreeSet<Seq>>,
+    of: Map<InstanceId, BTreeSet<Seq>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    assignment: Assignment,
+    /// Its report waits for the commit.
+    settling: bool,
+}
+
+impl Entry {
+    fn is_open(&self) -> bool {
+        !self.settling && self.assignment.report.is_none()
+    }
+}
+
+impl Assignments {
+    fn add(&mut self, assignment: Assignment) {
+        let task = assignment.task;
+        self.by.entry(assignment.by).or_default().insert(task);
+        self.of.entry(assignment.worker).or_default().insert(task);
+        self.all.insert(task, Entry { assignment, settling: false });
+    }
+
+    fn remove(&mut self, task: Seq) {
+        let Some(Entry { assignment, .. }) = self.all.remove(&task) else { return };
+        if let Some(list) = self.by.get_mut(&assignment.by) {
+            list.remove(&task);
+            if list.is_empty() {
+                self.by.remove(&assignment.by);
+            }
+        }
+        if let Some(list) = self.of.get_mut(&assignment.worker) {
+            list.remove(&task);
+            if list.is_empty() {
+                self.of.remove(&assignment.worker);
+            }
+        }
+    }
+
+    fn of(&self, worker: InstanceId) -> impl Iterator<Item = &Entry> {
+        self.of.get(&worker).into_iter().flatten().filter_map(|task| self.all.get(task))
+    }
+}
+
+/// What the writer does with a wish for a worker.
+#[derive(Debug)]
+pub enum PlannedHire {
+    New(Box<HirePlan>),
+    /// The key was accepted before, for this task.
+    Duplicate(Seq),
+}
+
+/// A worker and its task, before their commit.
+#[derive(Debug)]
+pub struct HirePlan {
+    /// Nothing if the worker was here already.
+    pub join: Option<JoinPlan>,
+    pub task: AppendPlan,
+    pub assignment: Assignment,
+    instance: Instance,
+}
+
+impl HirePlan {
+    pub fn hired(&self) -> Hired {
+        let (instance, task) = (self.instance.clone(), self.assignment.task);
+        Hired { instance, task, duplicate: false }
+    }
+}
+
+/// A worker that begins to run.
+#[derive(Debug)]
+pub struct BeginPlan {
+    pub instance: Instance,
+    pub token: TokenHash,
+    pub dropped: Vec<TokenHash>,
+    before: Instance,
+}
+
+impl Ledger {
+    pub fn load_assignment(&mut self, assignment: Assignment) {
+        self.assignments.add(assignment);
+    }
+
+    /// Decides about a wish for a worker: accepted before, who it is, whether there is
+    /// room in line. `dice` gives random numbers for ids.
+    pub fn plan_hire(
+        &mut self,
+        hire: Hire,
+        now: Timestamp,
+        mut dice: impl FnMut() -> u64,
+    ) -> Result<PlannedHire, AssignError> {
+        let Hire { mut draft, agent, team, work, line, depth } = hire;
+        let by = draft.from;
+        let key = KeyDigest::of(&draft);
+        if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
+            return Ok(PlannedHire::Duplicate(*known));
+        }
+        let from = self.sender(by)?;
+        let team = team.or_else(|| self.instances.get(&by.instance()?).map(|i| i.team.clone()));
+        let (join, worker) = match work {
+            Some(work) => {
+                self.has_room(by, line, depth)?;
+                let label = draft.details().label.clone();
+                let new = NewInstance {
+                    agent,
+                    team,
+                    label,
+                    parent: by.instance(),
+                    kind: None,
+                    key: None,
+                    token: TokenHash::default(),
+                };
+                // Half of it is random enough.
+                #[expect(clippy::cast_possible_truncation, reason = "random bits are cut")]
+                let plan = self.plan_arrival(new, Some(work), now, || dice() as u32)?;
+                let worker = plan.instance.clone();
+                (Some(plan), worker)
+            }
+            None => (None, self.idlest(by, &agent, team.as_ref())?.clone()),
+        };
+        let own = Mailbox::Instance(worker.id);
+        draft.to = Address::Exact { name: None, instance: worker.id, team: None };
+        if let (None, Some(giver)) = (&join, by.instance().and_then(|id| self.instances.get(&id))) {
+            self.may_write(giver, &draft, std::slice::from_ref(&own))?;
+        }
+        let places = self.place(vec![own], draft.body().len());
+        let (task, label) = (places.seq, draft.details().label.as_deref().map(Arc::from));
+        if let Some(digest) = key {
+            self.keys.insert(digest, task);
+        }
+        let thread = worker.thread;
+        let message = draft.accept(task, MessageId(dice()), from, thread, now);
+        let mut plan = AppendPlan::decided(message, places, None);
+        plan.key = key;
+        let assignment =
+            Assignment { task, worker: worker.id, by, label, opened_at: now, report: None };
+        self.assignments.add(assignment.clone());
+        Ok(PlannedHire::New(Box::new(HirePlan { join, task: plan, assignment, instance: worker })))
+    }
+
+    pub fn commit_hire(&mut self, plan: &HirePlan, tickets: &mut Vec<Ticket>) {
+        self.commit_append(&plan.task, tickets);
+    }
+
+    pub fn undo_hire(&mut self, plan: &HirePlan) {
+        self.assignments.remove(plan.assignment.task);
+        self.undo_append(&plan.task);
+        if let Some(join) = &plan.join {
+            self.undo_join(join);
+        }
+    }
+
+    /// The line of a session has an end, and a tree a depth.
+    fn has_room(&self, by: Principal, line: usize, depth: usize) -> Result<(), AssignError> {
+        let mut above = by.instance();
+        let mut level = 0;
+        while let Some(instance) = above.and_then(|id| self.instances.get(&id)) {
+            above = instance.parent;
+            level += 1;
+            if level > depth {
+                return Err(AssignError::TooDeep { limit: depth });
+            }
+        }
+        let session = by.instance().map_or(Principal::Operator, |id| self.session(id));
+        let waits = |i: &&Instance| i.status == Status::Starting && self.session(i.id) == session;
+        match self.instances.values().filter(waits).count() >= line {
+            true => Err(AssignError::LineFull { limit: line }),
+            false => Ok(()),
+        }
+    }
+
+    /// Of those who came by themselves: who has the least to do, and of them the one
+    /// that has been quiet the longest.
+    fn idlest(
+        &self,
+        by: Principal,
+        agent: &Name,
+        team: Option<&Name>,
+    ) -> Result<&Instance, AssignError> {
+        let here = self.named.get(agent).into_iter().flatten();
+        let here = here.filter_map(|id| self.instances.get(id)).filter(|i| {
+            i.status == Status::Running
+                && i.work.is_none()
+                && by != Principal::Instance(i.id)
+                && team.is_none_or(|team| i.team == *team)
+        });
+        let load = |i: &&Instance| {
+            (self.assignments.of(i.id).filter(|entry| entry.is_open()).count(), i.last_seen)
+        };
+        here.min_by_key(load).ok_or_else(|| AssignError::NobodyHere { name: agent.to_string() })
+    }
+
+    /// A worker runs from now on.
+    pub fn plan_begin_work(
+        &mut self,
+        id: InstanceId,
+        token: TokenHash,
+        work: Work,
+        now: Timestamp,
+    ) -> Result<BeginPlan, RegistryError> {
+        let before = self.instances.get(&id).cloned().ok_or_else(|| RegistryError::NotFound {
+            what: "instance",
+            name: id.to_string(),
+            nearest: Vec::new(),
+        })?;
+        if before.status.has_ended() {
+            return Err(RegistryError::Ended(before.address.to_string()));
+        }
+        let work = Arc::new(Work { started_at: Some(now), ..work });
+        let instance = Instance {
+            status: Status::Running,
+            last_seen: now,
+            work: Some(work),
+            ..before.clone()
+        };
+        self.instances.insert(id, instance.clone());
+        let dropped = self.add_token(token, id);
+        Ok(BeginPlan { instance, token, dropped, before })
+    }
+
+    pub fn undo_begin_work(&mut self, plan: &BeginPlan) {
+        self.take_token(plan.token, plan.before.id, &plan.dropped);
+        self.instances.insert(plan.before.id, plan.before.clone());
+    }
+
+    /// A `result` to whoever gave the sender work settles that: the task that it
+    /// answers, else the oldest that is open. One that comes after is late.
+    pub(super) fn plan_report(&mut self, draft: &mut Draft, mailboxes: &[Mailbox]) -> Option<Seq> {
+        let (Some(worker), [mailbox]) = (draft.from.instance(), mailboxes) else { return None };
+        if draft.details().kind != Kind::RESULT {
+            return None;
+        }
+        let own = |entry: &&Entry| Mailbox::of(entry.assignment.by) == *mailbox;
+        let mut given = self.assignments.of(worker).filter(own).peekable();
+        given.peek()?;
+        let open: Vec<Seq> =
+            given.filter(|entry| entry.is_open()).map(|entry| entry.assignment.task).collect();
+        let answered = draft.details().in_reply_to.filter(|seq| open.contains(seq));
+        let Some(task) = answered.or_else(|| open.first().copied()) else {
+            draft.comes_late();
+            return None;
+        };
+        let entry = self.assignments.all.get_mut(&task)?;
+        entry.settling = true;
+        draft.reports_on(task, entry.assignment.label.as_deref());
+        Some(task)
+    }
+
+    pub(super) fn commit_report(&mut self, task: Seq, plan: &AppendPlan) {
+        let Some((at, delivery)) = plan.deliveries.first().copied() else { return };
+        let mailbox = self.queues[at as usize].mailbox.clone();
+        let Some(entry) = self.assignments.all.get_mut(&task) else { return };
+        entry.settling = false;
+        let (seq, at) = (plan.message.seq, plan.message.created_at);
+        entry.assignment.report = Some(Report { seq, delivery, mailbox, at });
+    }
+
+    pub(super) fn undo_report(&mut self, task: Seq) {
+        if let Some(entry) = self.assignments.all.get_mut(&task) {
+            entry.settling = false;
+        }
+    }
+
+    /// One report for each assignment that is still open when its worker ends: its
+    /// answer, or that there is none.
+    pub(super) fn plan_last_reports(
+        &mut self,
+        worker: &Instance,
+        ending: &Ending,
+        now: Timestamp,
+        mut dice: impl FnMut() -> u64,
+    ) -> Vec<AppendPlan> {
+        let open = self.assignments.of(worker.id).filter(|entry| entry.is_open());
+        let open: Vec<Assignment> = open.map(|entry| entry.assignment.clone()).collect();
+        let mut plans = Vec::with_capacity(open.len());
+        for Assignment { task, by, label, .. } in open {
+            let mailbox = self.survivor(by);
+            let (kind, body) = match &ending.answer {
+                Some(answer) => (Kind::RESULT, answer.clone()),
+                None => (Kind::AGENT_FAILED, ending.obituary.clone()),
+            };
+            let kind_of_sender = match &ending.answer {
+                Some(_) => SenderKind::Agent,
+                None => SenderKind::System,
+            };
+            let to = self.address_of(&mailbox);
+            let places = self.place(vec![mailbox], body.len());
+            let message = Message {
+                seq: places.seq,
+                id: MessageId(dice()),
+                thread: worker.thread,
+                from: Sender { kind: kind_of_sender, ..worker.sender() },
+                to,
+                kind,
+                priority: Priority::Normal,
+                body,
+                label: label.as_deref().map(str::to_owned),
+                in_reply_to: Some(task),
+                hop: 0,
+                metadata: None,
+                created_at: now,
+                expires_at: None,
+                idempotency_key: None,
+                via: Via::Runner,
+                late: false,
+            };
+            if let Some(entry) = self.assignments.all.get_mut(&task) {
+                entry.settling = true;
+            }
+            plans.push(AppendPlan::decided(message, places, Some(task)));
+        }
+        plans
+    }
+
+    /// Who hears what was meant for this one: itself, else whom it had its own work
+    /// from, and so on; at last the operator.
+    fn survivor(&self, by: Principal) -> Mailbox {
+        let mut above = by.instance();
+        while let Some(instance) = above.and_then(|id| self.instances.get(&id)) {
+            if !instance.status.has_ended() {
+                return Mailbox::Instance(instance.id);
+            }
+            above = instance.parent;
+        }
+        Mailbox::Human
+    }
+
+    fn address_of(&self, mailbox: &Mailbox) -> String {
+        match mailbox {
+            Mailbox::Instance(id) => id.to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// What this one gave out and somebody still waits for.
+    pub fn given(&self, by: Principal, done: bool) -> Vec<Given> {
+        let tasks = self.assignments.by.get(&by).into_iter().flatten();
+        let given = tasks.filter_map(|task| self.assignment(*task));
+        given.filter(|given| done || !matches!(given.standing, Standing::Done(_))).collect()
+    }
+
+    pub fn assignment(&self, task: Seq) -> Option<Given> {
+        let entry = self.assignments.all.get(&task)?;
+        let status = self.instances.get(&entry.assignment.worker).map(|i| i.status);
+        let standing = self.report_stands(&entry.assignment);
+        Some(Given { assignment: entry.assignment.clone(), standing, status })
+    }
+
+    fn report_stands(&self, assignment: &Assignment) -> Standing {
+        let Some(Report { seq, delivery, mailbox, .. }) = &assignment.report else {
+            return Standing::Open;
+        };
+        if *mailbox != Mailbox::of(assignment.by) {
+            return Standing::Done(*seq);
+        }
+        if let Some(out) = self.out.get(delivery) {
+            return match out.state {
+                DeliveryState::Leased { .. } => Standing::Handed(*seq),
+                DeliveryState::Queued | DeliveryState::Settling { .. } => Standing::Done(*seq),
+            };
+        }
+        let waits = self
+            .mailbox_no(mailbox)
+            .is_some_and(|no| self.queues[no as usize].find(*delivery).is_some());
+        if waits { Standing::Waits(*seq) } else { Standing::Done(*seq) }
+    }
+
+    pub fn taken_on(&self, worker: InstanceId) -> Vec<Assignment> {
+        self.assignments.of(worker).map(|entry| entry.assignment.clone()).collect()
+    }
+
+    /// Forgets what was settled long ago; how many.
+    pub fn forget_assignments(&mut self, before: Timestamp) -> usize {
+        let old = |entry: &&Entry| entry.assignment.report.as_ref().is_some_and(|r| r.at < before);
+        let old: Vec<Seq> =
+            self.assignments.all.values().filter(old).map(|e| e.assignment.task).collect();
+        old.iter().for_each(|task| self.assignments.remove(*task));
+        old.len()
+    }
+
+    /// Those who wait to be started, first come first.
+    pub fn in_line(&self) -> Vec<Instance> {
+        let waits = self.instances.values().filter(|i| i.status == Status::Starting);
+        let mut line: Vec<Instance> = waits.cloned().collect();
+        let task = |i: &Instance| self.assignments.of.get(&i.id)?.first().copied();
+        line.sort_by_key(task);
+        line
+    }
+
+    /// Those whom the hub started and who have not ended.
+    pub fn at_work(&self) -> Vec<Instance> {
+        let works = |i: &&Instance| i.work.is_some() && !i.status.has_ended();
+        self.instances.values().filter(works).cloned().collect()
+    }
+
+    /// Who stands at the top of its tree: an agent that came by itself, or the human.
+    pub fn session(&self, id: InstanceId) -> Principal {
+        let mut top = id;
+        while let Some(parent) = self.instances.get(&top).and_then(|i| i.parent)
+            && self.instances.contains_key(&parent)
+        {
+            top = parent;
+        }
+        match self.instances.get(&top) {
+            Some(instance) if instance.work.is_none() => Principal::Instance(top),
+            _ => Principal::Operator,
+        }
+    }
+
+    /// All below it who have not ended, nearest first.
+    pub fn below(&self, who: Principal) -> Vec<Arc<Instance>> {
+        let started = |i: &&Instance| match who {
+            Principal::Operator => i.parent.is_none() && i.work.is_some(),
+            Principal::Instance(id) => i.parent == Some(id),
+        };
+        let mut found: Vec<InstanceId> =
+            self.instances.values().filter(started).map(|i| i.id).collect();
+        let mut next = 0;
+        while let Some(parent) = found.get(next).copied() {
+            next += 1;
+            let children = self.instances.values().filter(|i| i.parent == Some(parent));
+            found.extend(children.map(|i| i.id));
+        }
+        let alive = |i: &&Instance| !i.status.has_ended();
+        found
+            .iter()
+            .filter_map(|id| self.instances.get(id))
+            .filter(alive)
+            .map(|i| Arc::new(i.clone()))
+            .collect()
+    }
+
+    /// The names nearest to one that nobody has.
+    pub fn nearest_profiles(&self, wanted: &str) -> Vec<String> {
+        nearest(wanted, self.profiles.keys().map(Name::as_str))
+    }
+}
+
+impl EndPlan {
+    /// The tasks that its end settles, with their reports.
+    pub fn settles(&self) -> impl Iterator<Item = (Seq, &AppendPlan)> {
+        self.reports.iter().filter_map(|report| report.settles.map(|task| (task, report)))
+    }
+}
+
+impl From<SendError> for AssignError {
+    fn from(error: SendError) -> Self {
+        Self::Send(error)
+    }
+}

@@ -1,0 +1,111 @@
+//! Giving somebody work.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::Hub;
+use crate::address::{Address, Name};
+use crate::messaging::message::{Details, Draft, DraftError, Kind, Principal, Seq, Via};
+use crate::messaging::send::SendError;
+use crate::ports::{Hire, Hired, Job, LaunchError, StoreError, Way};
+use crate::registry::{Instance, RegistryError, Work};
+
+/// What somebody wants done, and by whom.
+#[derive(Debug, Clone)]
+pub struct Assign {
+    pub by: Principal,
+    pub agent: Name,
+    /// The giver's own if it names none.
+    pub team: Option<Name>,
+    pub message: String,
+    pub label: Option<String>,
+    /// An absolute path.
+    pub directory: Option<String>,
+    /// A git worktree of its own; the profile says if the giver does not.
+    pub worktree: Option<bool>,
+    pub idempotency_key: Option<String>,
+    pub via: Via,
+}
+
+/// Who has the work.
+#[derive(Debug, Clone)]
+pub struct Assigned {
+    pub instance: Instance,
+    /// The number of the task: the assignment's name.
+    pub task: Seq,
+    pub duplicate: bool,
+}
+
+/// Why nobody got the work. Nothing is kept of it.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AssignError {
+    #[error("there is no profile called {name}")]
+    NoProfile { name: String, nearest: Vec<String> },
+    #[error("{name} comes by itself, and nobody of that name is here")]
+    NobodyHere { name: String },
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error("{limit} workers wait in line already")]
+    LineFull { limit: usize },
+    #[error("workers of workers may be {limit} deep, and this would be one more")]
+    TooDeep { limit: usize },
+    #[error(transparent)]
+    Draft(#[from] DraftError),
+    #[error(transparent)]
+    Send(SendError),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Hub {
+    /// Gives an agent work and returns at once. Its report comes by mail.
+    pub async fn assign(self: &Arc<Self>, assign: Assign) -> Result<Assigned, AssignError> {
+        let Assign { by, agent, team, message, label, directory, worktree, .. } = assign;
+        self.store.seen(by);
+        // A key of an assignment is none of a message to the same name.
+        let idempotency_key = assign.idempotency_key.map(|key| format!("assign {key}"));
+        let details =
+            Details { kind: Kind::DIRECTIVE, label, idempotency_key, ..Details::default() };
+        let to = Address::Named { name: agent.clone(), team: None };
+        let mut draft = Draft::new(by, to, message, details, assign.via, &self.limits)?;
+        let Some(profile) = self.store.profile(agent.clone()).await? else {
+            let nearest = self.store.nearest_profiles(agent.as_str());
+            return Err(AssignError::NoProfile { name: agent.to_string(), nearest });
+        };
+        let directory = directory.or_else(|| self.directory_of(by));
+        let job = Job { profile, directory: directory.map(PathBuf::from), worktree };
+        let staff = self.staff()?;
+        let work = match staff.launcher.check(&job)? {
+            Way::Started { worktree } => Some(Work {
+                directory: job.directory.map(|path| path.to_string_lossy().into_owned()),
+                worktree,
+                ..Work::default()
+            }),
+            Way::ByItself => {
+                if by != Principal::Operator {
+                    // Nobody directs a peer: it is asked.
+                    draft.asks();
+                }
+                None
+            }
+        };
+        let starts = work.is_some();
+        let (line, depth) = (staff.config.line, staff.config.depth);
+        let hired = self.store.hire(Hire { draft, agent, team, work, line, depth }).await?;
+        let Hired { instance, task, duplicate } = hired;
+        if starts && !duplicate {
+            staff.line_moves();
+        }
+        Ok(Assigned { instance, task, duplicate })
+    }
+
+    /// A worker's workers work where it does, unless told otherwise.
+    fn directory_of(&self, by: Principal) -> Option<String> {
+        let parent = self.store.instance(by.instance()?)?.instance;
+        let work = parent.work?;
+        // A worktree is its own; what is made from it starts at the same commit.
+        work.directory.clone()
+    }
+}

@@ -1,0 +1,63 @@
+//! What an agent is told of its own part in the whole (seed 001's service context).
+
+use crate::Hub;
+use crate::messaging::message::Principal;
+use crate::ports::Given;
+use crate::registry::Instance;
+
+/// Who works for somebody, and what waits.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Its workers that have not ended.
+    pub running: Vec<Instance>,
+    /// What it gave out and waits for.
+    pub given: Vec<Given>,
+    /// Mail in its own mailbox.
+    pub pending: usize,
+}
+
+impl Context {
+    /// The same as a text for a model.
+    pub fn prompt(&self) -> String {
+        let open = self.given.iter().filter(|g| g.assignment.report.is_none()).count();
+        format!(
+            "# Agents at work\n- Running: {}\n- Open assignments: {open}\n- Pending messages: {}",
+            self.running.len(),
+            self.pending
+        )
+    }
+}
+
+impl Hub {
+    pub fn context(&self, of: Principal) -> Context {
+        let running = self.store.below(of).into_iter();
+        let running = running.filter(|i| i.parent == of.instance() && i.work.is_some());
+        Context {
+            running: running.map(|i| (*i).clone()).collect(),
+            given: self.store.given(of, false),
+            pending: self.store.unread(of),
+        }
+    }
+
+    /// What somebody gave out and still waits for.
+    pub fn given(&self, by: Principal) -> Vec<Given> {
+        self.store.given(by, false)
+    }
+
+    pub fn assignment(&self, task: crate::messaging::message::Seq) -> Option<Given> {
+        self.store.assignment(task)
+    }
+
+    /// Whether something that it gave out is still open.
+    pub fn is_owed(&self, by: Principal) -> bool {
+        self.store.given(by, false).iter().any(|g| g.assignment.report.is_none())
+    }
+
+    /// What somebody was given.
+    pub fn taken_on(
+        &self,
+        by: crate::address::InstanceId,
+    ) -> Vec<crate::orchestration::Assignment> {
+        self.store.taken_on(by)
+    }
+}

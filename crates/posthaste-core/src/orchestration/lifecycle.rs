@@ -1,0 +1,206 @@
+//! From a place in line to the last word.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::line::Staff;
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::message::{Principal, Seq};
+use crate::messaging::proof::Door;
+use crate::messaging::receive::{Ask, Handed};
+use crate::ports::{
+    Ended, Ending, Filter, Found, Job, LaunchError, Outcome, Place, Start, StoreError, Token,
+};
+use crate::registry::{Instance, RegistryError, Status, Work};
+
+/// How long an end that could not be written waits before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Why a worker does not run.
+enum NoStart {
+    /// It cannot.
+    Failed(LaunchError),
+    /// Somebody does not want it any more.
+    Stopped(String),
+    /// The hub stops, or its disk is full: it stays in line.
+    Later,
+}
+
+impl From<LaunchError> for NoStart {
+    fn from(error: LaunchError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for NoStart {
+    fn from(_: StoreError) -> Self {
+        Self::Later
+    }
+}
+
+impl Hub {
+    /// Starts a worker that has a place.
+    pub(super) async fn launch(self: Arc<Self>, worker: Instance) {
+        let Some(staff) = self.staff.get() else { return };
+        let id = worker.id;
+        let started = self.try_launch(staff, worker).await;
+        let stopped = staff.starting.lock().remove(&id).flatten();
+        match (started, stopped) {
+            (Ok(()), None) => {}
+            // It was stopped at the last moment.
+            (Ok(()), Some(why)) => {
+                staff.launcher.stop(id, &why);
+            }
+            (Err(NoStart::Failed(error)), _) => {
+                let hint = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                let why = format!("it could not be started: {}{hint}", error.why);
+                self.conclude(id, Outcome { why, ..Outcome::default() }).await;
+            }
+            (Err(NoStart::Stopped(why)), _) | (Err(NoStart::Later), Some(why)) => {
+                let end = Ended::Stopped;
+                self.conclude(id, Outcome { end, why, ..Outcome::default() }).await;
+            }
+            (Err(NoStart::Later), None) => {}
+        }
+    }
+
+    async fn try_launch(self: &Arc<Self>, staff: &Staff, worker: Instance) -> Result<(), NoStart> {
+        let launcher = &staff.launcher;
+        let Some(profile) = self.store.profile(worker.agent.clone()).await? else {
+            let gone = format!("the profile {} has been removed", worker.agent);
+            return Err(LaunchError::new(gone, None).into());
+        };
+        let known = worker.work.as_deref().cloned().unwrap_or_default();
+        let directory = known.directory.as_ref().map(PathBuf::from);
+        let job = Job { profile, directory, worktree: Some(known.worktree) };
+        let place = launcher.prepare(&worker, &job).await?;
+        let (task, handed) = self.take_task(&worker).await?;
+        let random: [u8; 32] = rand::random();
+        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let Place { directory, branch } = place.clone();
+        let directory = Some(directory.to_string_lossy().into_owned());
+        let work = Work { directory, branch, ..known };
+        // Its token must open the door before it knocks.
+        let hash = Sha256::digest(&token).into();
+        let worker = match self.store.begin_work(worker.id, hash, work).await {
+            Ok(worker) => worker,
+            // Ended meanwhile: nothing is left to do.
+            Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => return Ok(()),
+            Err(_) => return Err(NoStart::Later),
+        };
+        if let Some(Some(why)) = staff.starting.lock().get(&worker.id) {
+            return Err(NoStart::Stopped(why.clone()));
+        }
+        let parent = self.giver(&worker);
+        let token = Token(token);
+        launcher.start(self, Start { worker, parent, job, place, task, token }).await?;
+        handed.written();
+        Ok(())
+    }
+
+    fn giver(&self, worker: &Instance) -> String {
+        let parent = worker.parent.and_then(|id| self.store.instance(id));
+        parent.map_or_else(|| "human".to_owned(), |view| view.instance.address.to_string())
+    }
+
+    /// The task of a worker, in its hands from now on. What it did with it, its end
+    /// tells.
+    async fn take_task(self: &Arc<Self>, worker: &Instance) -> Result<(String, Handed), NoStart> {
+        let task: Option<Seq> = self.store.taken_on(worker.id).first().map(|a| a.task);
+        let cancelled = || NoStart::Stopped("its task was taken back".to_owned());
+        let task = task.ok_or_else(cancelled)?;
+        let me = Principal::Instance(worker.id);
+        let filter = Filter { among: vec![task], exact: true, ..Filter::default() };
+        let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
+        let open = self.open(me, Door::Driver, "", &[]);
+        let batch = self.receive_on(open, ask).await?;
+        let text = batch.mail.into_iter().next().map(|entry| entry.leased.message.body.clone());
+        Ok((text.ok_or_else(cancelled)?, batch.handed))
+    }
+
+    /// A worker ended: result, status and report in one transaction. Terminal states
+    /// of workers are entered here and nowhere else.
+    pub async fn conclude(self: &Arc<Self>, id: InstanceId, outcome: Outcome) {
+        let finished = outcome.end == Ended::Finished;
+        let Some(view) = self.store.instance(id) else { return };
+        let ending = last_words(&view.instance, outcome, self.limits.body_bytes);
+        loop {
+            match self.end_so(id, ending.clone(), finished).await {
+                Ok(_) | Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => break,
+                // The end is true whether or not the disk takes it: again.
+                Err(error) if !self.tasks.is_closed() => {
+                    tracing::warn!(%id, %error, "the end of a worker was not kept; it is tried again");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(_) => break,
+            }
+        }
+        if let Some(staff) = self.staff.get() {
+            staff.line_moves();
+        }
+    }
+
+    /// After a hub start: whoever was running is found again, or its end is told.
+    pub(super) async fn find_workers(self: &Arc<Self>) {
+        let Some(staff) = self.staff.get() else { return };
+        for worker in self.store.at_work() {
+            if worker.status == Status::Starting {
+                continue;
+            }
+            match staff.launcher.find(self, &worker).await {
+                Found::Running => {
+                    // Its task is in its hands, as before.
+                    if let Ok((_, handed)) = self.take_task(&worker).await {
+                        handed.written();
+                    }
+                }
+                Found::Ended(outcome) => self.conclude(worker.id, outcome).await,
+                Found::NeverRan => {
+                    staff.starting.lock().insert(worker.id, None);
+                    self.tasks.spawn(Arc::clone(self).launch(worker));
+                }
+            }
+        }
+    }
+
+    /// The hub stops: workers are stopped or left, as configured, and every end is told.
+    pub async fn dismiss(&self) {
+        if let Some(staff) = self.staff.get() {
+            staff.launcher.close().await;
+        }
+    }
+}
+
+/// What is told of an end.
+fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
+    let Outcome { end, code, answer, why, tail } = outcome;
+    let answer = (end == Ended::Finished).then(|| {
+        let text = answer.filter(|text| !text.is_empty());
+        clip(text.unwrap_or_else(|| "(it finished without a word)".to_owned()), most)
+    });
+    let verb = match end {
+        Ended::Finished => "finished",
+        Ended::Failed => "failed",
+        Ended::Stopped => "was stopped",
+    };
+    let mut obituary = format!("{} {verb}: {why}", worker.address);
+    if !tail.is_empty() {
+        obituary.push_str("\nThe end of its output:\n");
+        obituary.push_str(&tail);
+    }
+    let obituary = clip(obituary, most);
+    Ending { status: end.into(), acked: Vec::new(), answer, why: Some(why), code, obituary }
+}
+
+/// At most so many bytes, cut at a character.
+fn clip(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = text.floor_char_boundary(most);
+        text.truncate(end);
+    }
+    text
+}

@@ -1,0 +1,123 @@
+//! Who may start now, and who waits.
+//!
+//! The line is not kept anywhere: it is whoever is `starting`, in the order of
+//! their tasks. Whenever a place may have become free somebody rings, and one
+//! task looks who is next.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::config::AgentsConfig;
+use crate::address::InstanceId;
+use crate::messaging::message::Principal;
+use crate::ports::{LaunchError, Launcher};
+use crate::registry::{Instance, Status};
+use crate::time::Timestamp;
+use crate::{Hub, Map};
+
+/// Who starts workers, and under which rules.
+pub(crate) struct Staff {
+    pub(crate) launcher: Arc<dyn Launcher>,
+    pub(crate) config: AgentsConfig,
+    due: Notify,
+    /// Those who are being started, and whether somebody stopped them meanwhile.
+    pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
+    /// When somebody was last woken.
+    pub(super) woken: Mutex<Map<InstanceId, Timestamp>>,
+}
+
+impl Staff {
+    /// A place may be free, or somebody new waits for one.
+    pub(crate) fn line_moves(&self) {
+        self.due.notify_one();
+    }
+}
+
+impl Hub {
+    /// From now on the hub can start workers. What the last run left is found again.
+    pub async fn employ(self: &Arc<Self>, launcher: Arc<dyn Launcher>, config: AgentsConfig) {
+        let staff = Staff {
+            launcher,
+            config,
+            due: Notify::new(),
+            starting: Mutex::default(),
+            woken: Mutex::default(),
+        };
+        if self.staff.set(staff).is_err() {
+            return;
+        }
+        self.find_workers().await;
+        self.tasks.spawn(Arc::clone(self).serve_the_line());
+    }
+
+    pub(super) fn staff(&self) -> Result<&Staff, LaunchError> {
+        self.staff.get().ok_or_else(|| {
+            LaunchError::new("this hub starts no agents", "start it with `posthaste up`")
+        })
+    }
+
+    /// A parent that begins to wait for its children makes room for them.
+    pub(crate) fn begins_to_wait(&self, who: Principal) {
+        if let Some(staff) = self.staff.get()
+            && who.instance().is_some()
+            && self.is_owed(who)
+        {
+            staff.line_moves();
+        }
+    }
+
+    async fn serve_the_line(self: Arc<Self>) {
+        let Some(staff) = self.staff.get() else { return };
+        let mut next_look = Instant::now();
+        loop {
+            self.move_line(staff);
+            if Instant::now() >= next_look {
+                self.look_after_workers(staff).await;
+                next_look = Instant::now() + self.limits.sweep;
+            }
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = staff.due.notified() => {}
+                () = sleep_until(next_look) => {}
+            }
+        }
+    }
+
+    /// Starts whoever has a place.
+    fn move_line(self: &Arc<Self>, staff: &Staff) {
+        let line = self.store.in_line();
+        if line.is_empty() || self.stopping.is_cancelled() {
+            return;
+        }
+        let mut running: Map<Principal, usize> = Map::default();
+        for worker in self.store.at_work() {
+            let starts = staff.starting.lock().contains_key(&worker.id);
+            if starts || worker.status != Status::Starting && self.takes_a_place(&worker) {
+                *running.entry(self.store.session(worker.id)).or_default() += 1;
+            }
+        }
+        for worker in line {
+            let places = running.entry(self.store.session(worker.id)).or_default();
+            if *places >= staff.config.running {
+                continue;
+            }
+            let new = staff.starting.lock().insert(worker.id, None).is_none();
+            if new {
+                *places += 1;
+                self.tasks.spawn(Arc::clone(self).launch(worker));
+            }
+        }
+    }
+
+    /// A parent that waits for its children does not count, nor does a worker that has
+    /// reported.
+    fn takes_a_place(&self, worker: &Instance) -> bool {
+        let me = Principal::Instance(worker.id);
+        let waits = || self.is_waiting(worker.id) && self.is_owed(me);
+        let owes = self.store.taken_on(worker.id).iter().any(|a| a.report.is_none());
+        owes && !waits()
+    }
+}

@@ -1,0 +1,118 @@
+//! Ending a worker and all below it.
+
+use std::sync::Arc;
+
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::message::Principal;
+use crate::ports::{Ended, Outcome};
+use crate::registry::{Instance, RegistryError, Status};
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StopError {
+    #[error("only those above an agent, the leaders of its team and the human may stop it")]
+    NotAllowed,
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+impl Hub {
+    /// Whether `by` is above it, leads its team, or is the human.
+    pub fn is_above(&self, by: Principal, id: InstanceId) -> bool {
+        let Principal::Instance(me) = by else { return true };
+        let mut above = Some(id);
+        let mut seen = 0;
+        while let Some(view) = above.and_then(|id| self.store.instance(id)) {
+            above = view.instance.parent;
+            seen += 1;
+            if above == Some(me) {
+                return true;
+            }
+            if seen > u16::MAX {
+                break;
+            }
+        }
+        let team = self.store.instance(id).map(|view| view.instance.team);
+        team.is_some_and(|team| self.store.leads(by, &team))
+    }
+
+    /// Ends an agent and everybody below it; how many. Processes are asked first and
+    /// killed after a grace: their ends are told when they are true.
+    pub async fn stop(self: &Arc<Self>, by: Principal, id: InstanceId) -> Result<usize, StopError> {
+        let view = self.store.instance(id).ok_or_else(|| RegistryError::NotFound {
+            what: "instance",
+            name: id.to_string(),
+            nearest: Vec::new(),
+        })?;
+        if by != Principal::Instance(id) && !self.is_above(by, id) {
+            return Err(StopError::NotAllowed);
+        }
+        if view.instance.status.has_ended() {
+            return Err(RegistryError::Ended(view.instance.address.to_string()).into());
+        }
+        let why = match by {
+            Principal::Operator => "stopped by the human".to_owned(),
+            Principal::Instance(me) if me == id => "it stopped itself".to_owned(),
+            Principal::Instance(me) => match self.store.instance(me) {
+                Some(view) => format!("stopped by {}", view.instance.address),
+                None => format!("stopped by {me}"),
+            },
+        };
+        let mut stopped = 1;
+        // From the top, or a parent would replace what it lost.
+        self.stop_one(&view.instance, &why).await?;
+        stopped += self.stop_below(Principal::Instance(id), &why).await;
+        Ok(stopped)
+    }
+
+    /// The operator ends everything that was started for them.
+    pub async fn stop_all(self: &Arc<Self>) -> usize {
+        self.stop_below(Principal::Operator, "stopped by the human").await
+    }
+
+    async fn stop_below(self: &Arc<Self>, who: Principal, why: &str) -> usize {
+        let mut stopped = 0;
+        for worker in self.store.below(who) {
+            match self.stop_one(&worker, why).await {
+                Ok(()) => stopped += 1,
+                Err(error) => tracing::debug!(%error, worker = %worker.id, "not stopped"),
+            }
+        }
+        stopped
+    }
+
+    async fn stop_one(self: &Arc<Self>, who: &Instance, why: &str) -> Result<(), RegistryError> {
+        let Some(staff) = self.staff.get() else {
+            return self.end(who.id, Status::Stopped, false).await.map(drop);
+        };
+        if who.work.is_none() {
+            return self.end(who.id, Status::Stopped, false).await.map(drop);
+        }
+        {
+            let mut starting = staff.starting.lock();
+            if let Some(stopped) = starting.get_mut(&who.id) {
+                stopped.get_or_insert_with(|| why.to_owned());
+                return Ok(());
+            }
+        }
+        if !staff.launcher.stop(who.id, why) {
+            // It waits in line, or its process is out of reach.
+            let (end, why) = (Ended::Stopped, why.to_owned());
+            self.conclude(who.id, Outcome { end, why, ..Outcome::default() }).await;
+        }
+        Ok(())
+    }
+
+    /// An agent that came by itself has left: its session ends, and with it its tree.
+    pub(crate) fn session_ended(self: &Arc<Self>, who: &Instance) {
+        let top = Principal::Instance(who.id);
+        if who.work.is_some() || self.store.below(top).is_empty() {
+            return;
+        }
+        let hub = Arc::clone(self);
+        let why = format!("{} has left, and its session ended", who.address);
+        self.tasks.spawn(async move {
+            hub.stop_below(top, &why).await;
+        });
+    }
+}

@@ -1,0 +1,97 @@
+//! What happens to workers without anybody asking: idle ones end, sleeping ones
+//! are woken, and what is left of the forgotten goes.
+
+use std::sync::Arc;
+
+use super::line::Staff;
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::message::Principal;
+use crate::ports::{Nap, Output, Stream};
+use crate::registry::{Instance, InstanceFilter, Status};
+
+impl Hub {
+    pub(super) async fn look_after_workers(self: &Arc<Self>, staff: &Staff) {
+        self.end_idle(staff);
+        self.wake_sleepers(staff).await;
+        let all = InstanceFilter { limit: usize::MAX, ..InstanceFilter::default() };
+        let known: Vec<InstanceId> =
+            self.store.instances(&all).into_iter().map(|view| view.instance.id).collect();
+        staff.woken.lock().retain(|id, _| known.contains(id));
+        staff.launcher.forget_all_but(&known).await;
+    }
+
+    /// A worker that has reported and shows no sign of life does not stay for ever.
+    fn end_idle(&self, staff: &Staff) {
+        let now = self.clock.now();
+        let idle = |worker: &Instance| {
+            let taken = self.store.taken_on(worker.id);
+            let reported = taken.iter().map(|a| a.report.as_ref().map(|r| r.at)).max().flatten();
+            let settled = taken.iter().all(|a| a.report.is_some());
+            settled
+                && reported.is_some_and(|at| now.since(at) >= staff.config.keep)
+                && now.since(worker.last_seen) >= staff.config.keep
+                && !self.is_waiting(worker.id)
+        };
+        for worker in self.store.at_work() {
+            if worker.status == Status::Running && idle(&worker) {
+                let kept = humantime(staff.config.keep);
+                let why = format!("it had reported and was idle for {kept} (agents.keep)");
+                staff.launcher.stop(worker.id, &why);
+            }
+        }
+    }
+
+    /// Agents that come by themselves, have mail and do not look.
+    async fn wake_sleepers(self: &Arc<Self>, staff: &Staff) {
+        let here = vec![Status::Running, Status::Lost];
+        let all = InstanceFilter { statuses: here, limit: usize::MAX, ..InstanceFilter::default() };
+        let now = self.clock.now();
+        for view in self.store.instances(&all) {
+            let who = view.instance;
+            let quiet = now.since(who.last_seen) >= staff.config.wake_after;
+            let napping = who.work.is_none() && view.unread > 0 && quiet;
+            let woken = staff.woken.lock().get(&who.id).copied();
+            let again = woken.is_none_or(|at| now.since(at) >= staff.config.wake_again);
+            let busy = self.is_waiting(who.id) || self.is_asking(Principal::Instance(who.id));
+            if !napping || !again || busy {
+                continue;
+            }
+            let Ok(Some(profile)) = self.store.profile(who.agent.clone()).await else { continue };
+            let (id, unread) = (who.id, view.unread);
+            match staff.launcher.wake(self, Nap { who, profile, unread }).await {
+                Ok(true) => {
+                    staff.woken.lock().insert(id, now);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    staff.woken.lock().insert(id, now);
+                    tracing::warn!(%id, %error, "an agent with mail could not be woken");
+                }
+            }
+        }
+    }
+
+    /// What a worker wrote, from this byte on; `None` if nothing is kept of it.
+    pub async fn output(
+        &self,
+        who: InstanceId,
+        stream: Stream,
+        from: u64,
+        most: usize,
+    ) -> std::io::Result<Option<Output>> {
+        match self.staff.get() {
+            Some(staff) => staff.launcher.output(who, stream, from, most).await,
+            None => Ok(None),
+        }
+    }
+}
+
+fn humantime(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds % 60 == 0 && seconds > 0 {
+        format!("{} min", seconds / 60)
+    } else {
+        format!("{seconds} s")
+    }
+}
