@@ -37,7 +37,7 @@ async fn a_worker_gets_its_task_a_parent_a_label_and_a_place() {
     let record = yard.world.record(assigned.task).await.expect("kept");
     assert_eq!(record.message.kind, Kind::DIRECTIVE);
     assert_eq!(record.message.thread, worker.thread);
-    assert!(matches!(record.deliveries[0].state, RecordState::Leased { .. }), "{record:?}");
+    assert!(matches!(record.deliveries[0].state, RecordState::Leased), "{record:?}");
     yard.answers(&yard.knows(id), "done").await;
     assert_eq!(yard.world.state(assigned.task).await, RecordState::Acked(Proof::End));
 }
