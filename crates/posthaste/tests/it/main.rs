@@ -6,6 +6,7 @@ mod connect;
 mod disk;
 mod doctor;
 mod hook;
+mod keeper;
 mod kill;
 mod logs;
 mod manual;
