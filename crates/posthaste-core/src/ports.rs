@@ -234,7 +234,7 @@ pub struct Filter {
     pub label: Option<String>,
     pub thread: Option<ThreadId>,
     /// Only these; empty is all.
-    pub among: Vec<Seq>,
+    pub among: Box<[Seq]>,
     /// What the human says to this question, after it: linked to it, or to nothing.
     pub answers: Option<Seq>,
     /// The reader's own mailbox only: nothing that another could take as well.

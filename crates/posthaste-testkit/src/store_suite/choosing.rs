@@ -27,7 +27,7 @@ pub async fn a_read_can_be_of_messages_by_number(rig: Rig) {
         let sent = rig.send(alice, &address(bob), &n.to_string()).await.expect("accepted");
         seqs.push(sent.seq);
     }
-    let among = vec![seqs[1], seqs[seqs.len() - 1]];
+    let among = [seqs[1], seqs[seqs.len() - 1]].into();
     let filter = Filter { among, ..Filter::default() };
     let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
     let found = rig.store.lease(take).await.expect("a lease");

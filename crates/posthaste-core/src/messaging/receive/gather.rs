@@ -15,7 +15,10 @@ use crate::ports::{Given, Lease, Leased, Survey, is_called, is_from};
 
 impl Hub {
     /// The reader's open tasks, and those whose reports wait, as the call begins.
-    pub(super) fn owed(&self, ask: &Ask) -> Vec<Seq> {
+    pub(super) fn owed(&self, ask: &Ask) -> Box<[Seq]> {
+        if ask.timeout.is_zero() && ask.wait_for == WaitFor::Any {
+            return Box::default();
+        }
         let given = self.store.given(ask.reader, false);
         let awaited = |g: &Given| matches!(g.standing, Standing::Open | Standing::Waits(_));
         given.into_iter().filter(awaited).map(|g| g.assignment.task).collect()

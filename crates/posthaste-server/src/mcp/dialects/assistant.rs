@@ -304,7 +304,7 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
         return ctx.reply_without_mail(Ok(told)).await;
     }
     let wanted =
-        Ask { filter: Filter { among: unread, exact: true, ..Filter::default() }, ..Ask::now(me) };
+        Ask { filter: Filter { among: unread.into(), exact: true, ..Filter::default() }, ..Ask::now(me) };
     let chars = ctx.client.chars;
     let batch = match ctx.receive(wanted).await {
         Ok(batch) => batch,
