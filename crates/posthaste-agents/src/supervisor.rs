@@ -40,8 +40,10 @@ use crate::keeper::Manners;
 pub struct SupervisorConfig {
     /// The hub's data folder; workers have theirs in `agents` within it.
     pub data: PathBuf,
-    /// This very program.
+    /// The program, for workers that call it.
     pub binary: PathBuf,
+    /// The program that becomes a keeper.
+    pub keeper: PathBuf,
     /// How workers reach the hub.
     pub hub_url: String,
     pub agents: AgentsConfig,

@@ -18,10 +18,6 @@ use crate::process;
 /// How often a keeper that is nobody's child is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// This very program, also after its file was replaced: hub and keeper are of one
-/// version.
-const THIS_PROGRAM: &str = "/proc/self/exe";
-
 pub(super) enum Keeper {
     Child(Child),
     /// It lives as long as its lock is held.
@@ -31,7 +27,7 @@ pub(super) enum Keeper {
 impl Keeper {
     /// Starts one. It holds the worker's lock from its first moment to its last.
     pub(super) fn start(
-        binary: &Path,
+        program: &Path,
         keep: &Keep,
         environment: &Environment,
     ) -> Result<Self, LaunchError> {
@@ -43,8 +39,6 @@ impl Keeper {
             let why = format!("{} is in use by an earlier start", keep.folder.display());
             return Err(LaunchError::new(why, None));
         };
-        let this = Path::new(THIS_PROGRAM);
-        let program = if this.exists() { this } else { binary };
         let mut command = command(program);
         command
             .arg0("posthaste")

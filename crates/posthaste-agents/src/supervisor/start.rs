@@ -108,7 +108,7 @@ impl Supervisor {
         // Before the process, so that nobody can be stopped in between and slip through.
         let stop = Arc::new(Stop::default());
         shared.running.lock().insert(start.worker.id, Arc::clone(&stop));
-        let keeper = match Keeper::start(&shared.config.binary, &keep, &environment) {
+        let keeper = match Keeper::start(&shared.config.keeper, &keep, &environment) {
             Ok(keeper) => keeper,
             Err(error) => {
                 shared.running.lock().remove(&start.worker.id);

@@ -52,7 +52,7 @@ impl Supervisor {
             manners: shared.config.manners,
             command: resolve(line, Some(directory), &environment)?,
         };
-        let keeper = Keeper::start(&shared.config.binary, &keep, &environment)?;
+        let keeper = Keeper::start(&shared.config.keeper, &keep, &environment)?;
         self.tasks.spawn(awake.watch(keeper, folder));
         Ok(true)
     }
