@@ -1,5 +1,6 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
+mod agents;
 mod cli;
 mod clients;
 mod connect;
