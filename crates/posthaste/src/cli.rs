@@ -3,6 +3,7 @@
 //! Words in, and nothing else: what a command does stands in `commands/`, what
 //! an operator can turn in `config.rs`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -135,6 +136,9 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page
     Man(ManArgs),
+    /// Own one worker; the hub starts this
+    #[command(hide = true)]
+    Keep(KeepArgs),
 }
 
 #[derive(Args, Default)]
@@ -416,6 +420,13 @@ pub(crate) struct ManArgs {
     /// Write the page of every command into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct KeepArgs {
+    /// What the hub wrote
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Seconds (`60`, `2.5`) or a time with its unit (`10m`).

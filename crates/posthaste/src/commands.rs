@@ -82,7 +82,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         | Command::Doctor(_)
         | Command::Install(_)
         | Command::Completions(_)
-        | Command::Man(_) => Ok(()),
+        | Command::Man(_)
+        | Command::Keep(_) => Ok(()),
     };
     done.map_err(|failure| session.explain(failure))
 }
