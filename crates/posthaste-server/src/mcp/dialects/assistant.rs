@@ -303,8 +303,10 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
         let told = received(&ask, me, &page, None, hub.now(), ctx.client.chars);
         return ctx.reply_without_mail(Ok(told)).await;
     }
-    let wanted =
-        Ask { filter: Filter { among: unread.into(), exact: true, ..Filter::default() }, ..Ask::now(me) };
+    let wanted = Ask {
+        filter: Filter { among: unread.into(), exact: true, ..Filter::default() },
+        ..Ask::now(me)
+    };
     let chars = ctx.client.chars;
     let batch = match ctx.receive(wanted).await {
         Ok(batch) => batch,
