@@ -35,6 +35,7 @@ mod events;
 mod failure;
 mod hooks;
 mod reading;
+mod work;
 
 pub use events::{Following, Heard};
 pub use failure::ClientError;

@@ -1,6 +1,7 @@
 //! From the core's words to the wire's.
 
 mod reading;
+mod work;
 
 use compact_str::ToCompactString;
 use posthaste_core::NotReady;

@@ -40,13 +40,17 @@ pub enum ErrorCode {
     RateLimited,
     /// Two agents answer each other without end.
     HopLimit,
+    /// No worker can be started from this profile, here, now.
+    CannotStart,
+    /// So many workers wait to be started already.
+    LineFull,
     Internal,
     /// The hub cannot keep mail just now (disk full, shutting down). Try again.
     Unavailable,
 }
 
 impl ErrorCode {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -64,6 +68,8 @@ impl ErrorCode {
         Self::MailboxFull,
         Self::RateLimited,
         Self::HopLimit,
+        Self::CannotStart,
+        Self::LineFull,
         Self::Internal,
         Self::Unavailable,
     ];
@@ -88,6 +94,8 @@ impl ErrorCode {
             Self::MailboxFull => (429, 4),
             Self::RateLimited => (429, 4),
             Self::HopLimit => (409, 4),
+            Self::CannotStart => (422, 4),
+            Self::LineFull => (429, 4),
             Self::Internal => (500, 1),
             Self::Unavailable => (503, 5),
         }
@@ -117,6 +125,10 @@ impl ErrorCode {
             Self::MailboxFull => "The mailbox takes no more until its reader has caught up.",
             Self::RateLimited => "Too often; the details say how long to wait.",
             Self::HopLimit => "Two agents answer each other without end.",
+            Self::CannotStart => {
+                "No worker can be started from this profile, here, now; the hint says what to do."
+            }
+            Self::LineFull => "So many workers wait to be started already; nothing was started.",
             Self::Internal => "A fault of the hub.",
             Self::Unavailable => {
                 "The hub cannot keep mail just now; nothing was changed. Try again."

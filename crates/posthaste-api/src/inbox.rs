@@ -96,6 +96,9 @@ pub struct Entry<'a> {
     /// May have been seen before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
+    /// A report on work that was reported on before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
     /// The body is clipped: read on at `next_offset`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::work::AssignmentView;
+
 /// `POST /v1/instances` (operator)
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -53,7 +55,8 @@ pub struct InstanceView {
     pub kind: String,
     /// `starting`, `running`, `finished`, `failed`, `stopped` or `lost`.
     pub status: String,
-    /// `waiting_inbox`, `waiting_user` or `unknown`.
+    /// `waiting_inbox`, `waiting_user`, `busy` (a worker), `idle` (a worker that has
+    /// reported) or `unknown`.
     pub activity: String,
     /// The key that it joined with: its conversation. Only the operator is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +72,44 @@ pub struct InstanceView {
     pub last_seen: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
+    /// Where a worker works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
+    /// The branch of its own worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// When its process began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Why it ended, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Who stands at the top of a worker's tree: an instance that came by itself, or
+    /// `human`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// What it was given to do; what is settled is forgotten in time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assignments: Vec<AssignmentView>,
+}
+
+/// `DELETE /v1/instances/{id}`: the instance as it is now. A process that was asked to
+/// end may still be running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stopped {
+    #[serde(flatten)]
+    pub instance: InstanceView,
+    /// How many were ended or asked to: itself, and everybody below it.
+    pub stopped: usize,
+}
+
+/// `POST /v1/stop` (operator)
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoppedAll {
+    /// How many workers were ended or asked to.
+    pub stopped: usize,
 }
 
 /// `GET /v1/instances`
@@ -79,6 +120,12 @@ pub struct InstancesQuery {
     pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
+    /// Only the children of this instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Only those whose tree this instance, or `human`, is at the top of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// A status, or `active` (starting, running, lost), or `all`; default `active`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,

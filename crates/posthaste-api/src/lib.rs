@@ -21,6 +21,7 @@ pub mod stats;
 pub mod teams;
 pub mod threads;
 pub mod trail;
+pub mod work;
 
 pub use client::Client;
 pub use error::{ApiError, ErrorCode};

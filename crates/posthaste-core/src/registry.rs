@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::address::{Address, InstanceId, Mailbox, Name};
-use crate::messaging::message::{Sender, SenderKind, ThreadId};
+use crate::messaging::message::{Principal, Sender, SenderKind, ThreadId};
 use crate::time::Timestamp;
 
 /// SHA-256 of a token. The token itself is kept nowhere.
@@ -271,6 +271,9 @@ pub struct InstanceFilter {
     pub agent: Option<Name>,
     pub team: Option<Name>,
     pub statuses: Vec<Status>,
+    pub parent: Option<InstanceId>,
+    /// Whose tree they are in.
+    pub session: Option<Principal>,
     pub limit: usize,
     /// The last id of the page before.
     pub after: Option<InstanceId>,

@@ -18,6 +18,7 @@ mod guard;
 mod mcp;
 mod meters;
 mod rest;
+mod work;
 mod written;
 
 use std::io;

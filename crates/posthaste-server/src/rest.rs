@@ -1,6 +1,8 @@
 //! The route table of REST. One file per subject; a handler translates, and that
 //! is all.
 
+mod assign;
+mod context;
 mod docs;
 mod events;
 mod export;
@@ -10,6 +12,7 @@ pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
 mod metrics;
+mod output;
 mod profiles;
 mod stats;
 mod teams;
@@ -53,7 +56,12 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/hooks/{event}", post(hooks::fired))
         .route("/v1/join", post(instances::join))
         .route("/v1/instances", post(instances::create).get(instances::list))
-        .route("/v1/instances/{id}", get(instances::show).delete(instances::leave))
+        .route("/v1/instances/{id}", get(instances::show).delete(instances::stop))
+        .route("/v1/instances/{id}/output", get(output::output))
+        .route("/v1/stop", post(instances::stop_all))
+        .route("/v1/assign", post(assign::assign))
+        .route("/v1/handoff", post(assign::handoff))
+        .route("/v1/context", get(context::context))
         .route("/v1/profiles", get(profiles::list).post(profiles::create))
         .route("/v1/profiles/search", get(profiles::search))
         .route("/v1/profiles/errors", get(profiles::errors))

@@ -6,7 +6,8 @@ use crate::health::{Health, Ready};
 use crate::hooks::{HookAnswer, HookRequest};
 use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
 use crate::instances::{
-    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
+    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined, Stopped,
+    StoppedAll,
 };
 use crate::messages::{
     ExportQuery, History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest,
@@ -19,6 +20,9 @@ use crate::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
 use crate::teams::{PutTeam, TeamView, Teams};
 use crate::threads::{ThreadMessages, ThreadQuery};
 use crate::trail::TrailView;
+use crate::work::{
+    AssignRequest, Assigned, ContextView, HandedOff, HandoffRequest, OutputQuery, OutputView,
+};
 
 const JSON: &str = "application/json";
 
@@ -116,9 +120,47 @@ const CALLS: &[Call] = &[
     call(
         "DELETE",
         "/v1/instances/{id}",
-        "End an instance; an agent may end itself",
+        "Stop an instance and everybody below it: itself, those above it, its team's leaders, the operator",
         Who::Anybody,
-        &[json(200, "It has ended.", of::<InstanceView>)],
+        &[json(200, "As it is now; a process that was asked may still run.", of::<Stopped>)],
+    ),
+    call(
+        "GET",
+        "/v1/instances/{id}/output",
+        "What a worker wrote; for those above it and the operator",
+        Who::Anybody,
+        &[json(200, "A stretch of it, and where the next begins.", of::<OutputView>)],
+    )
+    .query(of::<OutputQuery>),
+    call(
+        "POST",
+        "/v1/stop",
+        "Stop every worker that was started for the operator, and everybody below",
+        Who::Operator,
+        &[json(200, "Asked to end, or ended.", of::<StoppedAll>)],
+    ),
+    call(
+        "POST",
+        "/v1/assign",
+        "Give an agent work and go on; its report comes by mail",
+        Who::Anybody,
+        &[json(201, "Who has the work.", of::<Assigned>)],
+    )
+    .body(of::<AssignRequest>),
+    call(
+        "POST",
+        "/v1/handoff",
+        "Give an agent work and wait for its report; a job if that takes longer",
+        Who::Anybody,
+        &[json(200, "The report, leased until its receipt comes back; or a job.", of::<HandedOff>)],
+    )
+    .body(of::<HandoffRequest>),
+    call(
+        "GET",
+        "/v1/context",
+        "Who works for the caller, and what waits: as a prompt and as data",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<ContextView>)],
     ),
     call("GET", "/v1/teams", "All teams", Who::Anybody, &[json(200, "By name.", of::<Teams>)]),
     call(

@@ -341,7 +341,9 @@ impl Ledger {
             filter.agent.as_ref().is_none_or(|a| i.agent == *a)
                 && filter.team.as_ref().is_none_or(|t| i.team == *t)
                 && (filter.statuses.is_empty() || filter.statuses.contains(&i.status))
+                && filter.parent.is_none_or(|parent| i.parent == Some(parent))
                 && filter.after.is_none_or(|after| i.id > after)
+                && filter.session.is_none_or(|top| self.session(i.id) == top)
         };
         self.instances.values().filter(wanted).take(filter.limit).map(|i| self.view(i)).collect()
     }

@@ -48,6 +48,11 @@ impl Hub {
         self.store.assignment(task)
     }
 
+    /// Who stands at the top of its tree.
+    pub fn session(&self, of: crate::address::InstanceId) -> Principal {
+        self.store.session(of)
+    }
+
     /// Whether something that it gave out is still open.
     pub fn is_owed(&self, by: Principal) -> bool {
         self.store.given(by, false).iter().any(|g| g.assignment.report.is_none())

@@ -154,6 +154,7 @@ pub(crate) fn entry(e: &Handed) -> Entry<'_> {
         label: m.label.as_deref().map(Cow::Borrowed),
         in_reply_to: m.in_reply_to.map(|s| s.0),
         redelivered: e.leased.redelivered,
+        late: m.late,
         truncated: e.clip.is_some(),
         total_chars: e.clip.map(|c| c.total_chars),
         next_offset: e.clip.map(|c| c.chars),

@@ -3,18 +3,21 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::instances::{
-    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
+    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined, Stopped,
+    StoppedAll,
 };
+use posthaste_core::Hub;
 use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::registry::{self, InstanceFilter, NewInstance, Status};
+use posthaste_core::orchestration::Assignment;
+use posthaste_core::registry::{self, Instance, InstanceFilter, NewInstance, Status};
 
 use crate::App;
 use crate::auth::{Caller, Joiner, Operator, digest};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
+use crate::work::assignment;
 
 type Created = (StatusCode, Answer<Joined>);
 
@@ -52,6 +55,14 @@ pub(crate) async fn join(
         token: [0; 32],
     };
     admit(&app, new).await
+}
+
+/// Who stands at the top of a tree.
+fn top(text: &str) -> Result<Principal, Failure> {
+    match text {
+        "human" => Ok(Principal::Operator),
+        id => Ok(Principal::Instance(id.parse()?)),
+    }
 }
 
 fn name(text: &str) -> Result<Name, Failure> {
@@ -95,6 +106,8 @@ pub(crate) async fn list(
         agent: query.agent.as_deref().map(name).transpose()?,
         team: query.team.as_deref().map(name).transpose()?,
         statuses,
+        parent: query.parent.as_deref().map(str::parse).transpose()?,
+        session: query.session.as_deref().map(top).transpose()?,
         limit: limit as usize,
         after: after.map_err(|_| invalid("cursor", "take it from an answer"))?,
     };
@@ -115,25 +128,35 @@ pub(crate) async fn show(
     Ok(Answer(view(&app, caller, found)))
 }
 
-/// `DELETE /v1/instances/{id}`: an agent ends itself, the operator anyone.
-pub(crate) async fn leave(
+/// `DELETE /v1/instances/{id}`: ends it and everybody below it.
+pub(crate) async fn stop(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<InstanceView>, Failure> {
+) -> Result<Answer<Stopped>, Failure> {
     let id: InstanceId = id.parse()?;
-    if caller != Principal::Operator && caller != Principal::Instance(id) {
-        let error = ApiError::new(ErrorCode::Forbidden, "an agent can end only itself");
-        return Err(error.into());
-    }
-    app.hub.end(id, Status::Stopped, false).await?;
+    let stopped = app.hub.stop(caller, id).await?;
     let found = app.hub.instance(id).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(view(&app, caller, found)))
+    Ok(Answer(Stopped { instance: view(&app, caller, found), stopped }))
+}
+
+/// `POST /v1/stop`
+pub(crate) async fn stop_all(
+    State(app): State<App>,
+    _: Operator,
+) -> Result<Answer<StoppedAll>, Failure> {
+    Ok(Answer(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
 fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {
     let i = found.instance;
-    let waiting = !i.status.has_ended() && app.hub.is_waiting(i.id);
+    let taken = app.hub.taken_on(i.id);
+    let work = i.work.as_deref().cloned();
+    let session = work.as_ref().map(|_| match app.hub.session(i.id) {
+        Principal::Operator => "human".to_owned(),
+        Principal::Instance(top) => top.to_string(),
+    });
+    let work = work.unwrap_or_default();
     InstanceView {
         instance: i.id.to_string(),
         address: i.address.to_string(),
@@ -141,12 +164,7 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         team: i.team.to_string(),
         kind: i.kind.as_str().to_owned(),
         status: i.status.as_str().to_owned(),
-        activity: match (app.hub.is_asking(Principal::Instance(i.id)), waiting) {
-            (true, _) => "waiting_user",
-            (false, true) => "waiting_inbox",
-            (false, false) => "unknown",
-        }
-        .to_owned(),
+        activity: activity(&app.hub, &i, &taken).to_owned(),
         // Beside the join token it opens the mailbox.
         key: i.key.filter(|_| caller == Principal::Operator),
         parent: i.parent.map(|p| p.to_string()),
@@ -156,5 +174,25 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         created_at: i.created_at.to_string(),
         last_seen: i.last_seen.to_string(),
         ended_at: i.ended_at.map(|t| t.to_string()),
+        working_directory: work.directory,
+        branch: work.branch,
+        started_at: work.started_at.map(|t| t.to_string()),
+        exit_code: work.exit_code,
+        why: work.why,
+        session,
+        assignments: taken.iter().map(|given| assignment(&app.hub, given)).collect(),
+    }
+}
+
+/// What somebody is at. Of those who came by themselves only their waits are known.
+pub(crate) fn activity(hub: &Hub, i: &Instance, taken: &[Assignment]) -> &'static str {
+    let worker = i.work.is_some() && i.status == Status::Running;
+    let waits = || !i.status.has_ended() && hub.is_waiting(i.id);
+    match () {
+        () if hub.is_asking(Principal::Instance(i.id)) => "waiting_user",
+        () if waits() => "waiting_inbox",
+        () if worker && taken.iter().any(|given| given.report.is_none()) => "busy",
+        () if worker => "idle",
+        () => "unknown",
     }
 }

@@ -13,5 +13,7 @@ mod people;
 mod profiles;
 mod reading;
 mod security;
+mod staff;
 mod stopping;
 mod watching;
+mod work;

@@ -1,0 +1,54 @@
+//! Why nobody got the work, or nobody was stopped.
+
+use posthaste_core::orchestration::{AssignError, StopError};
+use posthaste_core::ports::LaunchError;
+use serde_json::json;
+
+use super::nearest_hint;
+use crate::error::{ApiError, ErrorCode};
+
+impl From<AssignError> for ApiError {
+    fn from(e: AssignError) -> Self {
+        let message = e.to_string();
+        match e {
+            AssignError::NoProfile { nearest, .. } => Self::new(ErrorCode::NotFound, message)
+                .hint(nearest_hint(&nearest, "`posthaste profiles` lists who can be assigned"))
+                .details(json!({ "nearest": nearest })),
+            AssignError::NobodyHere { name } => Self::new(ErrorCode::Conflict, message).hint(format!(
+                "connect or start it, then assign again; or choose a profile that the hub can start (`posthaste profiles`). Mail to {name} waits until somebody comes"
+            )),
+            AssignError::Launch(e) => e.into(),
+            AssignError::LineFull { limit } => Self::new(ErrorCode::LineFull, message)
+                .hint("wait for reports (check the inbox) before you assign more, or raise agents.line")
+                .details(json!({ "limit": limit, "key": "agents.line" })),
+            AssignError::TooDeep { limit } => Self::new(ErrorCode::CannotStart, message)
+                .hint("do this part yourself, or raise agents.depth")
+                .details(json!({ "limit": limit, "key": "agents.depth" })),
+            AssignError::Draft(e) => e.into(),
+            AssignError::Send(e) => e.into(),
+            AssignError::Registry(e) => e.into(),
+            AssignError::Store(e) => e.into(),
+        }
+    }
+}
+
+impl From<LaunchError> for ApiError {
+    fn from(e: LaunchError) -> Self {
+        let error = Self::new(ErrorCode::CannotStart, e.why);
+        match e.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+impl From<StopError> for ApiError {
+    fn from(e: StopError) -> Self {
+        let message = e.to_string();
+        match e {
+            StopError::NotAllowed => Self::new(ErrorCode::Forbidden, message)
+                .hint("ask whoever gave it the work, or the human"),
+            StopError::Registry(e) => e.into(),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Giving out work over REST.
+
+mod assigning;
+mod handing_off;
+mod output;
+mod stopping;
