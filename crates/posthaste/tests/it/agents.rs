@@ -24,7 +24,7 @@ use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance, Status};
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
-use posthaste_store::{Place, SqliteStore, StoreConfig};
+use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,9 +32,45 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::world::{BINARY, PATIENCE};
 
-/// A hub that starts agents. What it started ends with it, also when a test fails.
+/// A folder for one hub after the other. What they started ends with it, also when a
+/// test fails.
+struct Scratch(TempDir);
+
+impl Scratch {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(TempDir::new().expect("a scratch folder")))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn agents(&self) -> PathBuf {
+        self.path().join("data/agents")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        for entry in fs::read_dir(self.agents()).into_iter().flatten().flatten() {
+            let note = fs::read(entry.path().join("started")).unwrap_or_default();
+            let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+            if entry.path().join("exit.json").exists() {
+                continue;
+            }
+            for process in [&note["keeper"], &note["worker"]] {
+                let pid = process.as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
+                if let Some(pid) = pid {
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+            }
+        }
+    }
+}
+
+/// A hub that starts agents.
 struct Office {
-    scratch: Arc<TempDir>,
+    scratch: Arc<Scratch>,
     hub: Arc<Hub>,
     launcher: Arc<Supervisor>,
 }
@@ -46,25 +82,35 @@ fn quick() -> AgentsConfig {
 
 impl Office {
     async fn open(agents: AgentsConfig) -> Self {
-        Self::open_in(Arc::new(TempDir::new().expect("a scratch folder")), agents).await
+        Self::open_in(Scratch::new(), agents).await
     }
 
     /// A hub start on a folder that may have seen one before.
-    async fn open_in(scratch: Arc<TempDir>, agents: AgentsConfig) -> Self {
+    async fn open_in(scratch: Arc<Scratch>, agents: AgentsConfig) -> Self {
         let data = scratch.path().join("data");
         fs::create_dir_all(&data).expect("made");
         let (clock, queue): (Arc<dyn Clock>, Arc<dyn Queue>) =
             (Arc::new(SystemClock), Arc::new(LocalQueue::new()));
         let limits = Limits::default();
         let place = Place::File(data.clone());
-        let store = SqliteStore::open(
-            &place,
-            StoreConfig::default(),
-            limits.clone(),
-            queue.clone(),
-            clock.clone(),
-        );
-        let hub = Hub::start(store.expect("a store"), queue, clock, limits.clone());
+        let open = || {
+            let (queue, clock) = (queue.clone(), clock.clone());
+            match SqliteStore::open(&place, StoreConfig::default(), limits.clone(), queue, clock) {
+                Ok(store) => Some(store),
+                // Another test of this process may be about to start a program, and has
+                // everything that is open here until it has.
+                Err(OpenError::Locked { .. }) => None,
+                Err(e) => panic!("no store: {e}"),
+            }
+        };
+        let mut store = None;
+        until(|| {
+            store = open();
+            store.is_some()
+        })
+        .await;
+        let store = store.expect("just opened");
+        let hub = Hub::start(store, queue.clone(), clock.clone(), limits.clone());
         let var = |name: &str, value: &str| (name.into(), value.into());
         let launcher = Arc::new(Supervisor::new(SupervisorConfig {
             data,
@@ -85,10 +131,13 @@ impl Office {
     }
 
     /// The hub stops, as it was configured.
-    async fn close(self) -> Arc<TempDir> {
+    async fn close(self) -> Arc<Scratch> {
         self.hub.dismiss().await;
         self.hub.close().await.expect("a clean stop");
-        Arc::clone(&self.scratch)
+        // The store is free again when nobody has the hub any more.
+        let Self { scratch, hub, .. } = self;
+        until(|| Arc::strong_count(&hub) == 1).await;
+        scratch
     }
 
     /// A profile of the driver `command`.
@@ -159,7 +208,7 @@ impl Office {
     }
 
     fn agents(&self) -> PathBuf {
-        self.scratch.path().join("data/agents")
+        self.scratch.agents()
     }
 
     fn folder(&self, of: &Assigned) -> PathBuf {
@@ -179,21 +228,6 @@ impl Office {
         let read = || serde_json::from_slice::<Value>(&fs::read(&path).unwrap_or_default()).ok();
         until(|| read().is_some_and(|note| note["worker"].is_i64())).await;
         read().expect("just seen")
-    }
-}
-
-impl Drop for Office {
-    /// A test that failed leaves nobody behind.
-    fn drop(&mut self) {
-        for entry in fs::read_dir(self.agents()).into_iter().flatten().flatten() {
-            let note = fs::read(entry.path().join("started")).unwrap_or_default();
-            let note: Value = serde_json::from_slice(&note).unwrap_or_default();
-            let keeper = note["keeper"].as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
-            let held = std::thread::panicking().then_some(keeper).flatten();
-            if let Some(keeper) = held.filter(|_| !entry.path().join("exit.json").exists()) {
-                let _ = kill_process(keeper, Signal::TERM);
-            }
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::{AgentsConfig, AtShutdown};
 use posthaste_core::registry::Status;
 use rustix::process::{Signal, kill_process, kill_process_group};
+use serde_json::json;
 
 use super::endings::pid;
 use super::{Office, exists, quick, until};
@@ -35,12 +36,19 @@ async fn a_worker_that_outlived_the_hub_is_found_again_and_reports() {
 #[tokio::test]
 async fn a_worker_that_ended_while_no_hub_was_there_is_told_as_it_was() {
     let office = Office::open(leave()).await;
-    let (good, bad) = (office.script(WAITS).await, office.script("echo out; exit 4").await);
-    office.started(&good).await;
-    let (good_folder, bad_folder) = (office.folder(&good), office.folder(&bad));
+    let good = office.script(WAITS).await;
+    office.profile("loser", json!({"command": format!("{WAITS}; exit 4")})).await;
+    let bad = office.assign("loser", "x").await.expect("assigned");
+    let mut folders = Vec::new();
+    for one in [&good, &bad] {
+        office.started(one).await;
+        folders.push(office.folder(one));
+    }
     let scratch = office.close().await;
-    fs::write(good_folder.join("work/go"), "").expect("written");
-    until(|| good_folder.join("exit.json").exists() && bad_folder.join("exit.json").exists()).await;
+    for folder in &folders {
+        fs::write(folder.join("work/go"), "").expect("written");
+        until(|| folder.join("exit.json").exists()).await;
+    }
 
     let office = Office::open_in(scratch, leave()).await;
     assert_eq!(office.told(&good).await, ("result".into(), "here I am".into()));
