@@ -1,7 +1,7 @@
 //! For tests only: the conformance suites of the ports, and what tests share.
 //!
 //! Each promise of a port stands once, as a function, in [`mod@store_suite`],
-//! [`mod@profiles_suite`] or [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
+//! [`mod@profiles_suite`], [`mod@working_suite`] or [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
 //! hub for stories. [`model_server`] lets a test play the model of a real agent
 //! program, and [`tap`] shows what such a program says to a hub.
 
@@ -10,6 +10,8 @@ mod listening;
 pub mod model_server;
 pub mod profiles_suite;
 pub mod queue_suite;
+pub mod staff;
 pub mod store_suite;
 pub mod tap;
+pub mod working_suite;
 pub mod world;

@@ -21,6 +21,7 @@ use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::magic::RelativePathBuf;
 use posthaste_api::ApiError;
+use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::{Limits, settings};
 use posthaste_server::{CompatConfig, McpConfig, ServerConfig};
 use posthaste_store::StoreConfig;
@@ -31,7 +32,7 @@ use crate::failure::invalid;
 use crate::identity::DataFolder;
 use crate::profiles::ProfilesConfig;
 use environment::Environment;
-pub(crate) use environment::of_others;
+pub(crate) use environment::{of_others, whole_environment};
 pub(crate) use secret::Secret;
 
 /// More files than any machine lets one process open.
@@ -61,6 +62,7 @@ pub(crate) struct Config {
     pub(crate) mcp: McpConfig,
     pub(crate) compat: CompatConfig,
     pub(crate) profiles: ProfilesConfig,
+    pub(crate) agents: AgentsConfig,
 }
 
 settings! {
@@ -164,6 +166,12 @@ impl Config {
             ("mcp.batch_window", self.mcp.batch_window),
             ("mcp.progress_every", self.mcp.progress_every),
             ("mcp.ping", self.mcp.ping),
+            ("agents.grace", self.agents.grace),
+            ("agents.stale", self.agents.stale),
+            ("agents.keep", self.agents.keep),
+            ("agents.wake_after", self.agents.wake_after),
+            ("agents.wake_again", self.agents.wake_again),
+            ("agents.wake_timeout", self.agents.wake_timeout),
         ] {
             if time > LONGEST {
                 let told = format!("{key} is longer than anybody lives");

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use cli::Cli;
+use cli::{Cli, Command};
 use failure::Failure;
 use output::Output;
 
@@ -36,6 +36,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    if let Some(Command::Keep(args)) = cli.command {
+        // It outlives the hub, and has a small runtime of its own.
+        return posthaste_agents::keeper::run(args.words);
+    }
     let mut output = Output::new(cli.global.json);
     let done = run(cli, &mut output).and_then(|()| output.flush());
     match done {

@@ -1,9 +1,12 @@
 //! The one place that names concrete backends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use posthaste_agents::keeper::Manners;
+use posthaste_agents::{Supervisor, SupervisorConfig};
 use posthaste_api::{ApiError, ErrorCode};
-use posthaste_core::ports::{Clock, Queue};
+use posthaste_core::ports::{Clock, Launcher, Queue};
 use posthaste_core::{Hub, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_server::Keys;
@@ -14,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(not(feature = "otlp"))]
 use crate::config::TelemetryConfig;
-use crate::config::{Backend, Config};
+use crate::config::{Backend, Config, whole_environment};
+use crate::failure::internal;
 use crate::identity::{DataFolder, Key, Token};
 
 /// A hub over the memory and the queue that the configuration names.
@@ -35,6 +39,31 @@ pub(crate) fn hub(
     let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone())
         .map_err(|e| explain(&e))?;
     Ok(Hub::start(store, queue, clock, limits))
+}
+
+/// This very program, also after its file was replaced: hub and keepers are of one
+/// version.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// Whoever starts agents for the hub at this address.
+pub(crate) fn launcher(
+    config: &Config,
+    folder: &DataFolder,
+    hub_url: &str,
+    manners: Manners,
+) -> Result<Arc<dyn Launcher>, ApiError> {
+    let binary = std::env::current_exe().map_err(|e| internal(format!("no program: {e}")))?;
+    let this = PathBuf::from(THIS_PROGRAM);
+    Ok(Arc::new(Supervisor::new(SupervisorConfig {
+        data: folder.path().to_owned(),
+        keeper: if this.exists() { this } else { binary.clone() },
+        binary,
+        hub_url: hub_url.to_owned(),
+        agents: config.agents.clone(),
+        environment: whole_environment(),
+        manners,
+        answer_bytes: config.limits.body_bytes,
+    })))
 }
 
 /// Follows messages on their road, if the configuration names a collector.

@@ -29,6 +29,8 @@ pub(super) struct Assignments {
 #[derive(Debug)]
 struct Entry {
     assignment: Assignment,
+    /// The task itself waits for the commit: nobody can read it yet.
+    opening: bool,
     /// Its report waits for the commit.
     settling: bool,
 }
@@ -40,11 +42,11 @@ impl Entry {
 }
 
 impl Assignments {
-    fn add(&mut self, assignment: Assignment) {
+    fn add(&mut self, assignment: Assignment, opening: bool) {
         let task = assignment.task;
         self.by.entry(assignment.by).or_default().insert(task);
         self.of.entry(assignment.worker).or_default().insert(task);
-        self.all.insert(task, Entry { assignment, settling: false });
+        self.all.insert(task, Entry { assignment, opening, settling: false });
     }
 
     fn remove(&mut self, task: Seq) {
@@ -104,7 +106,7 @@ pub struct BeginPlan {
 
 impl Ledger {
     pub fn load_assignment(&mut self, assignment: Assignment) {
-        self.assignments.add(assignment);
+        self.assignments.add(assignment, false);
     }
 
     /// Decides about a wish for a worker: accepted before, who it is, whether there is
@@ -160,12 +162,15 @@ impl Ledger {
         plan.key = key;
         let assignment =
             Assignment { task, worker: worker.id, by, label, opened_at: now, report: None };
-        self.assignments.add(assignment.clone());
+        self.assignments.add(assignment.clone(), true);
         Ok(PlannedHire::New(Box::new(HirePlan { join, task: plan, assignment, instance: worker })))
     }
 
     pub fn commit_hire(&mut self, plan: &HirePlan, tickets: &mut Vec<Ticket>) {
         self.commit_append(&plan.task, tickets);
+        if let Some(entry) = self.assignments.all.get_mut(&plan.assignment.task) {
+            entry.opening = false;
+        }
     }
 
     pub fn undo_hire(&mut self, plan: &HirePlan) {
@@ -406,8 +411,10 @@ impl Ledger {
 
     /// Those who wait to be started, first come first.
     pub fn in_line(&self) -> Vec<Instance> {
-        let waits = self.instances.values().filter(|i| i.status == Status::Starting);
-        let mut line: Vec<Instance> = waits.cloned().collect();
+        let waits = |i: &&Instance| {
+            i.status == Status::Starting && !self.assignments.of(i.id).any(|entry| entry.opening)
+        };
+        let mut line: Vec<Instance> = self.instances.values().filter(waits).cloned().collect();
         let task = |i: &Instance| self.assignments.of.get(&i.id)?.first().copied();
         line.sort_by_key(task);
         line

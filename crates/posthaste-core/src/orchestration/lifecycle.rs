@@ -177,17 +177,20 @@ impl Hub {
 
 /// What is told of an end.
 fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
-    let Outcome { end, code, answer, why, tail } = outcome;
+    let Outcome { end, code, answer, why, tail, kept_branch } = outcome;
+    let left = kept_branch.map(|name| format!("\n[its work is on the branch {name}]"));
+    let left = left.unwrap_or_default();
     let answer = (end == Ended::Finished).then(|| {
         let text = answer.filter(|text| !text.is_empty());
-        clip(text.unwrap_or_else(|| "(it finished without a word)".to_owned()), most)
+        let text = text.unwrap_or_else(|| "(it finished without a word)".to_owned());
+        clip(text, most.saturating_sub(left.len())) + &left
     });
     let verb = match end {
         Ended::Finished => "finished",
         Ended::Failed => "failed",
         Ended::Stopped => "was stopped",
     };
-    let mut obituary = format!("{} {verb}: {why}", worker.address);
+    let mut obituary = format!("{} {verb}: {why}{left}", worker.address);
     if !tail.is_empty() {
         obituary.push_str("\nThe end of its output:\n");
         obituary.push_str(&tail);

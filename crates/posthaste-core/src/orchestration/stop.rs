@@ -21,15 +21,10 @@ impl Hub {
     pub fn is_above(&self, by: Principal, id: InstanceId) -> bool {
         let Principal::Instance(me) = by else { return true };
         let mut above = Some(id);
-        let mut seen = 0;
         while let Some(view) = above.and_then(|id| self.store.instance(id)) {
             above = view.instance.parent;
-            seen += 1;
             if above == Some(me) {
                 return true;
-            }
-            if seen > u16::MAX {
-                break;
             }
         }
         let team = self.store.instance(id).map(|view| view.instance.team);

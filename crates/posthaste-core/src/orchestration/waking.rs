@@ -89,7 +89,7 @@ impl Hub {
 
 fn humantime(time: std::time::Duration) -> String {
     let seconds = time.as_secs();
-    if seconds % 60 == 0 && seconds > 0 {
+    if seconds > 0 && seconds.is_multiple_of(60) {
         format!("{} min", seconds / 60)
     } else {
         format!("{seconds} s")

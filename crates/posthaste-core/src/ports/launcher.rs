@@ -77,6 +77,8 @@ pub struct Outcome {
     pub why: String,
     /// The end of what it wrote, for whoever wonders.
     pub tail: String,
+    /// The branch of its worktree, if it left something there.
+    pub kept_branch: Option<String>,
 }
 
 /// How it came to its end.

@@ -11,3 +11,4 @@ mod restarting;
 mod rules;
 mod sending;
 mod settling;
+mod working;

@@ -2,8 +2,13 @@
 
 use posthaste_core::messaging::message::{Details, Principal};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::ports::StoreError;
+use posthaste_core::orchestration::Standing;
+use posthaste_core::ports::{Ending, StoreError};
+use posthaste_core::registry::Status;
 use posthaste_store::{Inspection, OpenError, Place, StoreConfig, inspect};
+use posthaste_testkit::profiles_suite::put;
+use posthaste_testkit::store_suite::Rig;
+use posthaste_testkit::working_suite;
 
 use crate::rig;
 
@@ -109,6 +114,39 @@ async fn a_full_store_refuses_and_recovers_without_losing_anything() {
     assert!(!sent.duplicate);
     assert_eq!(sent.seq.0, accepted as u64 + 1, "the refused one took no number");
     assert!(rig.store.is_healthy());
+}
+
+#[tokio::test]
+async fn an_end_that_the_disk_does_not_take_has_not_happened() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let small = StoreConfig { max_bytes: 700 << 10, ..rig::config() };
+    let place = Place::File(folder.path().to_owned());
+    let rig = rig::open(&place, small, rig::limits()).expect("a small store");
+    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+    let boss = rig.agent("boss").await;
+    let wish = |task: &str| working_suite::hire(&rig, boss, task, Details::default());
+    let worker = rig.store.hire(wish("wall")).await.expect("hired");
+    let id = worker.instance.id;
+    while rig.send(HUMAN, &boss.to_string(), &"x".repeat(20_000)).await.is_ok() {}
+    while rig.send(HUMAN, &boss.to_string(), "x").await.is_ok() {}
+    let refused = rig.store.hire(wish(&"roof".repeat(5_000))).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(rig.store.in_line().len(), 1, "no worker without its task");
+    let answer = Some("a wall ".repeat(4_000));
+    let ending = Ending { answer, ..Ending::plain(Status::Finished, Vec::new()) };
+    let refused = rig.store.end(id, ending.clone()).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let status = |rig: &Rig| rig.store.instance(id).expect("known").instance.status;
+    assert_eq!(status(&rig), Status::Starting);
+    assert_eq!(rig.store.assignment(worker.task).expect("open").standing, Standing::Open);
+    rig.store.close().await.ok();
+    drop(rig);
+
+    let rig = rig::at(folder.path()).expect("opened again");
+    assert_eq!(status(&rig), Status::Starting);
+    rig.store.end(id, ending).await.expect("room again");
+    let given = rig.store.given(boss, false);
+    assert!(matches!(given[0].standing, Standing::Waits(_)), "{given:?}");
 }
 
 #[tokio::test]

@@ -11,9 +11,11 @@ mod rig;
 mod in_memory {
     posthaste_testkit::store_suite!(crate::rig::memory());
     posthaste_testkit::profiles_suite!(crate::rig::memory());
+    posthaste_testkit::working_suite!(crate::rig::memory());
 }
 
 mod on_disk {
     posthaste_testkit::store_suite!(crate::rig::file());
     posthaste_testkit::profiles_suite!(crate::rig::file());
+    posthaste_testkit::working_suite!(crate::rig::file());
 }

@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use posthaste_agents::keeper::Manners;
 use posthaste_api::{ApiError, Client, ErrorCode};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -37,7 +38,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let config = Config::load(global, &args)?;
     log_to_stderr(&config.log)?;
-    prepare_process();
+    let manners = prepare_process();
 
     let Some(listener) = bind(config.server.listen, output).await? else { return Ok(()) };
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
@@ -51,6 +52,7 @@ pub(super) async fn run(
     let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
 
     let running = Running { url: reachable(listen), pid: std::process::id() };
+    let launcher = wiring::launcher(&config, folder, &running.url, manners)?;
     folder.announce(&running)?;
     greet(&running, folder, args.ephemeral, output);
 
@@ -65,9 +67,11 @@ pub(super) async fn run(
         shutdown.clone(),
     );
     let work = async {
-        let served = serving.await;
+        // The doors are open while the last run's workers are found again.
+        let ((), served) = tokio::join!(hub.employ(launcher, config.agents), serving);
         // Nobody who comes now should find the way here.
         folder.withdraw(&running);
+        hub.dismiss().await;
         watch.end().await;
         let closed = hub.close().await;
         // Nothing more happens on the road: the last spans can go.
@@ -188,14 +192,16 @@ fn log_to_stderr(config: &LogConfig) -> Result<(), ApiError> {
     ready.map_err(|e| internal(format!("no log: {e}")))
 }
 
-/// Files for the owner alone, and as many connections as the system grants.
-fn prepare_process() {
-    umask(Mode::from_raw_mode(0o077));
+/// Files for the owner alone, and as many connections as the system grants. Tells
+/// how it was before, for those whom the hub starts.
+fn prepare_process() -> Manners {
+    let mask = umask(Mode::from_raw_mode(0o077));
     let now = getrlimit(Resource::Nofile);
     let most = Rlimit { current: now.maximum, ..now };
     if let Err(error) = setrlimit(Resource::Nofile, most) {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
+    Manners { umask: mask.as_raw_mode(), open_files: now.current }
 }
 
 /// Ctrl-C and `kill`: the first asks the hub to finish, the second does not ask.

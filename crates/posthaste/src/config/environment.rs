@@ -83,6 +83,12 @@ pub(crate) fn of_others(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
+/// Everything, for those whom the hub starts.
+#[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
+pub(crate) fn whole_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
 fn variables() -> impl Iterator<Item = (String, String)> {
     // What is not text is not ours.
@@ -122,6 +128,8 @@ fn of_flags() -> Vec<String> {
 fn is_known(name: &str) -> bool {
     ALIASES.iter().any(|(alias, _)| *alias == name)
         || OF_THE_TESTS.contains(&name)
+        // A worker may ask about a hub, or start one of its own.
+        || posthaste_agents::VARIABLES.contains(&name)
         || of_flags().iter().any(|flag| flag == name)
 }
 

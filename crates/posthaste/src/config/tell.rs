@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use figment::Source;
 use posthaste_api::ApiError;
 use posthaste_core::Limits;
+use posthaste_core::orchestration::AgentsConfig;
 use posthaste_server::{CompatConfig, McpConfig, ServerConfig};
 use posthaste_store::StoreConfig;
 use serde::Serialize;
@@ -26,11 +27,12 @@ const DATA: &str = "data";
 const DATA_ABOUT: &str = "The data folder; in a file it is relative to that file.";
 
 /// The sections, as they stand in a file.
-const SECTIONS: [(&str, Keys); 9] = [
+const SECTIONS: [(&str, Keys); 10] = [
     ("server", ServerConfig::KEYS),
     ("store", StoreConfig::KEYS),
     ("limits", Limits::KEYS),
     ("profiles", ProfilesConfig::KEYS),
+    ("agents", AgentsConfig::KEYS),
     ("queue", QueueConfig::KEYS),
     ("log", LogConfig::KEYS),
     ("telemetry", TelemetryConfig::KEYS),

@@ -1,11 +1,13 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
+mod agents;
 mod cli;
 mod clients;
 mod connect;
 mod disk;
 mod doctor;
 mod hook;
+mod keeper;
 mod kill;
 mod logs;
 mod manual;

@@ -85,7 +85,7 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
             },
             wait_for,
             filter: Filter {
-                from: args.from,
+                from: args.from.into(),
                 or_ends_wait: wait_for != WaitFor::Any,
                 ..Filter::default()
             },

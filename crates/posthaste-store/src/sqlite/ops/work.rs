@@ -19,7 +19,7 @@ use crate::sqlite::writer::{Db, Op};
 pub(crate) enum HireOutcome {
     New(Hired),
     /// The key was accepted before, for this task; the wish may differ.
-    Before(Seq, Hire),
+    Before(Seq, Box<Hire>),
 }
 
 /// A worker and its task: all or nothing.
@@ -44,7 +44,7 @@ impl Op for NewWorker {
                 return true;
             }
             Ok(PlannedHire::Duplicate(seq)) => {
-                self.outcome = Some(Ok(HireOutcome::Before(seq, self.hire.clone())));
+                self.outcome = Some(Ok(HireOutcome::Before(seq, Box::new(self.hire.clone()))));
             }
             Err(error) => self.outcome = Some(Err(error)),
         }

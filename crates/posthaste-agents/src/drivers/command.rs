@@ -1,0 +1,26 @@
+//! Any program: its task on stdin, its answer on stdout.
+//!
+//! Scripts, mechanical agents, and agent programs that answer one prompt and end.
+
+use posthaste_core::ports::LaunchError;
+
+use super::Driver;
+use crate::settings::{Line, Settings};
+
+pub(super) struct Command;
+
+impl Driver for Command {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {
+        match &settings.command {
+            Some(line) => Ok(Some(line.clone())),
+            None => Err(LaunchError::new(
+                format!("{}: its driver is `command`, and it has no `command`", settings.profile),
+                "for example `command: [python3, worker.py]`, or one text for /bin/sh",
+            )),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The folder of a worker: what it gets, what it leaves, and whether it lives.
+//!
+//! ```text
+//! <data>/agents/a3f7b2c1/
+//!   task        what it reads on stdin
+//!   out, err    what it wrote, within a bound
+//!   started     written before it runs, and again when its process is known
+//!   exit.json   how it ended; whole or not there
+//!   lock        held by its keeper for as long as that lives
+//!   work/       where it works if nobody says otherwise
+//!   worktree/   its own checkout, if it has one
+//!   wake/       the same files for the command that wakes an agent
+//! ```
+//!
+//! The lock tells of life. The hub takes it and hands the open file to the keeper as
+//! its stdout, so the lock goes where the file goes: it is free when the keeper has
+//! ended, however it ended, and a hub that was killed in between changes nothing.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// That a worker was started, as its keeper wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Started {
+    /// The mark in the environment of the worker and of all that it starts.
+    pub(crate) run: String,
+    pub(crate) keeper: i32,
+    /// When the keeper began, in the system's own count.
+    pub(crate) keeper_began: Option<u64>,
+    /// `None`: nobody knows whether the program ran.
+    pub(crate) worker: Option<i32>,
+    pub(crate) worker_began: Option<u64>,
+}
+
+/// How a worker ended, as its keeper wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Exit {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// Why it could not be run at all.
+    pub(crate) error: Option<String>,
+    /// The keeper was asked to end it, before it ended.
+    pub(crate) asked: bool,
+    /// It ran longer than it may.
+    pub(crate) overdue: bool,
+    /// How many processes it left behind; they were ended.
+    pub(crate) strays: usize,
+    /// What was written beyond the bound, and is not kept.
+    pub(crate) out_dropped: u64,
+    pub(crate) err_dropped: u64,
+    /// Milliseconds since 1970.
+    pub(crate) started_at: u64,
+    pub(crate) ended_at: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes it, for its owner alone.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
+    }
+
+    pub(crate) fn task(&self) -> PathBuf {
+        self.0.join("task")
+    }
+
+    pub(crate) fn out(&self) -> PathBuf {
+        self.0.join("out")
+    }
+
+    pub(crate) fn err(&self) -> PathBuf {
+        self.0.join("err")
+    }
+
+    fn started_file(&self) -> PathBuf {
+        self.0.join("started")
+    }
+
+    fn exit_file(&self) -> PathBuf {
+        self.0.join("exit.json")
+    }
+
+    /// What its keeper noted when it started it. A note that cannot be read still
+    /// says that there was a start.
+    pub(crate) fn started(&self) -> Option<Option<Started>> {
+        match fs::read(self.started_file()) {
+            Ok(text) => Some(serde_json::from_slice(&text).ok()),
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(_) => Some(None),
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        read(&self.exit_file())
+    }
+
+    pub(crate) fn note_start(&self, started: &Started) -> io::Result<()> {
+        replace(&self.started_file(), &json(started))
+    }
+
+    pub(crate) fn note_exit(&self, exit: &Exit) -> io::Result<()> {
+        replace(&self.exit_file(), &json(exit))
+    }
+
+    /// The lock, for a new keeper; nothing if one lives. What an earlier run noted
+    /// is gone then.
+    pub(crate) fn hold(&self) -> io::Result<Option<File>> {
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.0.join("lock"))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => (),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        }
+        for file in [self.started_file(), self.exit_file()] {
+            match fs::remove_file(&file) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => (),
+            }
+        }
+        Ok(Some(lock))
+    }
+
+    /// Whether a keeper lives.
+    pub(crate) fn is_held(&self) -> bool {
+        let Ok(lock) = File::open(self.0.join("lock")) else { return false };
+        let taken = flock(&lock, FlockOperation::NonBlockingLockShared);
+        taken == Err(rustix::io::Errno::WOULDBLOCK)
+    }
+}
+
+/// A new file for its owner alone, in the place of any other.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+fn json<T: Serialize>(what: &T) -> Vec<u8> {
+    serde_json::to_vec(what).expect("numbers and text are JSON")
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Writes a file that is whole whenever somebody looks.
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    create(&draft)?.write_all(content)?;
+    fs::rename(&draft, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Folder) {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let folder = Folder::new(scratch.path().join("a3f7b2c1"));
+        folder.make().expect("made");
+        (scratch, folder)
+    }
+
+    #[test]
+    fn the_lock_is_held_for_as_long_as_its_file_is_open_somewhere() {
+        let (_scratch, folder) = folder();
+        assert!(!folder.is_held());
+        let lock = folder.hold().expect("a file").expect("free");
+        let copy = lock.try_clone().expect("a second handle of the same file");
+        assert!(folder.is_held());
+        assert!(folder.hold().expect("a file").is_none());
+        drop(lock);
+        assert!(folder.is_held());
+        drop(copy);
+        assert!(!folder.is_held());
+    }
+
+    #[test]
+    fn a_new_start_forgets_what_the_last_one_noted() {
+        let (_scratch, folder) = folder();
+        folder.note_exit(&Exit { code: Some(3), ..Exit::default() }).expect("written");
+        assert_eq!(folder.exit().expect("noted").code, Some(3));
+        drop(folder.hold().expect("a file").expect("free"));
+        assert_eq!(folder.exit(), None);
+        assert!(folder.started().is_none());
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_read_is_a_start_all_the_same() {
+        let (_scratch, folder) = folder();
+        fs::write(folder.started_file(), "{").expect("written");
+        assert_eq!(folder.started(), Some(None));
+    }
+}

@@ -1,0 +1,84 @@
+//! Asking git.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use posthaste_core::ports::LaunchError;
+use tokio::process::Command;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::environment::Environment;
+use crate::program;
+
+/// A checkout of a big repository takes a while; a hook that hangs takes for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How much of what git says of a failure is told.
+const SAID: usize = 500;
+
+/// Runs git, one command at a time: several that make worktrees of one repository at
+/// once get into each other's way.
+#[derive(Debug)]
+pub(crate) struct Git {
+    environment: Environment,
+    turn: Mutex<()>,
+}
+
+impl Git {
+    /// Variables of git itself would lead it to another repository.
+    pub(crate) fn new(inherited: &[(OsString, OsString)]) -> Self {
+        let not_git = |(name, _): &&(OsString, OsString)| {
+            !name.to_string_lossy().starts_with("GIT_") || name == "GIT_CONFIG_GLOBAL"
+        };
+        let all: Vec<_> = inherited.iter().filter(not_git).cloned().collect();
+        let mut environment = Environment::inherited(&all);
+        environment.set("GIT_TERMINAL_PROMPT", "0");
+        // What we read is not for people.
+        environment.set("LC_ALL", "C");
+        Self { environment, turn: Mutex::new(()) }
+    }
+
+    /// Whether there is one.
+    pub(crate) fn check(&self) -> Result<(), LaunchError> {
+        program::find("git", None, self.environment.get("PATH")).map(drop)
+    }
+
+    /// What git says, without the newline at its end; or why it refused.
+    pub(crate) async fn ask(&self, folder: &Path, words: &[&OsStr]) -> Result<String, LaunchError> {
+        let git = program::find("git", None, self.environment.get("PATH"))?;
+        let _turn = self.turn.lock().await;
+        let ran =
+            timeout(PATIENCE, command(git.as_os_str(), folder, words, &self.environment).output());
+        let what = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+        let output = match ran.await {
+            Ok(Ok(output)) => output,
+            Ok(Err(e)) => return Err(LaunchError::new(format!("git {what}: {e}"), None)),
+            Err(_) => {
+                let why = format!("git {what} did not end in {} s", PATIENCE.as_secs());
+                return Err(LaunchError::new(why, "does a hook of the repository hang?"));
+            }
+        };
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        }
+        let said: String =
+            String::from_utf8_lossy(&output.stderr).trim().chars().take(SAID).collect();
+        Err(LaunchError::new(format!("git {what}: {said}"), None))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "its one caller waits for it, or kills it")]
+fn command(git: &OsStr, folder: &Path, words: &[&OsStr], environment: &Environment) -> Command {
+    let mut command = Command::new(git);
+    command
+        .arg("-C")
+        .arg(folder)
+        .args(words)
+        .env_clear()
+        .envs(environment.all())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}

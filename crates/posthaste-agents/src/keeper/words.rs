@@ -1,0 +1,110 @@
+//! The command line of a keeper: written by the hub, read by the keeper.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How many words come before the program.
+const FIRST: usize = 7;
+
+/// What a keeper is to do. No task and no token: those stand in a file and in the
+/// environment, where other users do not see them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keep {
+    pub folder: PathBuf,
+    /// Where the worker works.
+    pub directory: PathBuf,
+    /// What is kept of its stdout, and as much of its stderr.
+    pub output_bytes: u64,
+    /// From being asked to end until being killed.
+    pub grace: Duration,
+    /// The longest that it may run.
+    pub most: Duration,
+    pub manners: Manners,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// What the hub changed about its own process, and a worker gets back as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manners {
+    /// Which permissions new files do not get.
+    pub umask: u32,
+    /// How many files it may open without asking for more.
+    pub open_files: Option<u64>,
+}
+
+impl Keep {
+    pub fn words(&self) -> Vec<OsString> {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut words: Vec<OsString> = vec![
+            self.folder.clone().into(),
+            self.directory.clone().into(),
+            self.output_bytes.to_string().into(),
+            millis(self.grace).to_string().into(),
+            millis(self.most).to_string().into(),
+            format!("{:03o}", self.manners.umask).into(),
+            self.manners.open_files.map_or("-".to_owned(), |n| n.to_string()).into(),
+        ];
+        words.extend(self.command.iter().cloned());
+        words
+    }
+
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        if words.len() <= FIRST {
+            return Err("this command is for the hub, which starts it for each worker".into());
+        }
+        let text = |at: usize| words[at].to_str().unwrap_or_default();
+        let number = |at: usize| -> Result<u64, String> {
+            text(at).parse().map_err(|_| format!("`{}` is not a number", text(at)))
+        };
+        let umask = u32::from_str_radix(text(5), 8).ok().filter(|mask| *mask <= 0o777);
+        Ok(Self {
+            folder: words[0].clone().into(),
+            directory: words[1].clone().into(),
+            output_bytes: number(2)?,
+            grace: Duration::from_millis(number(3)?),
+            most: Duration::from_millis(number(4)?),
+            manners: Manners {
+                umask: umask.ok_or_else(|| format!("`{}` is not a mask", text(5)))?,
+                open_files: match text(6) {
+                    "-" => None,
+                    _ => Some(number(6)?),
+                },
+            },
+            command: words[FIRST..].to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_hub_writes_the_keeper_reads() {
+        let keep = Keep {
+            folder: "/data/agents/a3f7b2c1".into(),
+            directory: "/home/me/my project".into(),
+            output_bytes: 8 << 20,
+            grace: Duration::from_secs(10),
+            most: Duration::from_secs(86_400),
+            manners: Manners { umask: 0o022, open_files: Some(1024) },
+            command: vec!["/bin/sh".into(), "-c".into(), "--help; echo -x".into()],
+        };
+        assert_eq!(Keep::read(keep.words()), Ok(keep.clone()));
+        let other = Keep { manners: Manners { umask: 0, open_files: None }, ..keep };
+        assert_eq!(Keep::read(other.words()), Ok(other));
+    }
+
+    #[test]
+    fn whoever_tries_it_by_hand_is_told_what_it_is_for() {
+        let error = Keep::read([]).expect_err("nothing to do");
+        assert!(error.contains("for the hub"), "{error}");
+        let words = ["/f", "/d", "many", "1", "1", "022", "-", "true"].map(OsString::from);
+        assert!(Keep::read(words).expect_err("no number").contains("`many`"));
+        let words = ["/f", "/d", "1", "1", "1", "9", "-", "true"].map(OsString::from);
+        assert!(Keep::read(words).expect_err("no mask").contains("`9`"));
+    }
+}

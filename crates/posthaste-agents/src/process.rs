@@ -1,0 +1,102 @@
+//! What the system tells of processes.
+//!
+//! Numbers of processes are given again, so a number counts only together with the
+//! time at which its process began. Where the system tells nothing of that kind,
+//! nothing is signalled that is not our own child.
+
+use std::fs;
+
+use rustix::process::{Pid, RawPid, Signal, kill_process};
+
+/// When a process began, in the system's own count.
+pub(crate) fn began(pid: Pid) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    began_of(&stat)
+}
+
+/// The 22nd field; the second, a name in brackets, may hold anything.
+fn began_of(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The process of this number, if it still is the one that began then.
+pub(crate) fn same(number: RawPid, began_at: Option<u64>) -> Option<Pid> {
+    let pid = Pid::from_raw(number)?;
+    (began_at.is_some() && began(pid) == began_at).then_some(pid)
+}
+
+/// Its children, and theirs.
+pub(crate) fn descendants(of: Pid) -> Vec<Pid> {
+    let mut found = children(of);
+    let mut next = 0;
+    while let Some(parent) = found.get(next) {
+        let more = children(*parent);
+        found.extend(more);
+        next += 1;
+    }
+    found
+}
+
+/// Each thread has its own.
+pub(crate) fn children(of: Pid) -> Vec<Pid> {
+    let threads = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+    let lists: Vec<_> = threads.map(|t| fs::read_to_string(t.path().join("children"))).collect();
+    if lists.iter().any(Result::is_ok) {
+        return lists.iter().flatten().flat_map(|list| numbers(list)).collect();
+    }
+    // A kernel without these lists tells the parent of each process.
+    all().filter(|pid| parent(*pid) == Some(of)).collect()
+}
+
+fn numbers(list: &str) -> impl Iterator<Item = Pid> {
+    list.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?))
+}
+
+fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Pid::from_raw(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?)
+}
+
+fn all() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+}
+
+/// Everybody whose environment has this variable with this value: a mark that all
+/// descendants of a process carry, wherever they went.
+pub(crate) fn marked(variable: &str, value: &str) -> Vec<Pid> {
+    let mark = format!("{variable}={value}");
+    let has = |pid: &Pid| {
+        let all = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
+    };
+    all().filter(has).collect()
+}
+
+/// Whoever has ended meanwhile needs no signal.
+pub(crate) fn signal(pid: Pid, signal: Signal) {
+    let _ = kill_process(pid, signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_process_is_found_behind_any_name() {
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
+        assert_eq!(began_of(stat), Some(12345));
+        assert_eq!(began_of(""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_number_alone_is_nobody() {
+        let me = rustix::process::getpid();
+        let since = began(me);
+        assert!(since.is_some());
+        assert_eq!(same(me.as_raw_nonzero().get(), since), Some(me));
+        assert_eq!(same(me.as_raw_nonzero().get(), since.map(|s| s + 1)), None);
+        assert_eq!(same(me.as_raw_nonzero().get(), None), None);
+    }
+}

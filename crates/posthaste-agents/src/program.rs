@@ -1,0 +1,95 @@
+//! Finding a program before anything is started.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use posthaste_core::ports::LaunchError;
+use rustix::fs::{Access, access};
+
+/// How programs that agents are made of come to a machine.
+const INSTALL: [(&str, &str); 12] = [
+    ("claude", "npm install -g @anthropic-ai/claude-code"),
+    ("codex", "npm install -g @openai/codex"),
+    ("gemini", "npm install -g @google/gemini-cli"),
+    ("opencode", "npm install -g opencode-ai"),
+    ("copilot", "npm install -g @github/copilot"),
+    ("qwen", "npm install -g @qwen-code/qwen-code"),
+    ("python3", "install Python with your system's packages, for example apt install python3"),
+    ("node", "install Node.js with your system's packages, for example apt install nodejs"),
+    ("git", "install it with your system's packages, for example apt install git"),
+    ("tmux", "install it with your system's packages, for example apt install tmux"),
+    ("jq", "install it with your system's packages, for example apt install jq"),
+    ("uv", "install it with your system's packages, or pip install uv"),
+];
+
+/// The whole path of a program: as it stands, from the working directory if it has a
+/// slash, else from the folders of `path`.
+pub(crate) fn find(
+    program: &str,
+    directory: Option<&Path>,
+    path: Option<&OsStr>,
+) -> Result<PathBuf, LaunchError> {
+    if program.contains('/') {
+        let whole = directory.map_or_else(|| program.into(), |folder| folder.join(program));
+        return match (whole.is_absolute(), is_program(&whole)) {
+            (true, true) => Ok(whole),
+            (true, false) if whole.is_file() => Err(LaunchError {
+                why: format!("{} may not be executed", whole.display()),
+                hint: Some(format!("chmod +x {}", whole.display())),
+            }),
+            (true, false) => Err(missing(&whole.to_string_lossy())),
+            (false, _) => Err(LaunchError::new(
+                format!("`{program}` is relative, and there is no working directory"),
+                "give its full path, or a `working_directory`",
+            )),
+        };
+    }
+    let folders = path.map(std::env::split_paths).into_iter().flatten();
+    let found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(program));
+    found.into_iter().find(|whole| is_program(whole)).ok_or_else(|| missing(program))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+fn missing(program: &str) -> LaunchError {
+    let known = INSTALL.iter().find(|(name, _)| *name == program);
+    let hint = match known {
+        Some((_, how)) => (*how).to_owned(),
+        None if program.contains('/') => "install it there, or correct the path".to_owned(),
+        None => "install it, or give its full path; the hub looks in the folders of its own PATH"
+            .to_owned(),
+    };
+    LaunchError { why: format!("the program `{program}` is not there"), hint: Some(hint) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_on_the_path_or_from_the_working_directory() {
+        let path = Some(OsStr::new("relative:/nowhere:/usr/bin:/bin"));
+        let sh = find("sh", None, path).expect("every machine has it");
+        assert!(sh.is_absolute());
+        assert_eq!(find("/bin/sh", None, None).expect("there"), Path::new("/bin/sh"));
+        assert_eq!(
+            find("./sh", Some(Path::new("/bin")), None).expect("there"),
+            Path::new("/bin/./sh")
+        );
+        assert!(find("./sh", None, path).is_err());
+        assert!(find("sh", None, None).is_err());
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_the_way_to_get_it() {
+        let error = find("codex", None, Some(OsStr::new("/nowhere"))).expect_err("not there");
+        assert!(error.why.contains("`codex`"), "{error}");
+        assert!(error.hint.expect("a hint").contains("npm install"));
+        let error = find("frobnicate", None, None).expect_err("not there");
+        assert!(error.hint.expect("a hint").contains("full path"));
+        let error = find("/etc/passwd", None, None).expect_err("no program");
+        assert!(error.hint.expect("a hint").contains("chmod"));
+    }
+}

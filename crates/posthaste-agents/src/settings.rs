@@ -1,0 +1,239 @@
+//! What a profile says about running its agents.
+//!
+//! It stands in the profile's `config`, beside keys of others, which are none of our
+//! business. A key of ours that has the wrong form is named.
+
+use std::path::{Path, PathBuf};
+
+use posthaste_core::ports::LaunchError;
+use posthaste_core::profiles::Profile;
+use serde_json::{Map, Value};
+
+/// A command as a profile writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A program and its arguments.
+    Words(Vec<String>),
+    /// A text for the shell.
+    Shell(String),
+}
+
+impl Line {
+    pub(crate) fn words(&self) -> Vec<String> {
+        match self {
+            Self::Words(words) => words.clone(),
+            Self::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text.clone()],
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Whose they are.
+    pub(crate) profile: String,
+    pub(crate) command: Option<Line>,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) directory: Option<PathBuf>,
+    pub(crate) model: Option<String>,
+    pub(crate) worktree: bool,
+    /// External MCP servers, for programs that read them from a file.
+    pub(crate) mcp_config: Option<String>,
+    pub(crate) wake: Option<Line>,
+}
+
+impl Settings {
+    /// `home` is what `~` stands for.
+    pub(crate) fn read(profile: &Profile, home: Option<&Path>) -> Result<Self, LaunchError> {
+        let name = profile.template.name.to_string();
+        let wrong = |key: &str, why: &str| LaunchError {
+            why: format!("the profile {name} cannot be used: `{key}` {why}"),
+            hint: Some(format!("change it, and see `posthaste profiles show {name}`")),
+        };
+        let config: Map<String, Value> = serde_json::from_str(&profile.template.config)
+            .map_err(|_| wrong("config", "is not an object"))?;
+        let get = |key: &str| config.get(key).filter(|value| !value.is_null());
+        let text = |key: &'static str| match get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+            Some(_) => Err(wrong(key, "is a text")),
+        };
+        let command = |key: &'static str| match get(key) {
+            None => Ok(None),
+            Some(value) => line(value).map(Some).map_err(|why| wrong(key, why)),
+        };
+        let env = match get("env") {
+            None => Vec::new(),
+            Some(Value::Object(all)) => all
+                .iter()
+                .map(|(key, value)| variable(key, value))
+                .collect::<Result<_, _>>()
+                .map_err(|why| wrong("env", &why))?,
+            Some(_) => return Err(wrong("env", "is an object of texts")),
+        };
+        let directory = text("working_directory")?.map(|path| at_home(&path, home));
+        if directory.as_ref().is_some_and(|path| !path.is_absolute()) {
+            return Err(wrong("working_directory", "is a path that begins with / or ~/"));
+        }
+        let worktree = match get("worktree") {
+            None => false,
+            Some(Value::Bool(worktree)) => *worktree,
+            Some(_) => return Err(wrong("worktree", "is true or false")),
+        };
+        let mcp_config = match (get("mcp_config"), get("mcpServers")) {
+            (None, None) => None,
+            (Some(own @ Value::Object(_)), _) => Some(own.to_string()),
+            (None, Some(servers @ Value::Object(_))) => {
+                Some(serde_json::json!({ "mcpServers": servers }).to_string())
+            }
+            (Some(_), _) => return Err(wrong("mcp_config", "is an object")),
+            (None, Some(_)) => return Err(wrong("mcpServers", "is an object")),
+        };
+        Ok(Self {
+            command: command("command")?,
+            env,
+            directory,
+            model: text("model")?,
+            worktree,
+            mcp_config,
+            wake: command("wake")?,
+            profile: name.clone(),
+        })
+    }
+}
+
+/// A list of words, or one text.
+fn line(value: &Value) -> Result<Line, &'static str> {
+    const FORM: &str = "is a list of words, the program first, or one text for /bin/sh";
+    const ZERO: &str = "has a zero byte";
+    let line = match value {
+        Value::String(text) if !text.trim().is_empty() => Line::Shell(text.clone()),
+        Value::Array(words) => {
+            let words: Option<Vec<String>> = words.iter().map(scalar).collect();
+            match words {
+                Some(words) if words.first().is_some_and(|program| !program.is_empty()) => {
+                    Line::Words(words)
+                }
+                _ => return Err(FORM),
+            }
+        }
+        _ => return Err(FORM),
+    };
+    match line.words().iter().any(|word| word.contains('\0')) {
+        true => Err(ZERO),
+        false => Ok(line),
+    }
+}
+
+fn variable(name: &str, value: &Value) -> Result<(String, String), String> {
+    let value =
+        scalar(value).ok_or_else(|| format!("is an object of texts, and {name} is none"))?;
+    if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+        return Err(format!("has a variable that cannot be one: {name:?}"));
+    }
+    Ok((name.to_owned(), value))
+}
+
+/// People write numbers where they mean text.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(word) => Some(word.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn at_home(path: &str, home: Option<&Path>) -> PathBuf {
+    match (path.strip_prefix('~'), home) {
+        (Some(""), Some(home)) => home.to_owned(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => home.join(&rest[1..]),
+        _ => path.into(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use posthaste_core::Timestamp;
+    use posthaste_core::profiles::{Source, Template};
+    use posthaste_core::registry::AgentKind;
+
+    use super::*;
+
+    pub(crate) fn profile(driver: Option<&str>, config: &str) -> Profile {
+        let name = "counter".parse().expect("a name");
+        let template = Template {
+            driver: driver.map(str::to_owned),
+            config: config.to_owned(),
+            ..Template::new(name, AgentKind::External)
+        };
+        let now = Timestamp(0);
+        Profile { template, source: Source::Api, version: 1, created_at: now, updated_at: now }
+    }
+
+    fn read(config: &str) -> Result<Settings, LaunchError> {
+        Settings::read(&profile(None, config), Some(Path::new("/home/me")))
+    }
+
+    #[test]
+    fn a_profile_says_what_runs_it_and_may_say_other_things() {
+        let settings = read(
+            r#"{"command": ["wc", "-w", 3], "env": {"LANG": "C", "PORT": 80, "ON": true},
+                "working_directory": "~/code", "model": "small", "worktree": true,
+                "mcp_config": {"mcpServers": {}}, "wake": "echo mail", "theirs": [1]}"#,
+        )
+        .expect("a good profile");
+        assert_eq!(settings.command.expect("given").words(), ["wc", "-w", "3"]);
+        assert!(settings.env.contains(&("PORT".into(), "80".into())));
+        assert_eq!(settings.directory, Some("/home/me/code".into()));
+        assert!(settings.worktree);
+        assert_eq!(settings.mcp_config.as_deref(), Some(r#"{"mcpServers":{}}"#));
+        assert_eq!(settings.wake.expect("given").words(), ["/bin/sh", "-c", "echo mail"]);
+        assert_eq!(read("{}").expect("empty is fine").command, None);
+    }
+
+    #[test]
+    fn a_key_of_the_wrong_form_is_named() {
+        for (config, key) in [
+            (r#"{"command": {}}"#, "`command`"),
+            (r#"{"command": []}"#, "`command`"),
+            (r#"{"command": ["", "x"]}"#, "`command`"),
+            (r#"{"command": "  "}"#, "`command`"),
+            (r#"{"command": ["a", ["b"]]}"#, "`command`"),
+            (r#"{"command": "a\u0000b"}"#, "`command`"),
+            (r#"{"env": ["A"]}"#, "`env`"),
+            (r#"{"env": {"A=B": "c"}}"#, "`env`"),
+            (r#"{"env": {"A": {}}}"#, "`env`"),
+            (r#"{"working_directory": "code"}"#, "`working_directory`"),
+            (r#"{"working_directory": 7}"#, "`working_directory`"),
+            (r#"{"worktree": "yes"}"#, "`worktree`"),
+            (r#"{"mcp_config": "x"}"#, "`mcp_config`"),
+            (r#"{"model": 3}"#, "`model`"),
+            (r#"{"wake": 3}"#, "`wake`"),
+        ] {
+            let error = read(config).expect_err(config);
+            assert!(error.why.contains(key), "{config}: {error}");
+            assert!(error.hint.is_some(), "{config}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_driver_is_told_with_the_known_ones() {
+        let error = crate::drivers::of(&profile(Some("tmux"), "{}")).err().expect("unknown");
+        assert!(error.why.contains("`tmux`"), "{error}");
+        assert!(error.hint.expect("a hint").contains("driver: command"));
+        let of = |driver| crate::drivers::of(&profile(driver, "{}")).map(|driver| driver.name());
+        assert_eq!(of(None), Ok("external"));
+        assert_eq!(of(Some("command")), Ok("command"));
+    }
+
+    #[test]
+    fn a_command_without_its_driver_is_a_mistake_and_so_is_the_reverse() {
+        for (driver, config) in [(None, r#"{"command": "true"}"#), (Some("command"), "{}")] {
+            let profile = profile(driver, config);
+            let settings = Settings::read(&profile, None).expect("readable");
+            let driver = crate::drivers::of(&profile).expect("known");
+            let error = driver.line(&settings).expect_err("a mistake");
+            assert!(error.why.contains("counter") && error.hint.is_some(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The hub's side of its workers: one task for each, from spawn to reap.
+//!
+//! State belongs to the task that runs it; others ask ([`Stop`]) and hear the end, by
+//! [`Hub::conclude`]. What a keeper is told stands in `start.rs`, what becomes of it in
+//! `watch.rs`, what is told of an end in `outcome.rs`.
+
+mod housekeeping;
+mod keepers;
+mod outcome;
+mod remains;
+mod start;
+mod waking;
+mod watch;
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use posthaste_core::Hub;
+use posthaste_core::address::InstanceId;
+use posthaste_core::orchestration::AgentsConfig;
+use posthaste_core::ports::{
+    Found, Job, LaunchError, Launcher, Nap, Output, Place, Start, Stream, Way,
+};
+use posthaste_core::registry::Instance;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::watch::Stop;
+use crate::folder::Folder;
+use crate::git::Git;
+use crate::keeper::Manners;
+
+/// What the binary knows and this crate does not ask for.
+#[derive(Debug, Clone)]
+pub struct SupervisorConfig {
+    /// The hub's data folder; workers have theirs in `agents` within it.
+    pub data: PathBuf,
+    /// The program, for workers that call it.
+    pub binary: PathBuf,
+    /// The program that becomes a keeper.
+    pub keeper: PathBuf,
+    /// How workers reach the hub.
+    pub hub_url: String,
+    pub agents: AgentsConfig,
+    /// The environment that the hub was started with.
+    pub environment: Vec<(OsString, OsString)>,
+    pub manners: Manners,
+    /// The longest answer that a message can carry.
+    pub answer_bytes: usize,
+}
+
+/// Owns the processes of workers.
+pub struct Supervisor {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+}
+
+/// What every task needs.
+struct Shared {
+    config: SupervisorConfig,
+    git: Git,
+    /// Those who run, and the way to ask them to end.
+    running: Mutex<HashMap<InstanceId, Arc<Stop>>>,
+    /// Those who are being woken.
+    waking: Mutex<HashSet<InstanceId>>,
+    closing: CancellationToken,
+}
+
+impl Supervisor {
+    pub fn new(config: SupervisorConfig) -> Self {
+        let shared = Shared {
+            git: Git::new(&config.environment),
+            config,
+            running: Mutex::default(),
+            waking: Mutex::default(),
+            closing: CancellationToken::new(),
+        };
+        Self { shared: Arc::new(shared), tasks: TaskTracker::new() }
+    }
+}
+
+impl Shared {
+    fn agents(&self) -> PathBuf {
+        self.config.data.join("agents")
+    }
+
+    fn folder(&self, who: InstanceId) -> Folder {
+        Folder::new(self.agents().join(who.to_string()))
+    }
+}
+
+impl Launcher for Supervisor {
+    fn check(&self, job: &Job) -> Result<Way, LaunchError> {
+        self.shared.check(job)
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        worker: &'a Instance,
+        job: &'a Job,
+    ) -> BoxFuture<'a, Result<Place, LaunchError>> {
+        Box::pin(self.shared.prepare(worker, job))
+    }
+
+    fn start<'a>(
+        &'a self,
+        hub: &'a Arc<Hub>,
+        start: Start,
+    ) -> BoxFuture<'a, Result<(), LaunchError>> {
+        Box::pin(async move { self.start_worker(hub, &start) })
+    }
+
+    fn find<'a>(&'a self, hub: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {
+        Box::pin(self.find_worker(hub, worker))
+    }
+
+    fn stop(&self, who: InstanceId, why: &str) -> bool {
+        match self.shared.running.lock().get(&who) {
+            Some(stop) => {
+                stop.ask(why);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn output(
+        &self,
+        who: InstanceId,
+        stream: Stream,
+        from: u64,
+        most: usize,
+    ) -> BoxFuture<'_, io::Result<Option<Output>>> {
+        let folder = self.shared.folder(who);
+        Box::pin(async move {
+            let read = move || read_output(&folder, stream, from, most);
+            tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+        })
+    }
+
+    fn wake<'a>(&'a self, _: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>> {
+        Box::pin(async move { self.wake_up(&nap) })
+    }
+
+    fn forget_all_but<'a>(&'a self, known: &'a [InstanceId]) -> BoxFuture<'a, ()> {
+        Box::pin(self.shared.forget_all_but(known))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.closing.cancel();
+            self.tasks.close();
+            self.tasks.wait().await;
+        })
+    }
+}
+
+fn read_output(
+    folder: &Folder,
+    stream: Stream,
+    from: u64,
+    most: usize,
+) -> io::Result<Option<Output>> {
+    let path = match stream {
+        Stream::Stdout => folder.out(),
+        Stream::Stderr => folder.err(),
+    };
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let exit = folder.exit().unwrap_or_default();
+    let dropped = match stream {
+        Stream::Stdout => exit.out_dropped,
+        Stream::Stderr => exit.err_dropped,
+    };
+    let from = from.min(file.metadata()?.len());
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    (&mut file).take(most as u64).read_to_end(&mut bytes)?;
+    let next = from + bytes.len() as u64;
+    let total = file.metadata()?.len().max(next);
+    Ok(Some(Output { bytes, next, total, dropped }))
+}

@@ -1,0 +1,103 @@
+//! A keeper as the hub sees it: its own child, or one that an earlier hub started.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use posthaste_core::ports::LaunchError;
+use rustix::process::{Pid, Signal};
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+use crate::environment::Environment;
+use crate::folder::Folder;
+use crate::keeper::{COMMAND, Keep};
+use crate::process;
+
+/// How often a keeper that is nobody's child is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(super) enum Keeper {
+    Child(Child),
+    /// It lives as long as its lock is held.
+    Adopted(Folder),
+}
+
+impl Keeper {
+    /// Starts one. It holds the worker's lock from its first moment to its last.
+    pub(super) fn start(
+        program: &Path,
+        keep: &Keep,
+        environment: &Environment,
+    ) -> Result<Self, LaunchError> {
+        let folder = Folder::new(keep.folder.clone());
+        let failed = |e: io::Error| {
+            LaunchError::new(format!("cannot start a process: {e}"), "`posthaste doctor` looks")
+        };
+        let Some(lock) = folder.hold().map_err(failed)? else {
+            let why = format!("{} is in use by an earlier start", keep.folder.display());
+            return Err(LaunchError::new(why, None));
+        };
+        let mut command = command(program);
+        command
+            .arg0("posthaste")
+            .arg(COMMAND)
+            .args(keep.words())
+            .env_clear()
+            .envs(environment.all())
+            .current_dir(&keep.folder)
+            .stdin(Stdio::null())
+            .stdout(lock)
+            .stderr(Stdio::null());
+        command.spawn().map(Self::Child).map_err(failed)
+    }
+
+    /// One that lives, of an earlier hub.
+    pub(super) fn adopt(folder: Folder) -> Self {
+        Self::Adopted(folder)
+    }
+
+    /// Completes when it has ended. A child is reaped then.
+    pub(super) async fn ended(&mut self) {
+        match self {
+            Self::Child(child) => {
+                if let Err(error) = child.wait().await {
+                    tracing::warn!(%error, "a keeper could not be waited for");
+                }
+            }
+            Self::Adopted(folder) => {
+                while folder.is_held() {
+                    sleep(LOOK).await;
+                }
+            }
+        }
+    }
+
+    /// Sends it a signal. `false`: it cannot be reached yet.
+    pub(super) fn signal(&self, signal: Signal) -> bool {
+        let pid = match self {
+            Self::Child(child) => child.id().and_then(|id| Pid::from_raw(id.cast_signed())),
+            Self::Adopted(folder) => keeper_of(folder),
+        };
+        if let Some(pid) = pid {
+            process::signal(pid, signal);
+        }
+        pid.is_some()
+    }
+}
+
+/// The process that holds the lock, as it noted itself.
+pub(super) fn keeper_of(folder: &Folder) -> Option<Pid> {
+    let note = folder.started()??;
+    match note.keeper_began {
+        Some(began) => process::same(note.keeper, Some(began)),
+        // The system does not tell; but who holds the lock has not ended.
+        None => Pid::from_raw(note.keeper).filter(|_| folder.is_held()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "one task owns it, until it is reaped")]
+fn command(program: &Path) -> Command {
+    Command::new(program)
+}

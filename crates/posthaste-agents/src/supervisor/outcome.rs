@@ -1,0 +1,216 @@
+//! What is told of an end.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use humantime_serde::re::humantime::format_duration;
+use posthaste_core::address::InstanceId;
+use posthaste_core::ports::{Ended, Outcome};
+use rustix::process::Signal;
+
+use super::Shared;
+use crate::folder::{Exit, Folder};
+
+/// How a worker ended whose keeper has ended. `stopped` is why somebody asked it to.
+pub(super) async fn of(
+    shared: &Shared,
+    who: InstanceId,
+    folder: &Folder,
+    stopped: Option<&str>,
+) -> Outcome {
+    let exit = folder.exit();
+    let stale = format_duration(shared.config.agents.stale).to_string();
+    let (end, why) = verdict(exit.as_ref(), stopped, &stale);
+    let code = exit.as_ref().and_then(|exit| exit.code);
+    let (answer_bytes, tail_chars) = (shared.config.answer_bytes, shared.config.agents.tail_chars);
+    let folder = folder.clone();
+    let read = move || match end {
+        Ended::Finished => (Some(answer(&folder.out(), answer_bytes, who)), String::new()),
+        Ended::Failed | Ended::Stopped => (None, tail(&folder, tail_chars)),
+    };
+    let (answer, tail) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+    Outcome { end, code, answer, why, tail, kept_branch: None }
+}
+
+/// The keeper's note counts: who had ended before the keeper was asked, ended by
+/// itself.
+fn verdict(exit: Option<&Exit>, stopped: Option<&str>, stale: &str) -> (Ended, String) {
+    let Some(exit) = exit else {
+        return match stopped {
+            Some(why) => (Ended::Stopped, why.to_owned()),
+            None => (Ended::Failed, "its keeper was killed: nobody knows how it ended".to_owned()),
+        };
+    };
+    if let Some(error) = &exit.error {
+        return (Ended::Failed, error.clone());
+    }
+    if exit.overdue {
+        return (
+            Ended::Failed,
+            format!("it ran longer than {stale} (agents.stale), and was ended"),
+        );
+    }
+    if exit.asked {
+        return (Ended::Stopped, stopped.unwrap_or("it was asked to end").to_owned());
+    }
+    match (exit.code, exit.signal) {
+        (Some(0), _) => (Ended::Finished, "exit code 0".to_owned()),
+        (Some(code), _) => (Ended::Failed, format!("exit code {code}{}", meaning(code))),
+        (None, Some(signal)) => {
+            (Ended::Failed, format!("killed by signal {signal}{}", name_of(signal)))
+        }
+        (None, None) => (Ended::Failed, "nobody knows how it ended".to_owned()),
+    }
+}
+
+/// What shells mean by it.
+fn meaning(code: i32) -> &'static str {
+    match code {
+        126 => " (a command could not be executed)",
+        127 => " (a command was not found)",
+        _ => "",
+    }
+}
+
+fn name_of(signal: i32) -> &'static str {
+    let known = [
+        (Signal::HUP, " (HUP)"),
+        (Signal::INT, " (INT)"),
+        (Signal::QUIT, " (QUIT)"),
+        (Signal::ILL, " (ILL)"),
+        (Signal::TRAP, " (TRAP)"),
+        (Signal::ABORT, " (ABRT)"),
+        (Signal::BUS, " (BUS)"),
+        (Signal::FPE, " (FPE)"),
+        (Signal::KILL, " (KILL)"),
+        (Signal::SEGV, " (SEGV)"),
+        (Signal::PIPE, " (PIPE)"),
+        (Signal::ALARM, " (ALRM)"),
+        (Signal::TERM, " (TERM)"),
+        (Signal::XCPU, " (XCPU)"),
+        (Signal::XFSZ, " (XFSZ)"),
+    ];
+    known.iter().find(|(known, _)| known.as_raw() == signal).map_or("", |(_, name)| name)
+}
+
+/// What it wrote to stdout, as text, within the longest that a message can be.
+fn answer(path: &Path, most: usize, who: InstanceId) -> String {
+    let total = std::fs::metadata(path).map_or(0, |known| known.len());
+    let mut bytes = Vec::new();
+    // A file that cannot be read says nothing.
+    let _ = File::open(path).and_then(|f| f.take(most as u64 + 1).read_to_end(&mut bytes));
+    let mut text = lossy(bytes);
+    while text.ends_with(['\n', '\r']) {
+        text.pop();
+    }
+    if total <= most as u64 && text.len() <= most {
+        return text;
+    }
+    let note = format!("\n[clipped: it wrote {total} bytes; `posthaste logs {who}` shows all]");
+    let end = text.floor_char_boundary(most.saturating_sub(note.len()));
+    text.truncate(end);
+    text + &note
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
+    }
+}
+
+/// The end of its stderr, and of its stdout if there is room.
+fn tail(folder: &Folder, chars: usize) -> String {
+    let err = last(&folder.err(), chars);
+    let room = chars.saturating_sub(err.chars().count());
+    let out = last(&folder.out(), room);
+    match (err.is_empty(), out.is_empty()) {
+        (_, true) => err,
+        (true, false) => out,
+        (false, false) => format!("{err}\n[stdout]\n{out}"),
+    }
+}
+
+/// The last so many characters of a file, without white space at its end.
+fn last(path: &Path, chars: usize) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let most = (chars as u64).saturating_mul(4);
+        let begin = file.metadata()?.len().saturating_sub(most);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let text = lossy(read().unwrap_or_default());
+    let text = text.trim_end();
+    let skip = text.chars().count().saturating_sub(chars);
+    text.chars().skip(skip).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(exit: &Exit, stopped: Option<&str>) -> (Ended, String) {
+        verdict(Some(exit), stopped, "24h")
+    }
+
+    #[test]
+    fn an_end_is_told_in_a_few_words() {
+        let code = |code| Exit { code: Some(code), ..Exit::default() };
+        let signal = |signal| Exit { signal: Some(signal), ..Exit::default() };
+        assert_eq!(said(&code(0), None).0, Ended::Finished);
+        assert_eq!(said(&code(3), None), (Ended::Failed, "exit code 3".into()));
+        assert!(said(&code(127), None).1.contains("not found"));
+        assert_eq!(said(&signal(9), None), (Ended::Failed, "killed by signal 9 (KILL)".into()));
+        let asked = Exit { asked: true, ..signal(15) };
+        assert_eq!(said(&asked, Some("bob said so")), (Ended::Stopped, "bob said so".into()));
+        assert_eq!(said(&asked, None).0, Ended::Stopped);
+        let stale = Exit { overdue: true, ..signal(15) };
+        assert!(said(&stale, None).1.contains("agents.stale"));
+        assert_eq!(verdict(None, None, "24h").0, Ended::Failed);
+        assert_eq!(verdict(None, Some("x"), "24h"), (Ended::Stopped, "x".into()));
+    }
+
+    #[test]
+    fn who_finished_before_it_was_stopped_has_finished() {
+        let exit = Exit { code: Some(0), ..Exit::default() };
+        assert_eq!(said(&exit, Some("too late")).0, Ended::Finished);
+    }
+
+    #[test]
+    fn an_answer_is_text_within_the_limit_whatever_was_written() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let path = scratch.path().join("out");
+        let answer = |bytes: &[u8], most| {
+            std::fs::write(&path, bytes).expect("written");
+            answer(&path, most, InstanceId(0xa3f7_b2c1))
+        };
+        assert_eq!(answer(b"42\n\n", 100), "42");
+        assert_eq!(answer(b"a\xffb\x1b[0m", 100), "a\u{fffd}b\u{1b}[0m");
+        assert_eq!(answer(b"", 100), "");
+        let long = "ä".repeat(500);
+        let clipped = answer(long.as_bytes(), 200);
+        assert!(clipped.len() <= 200 && clipped.starts_with('ä'), "{clipped}");
+        assert!(clipped.contains("it wrote 1000 bytes") && clipped.contains("logs a3f7b2c1"));
+        assert!(answer(&[0xff; 150], 200).len() <= 200, "replaced characters are longer");
+    }
+
+    #[test]
+    fn the_tail_is_the_end_of_stderr_and_then_of_stdout() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let folder = Folder::new(scratch.path().to_owned());
+        let write = |out: &str, err: &str| {
+            std::fs::write(folder.out(), out).expect("written");
+            std::fs::write(folder.err(), err).expect("written");
+        };
+        write("half an answer\n", "line 1\nboom ä\n");
+        assert_eq!(tail(&folder, 6), "boom ä");
+        assert_eq!(tail(&folder, 100), "line 1\nboom ä\n[stdout]\nhalf an answer");
+        write("only this\n", "");
+        assert_eq!(tail(&folder, 100), "only this");
+        assert_eq!(tail(&Folder::new("/nowhere".into()), 100), "");
+    }
+}

@@ -1,0 +1,98 @@
+//! One worker: waiting for its end, or bringing it about.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use posthaste_core::Hub;
+use posthaste_core::address::InstanceId;
+use posthaste_core::orchestration::AtShutdown;
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::keepers::Keeper;
+use super::{Shared, outcome, remains};
+use crate::folder::Folder;
+use crate::worktree;
+
+/// What a keeper may take beyond the grace: the worker's own processes have theirs.
+const MARGIN: Duration = Duration::from_secs(15);
+/// How often a keeper that could not be reached is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Asking a worker to end. The first reason counts.
+#[derive(Debug, Default)]
+pub(super) struct Stop {
+    why: OnceLock<String>,
+    asked: CancellationToken,
+}
+
+impl Stop {
+    pub(super) fn ask(&self, why: &str) {
+        self.why.get_or_init(|| why.to_owned());
+        self.asked.cancel();
+    }
+
+    fn why(&self) -> Option<&str> {
+        self.why.get().map(String::as_str)
+    }
+}
+
+/// Owns one worker's keeper, until it is reaped and its end is told.
+pub(super) struct Watch {
+    pub(super) hub: Arc<Hub>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) who: InstanceId,
+    pub(super) folder: Folder,
+    pub(super) stop: Arc<Stop>,
+    pub(super) keeper: Keeper,
+}
+
+impl Watch {
+    pub(super) async fn run(mut self) {
+        let stop = Arc::clone(&self.stop);
+        let shared = Arc::clone(&self.shared);
+        tokio::select! {
+            () = self.keeper.ended() => {}
+            () = stop.asked.cancelled() => self.end().await,
+            () = shared.closing.cancelled() => match shared.config.agents.shutdown {
+                AtShutdown::Stop => {
+                    stop.ask("the hub was stopped");
+                    self.end().await;
+                }
+                // The next start finds it again.
+                AtShutdown::Leave => return,
+            },
+        }
+        if self.folder.exit().is_none()
+            && let Some(started) = self.folder.started()
+        {
+            remains::end(started).await;
+        }
+        let mut outcome = outcome::of(&shared, self.who, &self.folder, stop.why()).await;
+        outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;
+        self.hub.conclude(self.who, outcome).await;
+        // Not earlier: whoever stops it meanwhile must not take it for gone.
+        shared.running.lock().remove(&self.who);
+    }
+
+    /// Asks the keeper, and kills it if it does not end in time. What is left of the
+    /// worker then is ended by whoever sees that there is no note.
+    async fn end(&mut self) {
+        let until = Instant::now() + self.shared.config.agents.grace + MARGIN;
+        let asked = async {
+            while !self.keeper.signal(Signal::TERM) {
+                tokio::select! {
+                    () = self.keeper.ended() => return,
+                    () = sleep(AGAIN) => {}
+                }
+            }
+            self.keeper.ended().await;
+        };
+        if timeout_at(until, asked).await.is_err() {
+            tracing::warn!(who = %self.who, "a keeper does not end; it is killed");
+            self.keeper.signal(Signal::KILL);
+            self.keeper.ended().await;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A checkout of its own for a worker.
+//!
+//! The worker works on a branch `posthaste/<agent>-<instance>` that begins where its
+//! repository stands, in a worktree in its own folder. When it has ended, a worktree
+//! in which nothing happened goes, branch and all; everything else stays, and is told.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use posthaste_core::ports::{LaunchError, Place};
+use posthaste_core::registry::Instance;
+use serde::{Deserialize, Serialize};
+
+use crate::folder::Folder;
+use crate::git::Git;
+
+/// What was made, for whoever cleans up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Record {
+    repository: PathBuf,
+    branch: String,
+    /// The commit at which it began.
+    base: String,
+    /// The worker's directory within the repository.
+    inside: PathBuf,
+}
+
+impl Folder {
+    fn checkout(&self) -> PathBuf {
+        self.path().join("worktree")
+    }
+
+    fn record_file(&self) -> PathBuf {
+        self.path().join("worktree.json")
+    }
+
+    fn record(&self) -> Option<Record> {
+        serde_json::from_slice(&fs::read(self.record_file()).ok()?).ok()
+    }
+}
+
+/// Whether a worktree could be made from this directory, as far as can be seen
+/// without asking git.
+pub(crate) fn check(git: &Git, directory: Option<&Path>) -> Result<(), LaunchError> {
+    git.check()?;
+    let Some(directory) = directory else {
+        return Err(LaunchError::new(
+            "a worktree is made from a repository, and no working directory was given",
+            "name one within the repository",
+        ));
+    };
+    match directory.ancestors().any(|folder| folder.join(".git").exists()) {
+        true => Ok(()),
+        false => Err(no_repository(directory)),
+    }
+}
+
+fn no_repository(directory: &Path) -> LaunchError {
+    LaunchError::new(
+        format!("{} is in no git repository, so there can be no worktree", directory.display()),
+        "`git init` and a first commit make one; or ask for no worktree",
+    )
+}
+
+/// Makes the worktree, or finds the one that was made.
+pub(crate) async fn make(
+    git: &Git,
+    folder: &Folder,
+    worker: &Instance,
+    directory: &Path,
+) -> Result<Place, LaunchError> {
+    if let Some(record) = folder.record() {
+        if folder.checkout().join(".git").exists() {
+            return Ok(place(folder, &record));
+        }
+        // It was not finished.
+        remove(git, folder, &record).await;
+    }
+    let top = git.ask(directory, &["rev-parse".as_ref(), "--show-toplevel".as_ref()]).await;
+    let repository = PathBuf::from(top.map_err(|_| no_repository(directory))?);
+    let inside = git.ask(directory, &["rev-parse".as_ref(), "--show-prefix".as_ref()]).await?;
+    let head = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"].map(OsStr::new);
+    let base = git.ask(&repository, &head).await.map_err(|_| {
+        LaunchError::new(
+            format!("{} has no commit yet, so there can be no worktree", repository.display()),
+            "make a first commit, or ask for no worktree",
+        )
+    })?;
+    let branch = format!("posthaste/{}-{}", worker.agent, worker.id);
+    let record = Record { repository, branch, base, inside: inside.into() };
+    let text = serde_json::to_vec(&record).map_err(|e| LaunchError::new(e.to_string(), None))?;
+    fs::write(folder.record_file(), text).map_err(|e| {
+        LaunchError::new(format!("cannot write to {}: {e}", folder.path().display()), None)
+    })?;
+    let checkout = folder.checkout();
+    let words = ["worktree", "add", "--quiet", "-b", &record.branch].map(OsStr::new);
+    let words = [&words[..], &[checkout.as_os_str(), record.base.as_ref()]].concat();
+    if let Err(error) = git.ask(&record.repository, &words).await {
+        remove(git, folder, &record).await;
+        let _ = fs::remove_file(folder.record_file());
+        return Err(error);
+    }
+    Ok(place(folder, &record))
+}
+
+fn place(folder: &Folder, record: &Record) -> Place {
+    let directory = folder.checkout().join(&record.inside);
+    // A folder that is in no commit is not in the checkout.
+    let directory = if directory.is_dir() { directory } else { folder.checkout() };
+    Place { directory, branch: Some(record.branch.clone()) }
+}
+
+/// After the end: removes a worktree in which nothing happened. The branch of one
+/// that stays.
+pub(crate) async fn settle(git: &Git, folder: &Folder) -> Option<String> {
+    let record = folder.record()?;
+    let checkout = folder.checkout();
+    let at = ["rev-parse", "HEAD"].map(OsStr::new);
+    let branch = ["rev-parse".as_ref(), OsStr::new(&record.branch)];
+    let untouched = git.ask(&checkout, &at).await.is_ok_and(|head| head == record.base)
+        && git.ask(&record.repository, &branch).await.is_ok_and(|head| head == record.base);
+    let state = ["status", "--porcelain"].map(OsStr::new);
+    let clean = git.ask(&checkout, &state).await.is_ok_and(|said| said.is_empty());
+    if untouched && clean {
+        remove(git, folder, &record).await;
+    }
+    match checkout.exists() {
+        true => Some(record.branch),
+        false => {
+            let _ = fs::remove_file(folder.record_file());
+            None
+        }
+    }
+}
+
+/// The instance is forgotten. Whether nothing is lost by removing its folder.
+pub(crate) async fn forget(git: &Git, folder: &Folder) -> bool {
+    if let Some(record) = folder.record() {
+        remove(git, folder, &record).await;
+    }
+    !folder.checkout().exists()
+}
+
+/// Without force: what git would not remove, stays.
+async fn remove(git: &Git, folder: &Folder, record: &Record) {
+    let (repository, checkout) = (&record.repository, folder.checkout());
+    let remove = ["worktree".as_ref(), "remove".as_ref(), checkout.as_os_str()];
+    let removed = git.ask(repository, &remove).await;
+    if removed.is_ok() || !checkout.exists() {
+        let _ = git.ask(repository, &["worktree", "prune"].map(OsStr::new)).await;
+        let branch = ["branch", "--quiet", "-d", &record.branch].map(OsStr::new);
+        let _ = git.ask(repository, &branch).await;
+    }
+}

@@ -1,0 +1,53 @@
+//! What happens without being asked: idle workers end, sleeping agents are woken.
+
+use std::time::Duration;
+
+use posthaste_core::messaging::message::{Details, Kind};
+use posthaste_core::registry::Status;
+use posthaste_testkit::staff;
+use tokio::time::sleep;
+
+use super::Yard;
+
+const fn minutes(n: u64) -> Duration {
+    Duration::from_secs(60 * n)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_reported_and_stays_idle_is_ended_in_time() {
+    let yard = Yard::new().await;
+    let done = yard.puts_to_work(&yard.boss, "one").await;
+    let busy = yard.puts_to_work(&yard.boss, "two").await;
+    let result = Details { kind: Kind::RESULT, ..Details::default() };
+    done.sends_with(&yard.boss, "done", result).await;
+    sleep(minutes(14)).await;
+    assert_eq!(yard.world.status(&done), Status::Running);
+    sleep(minutes(3)).await;
+    assert_eq!(yard.world.status(&done), Status::Stopped);
+    // A worker that works gives no sign of life and is not lost.
+    assert_eq!(yard.world.status(&busy), Status::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_with_mail_that_does_not_look_is_woken_and_not_too_often() {
+    let yard = Yard::new().await;
+    let hub = &yard.world.hub;
+    staff::profile(hub, "sleeper", None, r#"{"wake":["ring"]}"#).await;
+    staff::profile(hub, "stone", None, "{}").await;
+    let (sleeper, stone) = (yard.world.agent("sleeper").await, yard.world.agent("stone").await);
+    sleep(minutes(5)).await;
+    assert!(yard.staff.woken().is_empty(), "without mail nobody is woken");
+    yard.boss.sends(&sleeper, "wake up").await;
+    yard.boss.sends(&stone, "wake up").await;
+    sleep(minutes(2)).await;
+    let woken = yard.staff.woken();
+    assert_eq!(woken.len(), 1);
+    assert_eq!((woken[0].who.id, woken[0].unread), (sleeper.id(), 1));
+    sleep(minutes(8)).await;
+    assert!(yard.staff.woken().is_empty());
+    sleep(minutes(4)).await;
+    assert_eq!(yard.staff.woken().len(), 1, "again after a while");
+    sleeper.takes().await;
+    sleep(minutes(30)).await;
+    assert!(yard.staff.woken().is_empty(), "it has read its mail");
+}

@@ -1,0 +1,190 @@
+//! A launcher without processes: it remembers whom it started, and the test says
+//! how they end.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use posthaste_core::Hub;
+use posthaste_core::address::InstanceId;
+use posthaste_core::ports::{
+    Ended, Found, Job, LaunchError, Launcher, Nap, Outcome, Output, Place, Start, Stream, Way,
+};
+use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
+use posthaste_core::registry::{AgentKind, Instance};
+use tokio::sync::watch;
+
+/// Whom it started, woke and stopped.
+#[derive(Default)]
+pub struct Staff {
+    started: Mutex<BTreeMap<InstanceId, Start>>,
+    woken: Mutex<Vec<Nap>>,
+    /// What is found of somebody after a hub start.
+    left: Mutex<BTreeMap<InstanceId, Found>>,
+    count: watch::Sender<usize>,
+    hub: Mutex<Option<Arc<Hub>>>,
+}
+
+impl Staff {
+    /// Whoever has been started and has not ended.
+    pub fn at_work(&self) -> Vec<Start> {
+        self.started.lock().values().cloned().collect()
+    }
+
+    pub fn woken(&self) -> Vec<Nap> {
+        std::mem::take(&mut self.woken.lock())
+    }
+
+    /// What the next look for this one finds.
+    pub fn leaves(&self, who: InstanceId, found: Found) {
+        self.left.lock().insert(who, found);
+    }
+
+    /// Waits until so many have been started, since the beginning.
+    pub async fn has_started(&self, count: usize) {
+        let mut started = self.count.subscribe();
+        started.wait_for(|n| *n >= count).await.expect("it counts as long as it is");
+    }
+
+    /// Waits until this one runs.
+    pub async fn runs(&self, who: InstanceId) -> Start {
+        let mut started = self.count.subscribe();
+        let known = |_: &usize| self.started.lock().contains_key(&who);
+        started.wait_for(known).await.expect("it counts as long as it is");
+        self.started.lock()[&who].clone()
+    }
+
+    /// It ended by itself.
+    pub async fn ends(&self, hub: &Arc<Hub>, who: InstanceId, outcome: Outcome) {
+        self.started.lock().remove(&who);
+        hub.conclude(who, outcome).await;
+    }
+
+    /// It ended well, with this answer.
+    pub async fn answers(&self, hub: &Arc<Hub>, who: InstanceId, answer: &str) {
+        let (end, code, answer) = (Ended::Finished, Some(0), Some(answer.to_owned()));
+        self.ends(hub, who, Outcome { end, code, answer, ..Outcome::default() }).await;
+    }
+
+    /// It ended with an exit code.
+    pub async fn fails(&self, hub: &Arc<Hub>, who: InstanceId, code: i32, tail: &str) {
+        let (code, why, tail) = (Some(code), format!("exit code {code}"), tail.to_owned());
+        self.ends(hub, who, Outcome { code, why, tail, ..Outcome::default() }).await;
+    }
+}
+
+impl Launcher for Staff {
+    fn check(&self, job: &Job) -> Result<Way, LaunchError> {
+        match job.profile.template.driver.as_deref() {
+            None | Some("external") => Ok(Way::ByItself),
+            Some("command") => Ok(Way::Started { worktree: job.worktree.unwrap_or(false) }),
+            Some(other) => Err(LaunchError::new(
+                format!("nothing here runs `{other}`"),
+                "use `driver: command` or `driver: external`",
+            )),
+        }
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        worker: &'a Instance,
+        job: &'a Job,
+    ) -> BoxFuture<'a, Result<Place, LaunchError>> {
+        let directory = job.directory.clone().unwrap_or_else(|| "/scratch".into());
+        let branch = job.worktree.filter(|w| *w).map(|_| format!("posthaste/{}", worker.id));
+        async move { Ok(Place { directory, branch }) }.boxed()
+    }
+
+    fn start<'a>(
+        &'a self,
+        hub: &'a Arc<Hub>,
+        start: Start,
+    ) -> BoxFuture<'a, Result<(), LaunchError>> {
+        async move {
+            self.hub.lock().get_or_insert_with(|| Arc::clone(hub));
+            if start.task == "cannot" {
+                return Err(LaunchError::new("no such program: cannot", "install it"));
+            }
+            self.started.lock().insert(start.worker.id, start);
+            self.count.send_modify(|n| *n += 1);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn find<'a>(&'a self, _: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {
+        let found = self.left.lock().remove(&worker.id);
+        async move { found.unwrap_or(Found::NeverRan) }.boxed()
+    }
+
+    fn stop(&self, who: InstanceId, why: &str) -> bool {
+        let Some(_) = self.started.lock().remove(&who) else { return false };
+        let Some(hub) = self.hub.lock().clone() else { return false };
+        let (end, why) = (Ended::Stopped, why.to_owned());
+        tokio::spawn(async move {
+            hub.conclude(who, Outcome { end, why, ..Outcome::default() }).await;
+        });
+        true
+    }
+
+    fn output(
+        &self,
+        who: InstanceId,
+        stream: Stream,
+        from: u64,
+        most: usize,
+    ) -> BoxFuture<'_, io::Result<Option<Output>>> {
+        // Everybody has said the same so far.
+        let text: &[u8] = match stream {
+            Stream::Stdout => b"one\ntwo\n",
+            Stream::Stderr => b"",
+        };
+        let known = self.started.lock().contains_key(&who);
+        let total = text.len() as u64;
+        let start = usize::try_from(from.min(total)).unwrap_or(0);
+        let end = text.len().min(start + most);
+        let bytes = text[start..end].to_vec();
+        let output = Output { bytes, next: end as u64, total, dropped: 0 };
+        async move { Ok(known.then_some(output)) }.boxed()
+    }
+
+    fn wake<'a>(&'a self, _: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>> {
+        let wakes = nap.profile.template.config.contains("wake");
+        if wakes {
+            self.woken.lock().push(nap);
+        }
+        async move { Ok(wakes) }.boxed()
+    }
+
+    fn forget_all_but<'a>(&'a self, _: &'a [InstanceId]) -> BoxFuture<'a, ()> {
+        async {}.boxed()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        async {
+            let left: Vec<InstanceId> = self.started.lock().keys().copied().collect();
+            let Some(hub) = self.hub.lock().take() else { return };
+            for who in left {
+                self.started.lock().remove(&who);
+                let (end, why) = (Ended::Stopped, "the hub stopped".to_owned());
+                hub.conclude(who, Outcome { end, why, ..Outcome::default() }).await;
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A profile that this launcher starts.
+pub async fn profile(hub: &Hub, name: &str, driver: Option<&str>, config: &str) {
+    let kind = AgentKind::External;
+    let template = Template {
+        driver: driver.map(str::to_owned),
+        config: config.to_owned(),
+        ..Template::new(name.parse().expect("a good name"), kind)
+    };
+    let put = PutProfile { template, by: Source::Api, expect: Expect::Anything };
+    hub.put_profile(put).await.expect("kept");
+}

@@ -1,0 +1,163 @@
+//! The promises of the `Store` port about workers, one test each. Every backend
+//! runs them all:
+//!
+//! ```ignore
+//! posthaste_testkit::working_suite!(rig());
+//! ```
+
+use posthaste_core::address::{Address, InstanceId};
+use posthaste_core::messaging::delivery::Proof;
+use posthaste_core::messaging::message::{Details, Draft, Kind, Principal, Seq, Via};
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::orchestration::{AssignError, Standing};
+use posthaste_core::ports::{Ending, Hire, Hired, Leased, What};
+use posthaste_core::registry::{RegistryError, Status, Work};
+
+use crate::profiles_suite::put;
+use crate::store_suite::Rig;
+
+/// A wish for a mason.
+pub fn hire(rig: &Rig, by: Principal, task: &str, details: Details) -> Hire {
+    let agent: posthaste_core::address::Name = "mason".parse().expect("a good name");
+    let to = Address::Named { name: agent.clone(), team: None };
+    let draft = Draft::new(by, to, task.into(), details, Via::Rest, &rig.limits);
+    let draft = draft.expect("within the limits");
+    Hire { draft, agent, team: None, work: Some(Work::default()), line: 10, depth: 5 }
+}
+
+async fn hired(rig: &Rig, by: Principal, task: &str) -> Hired {
+    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+    let label = Some(format!("the {task}"));
+    let details = Details { label, ..Details::default() };
+    rig.store.hire(hire(rig, by, task, details)).await.expect("hired")
+}
+
+fn standings(rig: &Rig, by: Principal) -> Vec<(Seq, Standing)> {
+    let given = rig.store.given(by, false);
+    given.into_iter().map(|g| (g.assignment.task, g.standing)).collect()
+}
+
+fn bodies(mail: &[Leased]) -> Vec<&str> {
+    mail.iter().map(|l| l.message.body.as_str()).collect()
+}
+
+fn ending(answer: Option<&str>) -> Ending {
+    Ending {
+        answer: answer.map(str::to_owned),
+        code: Some(7),
+        why: Some("exit code 7".into()),
+        obituary: "it died".into(),
+        ..Ending::plain(Status::Failed, Vec::new())
+    }
+}
+
+pub async fn a_worker_and_its_task_come_together(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    let hired = hired(&rig, boss, "wall").await;
+    let worker = Principal::Instance(hired.instance.id);
+    assert_eq!(hired.instance.status, Status::Starting);
+    assert_eq!(hired.instance.parent, boss.instance());
+    assert_eq!(standings(&rig, boss), [(hired.task, Standing::Open)]);
+    let line: Vec<InstanceId> = rig.store.in_line().iter().map(|i| i.id).collect();
+    assert_eq!(line, [hired.instance.id]);
+    let mail = rig.read(worker, 1).await;
+    assert_eq!(bodies(&mail), ["wall"]);
+    assert_eq!(mail[0].message.seq, hired.task);
+}
+
+pub async fn a_worker_runs_with_its_token_and_is_no_longer_in_line(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    let hired = hired(&rig, boss, "wall").await;
+    let id = hired.instance.id;
+    assert_eq!(rig.store.caller(&[9; 32]), None);
+    let work = Work { directory: Some("/site".into()), ..Work::default() };
+    let worker = rig.store.begin_work(id, [9; 32], work).await.expect("it runs");
+    assert_eq!(worker.status, Status::Running);
+    assert!(worker.work.expect("work").started_at.is_some());
+    assert_eq!(rig.store.caller(&[9; 32]), Some(Principal::Instance(id)));
+    assert!(rig.store.in_line().is_empty());
+    assert_eq!(rig.store.at_work().len(), 1);
+    rig.store.end(id, ending(None)).await.expect("ended");
+    let again = rig.store.begin_work(id, [8; 32], Work::default()).await;
+    assert!(matches!(again, Err(RegistryError::Ended(_))), "{again:?}");
+}
+
+pub async fn an_end_brings_one_report_for_each_open_task(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    let good = hired(&rig, boss, "wall").await;
+    let bad = hired(&rig, boss, "roof").await;
+    let told = hired(&rig, boss, "door").await;
+    let result = Details { kind: Kind::RESULT, ..Details::default() };
+    let worker = Principal::Instance(told.instance.id);
+    rig.send_with(worker, &boss.to_string(), "a door", result.clone()).await.expect("accepted");
+    let late = rig.send_with(worker, &boss.to_string(), "a better door", result).await;
+    late.expect("accepted");
+    rig.store.end(good.instance.id, ending(Some("a wall"))).await.expect("ended");
+    let ended = rig.store.end(bad.instance.id, ending(None)).await.expect("ended");
+    rig.store.end(told.instance.id, ending(Some("nothing new"))).await.expect("ended");
+    assert_eq!(ended.work.expect("work").exit_code, Some(7));
+
+    let mail = rig.read(boss, 1).await;
+    assert_eq!(bodies(&mail), ["a door", "a better door", "a wall", "it died"]);
+    let late: Vec<bool> = mail.iter().map(|l| l.message.late).collect();
+    assert_eq!(late, [false, true, false, false]);
+    assert_eq!(mail[0].message.in_reply_to, Some(told.task));
+    assert_eq!(mail[0].message.label.as_deref(), Some("the door"));
+    assert_eq!(mail[3].message.kind, Kind::AGENT_FAILED);
+    assert_eq!(mail[3].message.from.instance, Some(bad.instance.id));
+    let twice = rig.store.end(bad.instance.id, ending(None)).await;
+    assert!(matches!(twice, Err(RegistryError::Ended(_))), "{twice:?}");
+}
+
+pub async fn what_was_given_out_is_known_until_its_report_is_proved(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    let hired = hired(&rig, boss, "wall").await;
+    rig.store.end(hired.instance.id, ending(Some("a wall"))).await.expect("ended");
+    let [(task, Standing::Waits(report))] = standings(&rig, boss)[..] else {
+        panic!("{:?}", standings(&rig, boss))
+    };
+    assert_eq!(task, hired.task);
+    let mail = rig.read(boss, 1).await;
+    assert_eq!(standings(&rig, boss), [(task, Standing::Handed(report))]);
+    let what = What::Deliveries(vec![mail[0].delivery]);
+    rig.store.ack(boss, what, Proof::Receipt).await.expect("acked");
+    assert_eq!(standings(&rig, boss), []);
+    let done = rig.store.assignment(task).expect("it is still known");
+    assert_eq!(done.standing, Standing::Done(report));
+    assert_eq!(rig.store.given(boss, true).len(), 1);
+}
+
+pub async fn the_same_key_gives_the_same_worker(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+    let keyed = || Details { idempotency_key: Some("k".into()), ..Details::default() };
+    let first = rig.store.hire(hire(&rig, boss, "wall", keyed())).await.expect("hired");
+    let again = rig.store.hire(hire(&rig, boss, "wall", keyed())).await.expect("known");
+    assert_eq!((again.instance.id, again.task), (first.instance.id, first.task));
+    assert!(again.duplicate && !first.duplicate);
+    let other = rig.store.hire(hire(&rig, boss, "roof", keyed())).await;
+    let reused = matches!(&other, Err(AssignError::Send(SendError::KeyReused { .. })));
+    assert!(reused, "{other:?}");
+}
+
+/// Runs every promise against the store that `$rig` makes (an async expression).
+#[macro_export]
+macro_rules! working_suite {
+    ($rig:expr) => {
+        $crate::working_suite! { $rig;
+            a_worker_and_its_task_come_together
+            a_worker_runs_with_its_token_and_is_no_longer_in_line
+            an_end_brings_one_report_for_each_open_task
+            what_was_given_out_is_known_until_its_report_is_proved
+            the_same_key_gives_the_same_worker
+        }
+    };
+    ($rig:expr; $($promise:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $promise() {
+                $crate::working_suite::$promise($rig.await).await;
+            }
+        )*
+    };
+}

@@ -1,0 +1,111 @@
+//! How workers end, as those are told who wait for them.
+
+use std::time::Duration;
+
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::orchestration::AgentsConfig;
+use posthaste_core::registry::Status;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{Office, exists, quick, until};
+
+#[tokio::test]
+async fn whoever_fails_says_with_which_code_and_with_its_last_words() {
+    let office = Office::open(quick()).await;
+    let done = office.script("echo half; echo 'no such number' >&2; exit 3").await;
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("exit code 3") && text.contains("no such number"), "{text}");
+    assert_eq!(office.status(&done), Status::Failed);
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_killed_worker_is_told_as_killed() {
+    let office = Office::open(quick()).await;
+    let done = office.script("kill -9 $$").await;
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("killed by signal 9 (KILL)"), "{text}");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_stopped_worker_ends_with_all_that_it_started() {
+    let office = Office::open(quick()).await;
+    let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > child; while :; do sleep 1; done' & \
+                  while :; do sleep 1; done";
+    let done = office.script(script).await;
+    let worker = pid(&office.started(&done).await["worker"]);
+    let child = office.number(&office.folder(&done).join("work/child")).await;
+    office.hub.stop(Principal::Operator, done.instance.id).await.expect("it runs");
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("was stopped: stopped by the human"), "{text}");
+    assert_eq!(office.status(&done), Status::Stopped);
+    assert!(!exists(worker) && !exists(child));
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_stopped_while_it_starts_does_not_slip_through() {
+    let office = Office::open(quick()).await;
+    for _ in 0..10 {
+        let done = office.script("exec sleep 1000").await;
+        office.hub.stop(Principal::Operator, done.instance.id).await.expect("not ended");
+        office.report(&done).await;
+        assert_eq!(office.status(&done), Status::Stopped);
+        let started = std::fs::read(office.folder(&done).join("started")).unwrap_or_default();
+        let note: Value = serde_json::from_slice(&started).unwrap_or_default();
+        assert!(note["worker"].is_null() || !exists(pid(&note["worker"])), "{note}");
+    }
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_runs_too_long_is_ended_and_its_parent_is_told_which_limit_it_was() {
+    let agents = AgentsConfig { stale: Duration::from_millis(100), ..quick() };
+    let office = Office::open(agents).await;
+    let done = office.script("exec sleep 1000").await;
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("agents.stale"), "{text}");
+    assert_eq!(office.status(&done), Status::Failed);
+    office.close().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn when_a_keeper_is_killed_its_worker_and_its_daemons_do_not_live_on() {
+    let office = Office::open(quick()).await;
+    let script = "setsid sh -c 'echo $$ > daemon; exec sleep 1000' & exec sleep 1000";
+    let done = office.script(script).await;
+    let note = office.started(&done).await;
+    let daemon = office.number(&office.folder(&done).join("work/daemon")).await;
+    kill_process(pid(&note["keeper"]), Signal::KILL).expect("it lives");
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("its keeper was killed"), "{text}");
+    let worker = pid(&note["worker"]);
+    until(|| !exists(worker) && !exists(daemon)).await;
+    office.close().await;
+}
+
+#[tokio::test]
+async fn when_the_hub_stops_its_workers_stop_and_their_parents_learn_it() {
+    let office = Office::open(quick()).await;
+    let done = office.script("exec sleep 1000").await;
+    let worker = pid(&office.started(&done).await["worker"]);
+    let scratch = office.close().await;
+    assert!(!exists(worker));
+    let office = Office::open_in(scratch, quick()).await;
+    let (_, text) = office.told(&done).await;
+    assert!(text.contains("was stopped: the hub was stopped"), "{text}");
+    office.close().await;
+}
+
+pub(super) fn pid(number: &Value) -> Pid {
+    let raw = number.as_i64().and_then(|n| i32::try_from(n).ok());
+    raw.and_then(Pid::from_raw).expect("the number of a process")
+}
