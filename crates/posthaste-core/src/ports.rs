@@ -37,7 +37,7 @@ pub use self::launcher::{
 pub use self::profiles::Profiles;
 pub use self::reading::{
     DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
-    Reading, Record, RecordState,
+    Reading, Record, RecordState, ThreadSummary,
 };
 pub use self::working::{Ending, Given, Hire, Hired, Working};
 pub use crate::time::Clock;
