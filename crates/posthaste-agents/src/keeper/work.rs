@@ -176,6 +176,7 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     let (out, err) = (file(&folder.out())?, file(&folder.err())?);
     let task = File::open(folder.task()).map_err(|e| format!("cannot read its task: {e}"))?;
     let noted = |done: io::Result<()>| done.map_err(|e| format!("cannot note the start: {e}"));
+    noted(folder.reserve_exit())?;
     noted(folder.note_start(&note))?;
 
     let mut command = command(keep);

@@ -53,11 +53,12 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         for entry in fs::read_dir(self.agents()).into_iter().flatten().flatten() {
-            let note = fs::read(entry.path().join("started")).unwrap_or_default();
-            let note: Value = serde_json::from_slice(&note).unwrap_or_default();
-            if entry.path().join("exit.json").exists() {
+            let note = entry.path().join("started");
+            if entry.path().join("exit.json").exists() || !note.is_file() {
                 continue;
             }
+            let note = fs::read(note).unwrap_or_default();
+            let note: Value = serde_json::from_slice(&note).unwrap_or_default();
             for process in [&note["keeper"], &note["worker"]] {
                 let pid = process.as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
                 if let Some(pid) = pid {
