@@ -16,8 +16,9 @@ use crate::settings::Settings;
 /// Ended by its id when dropped, whatever happened before.
 pub(crate) struct Child {
     process: Process,
-    /// Read once; kept so that the child's stdout stays open.
-    said: BufReader<pipe::Receiver>,
+    /// Read once; kept so that the child's stdout stays open. `None` if all that it
+    /// says goes to the log.
+    said: Option<BufReader<pipe::Receiver>>,
 }
 
 impl Child {
@@ -29,18 +30,43 @@ impl Child {
         env: &[(String, String)],
         log: &Path,
     ) -> anyhow::Result<Self> {
+        let mut child = Self::begin(settings, program, args, env, log, Stdio::piped())?;
+        let said = child.process.stdout.take().context("the child has no stdout")?;
+        let said = pipe::Receiver::from_owned_fd(said.into())?;
+        child.said = Some(BufReader::new(said));
+        Ok(child)
+    }
+
+    /// The same for a program that talks on stdout without end: that goes to `log`, too.
+    pub(crate) fn spawn_logged(
+        settings: &Settings,
+        program: &Path,
+        args: &[&str],
+        env: &[(String, String)],
+        log: &Path,
+    ) -> anyhow::Result<Self> {
+        let told = std::fs::File::options().create(true).append(true).open(log)?;
+        Self::begin(settings, program, args, env, log, told.into())
+    }
+
+    fn begin(
+        settings: &Settings,
+        program: &Path,
+        args: &[&str],
+        env: &[(String, String)],
+        log: &Path,
+        stdout: Stdio,
+    ) -> anyhow::Result<Self> {
         let log = std::fs::File::options().create(true).append(true).open(log)?;
         #[expect(clippy::disallowed_methods, reason = "this file is the owner of every child")]
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command.args(args).stdin(Stdio::null()).stdout(stdout).stderr(log);
         command.envs(env.iter().map(|(name, value)| (name, value)));
         let pins = settings.pins;
-        let mut process = pin::started_on(pins.map(|p| p.server), pins.map(|p| p.load), || {
+        let process = pin::started_on(pins.map(|p| p.server), pins.map(|p| p.load), || {
             command.spawn().with_context(|| format!("cannot start {}", program.display()))
         })?;
-        let said = process.stdout.take().context("the child has no stdout")?;
-        let said = pipe::Receiver::from_owned_fd(said.into())?;
-        Ok(Self { process, said: BufReader::new(said) })
+        Ok(Self { process, said: None })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -50,13 +76,18 @@ impl Child {
     /// The first line that it prints: children here say where they listen.
     pub(crate) async fn first_line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
+        let said = self.said.as_mut().context("its words go to its log")?;
         let patience = Duration::from_secs(60);
-        match tokio::time::timeout(patience, self.said.read_line(&mut line)).await {
+        match tokio::time::timeout(patience, said.read_line(&mut line)).await {
             Ok(Ok(n)) if n > 0 => Ok(line),
             Ok(Ok(_)) => bail!("it ended without a word"),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => bail!("it said nothing for {} s", patience.as_secs()),
         }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.process.try_wait()?.is_some())
     }
 
     /// `kill -9`; returns when the process is gone.

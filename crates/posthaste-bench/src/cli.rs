@@ -77,6 +77,8 @@ pub(crate) enum Command {
     Parts,
     /// Send to receive at 300 per second
     T6,
+    /// Fifty workers send at once, one call holds all; beside RabbitMQ
+    T8,
     /// Memory and wake-up of many waiting readers
     T9,
     /// Sends, and a restart, with a million pending elsewhere
@@ -113,7 +115,7 @@ pub(crate) struct KillArgs {
 impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
-        use Step::{Commit, CommitPaced, Connected, Drain, Echo, EchoPaced, Flush};
+        use Step::{Commit, CommitPaced, Connected, Drain, Echo, EchoPaced, Flush, Gather};
         use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Wait};
         match self {
             Self::All => vec![
@@ -126,6 +128,7 @@ impl Command {
                 EchoPaced,
                 CommitPaced,
                 Paced,
+                Gather,
                 Search,
                 Start,
                 Wait,
@@ -136,6 +139,7 @@ impl Command {
             Self::T4 => vec![Echo, Saturate],
             Self::Parts => vec![Echo, Parts, Saturate],
             Self::T6 => vec![EchoPaced, CommitPaced, Paced],
+            Self::T8 => vec![Gather],
             Self::T9 => vec![Wait],
             Self::T11 => vec![Pending],
             Self::T12 => vec![Saturate, Drain],

@@ -66,6 +66,11 @@ impl Conn {
     /// Sends `request` and waits for its whole answer.
     pub(crate) async fn call(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
         self.ask(request).await?;
+        self.answer().await
+    }
+
+    /// The whole answer to what was asked.
+    pub(crate) async fn answer(&mut self) -> io::Result<Answer<'_>> {
         let head = loop {
             self.more().await?;
             if let Some(head) = Head::read(&self.buffer)? {

@@ -2,11 +2,13 @@
 //!
 //! [`saturate`] sends as fast as it is answered (closed loop: throughput only),
 //! [`paced`] at a fixed rate whatever the answers do (open loop: latency),
-//! [`backlog`] fills mailboxes and reads them out, [`hammer`] repeats one call.
+//! [`backlog`] fills mailboxes and reads them out, [`hammer`] repeats one call,
+//! [`gather`] has many send at once to one who waits for all.
 //! A [`Door`] is what a sender goes through.
 
 pub(crate) mod backlog;
 mod door;
+pub(crate) mod gather;
 pub(crate) mod hammer;
 pub(crate) mod paced;
 pub(crate) mod saturate;

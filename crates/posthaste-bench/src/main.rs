@@ -7,7 +7,7 @@
 //! Read in this order: [`cli`] says what can be asked, [`rounds`] in which order
 //! it is measured, [`measure`] how (one file each), [`targets`] what the hub must
 //! reach. [`load`], [`http`] and [`mcp`] are the load generator, [`hub`] and [`child`] what
-//! it is pointed at, [`kill`] the test that ends the hub a thousand times.
+//! it is pointed at, [`peers`] other systems on the same work, [`kill`] the test that ends the hub a thousand times.
 
 use std::process::ExitCode;
 
@@ -30,6 +30,7 @@ mod mcp;
 mod measure;
 mod output;
 mod pace;
+mod peers;
 mod pin;
 mod probe;
 mod procfs;

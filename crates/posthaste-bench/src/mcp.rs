@@ -30,6 +30,7 @@ const NAME: &str = "claude-code";
 
 /// One agent's client, once it has introduced itself.
 pub(crate) struct Client {
+    name: &'static str,
     token: String,
     era: Era,
     /// The session that the hub named; there is none in the new era.
@@ -39,7 +40,17 @@ pub(crate) struct Client {
 impl Client {
     /// Everything that a client says before its first call.
     pub(crate) async fn start(conn: &mut Conn, agent: &Agent, era: Era) -> anyhow::Result<Self> {
-        let mut client = Self { token: agent.token.clone(), era, label: None };
+        Self::start_as(NAME, conn, agent, era).await
+    }
+
+    /// The same for a client of another name.
+    pub(crate) async fn start_as(
+        name: &'static str,
+        conn: &mut Conn,
+        agent: &Agent,
+        era: Era,
+    ) -> anyhow::Result<Self> {
+        let mut client = Self { name, token: agent.token.clone(), era, label: None };
         if era == Era::New {
             client.ask(conn, "server/discover", json!({})).await?;
             return Ok(client);
@@ -47,7 +58,7 @@ impl Client {
         let hello = json!({
             "protocolVersion": era.version(),
             "capabilities": {},
-            "clientInfo": { "name": NAME, "version": "1" },
+            "clientInfo": { "name": name, "version": "1" },
         });
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello });
         let answer = conn.call(&client.post("initialize", None, &body.to_string())).await?;
@@ -66,7 +77,7 @@ impl Client {
     /// One that introduced itself in another connection, which it closed.
     pub(crate) fn known(agent: &Agent) -> Self {
         let label = Some("earlier".to_owned());
-        Self { token: agent.token.clone(), era: Era::Old, label }
+        Self { name: NAME, token: agent.token.clone(), era: Era::Old, label }
     }
 
     /// A method with a result.
@@ -103,6 +114,15 @@ impl Client {
         self.post("tools/call", Some("check_inbox"), &body)
     }
 
+    /// A wait until each of `from` has sent. Call number `id` of this client: a number
+    /// that was used would be a repeat.
+    pub(crate) fn wait_for_all(&self, id: u64, from: &[String]) -> Vec<u8> {
+        let arguments = json!({ "timeout": 60, "wait_for": "all", "from": from });
+        let params = json!({ "name": "check_inbox", "arguments": arguments });
+        let body = self.body(id, "tools/call", params).to_string();
+        self.post("tools/call", Some("check_inbox"), &body)
+    }
+
     /// A send whose recipient and request id are filled in later. The client's name
     /// of a call keeps two sends apart: the session's request id, or what the new
     /// era's client says in its place.
@@ -125,7 +145,7 @@ impl Client {
         if self.era == Era::New {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": self.era.version(),
-                "io.modelcontextprotocol/clientInfo": { "name": NAME, "version": "1" },
+                "io.modelcontextprotocol/clientInfo": { "name": self.name, "version": "1" },
                 "io.modelcontextprotocol/clientCapabilities": {},
             });
         }
@@ -169,7 +189,7 @@ mod tests {
 
     fn sent(era: Era) -> (String, Value) {
         let label = (era == Era::Old).then(|| "ph1-x".to_owned());
-        let client = Client { token: "secret".to_owned(), era, label };
+        let client = Client { name: NAME, token: "secret".to_owned(), era, label };
         let mut send = client.send();
         let bytes = send.to("a3f7b2c1").key(42).stamp(123_456).bytes().to_vec();
         let request = String::from_utf8(bytes).expect("text");

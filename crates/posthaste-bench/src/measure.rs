@@ -3,6 +3,7 @@
 pub(crate) mod commit;
 pub(crate) mod connected;
 pub(crate) mod drain;
+pub(crate) mod gather;
 pub(crate) mod limits;
 pub(crate) mod mcp;
 pub(crate) mod paced;

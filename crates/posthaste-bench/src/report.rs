@@ -99,6 +99,9 @@ fn remarks(settings: &Settings, sheet: &Sheet) -> String {
         let (median, most) = (median * 100.0, most * 100.0);
         let _ = write!(text, "; others used {median:.0} % of the cores (up to {most:.0} %)");
     }
+    for peer in &sheet.peers {
+        let _ = write!(text, "\npeer: {peer}");
+    }
     for flag in &sheet.flags {
         let _ = write!(text, "\nflag: {flag}");
     }
@@ -124,6 +127,7 @@ fn whole(settings: &Settings, sheet: &Sheet) -> Value {
         "measures": measures.collect::<Vec<_>>(),
         "figures": sheet.rounds,
         "flags": sheet.flags,
+        "peers": sheet.peers,
         "flush_us": sheet.flushes,
         "others": sheet.others,
         "load_before": sheet.load_before,

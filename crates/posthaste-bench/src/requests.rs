@@ -68,7 +68,7 @@ impl Send {
 
     /// A number that the reader finds at the start of the text.
     pub(crate) fn stamp(&mut self, number: u64) -> &mut Self {
-        put(&mut self.bytes[self.stamp..][..DIGITS], number);
+        put_stamp(&mut self.bytes[self.stamp..], number);
         self
     }
 
@@ -82,6 +82,11 @@ pub(crate) fn text() -> String {
     "0".repeat(DIGITS) + &"x".repeat(BODY - DIGITS)
 }
 
+/// Writes a number to the start of a text, where [`stamp_of`] finds it.
+pub(crate) fn put_stamp(text: &mut [u8], number: u64) {
+    put(&mut text[..DIGITS], number);
+}
+
 /// The last digits of `number`, as many as there is room for.
 fn put(digits: &mut [u8], mut number: u64) {
     for digit in digits.iter_mut().rev() {
@@ -90,7 +95,7 @@ fn put(digits: &mut [u8], mut number: u64) {
     }
 }
 
-/// The number that [`Send::stamp`] put at the start of a text.
+/// The number that [`put_stamp`] put at the start of a text.
 pub(crate) fn stamp_of(text: &str) -> Option<u64> {
     text.get(..DIGITS)?.parse().ok()
 }
@@ -109,6 +114,13 @@ impl Poll {
             tail: format!(" HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n"),
             text: String::new(),
         }
+    }
+
+    /// Waits in one call until each of `from` has sent.
+    pub(crate) fn for_all(token: &str, timeout: u32, from: &[String]) -> Self {
+        let mut poll = Self::new(token, timeout);
+        poll.head = format!("{}&wait_for=all&from={}", poll.head, from.join(","));
+        poll
     }
 
     pub(crate) fn with(&mut self, receipt: Option<&str>) -> &[u8] {
@@ -153,5 +165,14 @@ mod tests {
         assert!(text(poll.with(None)).starts_with("GET /v1/inbox?timeout=30&batch_window=0 HTTP"));
         let second = text(poll.with(Some("r-00")));
         assert!(second.contains("batch_window=0&receipt=r-00 HTTP/1.1\r\n"), "{second}");
+    }
+
+    #[test]
+    fn a_poll_for_all_names_those_whom_it_waits_for() {
+        let from = ["a3f7b2c1".to_owned(), "b4c5d6e7".to_owned()];
+        let mut poll = Poll::for_all("secret", 30, &from);
+        let text = String::from_utf8(poll.with(Some("r-00")).to_vec()).expect("text");
+        let asked = "batch_window=0&wait_for=all&from=a3f7b2c1,b4c5d6e7&receipt=r-00 HTTP/1.1";
+        assert!(text.contains(asked), "{text}");
     }
 }

@@ -3,11 +3,11 @@
 //! Every other round runs backwards, so that a machine that tires, or wakes up,
 //! favours nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::probe::Steady;
 use crate::settings::Settings;
-use crate::{measure, output, probe, procfs};
+use crate::{measure, output, peers, probe, procfs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -19,6 +19,7 @@ pub(crate) enum Step {
     Saturate,
     Parts,
     Paced,
+    Gather,
     Wait,
     Pending,
     Drain,
@@ -26,6 +27,16 @@ pub(crate) enum Step {
     Search,
     Start,
     Connected,
+}
+
+impl Step {
+    /// Whether everything that it needs is there; the error says how to get it.
+    fn possible(self) -> anyhow::Result<()> {
+        match self {
+            Self::Gather => peers::rabbit::installed(),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Figures by name; the names are those of [`crate::targets`].
@@ -37,6 +48,8 @@ pub(crate) struct Sheet {
     pub(crate) rounds: Vec<BTreeMap<&'static str, f64>>,
     /// What a reader of the figures must know.
     pub(crate) flags: Vec<String>,
+    /// What other systems say about themselves, and how they are set up.
+    pub(crate) peers: BTreeSet<String>,
     /// Median flush around each run, in microseconds.
     pub(crate) flushes: Vec<f64>,
     /// Share of the cores that others used during each run.
@@ -45,6 +58,20 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
+    /// Of many steps, what is not possible here is left out and flagged. One alone is
+    /// what was asked for: then it is an error.
+    fn possible(&mut self, steps: &[Step]) -> anyhow::Result<Vec<Step>> {
+        let mut possible = Vec::with_capacity(steps.len());
+        for step in steps {
+            match step.possible() {
+                Ok(()) => possible.push(*step),
+                Err(why) if steps.len() == 1 => return Err(why),
+                Err(why) => self.flags.push(format!("{step:?} was left out: {why:#}")),
+            }
+        }
+        Ok(possible)
+    }
+
     /// Keeps what a run was up against.
     pub(crate) fn note<T>(&mut self, round: usize, what: &str, steady: &Steady<T>) {
         self.flushes.push(steady.flush_us);
@@ -58,6 +85,7 @@ impl Sheet {
 pub(crate) async fn run(settings: &Settings, steps: &[Step]) -> anyhow::Result<Sheet> {
     let mut sheet = Sheet { load_before: procfs::load_average(), ..Sheet::default() };
     sheet.rounds.resize(settings.rounds, BTreeMap::new());
+    let steps = sheet.possible(steps)?;
     // Filling takes longer than all the rest: done once, its rounds come last.
     let (once, each): (Vec<Step>, Vec<Step>) = steps.iter().partition(|s| **s == Step::Pending);
     for round in 0..settings.rounds {
@@ -67,7 +95,9 @@ pub(crate) async fn run(settings: &Settings, steps: &[Step]) -> anyhow::Result<S
         }
         for step in order {
             output::note(&format!("round {} of {}: {step:?}", round + 1, settings.rounds));
-            let steady = probe::steady(settings, async || one(settings, step).await).await?;
+            let peers = &mut sheet.peers;
+            let work = async || one(settings, step, peers).await;
+            let steady = probe::steady(settings, work).await?;
             sheet.note(round, &format!("{step:?}"), &steady);
             sheet.rounds[round].extend(steady.found);
         }
@@ -78,7 +108,11 @@ pub(crate) async fn run(settings: &Settings, steps: &[Step]) -> anyhow::Result<S
     Ok(sheet)
 }
 
-async fn one(settings: &Settings, step: Step) -> anyhow::Result<Found> {
+async fn one(
+    settings: &Settings,
+    step: Step,
+    peers: &mut BTreeSet<String>,
+) -> anyhow::Result<Found> {
     match step {
         Step::Flush => measure::limits::flush(settings),
         Step::Commit => measure::commit::closed(settings).await,
@@ -88,6 +122,7 @@ async fn one(settings: &Settings, step: Step) -> anyhow::Result<Found> {
         Step::Saturate => measure::saturate::run(settings).await,
         Step::Parts => measure::parts::run(settings).await,
         Step::Paced => measure::paced::run(settings).await,
+        Step::Gather => measure::gather::run(settings, peers).await,
         Step::Wait => measure::wait::run(settings).await,
         Step::Drain => measure::drain::run(settings).await,
         Step::Mcp => measure::mcp::run(settings).await,

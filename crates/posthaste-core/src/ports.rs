@@ -37,7 +37,7 @@ pub use self::launcher::{
 pub use self::profiles::Profiles;
 pub use self::reading::{
     DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
-    Reading, Record, RecordState,
+    Reading, Record, RecordState, ThreadSummary,
 };
 pub use self::working::{Ending, Given, Hire, Hired, Working};
 pub use crate::time::Clock;
@@ -229,8 +229,8 @@ pub struct Ticket {
 /// What a reader wants of what waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Instances, names or labels; empty is everybody.
-    pub from: Vec<String>,
+    /// Instances, names or labels; empty is everybody. Shared: each look takes a copy.
+    pub from: Arc<[String]>,
     pub label: Option<String>,
     pub thread: Option<ThreadId>,
     /// Only these; empty is all.
@@ -258,11 +258,16 @@ impl Filter {
     }
 
     fn asks_for(&self, message: &Message) -> bool {
-        (self.from.is_empty() || self.from.iter().any(|who| is_from(message, who)))
+        (self.from.is_empty() || self.is_from_one_of(message))
             && self.label.as_ref().is_none_or(|l| message.label.as_ref() == Some(l))
             && self.thread.is_none_or(|t| message.thread == t)
             && (self.among.is_empty() || self.among.contains(&message.seq))
             && self.answers.is_none_or(|question| answers(message, question))
+    }
+
+    fn is_from_one_of(&self, message: &Message) -> bool {
+        let (label, sender) = (message.label.as_deref(), Parts::of(&message.from.address));
+        self.from.iter().any(|who| label == Some(who) || sender.is_called(who))
     }
 }
 
@@ -287,31 +292,50 @@ pub fn is_sender(message: &Message, who: &str) -> bool {
 /// Whether somebody of this full address is meant by `who`: an instance, a name, or
 /// an address of which parts may be left out.
 pub fn is_called(address: &str, who: &str) -> bool {
-    fn parts(address: &str) -> (&str, Option<&str>, Option<&str>) {
-        let (left, team) = match address.split_once('@') {
-            Some((left, team)) => (left, Some(team)),
-            None => (address, None),
-        };
-        match left.split_once('.') {
-            Some((name, instance)) => (name, Some(instance), team),
-            None => (left, None, team),
-        }
+    Parts::of(address).is_called(who)
+}
+
+/// `name.instance@team`, as much of it as is there. A gather compares each of many
+/// messages with each of many names, so an address is taken apart once, and an id is
+/// compared as text before anybody asks whether it is one.
+struct Parts<'a> {
+    name: &'a str,
+    instance: Option<&'a str>,
+    team: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Self {
+        let (left, team) = split(text, b'@');
+        let (name, instance) = split(left, b'.');
+        Self { name, instance, team }
     }
-    let ((name, instance, team), (who, exact, at)) = (parts(address), parts(who));
-    let id = |text: &str| text.parse::<crate::address::InstanceId>().ok();
-    let same = |a: &str, b: Option<&str>| b.is_some_and(|b| a.eq_ignore_ascii_case(b));
-    let is_it = match exact {
-        Some(exact) => {
-            who.eq_ignore_ascii_case(name)
-                && id(exact).is_some()
-                && id(exact) == instance.and_then(id)
-        }
-        None => {
-            who.eq_ignore_ascii_case(name)
-                || id(who).is_some_and(|who| instance.and_then(id) == Some(who))
-        }
-    };
-    is_it && at.is_none_or(|at| same(at, team))
+
+    fn is_called(&self, who: &str) -> bool {
+        let who = Parts::of(who);
+        let is_it = match who.instance {
+            Some(exact) => who.name.eq_ignore_ascii_case(self.name) && self.is_instance(exact),
+            None => who.name.eq_ignore_ascii_case(self.name) || self.is_instance(who.name),
+        };
+        let here = |team: &str| self.team.is_some_and(|own| own.eq_ignore_ascii_case(team));
+        is_it && who.team.is_none_or(here)
+    }
+
+    /// Equal ids are equal texts, but for case and the prefix that people write.
+    fn is_instance(&self, id: &str) -> bool {
+        let digits = |text: &'a str| text.strip_prefix("inst-").unwrap_or(text);
+        let plain = id.strip_prefix("inst-").unwrap_or(id);
+        self.instance.is_some_and(|own| digits(own).eq_ignore_ascii_case(plain))
+            && plain.parse::<crate::address::InstanceId>().is_ok()
+    }
+}
+
+/// At the first `mark`. A loop over few bytes is quicker here than a search.
+fn split(text: &str, mark: u8) -> (&str, Option<&str>) {
+    match text.bytes().position(|byte| byte == mark) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
 }
 
 /// One read.
@@ -450,6 +474,7 @@ mod tests {
             "mason",
             "Mason",
             "a3f7b2c1",
+            "A3F7B2C1",
             "inst-a3f7b2c1",
             "mason.a3f7b2c1",
             "mason@avalon",

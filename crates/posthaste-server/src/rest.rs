@@ -9,7 +9,7 @@ mod export;
 mod health;
 pub(crate) mod hooks;
 pub(crate) mod inbox;
-mod instances;
+pub(crate) mod instances;
 pub(crate) mod messages;
 mod metrics;
 mod output;

@@ -7,7 +7,7 @@ use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::work::{AssignRequest, AssignmentView};
 use posthaste_core::Hub;
 use posthaste_core::address::Address;
-use posthaste_core::messaging::message::{Kind, MessageRef, Principal, Seq, Via};
+use posthaste_core::messaging::message::{Kind, Message, MessageRef, Principal, Seq, Via};
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, json_cost};
 use posthaste_core::orchestration::{Assign, Assigned, Assignment};
 use posthaste_core::ports::Filter;
@@ -67,6 +67,8 @@ pub(crate) struct Report {
     pub(crate) redelivered: bool,
     /// Where the rest of a clipped text begins.
     pub(crate) next_offset: Option<usize>,
+    /// How its worker's process ended, if it has.
+    pub(crate) exit_code: Option<i32>,
 }
 
 impl Report {
@@ -79,9 +81,11 @@ impl Report {
         batch: &Batch,
         room: usize,
     ) -> Result<Self, ApiError> {
+        let exit_code = |m: &Message| hub.instance(m.from.instance?)?.instance.work?.exit_code;
         if let Some(entry) = batch.mail.first() {
             let m = &entry.leased.message;
             return Ok(Self {
+                exit_code: exit_code(m),
                 id: m.seq.0,
                 kind: m.kind.as_str().to_owned(),
                 text: entry.text().to_owned(),
@@ -94,6 +98,7 @@ impl Report {
         let m = record.ok_or_else(gone)?.message;
         let (text, next_offset) = clipped(&m.body, room);
         Ok(Self {
+            exit_code: exit_code(&m),
             id: seq.0,
             kind: m.kind.as_str().to_owned(),
             text,

@@ -554,6 +554,7 @@ macro_rules! store_suite {
             a_marking_read_settles_what_it_shows_and_only_the_readers_own
             two_marking_reads_never_give_the_same_unread_message
             replies_are_found_by_what_they_answer
+            a_thread_is_counted_for_whoever_asks
             what_is_open_and_what_is_kept_is_counted
             refusals_and_requeues_are_noted_with_their_time
             figures_tell_what_became_of_mail

@@ -82,6 +82,12 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Start the hub (what `posthaste` does without a command)
     Up(UpArgs),
+    /// See it at work: workers that are killed, a hub that is killed, and nothing lost
+    ///
+    /// A supervisor and five workers count the words of Posthaste's own pages, on a hub of their
+    /// own. All six are scripts: no model is asked and no key is needed. One worker is killed, and
+    /// so is the hub; the supervisor still gathers everything in one call.
+    Demo(DemoArgs),
     /// Join as an agent; afterwards `--as NAME` works
     Join(JoinArgs),
     /// Leave, and forget the identity that `join` kept
@@ -420,6 +426,16 @@ pub(crate) struct ManArgs {
     /// Write the page of every command into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct DemoArgs {
+    /// Leave the demo's folder for a look, instead of removing it
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// How long a worker rests between two parts of its page
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s")]
+    pub(crate) pace: Duration,
 }
 
 #[derive(Args)]

@@ -10,9 +10,11 @@ use crate::identity::{DataFolder, Key, Token};
 use crate::output::Output;
 
 mod agents;
+mod bridge;
 mod completions;
 mod config;
 mod connect;
+mod demo;
 mod doctor;
 mod export;
 mod history;
@@ -51,6 +53,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         }
         Command::Doctor(args) => return doctor::run(&args, &global, output).await,
         Command::Install(args) => return install::run(args, output),
+        Command::Demo(args) => return demo::run(&args, output).await,
         Command::Completions(args) => return completions::completions(&args, output),
         Command::Man(args) => return completions::man(&args, output),
         command => command,
@@ -81,6 +84,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         | Command::Hook(_)
         | Command::Doctor(_)
         | Command::Install(_)
+        | Command::Demo(_)
         | Command::Completions(_)
         | Command::Man(_)
         | Command::Keep(_) => Ok(()),

@@ -9,7 +9,7 @@
 
 use crate::Hub;
 use crate::messaging::message::{Principal, ThreadId};
-use crate::ports::{HistoryQuery, Marked, StoreError};
+use crate::ports::{HistoryQuery, Marked, StoreError, ThreadSummary};
 use crate::time::Timestamp;
 
 /// What is wanted of a thread. Filters are joined by AND.
@@ -27,6 +27,15 @@ pub struct ThreadAsk {
 }
 
 impl Hub {
+    /// A thread in numbers, never in words.
+    pub async fn thread_summary(
+        &self,
+        by: Principal,
+        thread: ThreadId,
+    ) -> Result<ThreadSummary, StoreError> {
+        self.store.thread_summary(thread, by).await
+    }
+
     /// The last messages of a thread that the caller may see, oldest first. Only its
     /// own mail is marked: that of its own mailbox, and one-of mail that it holds.
     pub async fn read_thread(&self, by: Principal, ask: ThreadAsk) -> Result<Marked, StoreError> {

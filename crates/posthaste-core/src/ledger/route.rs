@@ -148,7 +148,14 @@ impl Ledger {
             SenderKind::Agent => {}
         }
         let of = |id: InstanceId| self.instances.get(&id);
-        let (Some(me), Some(them)) = (reader.instance().and_then(of), sender.and_then(of)) else {
+        let them = sender.and_then(of);
+        if let (Principal::Operator, Some(them)) = (reader, them)
+            && them.parent.is_none()
+            && them.work.is_some()
+        {
+            return Relation::Child;
+        }
+        let (Some(me), Some(them)) = (reader.instance().and_then(of), them) else {
             return Relation::Peer;
         };
         if me.parent == Some(them.id) {

@@ -8,6 +8,7 @@ use crate::address::{Address, Name};
 use crate::messaging::message::{Details, Draft, DraftError, Kind, Principal, Seq, Via};
 use crate::messaging::send::SendError;
 use crate::ports::{Hire, Hired, Job, LaunchError, StoreError, Way};
+use crate::profiles::Profile;
 use crate::registry::{Instance, RegistryError, Work};
 
 /// What somebody wants done, and by whom.
@@ -99,6 +100,12 @@ impl Hub {
             staff.line_moves();
         }
         Ok(Assigned { instance, task, duplicate })
+    }
+
+    /// How an agent of this profile would come to work here, or why it could not.
+    pub fn way_of(&self, profile: Profile) -> Result<Way, LaunchError> {
+        let job = Job { profile, directory: None, worktree: None };
+        self.staff()?.launcher.check(&job)
     }
 
     /// A worker's workers work where it does, unless told otherwise.

@@ -54,6 +54,14 @@ pub trait Reading: Send + Sync {
     /// How many messages are kept in these mailboxes, or in all, and by whom they
     /// were sent.
     fn kept(&self, of: Option<Arc<[Mailbox]>>) -> BoxFuture<'_, Result<Kept, StoreError>>;
+
+    /// How much a thread holds, and how much of it is addressed to `reader` and unread.
+    /// Reads no text: somebody may ask every few seconds.
+    fn thread_summary(
+        &self,
+        thread: ThreadId,
+        reader: Principal,
+    ) -> BoxFuture<'_, Result<ThreadSummary, StoreError>>;
 }
 
 /// A message and where each of its deliveries stands.
@@ -236,4 +244,13 @@ pub struct Kept {
     pub since: Option<Timestamp>,
     pub received: HashMap<Mailbox, u64>,
     pub sent: HashMap<InstanceId, u64>,
+}
+
+/// A thread in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ThreadSummary {
+    pub total: u64,
+    pub unread: u64,
+    /// When its last message was accepted.
+    pub last_at: Option<Timestamp>,
 }

@@ -6,13 +6,15 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::http::{Response, StatusCode};
 use compact_str::CompactString;
 use posthaste_api::error::ApiError;
-use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::message::{Principal, Seq};
 use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
+use posthaste_core::orchestration::Waited;
 use posthaste_core::ports::{StoreError, Survey};
 use posthaste_core::road::TraceParent;
 use serde::Serialize;
@@ -54,6 +56,7 @@ pub(crate) struct Ctx {
     pub(crate) key: Option<String>,
     /// What the caller was doing, where anybody follows.
     pub(crate) trace: Option<TraceParent>,
+    pub(crate) began: Instant,
     open: Open,
 }
 
@@ -117,6 +120,7 @@ impl<'a> Calling<'a> {
             hears: self.hears,
             key,
             trace: self.trace,
+            began: Instant::now(),
             open,
         }
     }
@@ -239,6 +243,15 @@ impl Ctx {
             blocks.push(Block::from(text));
         }
         Done { blocks, is_error, handed: Some(batch.handed) }
+    }
+
+    /// Waits in this call until a task is settled. Nothing is taken.
+    pub(crate) async fn await_report(
+        &self,
+        task: Seq,
+        timeout: Duration,
+    ) -> Result<Waited, ApiError> {
+        Ok(self.app.hub.await_report(&self.open, task, timeout).await?)
     }
 
     /// Waits for mail in this call.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use parking_lot::Mutex;
+use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::Handed;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -22,7 +23,7 @@ use super::asker::Asker;
 use super::call::{self, Calling};
 use super::dialects::Dialect;
 use super::rpc::Params;
-use super::tools::{INSTRUCTIONS, Tool};
+use super::tools::{INSTRUCTIONS, Tool, is_listed};
 use crate::App;
 
 pub(crate) type Service = StreamableHttpService<Handler, NeverSessionManager>;
@@ -53,13 +54,14 @@ impl Left {
 pub(crate) struct Front {
     app: App,
     dialect: Dialect,
+    principal: Option<Principal>,
     calling: Option<Arc<Mutex<Option<Begun>>>>,
     left: Left,
 }
 
 /// A call that rmcp may carry out.
 struct Begun {
-    who: posthaste_core::messaging::message::Principal,
+    who: Principal,
     asker: Asker,
     id: Box<RawValue>,
 }
@@ -71,6 +73,7 @@ impl Front {
         Self {
             app: app.clone(),
             dialect: asker.dialect,
+            principal: asker.principal,
             calling: begun.map(|begun| Arc::new(Mutex::new(Some(begun)))),
             left,
         }
@@ -101,8 +104,11 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let dialect = front(&context)?.dialect;
-        let listed = dialect.tools().iter().map(Tool::listed);
+        let Front { app, dialect, principal, .. } = front(&context)?;
+        let me = principal.and_then(Principal::instance).and_then(|id| app.hub.instance(id));
+        let worker = me.is_some_and(|view| view.instance.work.is_some());
+        let listed = dialect.tools().iter().filter(|tool| is_listed(tool, worker));
+        let listed = listed.map(Tool::listed);
         let tools: Result<Vec<rmcp::model::Tool>, _> = listed.map(serde_json::from_value).collect();
         let tools = tools.map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
         Ok(ListToolsResult::with_all_items(tools))

@@ -30,6 +30,9 @@ pub(crate) struct Entry<'a> {
     in_reply_to: Option<u64>,
     #[serde(skip_serializing_if = "is_false")]
     redelivered: bool,
+    /// A report on work that was reported on before.
+    #[serde(skip_serializing_if = "is_false")]
+    late: bool,
     #[serde(skip_serializing_if = "is_false")]
     crossed: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -56,6 +59,7 @@ impl<'a> Entry<'a> {
             priority: (m.priority == Priority::Urgent).then_some("urgent"),
             in_reply_to: m.in_reply_to.map(|seq| seq.0),
             redelivered: false,
+            late: m.late,
             crossed: false,
             truncated: false,
             total_chars: None,

@@ -30,7 +30,8 @@ fn slim(value: &mut Value) {
                     object.remove(idle);
                 }
             }
-            if object.get("default") == Some(&Value::Null) {
+            let says_nothing = |v: &Value| *v == Value::Null || *v == Value::Array(Vec::new());
+            if object.get("default").is_some_and(says_nothing) {
                 object.remove("default");
             }
             if let Some(Value::Array(types)) = object.get_mut("type") {

@@ -107,8 +107,7 @@ async fn told(
     answer: &mut HandedOff,
 ) -> Result<(), Failure> {
     let report = Report::read(&app.hub, by, seq, batch, usize::MAX).await?;
-    let worker = answer.instance.parse().ok().and_then(|id| app.hub.instance(id));
-    answer.exit_code = worker.and_then(|view| view.instance.work?.exit_code);
+    answer.exit_code = report.exit_code;
     answer.status = if report.failed() { "failed" } else { "complete" }.to_owned();
     answer.id = Some(report.id);
     answer.kind = Some(report.kind);

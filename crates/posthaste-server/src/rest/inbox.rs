@@ -88,7 +88,6 @@ fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Fa
         Some(0) => return Err(invalid("max_chars", "it is at least 1")),
         Some(chars) => Budget::Chars(chars),
     };
-    let from = query.from.as_deref().unwrap_or("").split(',').map(str::trim);
     Ok(Ask {
         door: Door::Rest,
         call: None,
@@ -96,7 +95,7 @@ fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Fa
         window: seconds("batch_window", query.batch_window, WINDOW, limits.batch_window)?,
         wait_for,
         filter: Filter {
-            from: from.filter(|f| !f.is_empty()).map(str::to_owned).collect(),
+            from: query.from.as_deref().map(listed).unwrap_or_default(),
             label: query.label.clone(),
             thread: query.thread_id.as_deref().map(str::parse).transpose()?,
             or_ends_wait: wait_for != WaitFor::Any,
@@ -107,6 +106,10 @@ fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Fa
         begin: query.begin.unwrap_or(false),
         ..Ask::now(reader)
     })
+}
+
+fn listed(names: &str) -> Arc<[String]> {
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, Failure> {

@@ -8,3 +8,4 @@ mod proof;
 mod protocol;
 mod tools;
 mod waiting;
+mod work;

@@ -90,10 +90,13 @@ async fn each_token_opens_its_own_doors_only() {
         let (status, answer) = house.call(call, Some(JOIN), body).await;
         assert_eq!((status, &answer["error"]["code"]), (403, &json!("forbidden")), "{call}");
     }
+    let (carol, _) = house.agent("carol").await;
+    let ends_another = format!("DELETE /v1/instances/{}", carol.instance);
     let for_the_operator = [
         ("POST /v1/instances", r#"{"agent": "carol"}"#),
         ("PUT /v1/teams/main", r#"{"leaders": ["bob"]}"#),
-        ("DELETE /v1/instances/00000000", ""),
+        (&*ends_another, ""),
+        ("POST /v1/stop", ""),
         ("POST /v1/join", r#"{"agent": "carol", "key": "k"}"#),
     ];
     for (call, body) in for_the_operator {

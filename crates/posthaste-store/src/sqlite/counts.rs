@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use posthaste_core::messaging::message::Seq;
+use posthaste_core::messaging::message::{Seq, ThreadId};
+use posthaste_core::ports::ThreadSummary;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -30,6 +31,15 @@ const SENDER: &str = "SELECT ?1, \
     (SELECT count(*) FROM sender_index WHERE sender = ?1) + \
     (SELECT count(*) FROM messages WHERE sender_instance = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0))";
+
+const THREAD: &str = "SELECT \
+    (SELECT count(*) FROM thread_index WHERE thread = ?1) + \
+    (SELECT count(*) FROM messages WHERE thread = ?1 AND seq > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)), \
+    (SELECT created_at FROM messages WHERE seq = max( \
+        coalesce((SELECT max(seq) FROM thread_index WHERE thread = ?1), 0), \
+        coalesce((SELECT max(seq) FROM messages WHERE thread = ?1 AND seq > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)), 0)))";
 
 /// Counts by the number of a mailbox and by the sender's instance.
 #[derive(Debug, Default)]
@@ -80,6 +90,23 @@ fn count(
 fn since(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
     let first = "SELECT created_at FROM messages ORDER BY seq LIMIT 1";
     db.prepare_cached(first)?.query_row([], |row| row.get(0).map(Timestamp)).optional()
+}
+
+/// A thread in numbers; `unread` is all that its reader has not read, of any thread.
+pub(crate) fn thread(
+    db: &Connection,
+    thread: ThreadId,
+    unread: &[Seq],
+) -> rusqlite::Result<ThreadSummary> {
+    let (total, last_at) = db.prepare_cached(THREAD)?.query_row(params![thread.0], |row| {
+        Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Timestamp)))
+    })?;
+    let mut in_it = db.prepare_cached("SELECT 1 FROM messages WHERE seq = ?1 AND thread = ?2")?;
+    let mut of_it = 0;
+    for seq in unread {
+        of_it += u64::from(in_it.exists(params![seq.0, thread.0])?);
+    }
+    Ok(ThreadSummary { total, unread: of_it, last_at })
 }
 
 /// When these messages were accepted.

@@ -8,9 +8,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
-use posthaste_core::messaging::message::{MessageRef, Principal, Seq};
+use posthaste_core::messaging::message::{MessageRef, Principal, Seq, ThreadId};
 use posthaste_core::ports::{
     HistoryQuery, Kept, Marked, Note, Noted, OpenBox, Page, Reading, Record, StoreError,
+    ThreadSummary,
 };
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
@@ -113,6 +114,20 @@ impl Reading for SqliteStore {
                 received: counts.received.into_iter().filter_map(named).collect(),
                 sent: counts.sent.into_iter().map(|(id, n)| (InstanceId(id), n)).collect(),
             })
+        }
+        .boxed()
+    }
+
+    fn thread_summary(
+        &self,
+        thread: ThreadId,
+        reader: Principal,
+    ) -> BoxFuture<'_, Result<ThreadSummary, StoreError>> {
+        async move {
+            load::known(&self.shared.known).await?;
+            let unread = self.shared.ledger.lock().unread_by(reader);
+            let count = move |db: &Connection| counts::thread(db, thread, &unread);
+            self.shared.readers.query(count).await
         }
         .boxed()
     }

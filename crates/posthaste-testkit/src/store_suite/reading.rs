@@ -320,3 +320,23 @@ pub async fn refusals_and_requeues_are_noted_with_their_time(rig: Rig) {
     expected.push((seconds(last), Noted::Requeued(Some(Reason::Refused))));
     assert_eq!(told, expected);
 }
+
+pub async fn a_thread_is_counted_for_whoever_asks(rig: Rig) {
+    let (bob, carol) = (rig.agent("bob").await, rig.agent("carol").await);
+    let thread = rig.thread_of(bob);
+    let empty = rig.store.thread_summary(thread, bob).await.expect("counted");
+    assert_eq!((empty.total, empty.unread, empty.last_at), (0, 0, None));
+    let within = || Details { thread: Some(thread), ..Details::default() };
+    rig.send_with(HUMAN, &address(bob), "to bob", within()).await.expect("accepted");
+    rig.send_with(HUMAN, &address(bob), "to bob again", within()).await.expect("accepted");
+    let last = rig.send_with(bob, &address(carol), "to carol", within()).await.expect("accepted");
+    rig.send(HUMAN, &address(carol), "elsewhere").await.expect("accepted");
+
+    let of_bob = rig.store.thread_summary(thread, bob).await.expect("counted");
+    let of_carol = rig.store.thread_summary(thread, carol).await.expect("counted");
+
+    assert_eq!((of_bob.total, of_bob.unread), (3, 2));
+    assert_eq!((of_carol.total, of_carol.unread), (3, 1));
+    let newest = rig.record(last.seq).await.message.created_at;
+    assert_eq!(of_bob.last_at, Some(newest));
+}

@@ -137,6 +137,7 @@ async fn the_human_assigns_too_and_is_told() {
     let mail = human.takes().await;
     assert_eq!(mail.texts(), ["a house"]);
     assert_eq!(mail.mail[0].leased.message.from.instance, Some(worker.id()));
+    assert_eq!(mail.mail[0].leased.relation, posthaste_core::registry::Relation::Child);
     assert!(yard.world.hub.given(Principal::Operator).is_empty());
 }
 

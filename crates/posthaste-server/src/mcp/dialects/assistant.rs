@@ -1,5 +1,7 @@
-//! The registry of assistants: list, search, write and read, as its callers know
-//! them. `recv_message` with `mark_as_read` leases and is proven like any read.
+//! The registry of assistants: list, search, spawn, poll, write and read, as its
+//! callers know them. `recv_message` with `mark_as_read` leases and is proven like any read.
+
+mod process;
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::{SendRequest, To};
@@ -44,6 +46,23 @@ pub(crate) const TOOLS: &[Tool] = &[
         reads: true,
         waits: false,
         run: search,
+    },
+    Tool {
+        name: "spawn_assistant",
+        description: "Start an assistant on a task. Its result comes as a message in its thread; \
+            with run_mode sync this call waits for it.",
+        schema: schema::of::<process::Spawn>,
+        reads: false,
+        waits: true,
+        run: process::spawn,
+    },
+    Tool {
+        name: "poll_assistant",
+        description: "The status of a process and the counts of its messages, never their content.",
+        schema: schema::of::<process::Poll>,
+        reads: true,
+        waits: false,
+        run: process::poll,
     },
     Tool {
         name: "send_message",

@@ -1,7 +1,11 @@
-//! CAO's inbox: `send_message` and `check_inbox`, as its agents know them.
+//! CAO's tools: `assign`, `handoff`, `send_message` and `check_inbox`, as its agents
+//! know them.
+
+mod work;
 
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};
+use posthaste_core::address::Address;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::{Ask, Budget};
 use posthaste_core::ports::{Filter, Leased};
@@ -18,6 +22,24 @@ use crate::mcp::{mail, schema, text};
 use crate::rest::inbox::{entry, parse_receipt, print_receipt, seconds};
 
 pub(crate) const TOOLS: &[Tool] = &[
+    Tool {
+        name: "handoff",
+        description: "Hand off a task to another agent and wait for its completion; returns its \
+            output. If it takes too long the output comes by check_inbox.",
+        schema: schema::of::<work::Handoff>,
+        reads: false,
+        waits: true,
+        run: work::handoff,
+    },
+    Tool {
+        name: "assign",
+        description: "Assign a task to another agent without waiting. Note the terminal_id: the \
+            worker's results come by check_inbox with it as sender_id.",
+        schema: schema::of::<work::Assign>,
+        reads: false,
+        waits: false,
+        run: work::assign,
+    },
     Tool {
         name: "send_message",
         description: "Send a message to another terminal's inbox, for example a worker's result \
@@ -95,13 +117,28 @@ fn write(ctx: Ctx, given: Option<&RawValue>) -> Job {
 
 async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
     let receiver_id = args.receiver_id;
-    let request =
-        SendRequest { to: To::One(receiver_id.clone()), ..SendRequest::new("", args.message) };
+    let request = SendRequest {
+        to: To::One(receiver_id.clone()),
+        kind: reports_to(ctx, &receiver_id).then(|| "result".to_owned()),
+        ..SendRequest::new("", args.message)
+    };
     let message_id = match send(ctx, request).await? {
         Told::One(sent) => sent.id,
         Told::Many { .. } => 0,
     };
     Ok(Sent { success: true, message_id, sender_id: my_id(ctx.me), receiver_id })
+}
+
+/// CAO knows no types: what a worker sends to whoever waits for its result is the
+/// result.
+fn reports_to(ctx: &Ctx, receiver: &str) -> bool {
+    let Some(me) = ctx.me.instance() else { return false };
+    let giver = match receiver.parse::<Address>() {
+        Ok(Address::Human) => Principal::Operator,
+        Ok(Address::Exact { instance, .. }) => Principal::Instance(instance),
+        _ => return false,
+    };
+    ctx.app.hub.taken_on(me).iter().any(|given| given.by == giver && given.report.is_none())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -19,9 +19,8 @@ use crate::mcp::{schema, text};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "ask_user",
-    description: "Posthaste: ask the human operator. Waits for the answer; if it takes too long \
-        the status is `pending` and the answer comes by check_inbox. With blocking false you go \
-        on at once.",
+    description: "Posthaste: ask the human. Waits; `pending` means that the answer comes by \
+        check_inbox.",
     schema: schema::of::<Args>,
     reads: false,
     waits: true,
@@ -35,7 +34,7 @@ struct Args {
     /// default true
     #[serde(default)]
     blocking: Option<bool>,
-    /// answers to choose from
+    /// choices
     #[serde(default, deserialize_with = "text::list")]
     options: Vec<String>,
 }

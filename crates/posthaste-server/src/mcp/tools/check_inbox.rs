@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_core::messaging::receive::{Ask, Batch, BatchStatus, Budget, WaitFor};
+use posthaste_core::messaging::receive::{
+    Ask, Batch, BatchStatus, Budget, Missing as Absent, WaitFor,
+};
 use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,10 +20,9 @@ use crate::rest::inbox::{seconds, wait_for};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "check_inbox",
-    description: "Posthaste: your new mail; waits up to `timeout` seconds for it. Call it before \
-        you finish and when you need an answer, never in a loop of short waits. To gather \
-        results use wait_for `all` (with `from`, or after assigning). status `call_again`: the \
-        wait was cut short, call again at once.",
+    description: "Posthaste: your new mail; waits up to `timeout` seconds. Call it before you finish \
+        and when you need an answer, never in a loop of short waits. After assign use wait_for \
+        `all`. status `call_again`: call again at once.",
     schema: schema::of::<Args>,
     reads: true,
     waits: true,
@@ -37,14 +38,14 @@ const NAMES: usize = 100;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// seconds, 0 to 600, default 60; 0 only looks
+    /// seconds, default 60; 0 only looks
     #[serde(default)]
     timeout: Option<f64>,
-    /// any (default), all, or a number of senders
+    /// any (default), all, or a number
     #[serde(default, deserialize_with = "text::word")]
     #[schemars(with = "Option<String>")]
     wait_for: Option<String>,
-    /// only from these agents or labels
+    /// agents or labels
     #[serde(default, deserialize_with = "text::list")]
     from: Vec<String>,
 }
@@ -78,10 +79,13 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
         ctx,
         asked,
         Ask {
-            window: ctx.app.mcp.config.batch_window,
+            window: match ctx.app.hub.is_owed(ctx.me) {
+                true => ctx.app.mcp.config.gather_window,
+                false => ctx.app.mcp.config.batch_window,
+            },
             wait_for,
             filter: Filter {
-                from: args.from,
+                from: args.from.into(),
                 or_ends_wait: wait_for != WaitFor::Any,
                 ..Filter::default()
             },
@@ -126,6 +130,9 @@ struct Inbox<'a> {
     waited_s: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<Missing<'a>>,
+    /// So many more are missing than there is room to name.
+    #[serde(skip_serializing_if = "is_zero")]
+    more_missing: usize,
     #[serde(skip_serializing_if = "is_zero")]
     remaining: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -146,30 +153,43 @@ struct Missing<'a> {
 }
 
 async fn read(ctx: Ctx, wait: Wait) -> Done {
-    let (hub, me) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me);
+    let (hub, me, chars) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me, ctx.client.chars);
     let batch = match wait.take(ctx).await {
         Ok(batch) => batch,
         Err(error) => return done(refusal(&error), true, None),
     };
-    let inbox = Inbox {
+    let mut inbox = Inbox {
         messages: batch.mail.iter().map(|e| Entry::new(&hub, me, e)).collect(),
         status: batch.status.as_str(),
         waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,
-        missing: batch
-            .missing
-            .iter()
-            .map(|m| Missing {
-                instance: m.instance.map(|id| id.to_string()),
-                label: m.label.as_deref(),
-                status: m.status,
-            })
-            .collect(),
+        missing: Vec::new(),
+        more_missing: batch.missing.len(),
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|seq| seq.0).collect(),
     };
+    // Mail comes first: who is missing is named as far as there is room.
+    let used = json(&inbox).map_or(chars, |told| told.len());
+    inbox.missing = named(&batch.missing, chars.saturating_sub(used));
+    inbox.more_missing -= inbox.missing.len();
     match json(&inbox) {
         Ok(told) => done(told, false, Some(batch.handed)),
         // Unwritten: its mail goes back.
         Err(error) => done(refusal(&error), true, None),
     }
+}
+
+fn named(missing: &[Absent], room: usize) -> Vec<Missing<'_>> {
+    let mut left = room.saturating_sub(MISSING);
+    let fits = |entry: &Missing<'_>| {
+        let cost = json(entry).map_or(usize::MAX, |told| told.len() + 1);
+        let fits = cost <= left;
+        left = left.saturating_sub(cost);
+        fits
+    };
+    let entries = missing.iter().map(|m| Missing {
+        instance: m.instance.map(|id| id.to_string()),
+        label: m.label.as_deref(),
+        status: m.status,
+    });
+    entries.take_while(fits).collect()
 }

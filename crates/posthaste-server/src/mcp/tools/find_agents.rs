@@ -1,7 +1,8 @@
 //! Who can be assigned, and who is active.
 
 use posthaste_api::error::ApiError;
-use posthaste_core::registry::{InstanceFilter, Status};
+use posthaste_core::ports::Way;
+use posthaste_core::registry::{InstanceFilter, InstanceView, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,8 +14,7 @@ use crate::mcp::{schema, text};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "find_agents",
-    description: "Posthaste: who is here. Finds agents by what they are for (a few words), with \
-        the addresses of those who are active; without a query, all of them.",
+    description: "Posthaste: find agents by a few words, or all: who can be assigned, who is active.",
     schema: schema::of::<Args>,
     reads: true,
     waits: false,
@@ -35,7 +35,7 @@ const WORDS: usize = 160;
 struct Args {
     #[serde(default)]
     query: Option<String>,
-    /// 1 to 50, default 10
+    /// default 10
     #[serde(default)]
     limit: Option<u32>,
 }
@@ -63,6 +63,8 @@ struct Agent {
     name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
+    /// assign and handoff work: the hub starts it, or somebody is here who takes it.
+    can_assign: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     active: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -95,7 +97,7 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
     let mut agents: Vec<Agent> = profiles
         .into_iter()
         .map(|profile| {
-            let template = profile.template;
+            let template = profile.template.clone();
             let filter = InstanceFilter {
                 agent: Some(template.name.clone()),
                 statuses: vec![Status::Starting, Status::Running],
@@ -103,7 +105,17 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
                 ..InstanceFilter::default()
             };
             let here = hub.instances(&filter);
+            let others = |view: &InstanceView| {
+                let i = &view.instance;
+                i.work.is_none() && i.status == Status::Running && Some(i.id) != ctx.me.instance()
+            };
+            let can_assign = match hub.way_of(profile) {
+                Ok(Way::Started { .. }) => true,
+                Ok(Way::ByItself) => here.iter().any(others),
+                Err(_) => false,
+            };
             Agent {
+                can_assign,
                 name: template.name.to_string(),
                 description: template.description.chars().take(WORDS).collect(),
                 active: here

@@ -16,9 +16,8 @@ use crate::rest::messages::last_n;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "read_messages",
-    description: "Posthaste: read mail again, yours and what you sent, without taking any. With \
-        `id` one message, from `offset` on (for truncated ones); else the last ones, of a thread \
-        or, for its leaders, of a team.",
+    description: "Posthaste: read mail again; takes none. `id`: one message, from character `offset` \
+        on; else the last ones, of a thread or (leaders) a team.",
     schema: schema::of::<Args>,
     reads: true,
     waits: false,
@@ -40,14 +39,13 @@ struct Args {
     #[serde(default, deserialize_with = "text::word")]
     #[schemars(with = "Option<String>")]
     id: Option<String>,
-    /// first character
     #[serde(default)]
     offset: Option<usize>,
     #[serde(default)]
     thread_id: Option<String>,
     #[serde(default)]
     team: Option<String>,
-    /// 1 to 200, default 20
+    /// default 20
     #[serde(default)]
     last_n: Option<u32>,
 }

@@ -13,8 +13,7 @@ use crate::mcp::{schema, text};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "respond_to_user",
-    description: "Posthaste: tell the human operator something while you go on working, for \
-        example the answer to one of several requests.",
+    description: "Posthaste: tell the human something while you go on working.",
     schema: schema::of::<Args>,
     reads: false,
     waits: false,
@@ -25,7 +24,6 @@ pub(crate) const TOOL: Tool = Tool {
 #[serde(deny_unknown_fields)]
 struct Args {
     message: String,
-    /// id of the message that you answer
     #[serde(default, deserialize_with = "text::word")]
     #[schemars(with = "Option<String>")]
     in_reply_to: Option<String>,

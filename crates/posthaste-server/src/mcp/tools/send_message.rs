@@ -15,9 +15,9 @@ use crate::rest::messages::{details, start};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "send_message",
-    description: "Posthaste: write to an agent, a team or the human. Without `to` it goes to the \
-        sender of in_reply_to, else to whoever assigned you. Returns at once; an answer comes by \
-        check_inbox. Report a finished assignment with type `result`.",
+    description: "Posthaste: write to an agent, a team or the human. Without `to`: to the sender of \
+        in_reply_to, else to whoever assigned you. An answer comes by check_inbox. Type `result` \
+        reports a finished assignment.",
     schema: schema::of::<Args>,
     reads: false,
     waits: false,
@@ -29,11 +29,11 @@ pub(crate) const TOOL: Tool = Tool {
 pub(crate) struct Args {
     #[serde(alias = "content")]
     message: String,
-    /// `name`, `name@team`, `name.1a2b3c4d`, `@anyone`, `@everyone`, `@everyone@team` or `human`
+    /// `name`, `name@team`, `name.1a2b3c4d`, `@anyone`, `@everyone[@team]`, `human`
     #[serde(default, alias = "receiver_id", alias = "to_assistant_id")]
     #[schemars(with = "Option<String>")]
     to: Option<To>,
-    /// id of the message that you answer
+    /// id of what you answer
     #[serde(default, deserialize_with = "text::word")]
     #[schemars(with = "Option<String>")]
     in_reply_to: Option<String>,
@@ -86,15 +86,23 @@ async fn recipient(
         })?;
         return Ok(record.message.from.id());
     }
-    let parent = match ctx.me {
-        Principal::Operator => None,
-        Principal::Instance(id) => ctx.app.hub.instance(id).and_then(|view| view.instance.parent),
-    };
-    parent.map(|id| id.to_string()).ok_or_else(|| {
+    giver(ctx).ok_or_else(|| {
         let why = "to: it is missing, and nobody assigned you";
         ApiError::new(ErrorCode::InvalidArgument, why)
             .hint("name an address (find_agents tells who is here), or `human`")
     })
+}
+
+/// Whoever waits for the caller's report: the giver of its oldest open task, else its
+/// parent.
+fn giver(ctx: &Ctx) -> Option<String> {
+    let (hub, me) = (&ctx.app.hub, ctx.me.instance()?);
+    let open = hub.taken_on(me).into_iter().find(|given| given.report.is_none());
+    match open.map(|given| given.by) {
+        Some(Principal::Operator) => Some("human".to_owned()),
+        Some(Principal::Instance(id)) => Some(id.to_string()),
+        None => hub.instance(me)?.instance.parent.map(|id| id.to_string()),
+    }
 }
 
 /// What the sender is told: what is known, and no more.

@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 use super::Tool;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
+use crate::work::address;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "whoami",
-    description: "Posthaste: your own address, team, parent and how much mail waits for you.",
+    description: "Posthaste: your own address, team and parent, your open tasks and workers.",
     schema: schema::of::<Args>,
     reads: true,
     waits: false,
@@ -46,34 +47,86 @@ struct Me {
     thread_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unread: Option<usize>,
+    /// Its own tasks that it has not reported on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tasks: Vec<Task>,
+    /// What it gave out and has no report on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    assigned: Vec<Task>,
+    #[serde(skip_serializing_if = "is_zero")]
+    more_assigned: usize,
+    /// Its workers that have not ended.
+    running: usize,
+    context: String,
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Work, with whom it is shared.
+#[derive(Debug, Serialize)]
+struct Task {
+    task: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+}
+
+/// Most tasks that are named of either kind.
+const NAMED: usize = 50;
+
 fn me(ctx: &Ctx) -> Result<Me, ApiError> {
-    let Principal::Instance(id) = ctx.me else {
-        return Ok(Me {
-            address: "human".into(),
-            instance: None,
-            team: None,
-            parent: None,
-            label: None,
-            thread_id: None,
-            unread: None,
-        });
+    let hub = &ctx.app.hub;
+    let context = hub.context(ctx.me);
+    let open = context.given.iter().filter(|given| given.assignment.report.is_none());
+    let mut assigned: Vec<Task> = open
+        .map(|given| Task {
+            task: given.assignment.task.0,
+            by: None,
+            worker: Some(given.assignment.worker.to_string()),
+            label: given.assignment.label.as_deref().map(str::to_owned),
+        })
+        .collect();
+    let more_assigned = assigned.len().saturating_sub(NAMED);
+    assigned.truncate(NAMED);
+    let nobody = Me {
+        address: "human".into(),
+        instance: None,
+        team: None,
+        parent: None,
+        label: None,
+        thread_id: None,
+        unread: None,
+        tasks: Vec::new(),
+        assigned,
+        more_assigned,
+        running: context.running.len(),
+        context: context.prompt(),
     };
-    let view = ctx.app.hub.instance(id);
+    let Principal::Instance(id) = ctx.me else { return Ok(nobody) };
+    let view = hub.instance(id);
     let view = view.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "you have been forgotten"))?;
     let me = view.instance;
-    let parent = me.parent.map(|id| match ctx.app.hub.instance(id) {
-        Some(parent) => parent.instance.address.to_string(),
-        None => id.to_string(),
+    let taken = hub.taken_on(id).into_iter().filter(|given| given.report.is_none());
+    let tasks = taken.take(NAMED).map(|given| Task {
+        task: given.task.0,
+        by: Some(address(hub, given.by)),
+        worker: None,
+        label: given.label.as_deref().map(str::to_owned),
     });
     Ok(Me {
         address: me.address.to_string(),
         instance: Some(id.to_string()),
         team: Some(me.team.to_string()),
-        parent,
+        parent: me.parent.map(|id| address(hub, Principal::Instance(id))),
         label: me.label,
         thread_id: Some(me.thread.to_string()),
         unread: Some(view.unread),
+        tasks: tasks.collect(),
+        ..nobody
     })
 }

@@ -57,7 +57,7 @@ async fn rmcps_client_gets_its_mail_in_every_mode() {
         let (bob, _) = house.agent("bob").await;
         let client = connect(&house, &bob, mode.clone()).await;
         let tools = client.list_all_tools().await.expect("tools");
-        assert_eq!(tools.len(), 7, "{mode:?}");
+        assert_eq!(tools.len(), 9, "{mode:?}");
         let who = text_of(&client, call("whoami", json!({}))).await;
         assert_eq!(who["instance"], json!(bob.instance));
 

@@ -33,8 +33,18 @@ async fn a_dialect_lists_its_own_tools_and_no_others() {
     let house = House::new().await;
     let (bob, _) = house.agent("bob").await;
     for (dialect, tools) in [
-        ("cao", &["send_message", "check_inbox"][..]),
-        ("assistant", &["list_assistant", "search_assistant", "send_message", "recv_message"]),
+        ("cao", &["handoff", "assign", "send_message", "check_inbox"][..]),
+        (
+            "assistant",
+            &[
+                "list_assistant",
+                "search_assistant",
+                "spawn_assistant",
+                "poll_assistant",
+                "send_message",
+                "recv_message",
+            ],
+        ),
         ("herd", &["herd_send"]),
         ("chat", &["respondToUser", "askUser"]),
     ] {

@@ -25,6 +25,7 @@ async fn a_model_that_forgets_to_check_still_gets_its_mail_in_both_eras() {
                 assert_eq!(entry["from"], "human");
                 let mut own = told.json();
                 own["unread"] = json!(0);
+                own["context"] = alone.json()["context"].clone();
                 assert_eq!(own, alone.json(), "the tool's own answer is untouched");
             } else {
                 assert!(told.is_error && told.pending().is_empty(), "not twice: {told:?}");

@@ -47,7 +47,7 @@ async fn every_revision_is_met_in_its_own_words() {
     assert!(versions.as_array().expect("a list").contains(&json!("2026-07-28")), "{found}");
     let listed = me.ask("tools/list", json!({})).await;
     let tools = listed["result"]["tools"].as_array().expect("tools");
-    assert_eq!(tools.len(), 7);
+    assert_eq!(tools.len(), 9);
     assert!(tools.iter().all(|t| t["_meta"]["anthropic/alwaysLoad"] == true));
     assert!(listed.to_string().len() < 5_000, "{}", listed.to_string().len());
     let told = me.call("whoami", json!({})).await;

@@ -284,7 +284,7 @@ async fn a_listing_can_be_of_one_parent_or_of_one_session() {
 
     let of_boss =
         InstancesQuery { parent: Some(boss.instance.clone()), ..InstancesQuery::default() };
-    assert_eq!(listed(of_boss).await, [one.instance.clone()]);
+    assert_eq!(listed(of_boss).await, [one.instance.as_str()]);
     let session =
         InstancesQuery { session: Some(boss.instance.clone()), ..InstancesQuery::default() };
     assert_eq!(listed(session).await, sorted(vec![boss.instance, one.instance, below.instance]));

@@ -1,10 +1,7 @@
 //! The proof that a connection works: a round trip over what is really written in
 //! the client's configuration, with nothing around it but what every client gives.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use posthaste_api::{ApiError, ErrorCode};
 use posthaste_bridges::clients::{Client, Scope, Server};
@@ -13,13 +10,12 @@ use serde_json::{Value, json};
 
 use super::wish::{Ground, written};
 use crate::commands::Session;
+use crate::commands::bridge::Bridge;
 use crate::config;
 use crate::failure::Failure;
 
 /// Longer than the bridge itself waits for a hub.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// So long a bridge may take to end when nobody speaks to it any more.
-const GOODBYE: Duration = Duration::from_secs(5);
 /// What the strictest client hands on to the servers that it starts.
 const HANDED_ON: [&str; 4] = ["HOME", "PATH", "LANG", "TMPDIR"];
 
@@ -64,8 +60,12 @@ pub(crate) async fn of_configuration(
 
 /// As a client would that starts its servers itself.
 fn over_stdio(program: &str, args: &[String]) -> Result<Proved, ApiError> {
-    let mut bridge = Bridge::start(program, args)?;
-    let proved = bridge.talk();
+    let variables = HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)));
+    let key = format!("connect:{:016x}", rand::random::<u64>());
+    let variables = variables.chain([("POSTHASTE_KEY", key)]);
+    let mut bridge = Bridge::start(program, args, variables, PATIENCE)
+        .map_err(|e| failed(&format!("{program} cannot be started: {e}")))?;
+    let proved = talk(&mut bridge);
     let said = bridge.end();
     proved.map_err(|why| match said.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(line) => failed(&format!("{why}; the bridge said: {line}")),
@@ -73,88 +73,12 @@ fn over_stdio(program: &str, args: &[String]) -> Result<Proved, ApiError> {
     })
 }
 
-/// A child with one owner, from its start to its end.
-struct Bridge {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<Value>,
-    until: Instant,
-}
-
-impl Bridge {
-    #[expect(clippy::disallowed_methods, reason = "the bridge ends with the proof, see `end`")]
-    fn start(program: &str, args: &[String]) -> Result<Self, ApiError> {
-        let variables = HANDED_ON.iter().filter_map(|name| Some((name, config::of_others(name)?)));
-        let key = format!("connect:{:016x}", rand::random::<u64>());
-        let mut child = Command::new(program)
-            .args(args)
-            .env_clear()
-            .envs(variables)
-            .env("POSTHASTE_KEY", key)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| failed(&format!("{program} cannot be started: {e}")))?;
-        let stdin = child.stdin.take();
-        let stdout = child.stdout.take().expect("piped");
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let value = serde_json::from_str(&line).unwrap_or(Value::Null);
-                if sender.send(value).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Self { child, stdin, lines, until: Instant::now() + PATIENCE })
-    }
-
-    fn talk(&mut self) -> Result<Proved, String> {
-        self.ask(&hello())?;
-        self.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
-        let tools = self.ask(&list())?;
-        let me = self.ask(&whoami())?;
-        proved(&tools, &me)
-    }
-
-    fn say(&mut self, message: &Value) -> Result<(), String> {
-        let stdin = self.stdin.as_mut().ok_or("it is not spoken to any more")?;
-        let said = writeln!(stdin, "{message}").and_then(|()| stdin.flush());
-        said.map_err(|_| "it has ended".to_owned())
-    }
-
-    fn ask(&mut self, message: &Value) -> Result<Value, String> {
-        self.say(message)?;
-        loop {
-            let left = self.until.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left);
-            let line = line.map_err(|_| format!("no answer to {}", message["method"]))?;
-            if line["id"] == message["id"] {
-                return Ok(line);
-            }
-        }
-    }
-
-    /// What it said to people.
-    fn end(mut self) -> String {
-        self.stdin = None;
-        let until = Instant::now() + GOODBYE;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            // Its stdout closes when it ends.
-            let left = until.saturating_duration_since(Instant::now());
-            if self.lines.recv_timeout(left).is_err() {
-                break;
-            }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let mut said = String::new();
-        if let Some(stderr) = self.child.stderr.take() {
-            let _ = stderr.take(1 << 16).read_to_string(&mut said);
-        }
-        said
-    }
+fn talk(bridge: &mut Bridge) -> Result<Proved, String> {
+    bridge.ask(&hello())?;
+    bridge.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
+    let tools = bridge.ask(&list())?;
+    let me = bridge.ask(&whoami())?;
+    proved(&tools, &me)
 }
 
 /// As a client would that calls the hub itself.

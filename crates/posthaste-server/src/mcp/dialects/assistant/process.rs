@@ -1,0 +1,187 @@
+//! Assistants at work: `spawn_assistant` and `poll_assistant`.
+
+use std::time::Duration;
+
+use posthaste_api::error::ApiError;
+use posthaste_api::work::AssignRequest;
+use posthaste_core::orchestration::Assigned;
+use posthaste_core::registry::Status;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::failure::{Failure, invalid};
+use crate::mcp::call::{Ctx, Job, done, done_beside, refusal, text as json};
+use crate::mcp::text;
+use crate::mcp::tools::agent_status::{exactly, unknown};
+use crate::mcp::tools::assign::assign;
+use crate::mcp::tools::handoff::{Heard, heard};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spawn {
+    assistant_id: String,
+    /// the task
+    query: String,
+    /// async (default) or sync: wait for the end
+    #[serde(default)]
+    run_mode: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Poll {
+    process_id: String,
+    /// default true
+    #[serde(default)]
+    include_summary: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct Spawned {
+    process_id: String,
+    thread_id: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// The message whose text `result` is the beginning of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated_message: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Polled {
+    process: Process,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_summary: Option<Summary>,
+}
+
+#[derive(Debug, Serialize)]
+struct Process {
+    process_id: String,
+    assistant_id: String,
+    thread_id: String,
+    status: &'static str,
+    started_at: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+}
+
+/// Counts and times, never content.
+#[derive(Debug, Serialize)]
+struct Summary {
+    total_messages: u64,
+    unread_messages: u64,
+    last_message_at: Option<i64>,
+}
+
+/// Its callers know four words.
+fn status(status: Status) -> &'static str {
+    match status {
+        Status::Starting => "starting",
+        Status::Running | Status::Lost => "running",
+        Status::Finished => "finished",
+        Status::Failed | Status::Stopped => "failed",
+    }
+}
+
+pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Spawn>(given);
+    Box::pin(async move {
+        let begun = match args {
+            Ok(args) => begin(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        let (assigned, waits) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return ctx.reply::<()>(Err(error)).await,
+        };
+        let hub = std::sync::Arc::clone(&ctx.app.hub);
+        let worker = &assigned.instance;
+        let spawned = |now: Status| Spawned {
+            process_id: worker.id.to_string(),
+            thread_id: worker.thread.to_string(),
+            status: status(now),
+            result: None,
+            exit_code: None,
+            truncated_message: None,
+        };
+        let Some(longest) = waits else { return ctx.reply(Ok(spawned(worker.status))).await };
+        let heard = heard(ctx, &assigned, longest).await;
+        let now = hub.instance(worker.id).map_or(worker.status, |view| view.instance.status);
+        match heard {
+            Heard::Report { report, batch } => {
+                let told = Spawned {
+                    exit_code: report.exit_code,
+                    truncated_message: report.next_offset.map(|_| report.id.to_string()),
+                    result: Some(report.text),
+                    ..spawned(now)
+                };
+                match json(&told) {
+                    Ok(told) => done_beside(told, batch),
+                    Err(error) => done(refusal(&error), true, None),
+                }
+            }
+            Heard::NotYet { ctx, .. } => ctx.reply(Ok(spawned(now))).await,
+            Heard::Failed(error) => done(refusal(&error), true, None),
+        }
+    })
+}
+
+/// Who has the work, and how long the caller wants to wait for it.
+async fn begin(ctx: &Ctx, args: Spawn) -> Result<(Assigned, Option<Duration>), ApiError> {
+    let waits = match args.run_mode.as_deref() {
+        None | Some("async") => None,
+        Some("sync") => Some(ctx.app.hub.limits().wait),
+        Some(_) => {
+            let Failure(error) = invalid("run_mode", "it is `async` or `sync`");
+            return Err(error);
+        }
+    };
+    let request =
+        AssignRequest { agent: args.assistant_id, message: args.query, ..AssignRequest::default() };
+    Ok((assign(ctx, request).await?, waits))
+}
+
+pub(super) fn poll(ctx: Ctx, given: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Poll>(given);
+    Box::pin(async move {
+        let told = match args {
+            Ok(args) => polled(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        ctx.reply(told).await
+    })
+}
+
+async fn polled(ctx: &Ctx, args: Poll) -> Result<Polled, ApiError> {
+    let hub = &ctx.app.hub;
+    let view = hub.instance(exactly(&args.process_id)?);
+    let i = view.ok_or_else(|| unknown(&args.process_id))?.instance;
+    let message_summary = match args.include_summary {
+        Some(false) => None,
+        None | Some(true) => {
+            let thread = hub.thread_summary(ctx.me, i.thread).await?;
+            Some(Summary {
+                total_messages: thread.total,
+                unread_messages: thread.unread,
+                last_message_at: thread.last_at.map(|at| at.0),
+            })
+        }
+    };
+    let work = i.work.as_deref();
+    let process = Process {
+        process_id: i.id.to_string(),
+        assistant_id: i.agent.to_string(),
+        thread_id: i.thread.to_string(),
+        status: status(i.status),
+        started_at: work.and_then(|work| work.started_at).unwrap_or(i.created_at).0,
+        finished_at: i.ended_at.map(|at| at.0),
+        exit_code: work.and_then(|work| work.exit_code),
+    };
+    Ok(Polled { process, message_summary })
+}

@@ -1,0 +1,150 @@
+//! CAO's `assign` and `handoff`, with its answers.
+
+use std::time::Duration;
+
+use posthaste_api::error::ApiError;
+use posthaste_api::work::AssignRequest;
+use posthaste_core::orchestration::Assigned;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::failure::Failure;
+use crate::mcp::call::{Ctx, Job, done, done_beside, text as json};
+use crate::mcp::text;
+use crate::mcp::tools::assign::assign as give;
+use crate::mcp::tools::handoff::{Heard, heard};
+use crate::rest::inbox::seconds;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Assign {
+    /// The agent profile for the worker
+    agent_profile: String,
+    /// The task, with whom to send the results to
+    message: String,
+    #[serde(default)]
+    working_directory: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Handoff {
+    /// The agent profile to hand off to
+    agent_profile: String,
+    message: String,
+    /// Max seconds to wait, default 600
+    #[serde(default)]
+    timeout: Option<f64>,
+    #[serde(default)]
+    working_directory: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Given {
+    success: bool,
+    terminal_id: Option<String>,
+    message: String,
+}
+
+#[derive(Debug, Serialize)]
+struct HandedOff {
+    success: bool,
+    message: String,
+    output: Option<String>,
+    terminal_id: Option<String>,
+}
+
+fn why(error: &ApiError) -> String {
+    match &error.hint {
+        Some(hint) => format!("{}: {hint}", error.message),
+        None => error.message.clone(),
+    }
+}
+
+fn not_given(error: &ApiError) -> String {
+    let message = format!("Assignment failed: {}", why(error));
+    json(&Given { success: false, terminal_id: None, message }).unwrap_or_default()
+}
+
+fn not_handed_off(error: &ApiError) -> String {
+    let message = format!("Handoff failed: {}", why(error));
+    let failed = HandedOff { success: false, message, output: None, terminal_id: None };
+    json(&failed).unwrap_or_default()
+}
+
+pub(super) fn assign(ctx: Ctx, args: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Assign>(args);
+    Box::pin(async move {
+        let given = match args {
+            Ok(Assign { agent_profile, message, working_directory }) => {
+                start(&ctx, agent_profile, message, working_directory).await
+            }
+            Err(error) => Err(error),
+        };
+        let told = given.map(|Assigned { instance, .. }| Given {
+            success: true,
+            terminal_id: Some(instance.id.to_string()),
+            message: format!("Task assigned to {} (terminal: {})", instance.agent, instance.id),
+        });
+        ctx.reply_as(told, not_given).await
+    })
+}
+
+async fn start(
+    ctx: &Ctx,
+    agent: String,
+    message: String,
+    working_directory: Option<String>,
+) -> Result<Assigned, ApiError> {
+    let request = AssignRequest { agent, message, working_directory, ..AssignRequest::default() };
+    give(ctx, request).await
+}
+
+pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
+    let args = text::arguments::<Handoff>(args);
+    Box::pin(async move {
+        let begun = match args {
+            Ok(args) => begin(&ctx, args).await,
+            Err(error) => Err(error),
+        };
+        let (assigned, timeout) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return ctx.reply_as::<()>(Err(error), not_handed_off).await,
+        };
+        let agent = &assigned.instance.agent;
+        let terminal_id = Some(assigned.instance.id.to_string());
+        match heard(ctx, &assigned, timeout).await {
+            Heard::Report { report, batch } => {
+                let (success, mut message) = match report.failed() {
+                    true => (false, format!("{agent} failed")),
+                    false => (true, format!("{agent} has finished")),
+                };
+                if report.next_offset.is_some() {
+                    message
+                        .push_str(&format!("; its output is cut, message {} has all", report.id));
+                }
+                let output = Some(report.text);
+                match json(&HandedOff { success, message, output, terminal_id }) {
+                    Ok(told) => done_beside(told, batch),
+                    Err(error) => done(not_handed_off(&error), true, None),
+                }
+            }
+            // No failure: whoever reads one would start the same work again.
+            Heard::NotYet { ctx, .. } => {
+                let message =
+                    format!("{agent} still works; its output comes by check_inbox when it is done");
+                let told = HandedOff { success: true, message, output: None, terminal_id };
+                ctx.reply_as(Ok(told), not_handed_off).await
+            }
+            Heard::Failed(error) => done(not_handed_off(&error), true, None),
+        }
+    })
+}
+
+async fn begin(ctx: &Ctx, args: Handoff) -> Result<(Assigned, Duration), ApiError> {
+    let most = ctx.app.hub.limits().wait;
+    let timeout = seconds("timeout", args.timeout, 600.0, most).map_err(|Failure(e)| e)?;
+    let Handoff { agent_profile, message, working_directory, .. } = args;
+    Ok((start(ctx, agent_profile, message, working_directory).await?, timeout))
+}

@@ -1,0 +1,109 @@
+//! A hub that may be killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::blocking;
+use crate::config;
+use crate::failure::{Failure, internal};
+
+/// How long a hub may take to end when it is asked to.
+const GOODBYE: Duration = Duration::from_secs(20);
+
+/// A child with one owner: dropped, it is asked to end, with all its workers.
+pub(super) struct DemoHub {
+    data: PathBuf,
+    pub(super) url: String,
+    child: Option<Child>,
+}
+
+impl DemoHub {
+    pub(super) async fn start(data: &Path) -> Result<Self, Failure> {
+        let mut hub = Self { data: data.to_owned(), url: String::new(), child: None };
+        hub.listen("127.0.0.1:0").await?;
+        Ok(hub)
+    }
+
+    /// Where it was, on the same folder.
+    pub(super) async fn restart(&mut self) -> Result<(), Failure> {
+        let listen = self.url.trim_start_matches("http://").to_owned();
+        self.listen(&listen).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the hub ends with the demo, see `stop`")]
+    async fn listen(&mut self, listen: &str) -> Result<(), Failure> {
+        let program = std::env::current_exe().map_err(|e| internal(format!("no program: {e}")))?;
+        let beside = self.data.parent().unwrap_or(&self.data).join("posthaste.toml");
+        let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("POSTHASTE_");
+        let variables = config::whole_environment().into_iter().filter(|(name, _)| !ours(name));
+        let mut child = Command::new(program)
+            .args(["up", "--json", "--listen", listen, "--data"])
+            .arg(&self.data)
+            .env_clear()
+            .envs(variables)
+            .env("POSTHASTE_CONFIG", beside)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| internal(format!("no hub: {e}")))?;
+        let stdout = child.stdout.take();
+        self.child = Some(child);
+        let line = blocking(move || {
+            let mut line = String::new();
+            let read = stdout.map(|out| BufReader::new(out).read_line(&mut line));
+            read.transpose().map_err(|e| internal(format!("no hub: {e}")))?;
+            Ok(line)
+        });
+        let told: Value = serde_json::from_str(&line.await?).unwrap_or_default();
+        let url = told["url"].as_str().ok_or_else(|| internal("the demo's hub did not start"))?;
+        self.url = url.to_owned();
+        Ok(())
+    }
+
+    /// Without a word.
+    pub(super) fn kill(&mut self) -> Result<u32, Failure> {
+        let mut child = self.child.take().ok_or_else(|| internal("no hub runs"))?;
+        let pid = child.id();
+        let killed = child.kill().and_then(|()| child.wait());
+        killed.map_err(|e| internal(format!("the hub cannot be killed: {e}")))?;
+        Ok(pid)
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.ask_to_end();
+        let until = Instant::now() + GOODBYE;
+        while let Some(child) = &mut self.child
+            && matches!(child.try_wait(), Ok(None))
+            && Instant::now() < until
+        {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn ask_to_end(&self) {
+        let pid = self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for DemoHub {
+    fn drop(&mut self) {
+        self.ask_to_end();
+        let Some(mut child) = self.child.take() else { return };
+        let until = std::time::Instant::now() + GOODBYE;
+        while matches!(child.try_wait(), Ok(None)) && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
