@@ -3,6 +3,8 @@
 
 mod endings;
 mod folders;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod many;
 mod restarts;
 mod running;
