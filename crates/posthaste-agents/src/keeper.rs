@@ -11,6 +11,7 @@
 
 mod bounded;
 mod clear;
+mod feed;
 mod pipe;
 mod words;
 mod work;

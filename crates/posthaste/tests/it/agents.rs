@@ -3,6 +3,7 @@
 
 mod endings;
 mod folders;
+mod hearing;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod many;
