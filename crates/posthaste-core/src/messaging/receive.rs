@@ -165,7 +165,11 @@ impl Hub {
             };
             match &mut bell {
                 None => {
-                    let keys = self.store.keys(ask.reader);
+                    let mut keys = self.store.keys(ask.reader);
+                    if ask.filter.exact {
+                        // What it may not take, it must not be rung for.
+                        keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
+                    }
                     bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
                     self.begins_to_wait(ask.reader);
                 }

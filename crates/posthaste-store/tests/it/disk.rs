@@ -85,7 +85,7 @@ async fn a_full_store_refuses_and_recovers_without_losing_anything() {
     let place = Place::File(folder.path().to_owned());
     let rig = rig::open(&place, small, rig::limits()).expect("a small store");
     let bob = rig.agent("bob").await;
-    let body = "x".repeat(20_000);
+    let body = "x".repeat(12_000);
     let mut accepted = 0;
     let refused = loop {
         let key = format!("k{accepted}");

@@ -3,10 +3,14 @@
 
 mod endings;
 mod folders;
+mod hearing;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod many;
 mod restarts;
 mod running;
 mod waking;
+mod whole;
 mod worktrees;
 
 use std::fs;
@@ -52,17 +56,22 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        for entry in fs::read_dir(self.agents()).into_iter().flatten().flatten() {
-            let note = fs::read(entry.path().join("started")).unwrap_or_default();
-            let note: Value = serde_json::from_slice(&note).unwrap_or_default();
-            if entry.path().join("exit.json").exists() {
-                continue;
-            }
-            for process in [&note["keeper"], &note["worker"]] {
-                let pid = process.as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
-                if let Some(pid) = pid {
-                    let _ = kill_process(pid, Signal::TERM);
-                }
+        end_all(&self.agents());
+    }
+}
+
+/// Ends every worker whose folder says that it has not ended.
+fn end_all(agents: &Path) {
+    for entry in fs::read_dir(agents).into_iter().flatten().flatten() {
+        if entry.path().join("exit.json").exists() {
+            continue;
+        }
+        let note = fs::read(entry.path().join("started")).unwrap_or_default();
+        let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+        for process in [&note["keeper"], &note["worker"]] {
+            let pid = process.as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, Signal::TERM);
             }
         }
     }

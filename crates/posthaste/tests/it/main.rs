@@ -22,4 +22,5 @@ mod tail;
 #[cfg(feature = "otlp")]
 mod traces;
 mod work;
+mod working;
 mod world;

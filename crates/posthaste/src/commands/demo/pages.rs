@@ -22,7 +22,7 @@ const TEXTS: [&str; 5] = [
 /// A worker: its task is the path of a page, its answer the number of words. It reads
 /// slowly, so that there is something to see.
 const SCRIPT: &str = r#"set -e
-read -r page
+page=$(cat)
 lines=$(wc -l < "$page")
 step=$((lines / PARTS + 1))
 from=1
