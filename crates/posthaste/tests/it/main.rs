@@ -6,6 +6,7 @@ mod clients;
 mod connect;
 mod disk;
 mod doctor;
+mod gathering;
 mod hook;
 mod keeper;
 mod kill;
@@ -21,5 +22,5 @@ mod story;
 mod tail;
 #[cfg(feature = "otlp")]
 mod traces;
-mod working;
+mod work;
 mod world;

@@ -90,7 +90,7 @@ fn parents_that_wait_for_their_children_do_not_block_them() {
 #[test]
 fn a_gather_over_the_bridge_outlives_the_hub() {
     let world = World::new();
-    profile(&world, "slow", "until [ -e \"$(cat)\" ]; do sleep 0.1; done; echo went on");
+    profile(&world, "slow", "gate=$(cat); until [ -e \"$gate\" ]; do sleep 0.1; done; echo went on");
     let hub = world.hub();
     let (gate, port) = (world.scratch().join("gate"), hub.port().to_owned());
     let mut boss = Agent::ready(&world, Era::New, &["--name", "boss"]);
