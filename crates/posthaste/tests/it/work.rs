@@ -2,6 +2,7 @@
 
 mod giving;
 mod handing_off;
+mod many;
 mod watching;
 
 use std::path::PathBuf;
@@ -19,15 +20,21 @@ struct Office {
 
 impl Office {
     fn new() -> Self {
+        Self::with("", &[])
+    }
+
+    /// With these settings, and these scripts beside the usual ones.
+    fn with(settings: &str, more: &[(&str, &str)]) -> Self {
         let world = World::new();
         let profiles = world.file("profiles");
         std::fs::create_dir_all(&profiles).expect("a folder");
-        for (name, command) in [
+        let usual = [
             ("counter", "set -- $(wc -w); echo $1"),
             ("patient", "echo one; echo two; until [ -e go ]; do sleep 0.02; done; echo three"),
             ("failing", "echo half of it; echo the disk is gone >&2; exit 3"),
             ("here", "pwd"),
-        ] {
+        ];
+        for (name, command) in usual.iter().chain(more) {
             let text = format!(
                 "---\nname: {name}\ndescription: a script\ndriver: command\n\
                  command: [/bin/sh, -c, '{}']\n---\n",
@@ -38,7 +45,8 @@ impl Office {
         let broken = "---\nname: broken\ndriver: command\ncommand: [frobnicate-me]\n---\n";
         std::fs::write(profiles.join("broken.md"), broken).expect("written");
         std::fs::write(profiles.join("guest.md"), "---\nname: guest\n---\n").expect("written");
-        let hub = Some(world.hub());
+        let config = world.config(settings);
+        let hub = Some(world.hub_with(&["--config", &config]));
         Self { world, hub }
     }
 
