@@ -6,7 +6,6 @@ mod clients;
 mod connect;
 mod disk;
 mod doctor;
-mod gathering;
 mod hook;
 mod keeper;
 mod kill;

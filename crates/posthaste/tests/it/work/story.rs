@@ -1,5 +1,4 @@
-//! Giving out work through the real doors: the binary, its workers as processes,
-//! the bridge, and hubs that are killed.
+//! The stories that are told of it: the demo, the README, the examples.
 
 use std::fs;
 
@@ -17,10 +16,6 @@ fn profile(world: &World, name: &str, script: &str) {
     fs::write(folder.join(format!("{name}.md")), text).expect("written");
 }
 
-fn fifty_at_a_time(world: &World) -> String {
-    world.config("[agents]\nrunning = 50\n")
-}
-
 #[test]
 fn the_demo_ends_as_it_says() {
     let world = World::new();
@@ -31,68 +26,6 @@ fn the_demo_ends_as_it_says() {
         assert!(ran.out.contains(happened), "{happened}: {ran:?}");
     }
     assert!(!world.data().exists(), "the user's own folder is none of its business");
-}
-
-#[test]
-fn fifty_workers_are_gathered_by_one_call_over_rest() {
-    let world = World::new();
-    profile(&world, "adder", "read a b; echo $((a + b))");
-    let _hub = world.hub_with(&["--config", &fifty_at_a_time(&world)]);
-    world.joined("boss");
-    for n in 0..50 {
-        let (task, label) = (format!("{n} {n}\n"), format!("sum {n}"));
-        world.say(&["assign", "adder", &task, "--label", &label, "--as", "boss"]);
-    }
-    let gathered = world.json(&["inbox", "--as", "boss", "--wait-for", "all", "--timeout", "60"]);
-    assert_eq!(gathered["status"], "complete", "{gathered}");
-    let messages = gathered["messages"].as_array().expect("a list");
-    assert_eq!(messages.len(), 50);
-    for message in messages {
-        let label = message["label"].as_str().and_then(|l| l.strip_prefix("sum "));
-        let n: usize = label.expect("a label").parse().expect("a number");
-        assert_eq!(message["message"], (n + n).to_string());
-    }
-}
-
-#[test]
-fn fifty_workers_are_gathered_by_one_call_over_mcp() {
-    let world = World::new();
-    profile(&world, "adder", "read a b; [ $a -ne 7 ] || exit 7; echo $((a + b))");
-    let _hub = world.hub_with(&["--config", &fifty_at_a_time(&world)]);
-    let mut boss = Agent::ready(&world, Era::Old, &["--name", "boss"]);
-    let mut messages: Vec<Value> = Vec::new();
-    for n in 0..50 {
-        let task =
-            json!({ "agent": "adder", "message": format!("{n} 1\n"), "label": n.to_string() });
-        let id = boss.begin("assign", task);
-        let answer = boss.answer(id);
-        assert!(read(&answer)["instance"].is_string(), "{answer}");
-        let along = answer["result"]["content"][1]["text"].as_str().unwrap_or("{}");
-        let along: Value = serde_json::from_str(along).expect("JSON");
-        messages.extend(along["_pending_messages"].as_array().cloned().unwrap_or_default());
-    }
-    let ask = json!({ "timeout": LONG, "wait_for": "all" });
-    let gathered = boss.call("check_inbox", ask);
-    assert_eq!(gathered["status"], "complete", "{gathered}");
-    // What was quick came along with the answers to later assigns.
-    let here = gathered["messages"].as_array().expect("a list");
-    messages.extend(here.iter().cloned());
-    assert_eq!(messages.len(), 50);
-    let failed: Vec<_> = messages.iter().filter(|m| m["type"] == "system.agent_failed").collect();
-    assert_eq!(failed.len(), 1, "{failed:?}");
-    assert_eq!(failed[0]["label"], "7");
-    assert!(failed[0]["message"].as_str().expect("text").contains("exit code 7"), "{failed:?}");
-}
-
-#[test]
-fn parents_that_wait_for_their_children_do_not_block_them() {
-    let world = World::new();
-    // One place for all of them: only a parent that waits makes room.
-    let script = "n=$(cat); if [ \"$n\" -gt 0 ]; then below=$(\"$POSTHASTE\" handoff node $((n - 1))); fi; echo \"$n $below\"";
-    profile(&world, "node", script);
-    let _hub = world.hub_with(&["--config", &world.config("[agents]\nrunning = 1\n")]);
-    let answer = world.say(&["handoff", "node", "3"]);
-    assert_eq!(answer.trim(), "3 2 1 0");
 }
 
 #[test]
