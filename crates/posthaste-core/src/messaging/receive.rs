@@ -221,6 +221,12 @@ impl Hub {
             return Ok(Look::WaitUntil(deadline));
         }
         if !plain {
+            if let Some(soon) = self.proved_soon(ask, deadline)
+                && met
+                && !survey.ends_wait
+            {
+                return Ok(Look::WaitUntil(soon));
+            }
             let take = met || over || survey.ends_wait;
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }

@@ -270,7 +270,7 @@ impl Ctx {
 
     /// Waits for mail in this call.
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
-        self.app.hub.receive_on(self.open, ask).await
+        self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, ..ask }).await
     }
 }
 

@@ -29,12 +29,12 @@ use posthaste_core::registry::{AgentKind, Instance, Status};
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::world::{BINARY, PATIENCE};
+use crate::world::{BINARY, PATIENCE, end_workers};
 
 /// A folder for one hub after the other. What they started ends with it, also when a
 /// test fails.
@@ -56,24 +56,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        end_all(&self.agents());
-    }
-}
-
-/// Ends every worker whose folder says that it has not ended.
-fn end_all(agents: &Path) {
-    for entry in fs::read_dir(agents).into_iter().flatten().flatten() {
-        if entry.path().join("exit.json").exists() {
-            continue;
-        }
-        let note = fs::read(entry.path().join("started")).unwrap_or_default();
-        let note: Value = serde_json::from_slice(&note).unwrap_or_default();
-        for process in [&note["keeper"], &note["worker"]] {
-            let pid = process.as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
-            if let Some(pid) = pid {
-                let _ = kill_process(pid, Signal::TERM);
-            }
-        }
+        end_workers(&self.agents());
     }
 }
 

@@ -22,5 +22,4 @@ mod tail;
 #[cfg(feature = "otlp")]
 mod traces;
 mod work;
-mod working;
 mod world;

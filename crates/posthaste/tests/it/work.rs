@@ -3,6 +3,7 @@
 mod giving;
 mod handing_off;
 mod many;
+mod story;
 mod watching;
 
 use std::path::PathBuf;

@@ -10,10 +10,10 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::endings::pid;
-use super::{end_all, exists, until};
+use super::{exists, until};
 use crate::world::{PATIENCE, World};
 
-/// A hub's folder with profiles as people write them. What its hubs start ends with it.
+/// A hub's folder with profiles as people write them.
 struct House(World);
 
 impl House {
@@ -42,12 +42,6 @@ impl House {
     fn boss(&self, url: &str) -> Client {
         let token = self.0.say(&["join", "boss", "--print-token"]);
         Client::new(url).expect("an address").with_token(token.trim())
-    }
-}
-
-impl Drop for House {
-    fn drop(&mut self) {
-        end_all(&self.0.file("agents"));
     }
 }
 

@@ -1,12 +1,11 @@
-//! Giving out work through the real doors: the binary, its workers as processes,
-//! the bridge, and hubs that are killed.
+//! The stories that are told of it: the demo, the README, the examples.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::mcp_bridge::agent::{Agent, Era, LONG, read};
-use crate::world::{World, eventually};
+use crate::world::{Started, World, eventually};
 
 /// A profile that runs this text in a shell.
 fn profile(world: &World, name: &str, script: &str) {
@@ -15,10 +14,6 @@ fn profile(world: &World, name: &str, script: &str) {
     let script = Value::from(script);
     let text = format!("---\nname: {name}\ndriver: command\ncommand: {script}\n---\n");
     fs::write(folder.join(format!("{name}.md")), text).expect("written");
-}
-
-fn fifty_at_a_time(world: &World) -> String {
-    world.config("[agents]\nrunning = 50\n")
 }
 
 #[test]
@@ -34,63 +29,13 @@ fn the_demo_ends_as_it_says() {
 }
 
 #[test]
-fn fifty_workers_are_gathered_by_one_call_over_rest() {
-    let world = World::new();
-    profile(&world, "adder", "read a b; echo $((a + b))");
-    let _hub = world.hub_with(&["--config", &fifty_at_a_time(&world)]);
-    world.joined("boss");
-    for n in 0..50 {
-        let (task, label) = (format!("{n} {n}\n"), format!("sum {n}"));
-        world.say(&["assign", "adder", &task, "--label", &label, "--as", "boss"]);
-    }
-    let gathered = world.json(&["inbox", "--as", "boss", "--wait-for", "all", "--timeout", "60"]);
-    assert_eq!(gathered["status"], "complete", "{gathered}");
-    let messages = gathered["messages"].as_array().expect("a list");
-    assert_eq!(messages.len(), 50);
-    for message in messages {
-        let label = message["label"].as_str().and_then(|l| l.strip_prefix("sum "));
-        let n: usize = label.expect("a label").parse().expect("a number");
-        assert_eq!(message["message"], (n + n).to_string());
-    }
-}
-
-#[test]
-fn fifty_workers_are_gathered_by_one_call_over_mcp() {
-    let world = World::new();
-    profile(&world, "adder", "read a b; [ $a -ne 7 ] || exit 7; echo $((a + b))");
-    let _hub = world.hub_with(&["--config", &fifty_at_a_time(&world)]);
-    let mut boss = Agent::ready(&world, Era::Old, &["--name", "boss"]);
-    for n in 0..50 {
-        let task =
-            json!({ "agent": "adder", "message": format!("{n} 1\n"), "label": n.to_string() });
-        assert!(boss.call("assign", task)["instance"].is_string());
-    }
-    let ask = json!({ "timeout": LONG, "wait_for": "all" });
-    let gathered = boss.call("check_inbox", ask);
-    assert_eq!(gathered["status"], "complete", "{gathered}");
-    let messages = gathered["messages"].as_array().expect("a list");
-    assert_eq!(messages.len(), 50);
-    let failed: Vec<_> = messages.iter().filter(|m| m["type"] == "system.agent_failed").collect();
-    assert_eq!(failed.len(), 1, "{failed:?}");
-    assert_eq!(failed[0]["label"], "7");
-    assert!(failed[0]["message"].as_str().expect("text").contains("exit code 7"), "{failed:?}");
-}
-
-#[test]
-fn parents_that_wait_for_their_children_do_not_block_them() {
-    let world = World::new();
-    // One place for all of them: only a parent that waits makes room.
-    let script = "n=$(cat); if [ \"$n\" -gt 0 ]; then below=$(\"$POSTHASTE\" handoff node $((n - 1))); fi; echo \"$n $below\"";
-    profile(&world, "node", script);
-    let _hub = world.hub_with(&["--config", &world.config("[agents]\nrunning = 1\n")]);
-    let answer = world.say(&["handoff", "node", "3"]);
-    assert_eq!(answer.trim(), "3 2 1 0");
-}
-
-#[test]
 fn a_gather_over_the_bridge_outlives_the_hub() {
     let world = World::new();
-    profile(&world, "slow", "until [ -e \"$(cat)\" ]; do sleep 0.1; done; echo went on");
+    profile(
+        &world,
+        "slow",
+        "gate=$(cat); until [ -e \"$gate\" ]; do sleep 0.1; done; echo went on",
+    );
     let hub = world.hub();
     let (gate, port) = (world.scratch().join("gate"), hub.port().to_owned());
     let mut boss = Agent::ready(&world, Era::New, &["--name", "boss"]);
@@ -114,7 +59,10 @@ fn the_lines_of_the_readme_about_work() {
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
     fs::copy(format!("{examples}/word-counter.md"), profiles.join("word-counter.md"))
         .expect("an example");
-    let _hub = world.hub();
+    let mut hub = world.command(&["up", "--listen", "127.0.0.1:0"]);
+    hub.env("PATH", "/usr/bin:/bin");
+    let mut hub = Started::new(hub);
+    while hub.line().is_some_and(|line| !line.starts_with("Ctrl-C")) {}
     let answer = world.say(&["handoff", "word-counter", "three little words"]);
     assert_eq!(answer.trim(), "3");
     world.say(&["assign", "word-counter", "one two", "--label", "a"]);
