@@ -87,6 +87,11 @@ impl Folder {
         self.0.join("task")
     }
 
+    /// What it hears while it runs, if it hears anything.
+    pub(crate) fn mail(&self) -> PathBuf {
+        self.0.join("mail")
+    }
+
     pub(crate) fn out(&self) -> PathBuf {
         self.0.join("out")
     }

@@ -3,7 +3,7 @@
 //! It starts the worker in a process group of its own, copies what it writes to files
 //! with a bound, ends it when it is asked to or when its time is up, and afterwards
 //! ends whatever the worker left behind. Then it notes how the worker ended, and ends
-//! itself. It talks to nobody: signals come in, files go out ([`crate::folder`]), so
+//! itself. It talks to nobody: signals come in, files go out (`folder.rs`), so
 //! it does not care whether the hub lives.
 //!
 //! On Linux everything that the worker starts becomes the keeper's child when it is
@@ -11,6 +11,7 @@
 
 mod bounded;
 mod clear;
+mod feed;
 mod pipe;
 mod words;
 mod work;

@@ -13,6 +13,7 @@ mod environment;
 mod folder;
 mod git;
 pub mod keeper;
+mod letters;
 mod process;
 mod program;
 mod settings;

@@ -39,6 +39,18 @@ pub(crate) struct Settings {
     /// External MCP servers, for programs that read them from a file.
     pub(crate) mcp_config: Option<String>,
     pub(crate) wake: Option<Line>,
+    pub(crate) stdin: Stdin,
+}
+
+/// What a worker reads on its stdin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stdin {
+    /// Its task, and the end.
+    #[default]
+    Task,
+    /// Its task, and then whatever mail comes for it as long as it runs: one JSON
+    /// object a line.
+    Mail,
 }
 
 impl Settings {
@@ -96,6 +108,11 @@ impl Settings {
             worktree,
             mcp_config,
             wake: command("wake")?,
+            stdin: match text("stdin")?.as_deref() {
+                None | Some("task") => Stdin::Task,
+                Some("mail") => Stdin::Mail,
+                Some(_) => return Err(wrong("stdin", "is `task` or `mail`")),
+            },
             profile: name.clone(),
         })
     }

@@ -14,7 +14,8 @@ mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::OpenOptions;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{
-    Found, Job, LaunchError, Launcher, Nap, Output, Place, Start, Stream, Way,
+    Found, Job, LaunchError, Launcher, Letter, Nap, Output, Place, Start, Stream, Way,
 };
 use posthaste_core::registry::Instance;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ use self::watch::Stop;
 use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::Manners;
+use crate::letters;
 
 /// What the binary knows and this crate does not ask for.
 #[derive(Debug, Clone)]
@@ -117,6 +119,17 @@ impl Launcher for Supervisor {
 
     fn find<'a>(&'a self, hub: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {
         Box::pin(self.find_worker(hub, worker))
+    }
+
+    fn hears(&self, who: InstanceId) -> bool {
+        self.shared.running.lock().contains_key(&who) && self.shared.folder(who).mail().exists()
+    }
+
+    fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
+        let path = self.shared.folder(who).mail();
+        let lines: String = mail.iter().map(letters::line).collect();
+        // One write: a keeper that looks in between sees whole lines or nothing.
+        OpenOptions::new().append(true).open(path)?.write_all(lines.as_bytes())
     }
 
     fn stop(&self, who: InstanceId, why: &str) -> bool {

@@ -123,6 +123,9 @@ pub struct HandedOff {
     /// there is none, or it was proved before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
+    /// The wait was ended by a question, urgent or human mail, which waits in the inbox.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// What to do next, where there is something to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -22,6 +22,7 @@ mod assign;
 mod assignment;
 mod config;
 mod context;
+mod feeding;
 mod handoff;
 mod lifecycle;
 mod line;

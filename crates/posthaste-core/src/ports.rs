@@ -31,8 +31,8 @@ use crate::time::Timestamp;
 mod reading;
 
 pub use self::launcher::{
-    Ended, Found, Job, LaunchError, Launcher, Nap, Outcome, Output, Place, Start, Stream, Token,
-    Way,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Nap, Outcome, Output, Place, Start, Stream,
+    Token, Way,
 };
 pub use self::profiles::Profiles;
 pub use self::reading::{
@@ -197,7 +197,7 @@ pub trait Queue: Send + Sync {
     fn listen(&self, reader: Principal, mailboxes: Arc<[Mailbox]>, filter: Filter)
     -> Box<dyn Bell>;
 
-    /// How many listen on this mailbox right now, apart from `but`.
+    /// How many listen on this mailbox right now, apart from `but` and the quiet.
     fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32;
 
     /// The mailbox has ended with its instance.
@@ -241,6 +241,8 @@ pub struct Filter {
     pub exact: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
+    /// Whoever listens so is a driver, and nobody who waits.
+    pub quiet: bool,
 }
 
 impl Filter {

@@ -107,7 +107,7 @@ impl Queue for LocalQueue {
     fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32 {
         let inner = self.inner.lock();
         let listeners = inner.boxes.get(mailbox).into_iter().flat_map(all);
-        let count = listeners.filter(|l| l.reader != but).count();
+        let count = listeners.filter(|l| l.reader != but && !l.filter.quiet).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 

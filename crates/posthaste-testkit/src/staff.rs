@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{
-    Ended, Found, Job, LaunchError, Launcher, Nap, Outcome, Output, Place, Start, Stream, Way,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Nap, Outcome, Output, Place, Start, Stream,
+    Way,
 };
 use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance};
@@ -24,6 +25,8 @@ pub struct Staff {
     woken: Mutex<Vec<Nap>>,
     /// What is found of somebody after a hub start.
     left: Mutex<BTreeMap<InstanceId, Found>>,
+    /// What workers were told whose task is `listen`.
+    told: Mutex<Vec<(InstanceId, String, bool)>>,
     count: watch::Sender<usize>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
@@ -55,6 +58,14 @@ impl Staff {
         let known = |_: &usize| self.started.lock().contains_key(&who);
         started.wait_for(known).await.expect("it counts as long as it is");
         self.started.lock()[&who].clone()
+    }
+
+    /// Waits until so many texts were told, and gives them with their marks.
+    pub async fn has_told(&self, count: usize) -> Vec<(InstanceId, String, bool)> {
+        let mut news = self.count.subscribe();
+        let enough = |_: &usize| self.told.lock().len() >= count;
+        news.wait_for(enough).await.expect("it counts as long as it is");
+        self.told.lock().clone()
     }
 
     /// It ended by itself.
@@ -118,6 +129,17 @@ impl Launcher for Staff {
     fn find<'a>(&'a self, _: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {
         let found = self.left.lock().remove(&worker.id);
         async move { found.unwrap_or(Found::NeverRan) }.boxed()
+    }
+
+    fn hears(&self, who: InstanceId) -> bool {
+        self.started.lock().get(&who).is_some_and(|start| start.task == "listen")
+    }
+
+    fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
+        let texts = mail.iter().map(|l| (who, l.message.body.clone(), l.redelivered));
+        self.told.lock().extend(texts);
+        self.count.send_modify(|_| ());
+        Ok(())
     }
 
     fn stop(&self, who: InstanceId, why: &str) -> bool {

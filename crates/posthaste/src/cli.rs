@@ -16,11 +16,14 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Key;
 
 mod programs;
+mod work;
 
 use programs::client_parser;
 pub(crate) use programs::{
     AgentArgs, ConnectArgs, Dialect, HookArgs, InstallArgs, McpArgs, ScopeWord, StatusArgs,
 };
+
+pub(crate) use work::{HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
 
 /// Ten years. A clock can be turned this far without falling off.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -96,6 +99,22 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// Wait for mail, show it, and prove that it arrived
     Inbox(InboxArgs),
+    /// Start a worker on a task and go on; its report comes to your inbox
+    ///
+    /// The task goes to an agent of that profile: the hub starts one, or, for agents that come by
+    /// themselves, takes one that is here. `posthaste inbox --wait-for all` gathers every report.
+    Assign(TaskArgs),
+    /// Start a worker on a task and wait for its result
+    ///
+    /// Ctrl-C ends the waiting and not the work: its report comes to your inbox then. Exits with 1
+    /// if the worker failed, with 5 if the time was up first.
+    Handoff(HandoffArgs),
+    /// How an agent is doing
+    Poll(PollArgs),
+    /// End workers and all below them
+    Stop(StopArgs),
+    /// What a worker wrote
+    Logs(LogsArgs),
     /// Follow what happens
     Tail(TailArgs),
     /// Speak MCP on stdin and stdout: the mailbox as tools of an agent
@@ -296,6 +315,9 @@ pub(crate) struct AgentsArgs {
     /// Also those who have left
     #[arg(long)]
     pub(crate) all: bool,
+    /// Who works for whom
+    #[arg(long)]
+    pub(crate) tree: bool,
 }
 
 #[derive(Args)]

@@ -2,7 +2,7 @@
 //! talk to, and as whom.
 
 use posthaste_api::{ApiError, Client, ErrorCode};
-use posthaste_core::address::Name;
+use posthaste_core::address::{Address, Name};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
@@ -10,6 +10,7 @@ use crate::identity::{DataFolder, Key, Token};
 use crate::output::Output;
 
 mod agents;
+mod assign;
 mod bridge;
 mod completions;
 mod config;
@@ -17,17 +18,21 @@ mod connect;
 mod demo;
 mod doctor;
 mod export;
+mod handoff;
 mod history;
 mod hook;
 mod inbox;
 mod install;
 mod join;
+mod logs;
 mod mcp;
+mod poll;
 mod profiles;
 mod program;
 mod send;
 mod stats;
 mod status;
+mod stop;
 mod tail;
 mod token;
 mod trail;
@@ -68,6 +73,11 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
+        Command::Assign(args) => assign::run(args, &session, output).await,
+        Command::Handoff(args) => handoff::run(args, &session, output).await,
+        Command::Poll(args) => poll::run(&args, &session, output).await,
+        Command::Stop(args) => stop::run(&args, &session, output).await,
+        Command::Logs(args) => logs::run(&args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Mcp(args) => mcp::run(args, &global, &session).await,
         Command::Connect(args) => connect::run(args, &global, &session, output).await,
@@ -175,6 +185,18 @@ impl Session {
                 Failure::Told(ApiError { hint: Some(hint), ..error })
             }
             other => other,
+        }
+    }
+}
+
+/// One instance as a person writes it: its id, or an address that has it.
+fn instance(text: &str) -> Result<String, Failure> {
+    match text.parse::<Address>() {
+        Ok(Address::Exact { instance, .. }) => Ok(instance.to_string()),
+        _ => {
+            let told = invalid(format!("`{text}` is not one agent"));
+            let hint = "it has 8 hex digits, alone or in an address: `posthaste agents` shows them";
+            Err(told.hint(hint).into())
         }
     }
 }

@@ -11,6 +11,8 @@ use posthaste_api::{ApiError, ErrorCode};
 
 /// The exit status of a program that wrote to a closed pipe: 128 + SIGPIPE.
 const UNHEARD: u8 = 141;
+/// The same of one that was interrupted: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
 
 pub(crate) enum Failure {
     /// To be told on stderr, with its hint.
@@ -19,6 +21,8 @@ pub(crate) enum Failure {
     Shown(ErrorCode),
     /// Nobody reads stdout any more.
     Unheard,
+    /// Ctrl-C, and what that means was told.
+    Interrupted,
 }
 
 impl Failure {
@@ -27,6 +31,7 @@ impl Failure {
             Self::Told(error) => error.code.exit(),
             Self::Shown(code) => code.exit(),
             Self::Unheard => UNHEARD,
+            Self::Interrupted => INTERRUPTED,
         }
     }
 }
@@ -63,6 +68,7 @@ pub(crate) fn told(failure: Failure) -> ApiError {
     match failure {
         Failure::Told(error) => error,
         Failure::Shown(code) => ApiError::new(code, "it failed"),
+        Failure::Interrupted => ApiError::new(ErrorCode::Internal, "it was interrupted"),
         Failure::Unheard => ApiError::new(ErrorCode::Internal, "nobody reads stdout"),
     }
 }

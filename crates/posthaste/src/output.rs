@@ -3,7 +3,7 @@
 //! Everything that a person sees passes here and is tamed here, so no command
 //! can forget it. An answer counts as shown only after [`Output::flush`].
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 
 use posthaste_api::error::ErrorBody;
 use posthaste_api::{ApiError, ErrorCode};
@@ -67,6 +67,25 @@ impl Output {
             told
         };
         let _ = writeln!(self.err, "{told}");
+    }
+
+    /// Whether somebody sees what happens while they wait.
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.json && io::stderr().is_terminal()
+    }
+
+    /// One line that the next one replaces; nothing clears it.
+    pub(crate) fn progress(&mut self, text: &str) {
+        let wide = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+        let wide = if wide == 0 { 80 } else { usize::from(wide) };
+        let line: String = tame(text).replace(['\n', '\t'], " ").chars().take(wide - 1).collect();
+        let _ = write!(self.err, "\r\x1b[K{line}");
+        let _ = self.err.flush();
+    }
+
+    /// A part of a text for people, as it is, without an end of its own.
+    pub(crate) fn part(&mut self, text: &str) -> Result<(), Failure> {
+        write!(self.out, "{}", tame(text)).map_err(Failure::from_stdout)
     }
 
     /// After this, what was said has left the program.

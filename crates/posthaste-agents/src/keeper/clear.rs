@@ -22,6 +22,10 @@ impl Worker {
     pub(super) async fn clear_away(&mut self, signals: &mut Signals) -> usize {
         let begin = Instant::now();
         let mut told: HashSet<Pid> = HashSet::new();
+        if !cfg!(target_os = "linux") {
+            // Nobody tells who they are: all at once.
+            self.signal(Signal::TERM);
+        }
         loop {
             self.reap_strays();
             let strays = self.strays();
@@ -29,7 +33,7 @@ impl Worker {
                 return told.len();
             }
             match begin.elapsed() < GRACE {
-                true => self.ask(&strays, &mut told),
+                true => ask(&strays, &mut told),
                 false => self.kill(&strays),
             }
             let look = Instant::now() + LOOK;
@@ -41,19 +45,6 @@ impl Worker {
         let mut all = process::descendants(getpid());
         all.retain(|pid| *pid != self.pid);
         all
-    }
-
-    /// Once each: for some, to be asked twice is to be killed.
-    fn ask(&self, strays: &[Pid], told: &mut HashSet<Pid>) {
-        if told.is_empty() && strays.is_empty() {
-            self.signal(Signal::TERM);
-        }
-        for pid in strays {
-            if told.insert(*pid) {
-                process::signal(*pid, Signal::TERM);
-                process::signal(*pid, Signal::CONT);
-            }
-        }
     }
 
     fn kill(&self, strays: &[Pid]) {
@@ -72,5 +63,15 @@ impl Worker {
     #[cfg(not(target_os = "linux"))]
     fn is_left(&self, _: &[Pid]) -> bool {
         rustix::process::test_kill_process_group(self.pid).is_ok()
+    }
+}
+
+/// Once each: for some, to be asked twice is to be killed.
+fn ask(strays: &[Pid], told: &mut HashSet<Pid>) {
+    for pid in strays {
+        if told.insert(*pid) {
+            process::signal(*pid, Signal::TERM);
+            process::signal(*pid, Signal::CONT);
+        }
     }
 }

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::settings::Stdin;
+
 /// How many words come before the program.
-const FIRST: usize = 7;
+const FIRST: usize = 8;
 
 /// What a keeper is to do. No task and no token: those stand in a file and in the
 /// environment, where other users do not see them.
@@ -21,6 +23,7 @@ pub struct Keep {
     /// The longest that it may run.
     pub most: Duration,
     pub manners: Manners,
+    pub stdin: Stdin,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
@@ -45,6 +48,11 @@ impl Keep {
             millis(self.most).to_string().into(),
             format!("{:03o}", self.manners.umask).into(),
             self.manners.open_files.map_or("-".to_owned(), |n| n.to_string()).into(),
+            match self.stdin {
+                Stdin::Task => "task",
+                Stdin::Mail => "mail",
+            }
+            .into(),
         ];
         words.extend(self.command.iter().cloned());
         words
@@ -73,6 +81,11 @@ impl Keep {
                     _ => Some(number(6)?),
                 },
             },
+            stdin: match text(7) {
+                "task" => Stdin::Task,
+                "mail" => Stdin::Mail,
+                other => return Err(format!("`{other}` is neither task nor mail")),
+            },
             command: words[FIRST..].to_vec(),
         })
     }
@@ -91,6 +104,7 @@ mod tests {
             grace: Duration::from_secs(10),
             most: Duration::from_secs(86_400),
             manners: Manners { umask: 0o022, open_files: Some(1024) },
+            stdin: Stdin::Mail,
             command: vec!["/bin/sh".into(), "-c".into(), "--help; echo -x".into()],
         };
         assert_eq!(Keep::read(keep.words()), Ok(keep.clone()));
@@ -102,9 +116,9 @@ mod tests {
     fn whoever_tries_it_by_hand_is_told_what_it_is_for() {
         let error = Keep::read([]).expect_err("nothing to do");
         assert!(error.contains("for the hub"), "{error}");
-        let words = ["/f", "/d", "many", "1", "1", "022", "-", "true"].map(OsString::from);
+        let words = ["/f", "/d", "many", "1", "1", "022", "-", "task", "true"].map(OsString::from);
         assert!(Keep::read(words).expect_err("no number").contains("`many`"));
-        let words = ["/f", "/d", "1", "1", "1", "9", "-", "true"].map(OsString::from);
+        let words = ["/f", "/d", "1", "1", "1", "9", "-", "task", "true"].map(OsString::from);
         assert!(Keep::read(words).expect_err("no mask").contains("`9`"));
     }
 }

@@ -15,10 +15,12 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
+use super::feed::Feed;
 use super::pipe::Pipe;
 use super::{Keep, MARK, Manners};
 use crate::folder::{self, Exit, Folder, Started};
 use crate::process;
+use crate::settings::Stdin;
 
 /// Far enough for a clock.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -39,7 +41,7 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
         Ok(mut worker) => {
             let (ask, exit) = worker.watch(keep, &mut signals).await?;
             let strays = worker.clear_away(&mut signals).await;
-            let Worker { pid, out, err } = worker;
+            let Worker { pid, out, err, .. } = worker;
             let (out_dropped, err_dropped) = tokio::join!(out.finish(), err.finish());
             // Not before now: its number is also its group's.
             let _ = waitpid(Some(pid), WaitOptions::empty());
@@ -64,6 +66,8 @@ pub(super) struct Worker {
     pub(super) pid: Pid,
     pub(super) out: Pipe,
     pub(super) err: Pipe,
+    /// What it hears, if it was to hear more than its task.
+    feed: Option<Feed>,
 }
 
 /// What a keeper waits for.
@@ -127,6 +131,7 @@ impl Worker {
                 self.err.copy();
                 Happened::Output
             }
+            () = feed(&mut self.feed) => Happened::Output,
         }
     }
 
@@ -160,6 +165,13 @@ impl Worker {
     }
 }
 
+async fn feed(feed: &mut Option<Feed>) {
+    match feed {
+        Some(feed) => feed.run().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Starts the worker. It has the keeper's environment and nothing else of it.
 fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     let me = getpid();
@@ -174,13 +186,19 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     };
     let file = |path| folder::create(path).map_err(|e| format!("cannot write its output: {e}"));
     let (out, err) = (file(&folder.out())?, file(&folder.err())?);
-    let task = File::open(folder.task()).map_err(|e| format!("cannot read its task: {e}"))?;
+    let stdin = match keep.stdin {
+        Stdin::Task => {
+            let task = File::open(folder.task());
+            Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?)
+        }
+        Stdin::Mail => Stdio::piped(),
+    };
     let noted = |done: io::Result<()>| done.map_err(|e| format!("cannot note the start: {e}"));
     noted(folder.reserve_exit())?;
     noted(folder.note_start(&note))?;
 
     let mut command = command(keep);
-    command.env(MARK, &note.run).stdin(task);
+    command.env(MARK, &note.run).stdin(stdin);
     let back = adopt(keep.manners);
     let spawned = command.spawn();
     umask(back);
@@ -193,19 +211,20 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
         |end: Option<OwnedFd>, file| Pipe::new(end.expect("it was piped"), file, keep.output_bytes);
     let stdout = pipe(child.stdout.take().map(OwnedFd::from), out);
     let stderr = pipe(child.stderr.take().map(OwnedFd::from), err);
-    let (out, err) = match (stdout, stderr) {
-        (Ok(out), Ok(err)) => (out, err),
-        (Err(e), _) | (_, Err(e)) => {
+    let feed = child.stdin.take().map(|end| Feed::new(&folder.mail(), end.into())).transpose();
+    let (out, err, feed) = match (stdout, stderr, feed) {
+        (Ok(out), Ok(err), Ok(feed)) => (out, err, feed),
+        (Err(e), _, _) | (_, Err(e), _) | (_, _, Err(e)) => {
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = child.wait();
-            return Err(format!("cannot read what it writes: {e}"));
+            return Err(format!("cannot speak with it: {e}"));
         }
     };
     note.worker = Some(pid.as_raw_nonzero().get());
     note.worker_began = process::began(pid);
     // It runs; without this note it is found by its mark.
     let _ = folder.note_start(&note);
-    Ok(Worker { pid, out, err })
+    Ok(Worker { pid, out, err, feed })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is what a keeper is for")]

@@ -40,7 +40,10 @@ fn verdict(exit: Option<&Exit>, stopped: Option<&str>, stale: &str) -> (Ended, S
     let Some(exit) = exit else {
         return match stopped {
             Some(why) => (Ended::Stopped, why.to_owned()),
-            None => (Ended::Failed, "its keeper was killed: nobody knows how it ended".to_owned()),
+            None => (
+                Ended::Failed,
+                "its keeper was killed, or its disk is full: nobody knows how it ended".to_owned(),
+            ),
         };
     };
     if let Some(error) = &exit.error {

@@ -16,8 +16,8 @@ use super::{Shared, Supervisor, outcome, remains};
 use crate::environment::Environment;
 use crate::folder::{self, Folder};
 use crate::keeper::Keep;
-use crate::settings::{Line, Settings};
-use crate::{drivers, program, worktree};
+use crate::settings::{Line, Settings, Stdin};
+use crate::{drivers, letters, program, worktree};
 
 impl Shared {
     pub(super) fn settings(&self, profile: &Profile) -> Result<Settings, LaunchError> {
@@ -103,6 +103,7 @@ impl Supervisor {
             grace: agents.grace,
             most: agents.stale,
             manners: shared.config.manners,
+            stdin: settings.stdin,
             command,
         };
         // Before the process, so that nobody can be stopped in between and slip through.
@@ -190,7 +191,10 @@ fn hand_over(
 ) -> std::io::Result<()> {
     folder.make()?;
     let write = |path: &Path, text: &str| folder::create(path)?.write_all(text.as_bytes());
-    write(&folder.task(), &start.task)?;
+    match settings.stdin {
+        Stdin::Task => write(&folder.task(), &start.task)?,
+        Stdin::Mail => write(&folder.mail(), &letters::task(start))?,
+    }
     let prompt = &start.job.profile.template.system_prompt;
     if !prompt.is_empty() {
         let path = folder.path().join("prompt");

@@ -14,6 +14,7 @@ use super::start::{check_directory, resolve};
 use super::{Shared, Supervisor};
 use crate::folder::{self, Folder};
 use crate::keeper::Keep;
+use crate::settings::Stdin;
 
 /// What a keeper may take beyond the grace.
 const MARGIN: Duration = Duration::from_secs(15);
@@ -50,6 +51,7 @@ impl Supervisor {
             grace: agents.grace,
             most: agents.wake_timeout,
             manners: shared.config.manners,
+            stdin: Stdin::Task,
             command: resolve(line, Some(directory), &environment)?,
         };
         let keeper = Keeper::start(&shared.config.keeper, &keep, &environment)?;

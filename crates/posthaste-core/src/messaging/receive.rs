@@ -165,7 +165,11 @@ impl Hub {
             };
             match &mut bell {
                 None => {
-                    let keys = self.store.keys(ask.reader);
+                    let mut keys = self.store.keys(ask.reader);
+                    if ask.filter.exact {
+                        // What it may not take, it must not be rung for.
+                        keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
+                    }
                     bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
                     self.begins_to_wait(ask.reader);
                 }
@@ -217,6 +221,12 @@ impl Hub {
             return Ok(Look::WaitUntil(deadline));
         }
         if !plain {
+            if let Some(soon) = self.proved_soon(ask, deadline)
+                && met
+                && !survey.ends_wait
+            {
+                return Ok(Look::WaitUntil(soon));
+            }
             let take = met || over || survey.ends_wait;
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }

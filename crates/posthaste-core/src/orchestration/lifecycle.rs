@@ -78,7 +78,7 @@ impl Hub {
         let directory = known.directory.as_ref().map(PathBuf::from);
         let job = Job { profile, directory, worktree: Some(known.worktree) };
         let place = launcher.prepare(&worker, &job).await?;
-        let (task, handed) = self.take_task(&worker).await?;
+        let (id, task, handed) = self.take_task(&worker).await?;
         let random: [u8; 32] = rand::random();
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let Place { directory, branch } = place.clone();
@@ -97,8 +97,10 @@ impl Hub {
         }
         let parent = self.giver(&worker);
         let token = Token(token);
-        launcher.start(self, Start { worker, parent, job, place, task, token }).await?;
+        let who = worker.id;
+        launcher.start(self, Start { worker, parent, job, place, task, id, token }).await?;
         handed.written();
+        self.feed_if_it_hears(staff, who);
         Ok(())
     }
 
@@ -109,7 +111,10 @@ impl Hub {
 
     /// The task of a worker, in its hands from now on. What it did with it, its end
     /// tells.
-    async fn take_task(self: &Arc<Self>, worker: &Instance) -> Result<(String, Handed), NoStart> {
+    async fn take_task(
+        self: &Arc<Self>,
+        worker: &Instance,
+    ) -> Result<(Seq, String, Handed), NoStart> {
         let task: Option<Seq> = self.store.taken_on(worker.id).first().map(|a| a.task);
         let cancelled = || NoStart::Stopped("its task was taken back".to_owned());
         let task = task.ok_or_else(cancelled)?;
@@ -119,7 +124,7 @@ impl Hub {
         let open = self.open(me, Door::Driver, "", &[]);
         let batch = self.receive_on(open, ask).await?;
         let text = batch.mail.into_iter().next().map(|entry| entry.leased.message.body.clone());
-        Ok((text.ok_or_else(cancelled)?, batch.handed))
+        Ok((task, text.ok_or_else(cancelled)?, batch.handed))
     }
 
     /// A worker ended: result, status and report in one transaction. Terminal states
@@ -155,9 +160,10 @@ impl Hub {
             match staff.launcher.find(self, &worker).await {
                 Found::Running => {
                     // Its task is in its hands, as before.
-                    if let Ok((_, handed)) = self.take_task(&worker).await {
+                    if let Ok((_, _, handed)) = self.take_task(&worker).await {
                         handed.written();
                     }
+                    self.feed_if_it_hears(staff, worker.id);
                 }
                 Found::Ended(outcome) => self.conclude(worker.id, outcome).await,
                 Found::NeverRan => {

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 
 use crate::Hub;
 use crate::address::InstanceId;
+use crate::messaging::message::{Message, Seq};
 use crate::profiles::Profile;
 use crate::registry::{Instance, Status};
 
@@ -51,6 +52,8 @@ pub struct Start {
     pub job: Job,
     pub place: Place,
     pub task: String,
+    /// The number of the task.
+    pub id: Seq,
     /// Its own token, for its environment alone.
     pub token: Token,
 }
@@ -172,6 +175,13 @@ pub trait Launcher: Send + Sync {
     /// runs, it is owned as if it had been started.
     fn find<'a>(&'a self, hub: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found>;
 
+    /// Whether a worker that runs can be told of mail.
+    fn hears(&self, who: InstanceId) -> bool;
+
+    /// Puts mail into a running worker's hands, in order. That it was written proves
+    /// nothing about whether anybody reads it.
+    fn tell(&self, who: InstanceId, mail: &[Letter]) -> std::io::Result<()>;
+
     /// Asks a worker to end, and makes it end after a grace. Its end is told as
     /// always, as stopped, for this reason. `false` if it has none of that name.
     fn stop(&self, who: InstanceId, why: &str) -> bool;
@@ -195,6 +205,14 @@ pub trait Launcher: Send + Sync {
     /// The hub stops: ends its workers, or leaves them for the next start, as it was
     /// configured; returns when every end was told.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A message on its way into a running worker.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    pub message: Arc<Message>,
+    /// May have been told before.
+    pub redelivered: bool,
 }
 
 /// Somebody who comes by itself, and does not come.

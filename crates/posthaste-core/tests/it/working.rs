@@ -3,6 +3,7 @@
 mod assigning;
 mod ending;
 mod gathering;
+mod hearing;
 mod line;
 mod restarting;
 mod sleeping;

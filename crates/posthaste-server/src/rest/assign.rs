@@ -79,6 +79,7 @@ pub(crate) async fn handoff(
         exit_code: None,
         redelivered: false,
         receipt: None,
+        interrupted: waited == Waited::Interrupted,
         note: None,
         duplicate: assigned.duplicate,
     };

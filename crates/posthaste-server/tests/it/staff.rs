@@ -12,7 +12,8 @@ use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{
-    Ended, Found, Job, LaunchError, Launcher, Nap, Outcome, Output, Place, Start, Stream, Way,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Nap, Outcome, Output, Place, Start, Stream,
+    Way,
 };
 use posthaste_core::registry::Instance;
 
@@ -63,6 +64,15 @@ impl Launcher for Staff {
 
     fn find<'a>(&'a self, _: &'a Arc<Hub>, _: &'a Instance) -> BoxFuture<'a, Found> {
         Box::pin(async { Found::NeverRan })
+    }
+
+    /// Its workers read their mail by themselves.
+    fn hears(&self, _: InstanceId) -> bool {
+        false
+    }
+
+    fn tell(&self, _: InstanceId, _: &[Letter]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
     }
 
     fn stop(&self, who: InstanceId, why: &str) -> bool {

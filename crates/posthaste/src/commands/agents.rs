@@ -1,5 +1,7 @@
 //! `posthaste agents`: who is here.
 
+mod tree;
+
 use posthaste_api::instances::{InstanceView, Instances, InstancesQuery};
 
 use super::Session;
@@ -45,6 +47,9 @@ pub(super) async fn run(
         return output.say("add an agent with: posthaste join alice");
     }
     let now = when::now().timestamp();
+    if args.tree {
+        return output.say(&tree::tree(&found, now));
+    }
     output.say(&table(HEAD, found.iter().map(|agent| row(agent, now))))
 }
 

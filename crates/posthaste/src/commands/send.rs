@@ -103,7 +103,7 @@ fn split(mut words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
     Ok((to, message))
 }
 
-fn from_stdin() -> Result<String, Failure> {
+pub(super) fn from_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     match io::stdin().take(MOST + 1).read_to_string(&mut text) {
         Err(e) => return Err(invalid(format!("stdin cannot be read as text: {e}")).into()),

@@ -3,10 +3,14 @@
 
 mod endings;
 mod folders;
+mod hearing;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod many;
 mod restarts;
 mod running;
 mod waking;
+mod whole;
 mod worktrees;
 
 use std::fs;
@@ -25,12 +29,12 @@ use posthaste_core::registry::{AgentKind, Instance, Status};
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::world::{BINARY, PATIENCE};
+use crate::world::{BINARY, PATIENCE, end_workers};
 
 /// A folder for one hub after the other. What they started ends with it, also when a
 /// test fails.
@@ -52,20 +56,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        for entry in fs::read_dir(self.agents()).into_iter().flatten().flatten() {
-            let note = entry.path().join("started");
-            if entry.path().join("exit.json").exists() || !note.is_file() {
-                continue;
-            }
-            let note = fs::read(note).unwrap_or_default();
-            let note: Value = serde_json::from_slice(&note).unwrap_or_default();
-            for process in [&note["keeper"], &note["worker"]] {
-                let pid = process.as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
-                if let Some(pid) = pid {
-                    let _ = kill_process(pid, Signal::TERM);
-                }
-            }
-        }
+        end_workers(&self.agents());
     }
 }
 

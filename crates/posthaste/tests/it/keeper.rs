@@ -68,6 +68,7 @@ impl Kept {
             self.most_ms.to_string(),
             "022".to_owned(),
             "256".to_owned(),
+            "task".to_owned(),
         ];
         let words: Vec<&str> =
             words.iter().map(String::as_str).chain(program.iter().copied()).collect();

@@ -21,4 +21,5 @@ mod story;
 mod tail;
 #[cfg(feature = "otlp")]
 mod traces;
+mod work;
 mod world;

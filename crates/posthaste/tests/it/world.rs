@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,9 +16,16 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 /// Longer than anything here should take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder that is gone after the test, and the way to run the binary on it.
+/// A folder that is gone after the test, and the way to run the binary on it. Workers
+/// that a killed hub left there go with it.
 pub(crate) struct World {
     scratch: TempDir,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        end_workers(&self.file("agents"));
+    }
 }
 
 /// A child that never outlives its test.
@@ -252,6 +259,29 @@ impl Ran {
         };
         assert!(said("error: ", error), "{error}: {self:?}");
         assert!(hint.is_empty() || said("hint: ", hint), "{hint}: {self:?}");
+    }
+}
+
+/// Ends every worker whose folder says that it has not ended.
+pub(crate) fn end_workers(agents: &Path) {
+    let folders = std::fs::read_dir(agents).into_iter().flatten().flatten();
+    for folder in folders.flat_map(|entry| [entry.path(), entry.path().join("wake")]) {
+        let note = folder.join("started");
+        if !note.is_file() {
+            continue;
+        }
+        let note = std::fs::read(note).unwrap_or_default();
+        let note: Value = serde_json::from_slice(&note).unwrap_or_default();
+        let process = note["keeper"].as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
+        if let Some(keeper) = process.filter(|_| !folder.join("exit.json").exists()) {
+            // A keeper that was killed has left its worker; its number is its group's.
+            let worker = note["worker"].as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
+            if kill_process(keeper, Signal::TERM).is_err()
+                && let Some(worker) = worker
+            {
+                let _ = kill_process_group(worker, Signal::KILL);
+            }
+        }
     }
 }
 

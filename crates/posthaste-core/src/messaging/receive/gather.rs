@@ -5,13 +5,20 @@
 //! message. What is missing is judged when it is said, by what the answer holds.
 
 use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Ask, BatchStatus, Missing, WaitFor};
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::{Principal, Seq};
+use crate::messaging::proof::Door;
 use crate::orchestration::Standing;
 use crate::ports::{Given, Lease, Leased, Survey, is_called, is_from};
+
+/// How soon a proof that is due is looked for.
+const SOON: Duration = Duration::from_millis(50);
 
 impl Hub {
     /// The reader's open tasks, and those whose reports wait, as the call begins.
@@ -46,6 +53,20 @@ impl Hub {
             }
             WaitFor::Senders(n) => survey.senders.len() >= n,
         }
+    }
+
+    /// Reports that came along with earlier answers are proved by this very call, once
+    /// it has lasted a little: until then a gather that is complete but for them waits.
+    /// When to look again.
+    pub(super) fn proved_soon(&self, ask: &Ask, deadline: Instant) -> Option<Instant> {
+        if ask.door != Door::Mcp || ask.wait_for != WaitFor::All {
+            return None;
+        }
+        let now = Instant::now();
+        let until = (deadline - ask.timeout + self.limits.proof_grace + SOON * 4).min(deadline);
+        let handed = |g: &Given| matches!(g.standing, Standing::Handed(_));
+        let waits = now < until && self.store.given(ask.reader, false).iter().any(handed);
+        waits.then(|| until.min(now + SOON))
     }
 
     /// `complete` is judged when it is said: by what the answer really holds.

@@ -134,6 +134,24 @@ async fn a_report_in_another_unproven_answer_is_not_claimed_to_be_here() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_came_along_with_earlier_answers_is_proved_by_the_gather_itself() {
+    let (yard, workers) = yard_of(2).await;
+    yard.answers(&workers[0], "one").await;
+    let along = yard.boss.asks(yard.boss.mcp("call 1")).await;
+    assert_eq!(along.texts(), ["one"]);
+    yard.answers(&workers[1], "two").await;
+    let gather = posthaste_core::messaging::receive::Ask {
+        door: Door::Mcp,
+        call: Some("call 2".into()),
+        ..yard.boss.gather(LONG, WaitFor::All, &[])
+    };
+    let answer = yard.boss.asks(gather).await;
+    assert_eq!((answer.texts(), answer.status), (vec!["two"], BatchStatus::Complete));
+    assert!(answer.waited < Duration::from_secs(3), "{:?}", answer.waited);
+    assert_eq!(answer.settled.len(), 1, "it is told which counts as read");
+}
+
+#[tokio::test(start_paused = true)]
 async fn work_given_out_since_makes_a_gather_partial() {
     let (yard, workers) = yard_of(1).await;
     let gather = yard.boss.waits(yard.boss.gather(LONG, WaitFor::All, &[])).await;

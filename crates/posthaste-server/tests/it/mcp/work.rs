@@ -71,6 +71,29 @@ async fn a_supervisor_gathers_every_result_in_one_call() {
 }
 
 #[tokio::test]
+async fn quick_reports_wait_for_the_gather_and_only_what_presses_comes_beside_an_assignment() {
+    let (house, staff) = house().await;
+    let (boss, me) = boss(&house).await;
+    let (_, as_peer) = house.agent("peer").await;
+    let first = assign(&me, json!({ "agent": "worker", "message": "a" })).await;
+    staff.answers(&id(&first), "quick").await;
+
+    let beside = me.call("assign", json!({ "agent": "worker", "message": "b" })).await;
+    assert!(beside.pending().is_empty(), "{beside:?}");
+    staff.answers(&id(&beside.json()), "quick, too").await;
+    let told = me.call("check_inbox", json!({ "wait_for": "all", "timeout": 10 })).await;
+    assert_eq!((told.status().as_str(), told.texts().len()), ("complete", 2), "{told:?}");
+
+    let urgent = posthaste_api::messages::SendRequest {
+        priority: Some("urgent".into()),
+        ..posthaste_api::messages::SendRequest::new(boss.instance, "fire!")
+    };
+    as_peer.send(&urgent).await.expect("accepted");
+    let beside = me.call("assign", json!({ "agent": "worker", "message": "c" })).await;
+    assert_eq!(beside.pending().len(), 1, "{beside:?}");
+}
+
+#[tokio::test]
 async fn while_work_is_open_the_inbox_collects_and_closes_when_all_is_here() {
     // Nobody waits this long: the window closes because everything is settled.
     let long = std::time::Duration::from_secs(25);

@@ -29,7 +29,7 @@ from=1
 words=0
 while [ "$from" -le "$lines" ]; do
   upto=$((from + step - 1))
-  words=$((words + $(sed -n "${from},${upto}p" "$page" | wc -w)))
+  words=$((words + $(sed -n "${from},${upto}p" "$page" | awk '{ n += NF } END { print n + 0 }')))
   echo "line $upto of $lines: $words words" >&2
   from=$((upto + 1))
   sleep "$PACE"

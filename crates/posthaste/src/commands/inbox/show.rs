@@ -44,6 +44,9 @@ fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> String {
         about.push(format!("answers {id}"));
     }
     about.push(when::time_of_day(&entry.created_at, now));
+    if entry.late {
+        about.push("late".to_owned());
+    }
     if entry.redelivered {
         about.push("redelivered".to_owned());
     }

@@ -110,7 +110,9 @@ pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
             exit_code: None,
             truncated_message: None,
         };
-        let Some(longest) = waits else { return ctx.reply(Ok(spawned(worker.status))).await };
+        let Some(longest) = waits else {
+            return ctx.reply_to_giver(Ok(spawned(worker.status)), refusal).await;
+        };
         let heard = heard(ctx, &assigned, longest).await;
         let now = hub.instance(worker.id).map_or(worker.status, |view| view.instance.status);
         match heard {

@@ -1,0 +1,53 @@
+//! Mail into a running worker, for those that can be told.
+//!
+//! The driver reads the worker's own mailbox like any reader, under the same
+//! lease, so a message goes one way only. Writing it proves nothing: it is proved
+//! when the worker answers it, or comes to its end by itself.
+
+use std::sync::Arc;
+
+use super::line::Staff;
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::message::Principal;
+use crate::messaging::proof::Door;
+use crate::messaging::receive::Ask;
+use crate::ports::{Filter, Letter};
+
+impl Hub {
+    pub(super) fn feed_if_it_hears(self: &Arc<Self>, staff: &Staff, who: InstanceId) {
+        if staff.launcher.hears(who) {
+            self.tasks.spawn(Arc::clone(self).feed(who));
+        }
+    }
+
+    /// Until the worker ends.
+    async fn feed(self: Arc<Self>, who: InstanceId) {
+        let Some(staff) = self.staff.get() else { return };
+        let me = Principal::Instance(who);
+        let filter = Filter { exact: true, quiet: true, ..Filter::default() };
+        while self.lives(who) && !self.stopping.is_cancelled() {
+            let timeout = self.limits.wait;
+            let ask = Ask { door: Door::Driver, timeout, filter: filter.clone(), ..Ask::now(me) };
+            let open = self.open(me, Door::Driver, "", &[]);
+            let Ok(batch) = self.receive_on(open, ask).await else { return };
+            let letters: Vec<Letter> = batch
+                .mail
+                .iter()
+                .map(|entry| Letter {
+                    message: Arc::clone(&entry.leased.message),
+                    redelivered: entry.leased.redelivered,
+                })
+                .collect();
+            if letters.is_empty() {
+                continue;
+            }
+            if let Err(error) = staff.launcher.tell(who, &letters) {
+                // It goes back, marked, and can be read in every other way.
+                tracing::warn!(%who, %error, "a worker could not be told of its mail");
+                return;
+            }
+            batch.handed.written();
+        }
+    }
+}

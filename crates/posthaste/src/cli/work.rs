@@ -1,0 +1,72 @@
+//! The words of commands that give out work.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::time;
+
+/// What is to be done, by whom, and where.
+#[derive(Args)]
+pub(crate) struct TaskArgs {
+    /// The profile of the worker: a name from `posthaste profiles`, or name@team
+    pub(crate) agent: String,
+    /// The task; `-` reads it from stdin, without the newline at its end
+    pub(crate) message: String,
+    /// A label that the report carries
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// The worker's team [default: the giver's own]
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// Where it works [default: here; for an agent, where the agent works]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// In a git worktree of its own, made from that folder
+    #[arg(long)]
+    pub(crate) worktree: bool,
+    /// The same key is the same worker: assigning again is safe
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct HandoffArgs {
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
+    /// How long to wait for the result: seconds, or 10m
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Args)]
+pub(crate) struct PollArgs {
+    /// Its id of 8 hex digits, or its address
+    pub(crate) instance: String,
+}
+
+#[derive(Args)]
+pub(crate) struct StopArgs {
+    /// Their ids of 8 hex digits, or their addresses
+    #[arg(required_unless_present = "all", value_name = "INSTANCE")]
+    pub(crate) instances: Vec<String>,
+    /// Every worker that was started for you, and all below them
+    #[arg(long, conflicts_with = "instances")]
+    pub(crate) all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct LogsArgs {
+    /// Its id of 8 hex digits, or its address
+    pub(crate) instance: String,
+    /// Go on until it ends
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// What it wrote to stderr instead of stdout
+    #[arg(long)]
+    pub(crate) stderr: bool,
+    /// Only the last lines
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<usize>,
+}

@@ -1,0 +1,89 @@
+//! `posthaste assign`: a worker starts, and its giver goes on.
+
+use posthaste_api::Client;
+use posthaste_api::work::{AssignRequest, Assigned};
+
+use super::{Session, send};
+use crate::cli::TaskArgs;
+use crate::failure::{Failure, machine};
+use crate::output::Output;
+
+pub(super) async fn run(
+    args: TaskArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = session.client()?;
+    let request = request(args, session, &client)?;
+    let given = client.assign(&request).await?;
+    if output.json() {
+        return output.answer(&given);
+    }
+    output.say(&told(&given))?;
+    let acting = session.acting.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default();
+    output.note(&format!(
+        "its report comes by `posthaste inbox --wait-for all{acting}`; watch it with `posthaste logs --follow {}`",
+        given.instance
+    ));
+    Ok(())
+}
+
+fn told(given: &Assigned) -> String {
+    let (task, address) = (given.task, &given.address);
+    match (given.duplicate, given.status.as_str()) {
+        (true, status) => format!("task {task} was given to {address} before: {status}"),
+        (false, "starting") => format!("task {task} goes to {address}, which starts"),
+        (false, status) => format!("task {task} goes to {address}: {status}"),
+    }
+}
+
+/// A person means the folder in which they stand; an agent's own is known to the hub.
+pub(super) fn request(
+    args: TaskArgs,
+    session: &Session,
+    client: &Client,
+) -> Result<AssignRequest, Failure> {
+    let TaskArgs { agent, message, label, team, dir, worktree, key } = args;
+    let person = session.token.is_none() && session.acting.is_none() && client.is_local();
+    let dir = dir.or_else(|| person.then(|| ".".into()));
+    let dir = dir.map(|dir| match std::path::absolute(&dir) {
+        // The end of `.` goes, too.
+        Ok(whole) => Ok(whole.components().collect::<std::path::PathBuf>()),
+        Err(e) => Err(machine("find", &dir, e)),
+    });
+    let dir = dir.transpose()?;
+    Ok(AssignRequest {
+        agent,
+        message: if message == "-" { send::from_stdin()? } else { message },
+        label,
+        team,
+        working_directory: dir.map(|dir| dir.to_string_lossy().into_owned()),
+        worktree: worktree.then_some(true),
+        idempotency_key: key,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_giver_is_told_who_has_the_work() {
+        let given = Assigned {
+            instance: "a3f7b2c1".into(),
+            address: "worker.a3f7b2c1@main".into(),
+            agent: "worker".into(),
+            team: "main".into(),
+            thread_id: "t-12345678".into(),
+            label: None,
+            status: "starting".into(),
+            task: 12,
+            duplicate: false,
+        };
+        assert_eq!(told(&given), "task 12 goes to worker.a3f7b2c1@main, which starts");
+        let here = Assigned { status: "running".into(), ..given.clone() };
+        assert_eq!(told(&here), "task 12 goes to worker.a3f7b2c1@main: running");
+        let again = Assigned { duplicate: true, status: "finished".into(), ..given };
+        assert_eq!(told(&again), "task 12 was given to worker.a3f7b2c1@main before: finished");
+    }
+}

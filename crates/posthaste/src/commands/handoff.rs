@@ -1,0 +1,168 @@
+//! `posthaste handoff`: a worker, and its result here.
+//!
+//! The wait is kept alive over restarts of the hub: asking again with the same key is
+//! the same worker. The result is proved after it has left the program, as in `inbox`.
+
+mod watch;
+
+use std::time::Duration;
+
+use posthaste_api::inbox::SettleRequest;
+use posthaste_api::work::{AssignRequest, Assigned, HandedOff, HandoffRequest};
+use posthaste_api::{ApiError, Client, ErrorCode};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use self::watch::Watch;
+use super::{Session, assign};
+use crate::cli::HandoffArgs;
+use crate::failure::{Failure, internal};
+use crate::output::Output;
+
+/// The longest wait that the hub grants in one call.
+const LONGEST_POLL: Duration = Duration::from_secs(600);
+/// Less than this is no time to wait in.
+const MOMENT: Duration = Duration::from_millis(10);
+/// Between two calls that a hub answers at once, or not at all.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How often a person is told how it goes.
+const TICK: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(
+    args: HandoffArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut interrupted =
+        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
+    let client = session.client()?;
+    let mut request = assign::request(args.task, session, &client)?;
+    // Asking again must be the same work, also after a restart of the hub.
+    let key = || format!("cli:{:032x}", rand::random::<u128>());
+    request.idempotency_key.get_or_insert_with(key);
+    let given = client.assign(&request).await?;
+    output.note(&format!("{} has it: task {}", given.address, given.task));
+
+    let deadline = Instant::now() + args.timeout;
+    let report = report(session, client.clone(), request, deadline);
+    let mut report = std::pin::pin!(report);
+    let mut watch = output.is_watched().then(|| Watch::new(client.clone(), &given));
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = report.as_mut() => break Some(ended),
+            _ = interrupted.recv() => break None,
+            _ = ticks.tick(), if watch.is_some() => {
+                if let Some(watch) = &mut watch {
+                    watch.look(output).await;
+                }
+            }
+        }
+    };
+    if watch.is_some() {
+        output.progress("");
+    }
+    match ended {
+        Some(answer) => tell(&answer?, session, output).await,
+        None => {
+            output.note(&waits(&given, session));
+            Err(Failure::Interrupted)
+        }
+    }
+}
+
+/// Waits for the report, over restarts of the hub.
+async fn report(
+    session: &Session,
+    mut client: Client,
+    request: AssignRequest,
+    deadline: Instant,
+) -> Result<HandedOff, Failure> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Some(left.min(LONGEST_POLL).as_secs_f64());
+        let called = Instant::now();
+        match client.handoff(&waiting(&request, timeout)).await {
+            Ok(answer) => {
+                let late = deadline.saturating_duration_since(Instant::now()) < MOMENT;
+                if answer.status != "job" || answer.interrupted || late {
+                    return Ok(answer);
+                }
+            }
+            Err(e) if e.is_passing() && Instant::now() < deadline => {
+                // It may come back somewhere else.
+                client = session.client().unwrap_or(client);
+            }
+            Err(e) => return Err(e.into()),
+        }
+        sleep(PAUSE.saturating_sub(called.elapsed())).await;
+    }
+}
+
+fn waiting(request: &AssignRequest, timeout: Option<f64>) -> HandoffRequest {
+    let AssignRequest { agent, message, label, team, working_directory, worktree, .. } =
+        request.clone();
+    HandoffRequest {
+        agent,
+        message,
+        label,
+        team,
+        working_directory,
+        worktree,
+        idempotency_key: request.idempotency_key.clone(),
+        timeout,
+    }
+}
+
+/// Shows the result, and only then proves it.
+async fn tell(answer: &HandedOff, session: &Session, output: &mut Output) -> Result<(), Failure> {
+    let text = answer.result.as_deref().unwrap_or_default();
+    match (output.json(), answer.status.as_str()) {
+        (true, _) => output.answer(answer)?,
+        (false, "complete") => {
+            let end = if text.ends_with('\n') { "" } else { "\n" };
+            output.part(&format!("{text}{end}"))?;
+        }
+        (false, _) => {}
+    }
+    output.flush()?;
+    if let Some(receipt) = &answer.receipt {
+        let proof = SettleRequest { receipt: Some(receipt.clone()), ids: None };
+        if let Err(error) = session.client()?.ack(&proof).await {
+            output
+                .note(&format!("shown, but the hub could not be told, so it comes again: {error}"));
+        }
+    }
+    match answer.status.as_str() {
+        "complete" => Ok(()),
+        "failed" if output.json() => Err(Failure::Shown(ErrorCode::Internal)),
+        "failed" => {
+            let hint =
+                format!("posthaste logs {} (and --stderr) has all that is kept", answer.instance);
+            Err(ApiError::new(ErrorCode::Internal, text).hint(hint).into())
+        }
+        _ => {
+            let (who, as_whom) = (&answer.address, acting(session));
+            output.note(&match answer.interrupted {
+                true => format!("something urgent came: posthaste inbox{as_whom}; {who} goes on"),
+                false => format!(
+                    "the time is up and {who} goes on; its result: posthaste inbox --wait-for all{as_whom}"
+                ),
+            });
+            Err(Failure::Shown(ErrorCode::RequestTimeout))
+        }
+    }
+}
+
+fn acting(session: &Session) -> String {
+    session.acting.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default()
+}
+
+fn waits(given: &Assigned, session: &Session) -> String {
+    let (who, id, as_whom) = (&given.address, &given.instance, acting(session));
+    format!(
+        "{who} goes on; its result: posthaste inbox --wait-for all{as_whom}; to end it: posthaste stop {id}{as_whom}"
+    )
+}

@@ -1,0 +1,144 @@
+//! `posthaste logs`: what a worker wrote, as it writes it.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use posthaste_api::Client;
+use posthaste_api::client::ClientError;
+use posthaste_api::work::{OutputQuery, OutputView};
+use tokio::time::sleep;
+
+use super::{Session, instance};
+use crate::cli::LogsArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Between two looks at what grows.
+const PAUSE: Duration = Duration::from_millis(300);
+/// What is read at a time.
+const STRETCH: usize = 256 * 1024;
+
+pub(super) async fn run(
+    args: &LogsArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let id = instance(&args.instance)?;
+    let mut client = session.client()?;
+    let logs = Logs { id, stream: if args.stderr { "stderr" } else { "stdout" } };
+    let mut from = match args.tail {
+        Some(lines) => logs.tail(&client, lines).await?,
+        None => 0,
+    };
+    let mut told = String::new();
+    let mut away = false;
+    loop {
+        let part = match logs.read(&client, from, STRETCH).await {
+            Ok(part) => part,
+            // The hub comes back, and the worker's output with it.
+            Err(e) if args.follow && e.is_passing() => {
+                if !std::mem::replace(&mut away, true) {
+                    output.note(&format!("{e}; trying again"));
+                }
+                sleep(PAUSE).await;
+                client = session.client().unwrap_or(client);
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
+        away = false;
+        from = part.next;
+        if output.json() {
+            if !part.text.is_empty() || part.ended || !args.follow {
+                output.answer(&part)?;
+            }
+        } else {
+            output.part(&part.text)?;
+        }
+        output.flush()?;
+        if !part.text.is_empty() {
+            told = part.text;
+        }
+        if part.next < part.total {
+            continue;
+        }
+        if part.ended || !args.follow {
+            return close(&told, part.dropped, output);
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The next prompt of a shell begins a line of its own.
+fn close(told: &str, dropped: u64, output: &mut Output) -> Result<(), Failure> {
+    let open = !told.is_empty() && !told.ends_with('\n');
+    if open && !output.json() && std::io::stdout().is_terminal() {
+        output.part("\n")?;
+    }
+    if dropped > 0 {
+        output
+            .note(&format!("{dropped} bytes more were written and not kept (agents.output_bytes)"));
+    }
+    Ok(())
+}
+
+struct Logs {
+    id: String,
+    stream: &'static str,
+}
+
+impl Logs {
+    async fn read(
+        &self,
+        client: &Client,
+        from: u64,
+        most: usize,
+    ) -> Result<OutputView, ClientError> {
+        let stream = Some(self.stream.to_owned());
+        let query = OutputQuery { stream, from: Some(from), most: Some(most) };
+        client.output(&self.id, &query).await
+    }
+
+    /// Where the last lines begin. More and more of the end is looked at until they
+    /// are in it.
+    async fn tail(&self, client: &Client, lines: usize) -> Result<u64, ClientError> {
+        let total = self.read(client, 0, 16).await?.total;
+        let mut begin = total;
+        let mut end = Vec::new();
+        while begin > 0 && line_starts(&end, lines).is_none() {
+            let next = begin.saturating_sub(STRETCH as u64);
+            let most = usize::try_from(begin - next).unwrap_or(STRETCH).max(16);
+            let part = self.read(client, next, most).await?;
+            end.splice(0..0, part.text.into_bytes());
+            begin = next;
+        }
+        let skip = line_starts(&end, lines).unwrap_or(0);
+        Ok(begin + skip as u64)
+    }
+}
+
+/// Where the last so many lines of a text begin, if it has more than these.
+fn line_starts(text: &[u8], lines: usize) -> Option<usize> {
+    let whole = text.strip_suffix(b"\n").unwrap_or(text);
+    if lines == 0 {
+        return Some(text.len());
+    }
+    let ends = whole.iter().enumerate().rev().filter(|(_, b)| **b == b'\n');
+    ends.map(|(at, _)| at + 1).nth(lines - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_begin_after_the_end_of_the_one_before() {
+        let text = b"one\ntwo\nthree\n";
+        assert_eq!(line_starts(text, 1), Some(8));
+        assert_eq!(line_starts(text, 2), Some(4));
+        assert_eq!(line_starts(text, 3), None, "all of it");
+        assert_eq!(line_starts(b"one\ntwo", 1), Some(4));
+        assert_eq!(line_starts(text, 0), Some(14));
+        assert_eq!(line_starts(b"", 5), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! `posthaste poll`: how an agent is doing, in counts and times.
+
+use posthaste_api::instances::InstanceView;
+
+use super::{Session, instance};
+use crate::cli::PollArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::when;
+
+pub(super) async fn run(
+    args: &PollArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let id = instance(&args.instance)?;
+    let view = session.client()?.instance(&id).await?;
+    match output.json() {
+        true => output.answer(&view),
+        false => output.say(&told(&view, when::now().timestamp())),
+    }
+}
+
+fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
+    let mut lines = vec![format!("{}  {}", view.address, state(view))];
+    let mut add = |name: &str, what: Option<String>| {
+        if let Some(what) = what {
+            lines.push(format!("  {name:<10} {}", what.replace(['\n', '\t'], " ")));
+        }
+    };
+    add("label", view.label.clone());
+    add("ended", view.why.clone());
+    add("exit code", view.exit_code.map(|code| code.to_string()));
+    add("works in", view.working_directory.clone());
+    add("branch", view.branch.clone());
+    add("started", view.started_at.as_ref().map(|at| when::ago(at, now)));
+    add("last seen", Some(when::ago(&view.last_seen, now)));
+    add("unread", Some(view.unread.to_string()));
+    for given in &view.assignments {
+        let label = given.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+        let report = match given.report {
+            Some(report) => format!("settled by message {report}"),
+            None => "open".to_owned(),
+        };
+        add("task", Some(format!("{}{label} for {}: {report}", given.task, given.by)));
+    }
+    lines.join("\n")
+}
+
+/// `running, busy`
+pub(super) fn state(view: &InstanceView) -> String {
+    match view.activity.as_str() {
+        "unknown" => view.status.clone(),
+        activity => format!("{}, {}", view.status, activity.replace('_', " ")),
+    }
+}

@@ -1,0 +1,98 @@
+//! The stories that are told of it: the demo, the README, the examples.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::mcp_bridge::agent::{Agent, Era, LONG, read};
+use crate::world::{Started, World, eventually};
+
+/// A profile that runs this text in a shell.
+fn profile(world: &World, name: &str, script: &str) {
+    let folder = world.file("profiles");
+    fs::create_dir_all(&folder).expect("a folder");
+    let script = Value::from(script);
+    let text = format!("---\nname: {name}\ndriver: command\ncommand: {script}\n---\n");
+    fs::write(folder.join(format!("{name}.md")), text).expect("written");
+}
+
+#[test]
+fn the_demo_ends_as_it_says() {
+    let world = World::new();
+    let ran = world.run(&["demo", "--pace", "500ms"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.trim_end().ends_with("5 of 5 settled, 1 failed, 0 lost"), "{ran:?}");
+    for happened in ["is killed (process", "killed with -9", "answers: complete", "(KILL)"] {
+        assert!(ran.out.contains(happened), "{happened}: {ran:?}");
+    }
+    assert!(!world.data().exists(), "the user's own folder is none of its business");
+}
+
+#[test]
+fn a_gather_over_the_bridge_outlives_the_hub() {
+    let world = World::new();
+    profile(
+        &world,
+        "slow",
+        "gate=$(cat); until [ -e \"$gate\" ]; do sleep 0.1; done; echo went on",
+    );
+    let hub = world.hub();
+    let (gate, port) = (world.scratch().join("gate"), hub.port().to_owned());
+    let mut boss = Agent::ready(&world, Era::New, &["--name", "boss"]);
+    let task = json!({ "agent": "slow", "message": gate.to_str().expect("a plain path") });
+    let worker = boss.call("assign", task)["instance"].as_str().expect("an id").to_owned();
+    eventually(|| world.file("agents").join(&worker).join("started").exists());
+    let call = boss.begin("check_inbox", json!({ "timeout": LONG, "wait_for": "all" }));
+    hub.kill();
+    let _hub = world.hub_with(&["--listen", &format!("127.0.0.1:{port}")]);
+    fs::write(&gate, "").expect("written");
+    let gathered = read(&boss.answer(call));
+    assert_eq!(gathered["messages"][0]["message"], "went on", "{gathered}");
+    assert_eq!(gathered["status"], "complete");
+}
+
+#[test]
+fn the_lines_of_the_readme_about_work() {
+    let world = World::new();
+    let profiles = world.file("profiles");
+    fs::create_dir_all(&profiles).expect("a folder");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
+    fs::copy(format!("{examples}/word-counter.md"), profiles.join("word-counter.md"))
+        .expect("an example");
+    let mut hub = world.command(&["up", "--listen", "127.0.0.1:0"]);
+    hub.env("PATH", "/usr/bin:/bin");
+    let mut hub = Started::new(hub);
+    while hub.line().is_some_and(|line| !line.starts_with("Ctrl-C")) {}
+    let answer = world.say(&["handoff", "word-counter", "three little words"]);
+    assert_eq!(answer.trim(), "3");
+    world.say(&["assign", "word-counter", "one two", "--label", "a"]);
+    world.say(&["assign", "word-counter", "one", "--label", "b"]);
+    let mail = world.say(&["inbox", "--wait-for", "all"]);
+    assert_eq!(mail.lines().count(), 2, "{mail}");
+    let tree = world.say(&["agents", "--tree", "--all"]);
+    assert_eq!(tree.matches("word-counter").count(), 3, "{tree}");
+}
+
+#[test]
+fn every_example_profile_can_be_loaded_and_the_supervisor_is_taught() {
+    let world = World::new();
+    let _hub = world.hub();
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
+    let loaded = world.json(&["profiles", "load", examples]);
+    let count = fs::read_dir(examples).expect("a folder").count();
+    assert_eq!(loaded["created"].as_array().map(Vec::len), Some(count), "{loaded}");
+    let shown = world.say(&["profiles", "show", "supervisor"]);
+    for word in [
+        "whoami",
+        "assign",
+        "check_inbox(timeout=120",
+        "wait_for=\"all\"",
+        "label",
+        "handoff",
+        "missing",
+        "shorter timeout",
+        "go on with what is there",
+    ] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+}
