@@ -14,8 +14,7 @@ mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -126,10 +125,13 @@ impl Launcher for Supervisor {
     }
 
     fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
-        let path = self.shared.folder(who).mail();
+        let folder = self.shared.folder(who);
+        if folder.exit().is_some() {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it has ended"));
+        }
         let lines: String = mail.iter().map(letters::line).collect();
         // One write: a keeper that looks in between sees whole lines or nothing.
-        OpenOptions::new().append(true).open(path)?.write_all(lines.as_bytes())
+        folder::append(&folder.mail(), lines.as_bytes())
     }
 
     fn stop(&self, who: InstanceId, why: &str) -> bool {

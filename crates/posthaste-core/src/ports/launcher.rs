@@ -82,6 +82,8 @@ pub struct Outcome {
     pub tail: String,
     /// The branch of its worktree, if it left something there.
     pub kept_branch: Option<String>,
+    /// Not all that it was told while it ran reached it.
+    pub unheard: bool,
 }
 
 /// How it came to its end.
