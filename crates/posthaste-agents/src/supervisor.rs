@@ -34,7 +34,7 @@ use self::watch::Stop;
 use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::Manners;
-use crate::letters;
+use crate::{letters, worktree};
 
 /// What the binary knows and this crate does not ask for.
 #[derive(Debug, Clone)]
@@ -106,6 +106,13 @@ impl Launcher for Supervisor {
         job: &'a Job,
     ) -> BoxFuture<'a, Result<Place, LaunchError>> {
         Box::pin(self.shared.prepare(worker, job))
+    }
+
+    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let folder = self.shared.folder(worker.id);
+            drop(worktree::settle(&self.shared.git, &folder).await);
+        })
     }
 
     fn start<'a>(

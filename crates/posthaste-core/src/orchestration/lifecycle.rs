@@ -47,7 +47,10 @@ impl Hub {
     pub(super) async fn launch(self: Arc<Self>, worker: Instance) {
         let Some(staff) = self.staff.get() else { return };
         let id = worker.id;
-        let started = self.try_launch(staff, worker).await;
+        let started = self.try_launch(staff, worker.clone()).await;
+        if matches!(started, Err(NoStart::Failed(_) | NoStart::Stopped(_))) {
+            staff.launcher.discard(&worker).await;
+        }
         let stopped = staff.starting.lock().remove(&id).flatten();
         match (started, stopped) {
             (Ok(()), None) => {}
@@ -88,8 +91,9 @@ impl Hub {
         let hash = Sha256::digest(&token).into();
         let worker = match self.store.begin_work(worker.id, hash, work).await {
             Ok(worker) => worker,
-            // Ended meanwhile: nothing is left to do.
-            Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => return Ok(()),
+            Err(error @ (RegistryError::Ended(_) | RegistryError::NotFound { .. })) => {
+                return Err(NoStart::Stopped(error.to_string()));
+            }
             Err(_) => return Err(NoStart::Later),
         };
         if let Some(Some(why)) = staff.starting.lock().get(&worker.id) {

@@ -165,6 +165,10 @@ pub trait Launcher: Send + Sync {
         job: &'a Job,
     ) -> BoxFuture<'a, Result<Place, LaunchError>>;
 
+    /// It was prepared and will not run: what was made for it goes, as far as nothing
+    /// is lost by that.
+    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()>;
+
     /// Starts it. From then on it is the launcher's until it is reaped; its end is
     /// told to the hub once, and not before this returned.
     fn start<'a>(

@@ -53,6 +53,10 @@ impl Launcher for Staff {
         Box::pin(async move { Ok(Place { directory, branch }) })
     }
 
+    fn discard<'a>(&'a self, _: &'a Instance) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
     fn start<'a>(
         &'a self,
         _: &'a Arc<Hub>,
