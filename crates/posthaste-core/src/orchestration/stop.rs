@@ -1,5 +1,6 @@
 //! Ending a worker and all below it.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::Hub;
@@ -53,16 +54,23 @@ impl Hub {
                 None => format!("stopped by {me}"),
             },
         };
-        let mut stopped = 1;
-        // From the top, or a parent would replace what it lost.
-        self.stop_one(&view.instance, &why).await?;
-        stopped += self.stop_below(Principal::Instance(id), &why).await;
-        Ok(stopped)
+        let hub = Arc::clone(self);
+        let stopping = self.tasks.spawn(async move {
+            // From the top, or a parent would replace what it lost.
+            hub.stop_one(&view.instance, &why).await?;
+            Ok(1 + hub.stop_below(Principal::Instance(id), &why).await)
+        });
+        // Whoever asked may go away: what was begun is finished.
+        stopping.await.unwrap_or(Ok(0))
     }
 
     /// The operator ends everything that was started for them.
     pub async fn stop_all(self: &Arc<Self>) -> usize {
-        self.stop_below(Principal::Operator, "stopped by the human").await
+        let hub = Arc::clone(self);
+        let why = "stopped by the human";
+        let stopping =
+            self.tasks.spawn(async move { hub.stop_below(Principal::Operator, why).await });
+        stopping.await.unwrap_or(0)
     }
 
     async fn stop_below(self: &Arc<Self>, who: Principal, why: &str) -> usize {
@@ -84,18 +92,20 @@ impl Hub {
             return self.end(who.id, Status::Stopped, false).await.map(drop);
         }
         staff.ending.lock().entry(who.id).or_insert_with(|| why.to_owned());
-        {
-            let mut starting = staff.starting.lock();
-            if let Some(stopped) = starting.get_mut(&who.id) {
-                stopped.get_or_insert_with(|| why.to_owned());
+        match staff.starting.lock().entry(who.id) {
+            Entry::Occupied(mut starts) => {
+                starts.get_mut().get_or_insert_with(|| why.to_owned());
                 return Ok(());
             }
+            // As long as this is here, nobody starts it.
+            Entry::Vacant(here) => drop(here.insert(Some(why.to_owned()))),
         }
         if !staff.launcher.stop(who.id, why) {
             // It waits in line, or its process is out of reach.
             let (end, why) = (Ended::Stopped, why.to_owned());
             self.conclude(who.id, Outcome { end, why, ..Outcome::default() }).await;
         }
+        staff.starting.lock().remove(&who.id);
         Ok(())
     }
 

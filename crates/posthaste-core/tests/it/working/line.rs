@@ -1,5 +1,7 @@
 //! Places, and the line before them.
 
+use std::time::Duration;
+
 use posthaste_core::messaging::message::{Details, Kind};
 use posthaste_core::messaging::receive::{BatchStatus, WaitFor};
 use posthaste_core::orchestration::{AgentsConfig, AssignError};
@@ -123,4 +125,22 @@ async fn one_who_is_stopped_in_line_never_starts() {
     let answer = yard.boss.asks(ask).await;
     assert_eq!((answer.mail.len(), answer.status), (2, BatchStatus::Complete));
     assert!(yard.staff.at_work().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_is_finished_though_whoever_asked_for_it_went_away() {
+    let yard = yard(1).await;
+    let human = yard.world.operator();
+    let mut all = Vec::new();
+    for n in 0..20 {
+        all.push(yard.knows(yard.assigns(&human, &n.to_string()).await.instance.id));
+    }
+    let impatient = tokio::time::timeout(Duration::ZERO, yard.world.hub.stop_all());
+    assert!(impatient.await.is_err(), "it takes longer than no time");
+    let ended = async {
+        while all.iter().any(|worker| yard.world.status(worker) != Status::Stopped) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(LONG, ended).await.expect("all are stopped");
 }
