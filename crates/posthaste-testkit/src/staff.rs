@@ -16,7 +16,7 @@ use posthaste_core::ports::{
 };
 use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Whom it started, woke and stopped.
 #[derive(Default)]
@@ -27,6 +27,8 @@ pub struct Staff {
     left: Mutex<BTreeMap<InstanceId, Found>>,
     /// What workers were told whose task is `listen`.
     told: Mutex<Vec<(InstanceId, String, bool)>>,
+    /// When it may look for those.
+    look: Mutex<Option<oneshot::Receiver<()>>>,
     count: watch::Sender<usize>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
@@ -44,6 +46,11 @@ impl Staff {
     /// What the next look for this one finds.
     pub fn leaves(&self, who: InstanceId, found: Found) {
         self.left.lock().insert(who, found);
+    }
+
+    /// It looks for whoever is left only when it is told.
+    pub fn looks_after(&self, told: oneshot::Receiver<()>) {
+        *self.look.lock() = Some(told);
     }
 
     /// Waits until so many have been started, since the beginning.
@@ -132,7 +139,14 @@ impl Launcher for Staff {
 
     fn find<'a>(&'a self, _: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {
         let found = self.left.lock().remove(&worker.id);
-        async move { found.unwrap_or(Found::NeverRan) }.boxed()
+        let look = self.look.lock().take();
+        async move {
+            if let Some(told) = look {
+                let _ = told.await;
+            }
+            found.unwrap_or(Found::NeverRan)
+        }
+        .boxed()
     }
 
     fn hears(&self, who: InstanceId) -> bool {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::config::AgentsConfig;
 use crate::address::InstanceId;
@@ -24,6 +25,8 @@ pub(crate) struct Staff {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) config: AgentsConfig,
     due: Notify,
+    /// Whatever the last run left is found again.
+    pub(super) found: CancellationToken,
     /// Those who are being started, and whether somebody stopped them meanwhile.
     pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
     /// Those who were asked to end, with all below them, and why.
@@ -54,6 +57,7 @@ impl Hub {
             launcher,
             config,
             due: Notify::new(),
+            found: CancellationToken::new(),
             starting: Mutex::default(),
             ending: Mutex::default(),
             woken: Mutex::default(),
@@ -62,6 +66,9 @@ impl Hub {
             return;
         }
         self.find_workers().await;
+        if let Some(staff) = self.staff.get() {
+            staff.found.cancel();
+        }
         self.tasks.spawn(Arc::clone(self).serve_the_line());
     }
 

@@ -1,9 +1,11 @@
 //! What a hub that was stopped or killed finds of its workers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::Proof;
+use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::{BatchStatus, WaitFor};
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{Ended, Found, Outcome, RecordState};
@@ -55,6 +57,34 @@ async fn after_a_start_workers_are_found_ended_or_started_again() {
     let answer = boss.asks(boss.gather(LONG, WaitFor::All, &[])).await;
     assert_eq!((answer.mail.len(), answer.status), (4, BatchStatus::Complete));
     assert_eq!(world.state(task).await, RecordState::Acked(Proof::End));
+    world.hub.close().await.expect("closed");
+}
+
+#[tokio::test]
+async fn a_stop_that_comes_before_a_worker_is_found_again_waits_until_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let yard = Yard::with(open(folder.path()), AgentsConfig::default()).await;
+    let worker = yard.puts_to_work(&yard.boss, "build").await;
+    yard.world.hub.close().await.expect("closed");
+    drop(yard);
+
+    let world = open(folder.path());
+    let staff = Arc::new(Staff::default());
+    staff.leaves(worker.id(), Found::Running);
+    let (now, told) = tokio::sync::oneshot::channel();
+    staff.looks_after(told);
+    let hub = Arc::clone(&world.hub);
+    let employed = tokio::spawn(async move { hub.employ(staff, AgentsConfig::default()).await });
+    let (hub, id) = (Arc::clone(&world.hub), worker.id());
+    let mut stopped = tokio::spawn(async move { hub.stop(Principal::Operator, id).await });
+    // Nobody knows yet how to reach it: that it has stopped would not be true.
+    let early = tokio::time::timeout(Duration::from_millis(200), &mut stopped).await;
+    assert!(early.is_err(), "{early:?}");
+    assert_eq!(world.status(&worker), Status::Running);
+    now.send(()).expect("it waits for that");
+    employed.await.expect("no panic");
+    assert_eq!(stopped.await.expect("no panic").expect("it was there"), 1);
+    assert_eq!(world.status(&worker), Status::Stopped);
     world.hub.close().await.expect("closed");
 }
 
