@@ -17,13 +17,19 @@
 //! ended, however it ended, and a hub that was killed in between changes nothing.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// What the note of an end takes, and a little more.
+const ROOM: [u8; 4096] = [b' '; 4096];
+
+/// More than this no note says.
+const NOTE_BYTES: u64 = 64 * 1024;
 
 /// That a worker was started, as its keeper wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +111,7 @@ impl Folder {
     /// What its keeper noted when it started it. A note that cannot be read still
     /// says that there was a start.
     pub(crate) fn started(&self) -> Option<Option<Started>> {
-        match fs::read(self.started_file()) {
+        match note(&self.started_file()) {
             Ok(text) => Some(serde_json::from_slice(&text).ok()),
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             Err(_) => Some(None),
@@ -120,8 +126,24 @@ impl Folder {
         replace(&self.started_file(), &json(started))
     }
 
+    /// Takes the room for the note of its end: who ends on a full disk still says how.
+    pub(crate) fn reserve_exit(&self) -> io::Result<()> {
+        anew(&draft_of(&self.exit_file()))?.write_all(&ROOM)
+    }
+
     pub(crate) fn note_exit(&self, exit: &Exit) -> io::Result<()> {
-        replace(&self.exit_file(), &json(exit))
+        let (path, content) = (self.exit_file(), json(exit));
+        let draft = draft_of(&path);
+        // In the room that was taken: who empties a file first gives that away.
+        let reserved = OpenOptions::new().write(true).custom_flags(careful()).open(&draft);
+        let reserved = reserved.ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
+        let mut file = match reserved {
+            Some(file) => file,
+            None => anew(&draft)?,
+        };
+        file.write_all(&content)?;
+        file.set_len(content.len() as u64)?;
+        fs::rename(&draft, &path)
     }
 
     /// The lock, for a new keeper; nothing if one lives. What an earlier run noted
@@ -132,6 +154,7 @@ impl Folder {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(careful())
             .open(self.0.join("lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => (),
@@ -149,7 +172,7 @@ impl Folder {
 
     /// Whether a keeper lives.
     pub(crate) fn is_held(&self) -> bool {
-        let Ok(lock) = File::open(self.0.join("lock")) else { return false };
+        let Ok(lock) = open(&self.0.join("lock")) else { return false };
         let taken = flock(&lock, FlockOperation::NonBlockingLockShared);
         taken == Err(rustix::io::Errno::WOULDBLOCK)
     }
@@ -160,18 +183,48 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
+/// Opens a file of a worker's folder to read it. The worker may have put anything in
+/// its place: a pipe would hold the hub up, and a link would lead it elsewhere.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(careful()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::InvalidData, "it is no file any more")),
+    }
+}
+
+fn careful() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
+}
+
+/// A new file in the place of whatever lies there, which is not opened.
+fn anew(path: &Path) -> io::Result<File> {
+    let _ = fs::remove_file(path);
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn draft_of(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+fn note(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    open(path)?.take(NOTE_BYTES).read_to_end(&mut text)?;
+    Ok(text)
+}
+
 fn json<T: Serialize>(what: &T) -> Vec<u8> {
     serde_json::to_vec(what).expect("numbers and text are JSON")
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&note(path).ok()?).ok()
 }
 
 /// Writes a file that is whole whenever somebody looks.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    create(&draft)?.write_all(content)?;
+    let draft = draft_of(path);
+    anew(&draft)?.write_all(content)?;
     fs::rename(&draft, path)
 }
 
@@ -215,5 +268,28 @@ mod tests {
         let (_scratch, folder) = folder();
         fs::write(folder.started_file(), "{").expect("written");
         assert_eq!(folder.started(), Some(None));
+    }
+
+    #[test]
+    fn what_a_worker_put_in_the_place_of_its_files_is_not_read() {
+        let (scratch, folder) = folder();
+        let secret = scratch.path().join("secret");
+        fs::write(&secret, r#"{"code": 0}"#).expect("written");
+        std::os::unix::fs::symlink(&secret, folder.exit_file()).expect("linked");
+        let pipe = folder.started_file();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .expect("a pipe");
+        // Whoever opens a pipe without care waits for its other end, for ever.
+        let (done, looked) = std::sync::mpsc::channel();
+        std::thread::spawn(move || drop(done.send((folder.exit(), folder.started()))));
+        let patience = std::time::Duration::from_secs(60);
+        assert_eq!(looked.recv_timeout(patience), Ok((None, Some(None))));
+        drop(scratch);
     }
 }

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::watch::Stop;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::Manners;
 use crate::letters;
@@ -183,7 +183,7 @@ fn read_output(
         Stream::Stdout => folder.out(),
         Stream::Stderr => folder.err(),
     };
-    let mut file = match std::fs::File::open(path) {
+    let mut file = match folder::open(&path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),

@@ -12,7 +12,7 @@ use posthaste_core::ports::{LaunchError, Place};
 use posthaste_core::registry::Instance;
 use serde::{Deserialize, Serialize};
 
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::git::Git;
 
 /// What was made, for whoever cleans up.
@@ -36,7 +36,7 @@ impl Folder {
     }
 
     fn record(&self) -> Option<Record> {
-        serde_json::from_slice(&fs::read(self.record_file()).ok()?).ok()
+        folder::read(&self.record_file())
     }
 }
 

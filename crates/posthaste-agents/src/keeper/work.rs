@@ -194,6 +194,7 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
         Stdin::Mail => Stdio::piped(),
     };
     let noted = |done: io::Result<()>| done.map_err(|e| format!("cannot note the start: {e}"));
+    noted(folder.reserve_exit())?;
     noted(folder.note_start(&note))?;
 
     let mut command = command(keep);

@@ -10,7 +10,7 @@ use posthaste_core::ports::{Ended, Outcome};
 use rustix::process::Signal;
 
 use super::Shared;
-use crate::folder::{Exit, Folder};
+use crate::folder::{self, Exit, Folder};
 
 /// How a worker ended whose keeper has ended. `stopped` is why somebody asked it to.
 pub(super) async fn of(
@@ -23,10 +23,11 @@ pub(super) async fn of(
     let stale = format_duration(shared.config.agents.stale).to_string();
     let (end, why) = verdict(exit.as_ref(), stopped, &stale);
     let code = exit.as_ref().and_then(|exit| exit.code);
+    let dropped = exit.map_or(0, |exit| exit.out_dropped);
     let (answer_bytes, tail_chars) = (shared.config.answer_bytes, shared.config.agents.tail_chars);
     let folder = folder.clone();
     let read = move || match end {
-        Ended::Finished => (Some(answer(&folder.out(), answer_bytes, who)), String::new()),
+        Ended::Finished => (Some(answer(&folder.out(), answer_bytes, who, dropped)), String::new()),
         Ended::Failed | Ended::Stopped => (None, tail(&folder, tail_chars)),
     };
     let (answer, tail) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
@@ -98,19 +99,28 @@ fn name_of(signal: i32) -> &'static str {
 }
 
 /// What it wrote to stdout, as text, within the longest that a message can be.
-fn answer(path: &Path, most: usize, who: InstanceId) -> String {
-    let total = std::fs::metadata(path).map_or(0, |known| known.len());
+/// So much of it was `dropped` on its way to the disk.
+fn answer(path: &Path, most: usize, who: InstanceId, dropped: u64) -> String {
     let mut bytes = Vec::new();
     // A file that cannot be read says nothing.
-    let _ = File::open(path).and_then(|f| f.take(most as u64 + 1).read_to_end(&mut bytes));
+    let read = |file: File| -> io::Result<u64> {
+        let total = file.metadata()?.len();
+        file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(total)
+    };
+    let total = folder::open(path).and_then(read).unwrap_or_default();
     let mut text = lossy(bytes);
     while text.ends_with(['\n', '\r']) {
         text.pop();
     }
-    if total <= most as u64 && text.len() <= most {
-        return text;
-    }
-    let note = format!("\n[clipped: it wrote {total} bytes; `posthaste logs {who}` shows all]");
+    let fits = total <= most as u64 && text.len() <= most;
+    let note = match (fits, dropped) {
+        (true, 0) => return text,
+        (true, _) => format!("\n[not whole: {dropped} bytes that it wrote could not be kept]"),
+        (false, _) => {
+            format!("\n[clipped: it wrote {total} bytes; `posthaste logs {who}` shows all]")
+        }
+    };
     let end = text.floor_char_boundary(most.saturating_sub(note.len()));
     text.truncate(end);
     text + &note
@@ -138,7 +148,7 @@ fn tail(folder: &Folder, chars: usize) -> String {
 /// The last so many characters of a file, without white space at its end.
 fn last(path: &Path, chars: usize) -> String {
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = folder::open(path)?;
         let most = (chars as u64).saturating_mul(4);
         let begin = file.metadata()?.len().saturating_sub(most);
         file.seek(SeekFrom::Start(begin))?;
@@ -189,7 +199,7 @@ mod tests {
         let path = scratch.path().join("out");
         let answer = |bytes: &[u8], most| {
             std::fs::write(&path, bytes).expect("written");
-            answer(&path, most, InstanceId(0xa3f7_b2c1))
+            answer(&path, most, InstanceId(0xa3f7_b2c1), 0)
         };
         assert_eq!(answer(b"42\n\n", 100), "42");
         assert_eq!(answer(b"a\xffb\x1b[0m", 100), "a\u{fffd}b\u{1b}[0m");
@@ -199,6 +209,16 @@ mod tests {
         assert!(clipped.len() <= 200 && clipped.starts_with('ä'), "{clipped}");
         assert!(clipped.contains("it wrote 1000 bytes") && clipped.contains("logs a3f7b2c1"));
         assert!(answer(&[0xff; 150], 200).len() <= 200, "replaced characters are longer");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_whole_says_so() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let path = scratch.path().join("out");
+        std::fs::write(&path, "the first half").expect("written");
+        let told = answer(&path, 1000, InstanceId(0xa3f7_b2c1), 15);
+        assert!(told.starts_with("the first half\n[not whole: 15 bytes"), "{told}");
+        assert!(answer(&path, 60, InstanceId(0xa3f7_b2c1), 15).len() <= 60);
     }
 
     #[test]

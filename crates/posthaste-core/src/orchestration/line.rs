@@ -31,6 +31,14 @@ pub(crate) struct Staff {
     pub(super) woken: Mutex<Map<InstanceId, Timestamp>>,
 }
 
+/// Of one session.
+#[derive(Debug, Default)]
+struct Places {
+    taken: usize,
+    /// Of these, by those who need somebody in line.
+    blocked: usize,
+}
+
 impl Staff {
     /// A place may be free, or somebody new waits for one.
     pub(crate) fn line_moves(&self) {
@@ -95,24 +103,38 @@ impl Hub {
         if line.is_empty() || self.stopping.is_cancelled() {
             return;
         }
-        let mut running: Map<Principal, usize> = Map::default();
+        let mut running: Map<Principal, Places> = Map::default();
         for worker in self.store.at_work() {
             let starts = staff.starting.lock().contains_key(&worker.id);
             if starts || worker.status != Status::Starting && self.takes_a_place(&worker) {
-                *running.entry(self.store.session(worker.id)).or_default() += 1;
+                let places = running.entry(self.store.session(worker.id)).or_default();
+                places.taken += 1;
+                places.blocked += usize::from(!starts && self.needs_the_line(&worker));
             }
         }
+        let now = self.clock.now();
         for worker in line {
             let places = running.entry(self.store.session(worker.id)).or_default();
-            if *places >= staff.config.running {
+            let stalled =
+                places.blocked == places.taken && now.since(worker.created_at) >= self.limits.sweep;
+            if places.taken >= staff.config.running && !stalled {
                 continue;
             }
             let new = staff.starting.lock().insert(worker.id, None).is_none();
             if new {
-                *places += 1;
+                places.taken += 1;
                 self.tasks.spawn(Arc::clone(self).launch(worker));
             }
         }
+    }
+
+    /// Whether it gave work to somebody who stands in line. It may look for the end of
+    /// that again and again instead of waiting for it: then it shows no wait, and if all
+    /// who have a place do so, the line stands still. Whoever has stood in such a line
+    /// for a sweep starts.
+    fn needs_the_line(&self, worker: &Instance) -> bool {
+        let given = self.store.given(Principal::Instance(worker.id), false);
+        given.iter().any(|g| g.status == Some(Status::Starting))
     }
 
     /// A parent that waits for its children does not count, nor does a worker that has

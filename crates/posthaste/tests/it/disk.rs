@@ -15,7 +15,7 @@ use crate::world::{BINARY, Started, World, is_required};
 const TOKEN: &str = "the-operators-token";
 
 /// Whether this machine lets us mount; where it must, its absence is a failure.
-fn can_mount(world: &World) -> bool {
+pub(crate) fn can_mount(world: &World) -> bool {
     let mut try_it =
         world.program("/usr/bin/unshare", &["-rm", "/bin/mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
     let can = try_it.stderr(Stdio::null()).status().is_ok_and(|status| status.success());

@@ -73,6 +73,25 @@ async fn parents_that_wait_for_their_children_make_room_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn parents_that_only_look_again_and_again_do_not_stop_the_line_for_ever() {
+    let yard = yard(2).await;
+    let foreman = yard.puts_to_work(&yard.boss, "lead").await;
+    let other = yard.puts_to_work(&yard.boss, "lead, too").await;
+    let mason = yard.assigns(&foreman, "lay bricks").await;
+    let helper = yard.assigns(&other, "carry").await;
+    let third = yard.assigns(&yard.boss, "paint").await;
+    let moves = tokio::time::timeout(LONG, yard.staff.runs(mason.instance.id));
+    moves.await.expect("the line moves");
+    // One of the parents can go on now, so the rest of the line stays.
+    assert_eq!(yard.staff.at_work().len(), 3);
+    yard.answers(&yard.knows(mason.instance.id), "a wall").await;
+    yard.answers(&foreman, "all done").await;
+    yard.staff.runs(helper.instance.id).await;
+    yard.answers(&yard.knows(helper.instance.id), "carried").await;
+    yard.staff.runs(third.instance.id).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tree_is_not_deeper_than_the_limit() {
     let yard = yard(8).await;
     let one = yard.puts_to_work(&yard.boss, "one").await;

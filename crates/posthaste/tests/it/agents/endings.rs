@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::{AgentsConfig, Assign};
+use posthaste_core::ports::Stream;
 use posthaste_core::registry::Status;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -109,6 +110,22 @@ async fn when_the_hub_stops_its_workers_stop_and_their_parents_learn_it() {
 pub(super) fn pid(number: &Value) -> Pid {
     let raw = number.as_i64().and_then(|n| i32::try_from(n).ok());
     raw.and_then(Pid::from_raw).expect("the number of a process")
+}
+
+#[tokio::test]
+async fn a_worker_that_puts_pipes_in_the_place_of_its_files_holds_nobody_up() {
+    let office = Office::open(quick()).await;
+    let pipes = "rm ../out ../err ../started; mkfifo ../out ../err ../started";
+    let silent = office.script(pipes).await;
+    let failed = office.script(&format!("{pipes}; exit 3")).await;
+    let noteless = office.script(&format!("{pipes}; mkdir -p ../exit.json/x")).await;
+    assert_eq!(office.told(&silent).await.0, "result");
+    let (_, text) = office.told(&failed).await;
+    assert!(text.contains("exit code 3"), "{text}");
+    assert_eq!(office.told(&noteless).await.0, "system.agent_failed");
+    let read = office.hub.output(silent.instance.id, Stream::Stdout, 0, 100).await;
+    assert!(read.is_err(), "{read:?}");
+    office.close().await;
 }
 
 #[tokio::test]

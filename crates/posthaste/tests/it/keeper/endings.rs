@@ -130,3 +130,10 @@ fn a_worker_has_the_manners_of_the_hubs_own_start() {
     assert_eq!(&lines[..2], ["0022", "256"], "{out}");
     assert!(lines.last().expect("a mark").contains('-'), "{out}");
 }
+
+#[test]
+fn a_worker_that_puts_a_pipe_where_its_end_is_noted_does_not_hold_its_keeper_up() {
+    let kept = Kept::new(b"");
+    let exit = kept.run("rm -f a3f7b2c1/exit.new; mkfifo a3f7b2c1/exit.new; exit 5");
+    assert_eq!(exit["code"], 5);
+}

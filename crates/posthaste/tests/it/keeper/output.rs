@@ -3,6 +3,8 @@
 use std::fs;
 
 use super::Kept;
+use crate::disk::can_mount;
+use crate::world::{BINARY, Started};
 
 #[test]
 fn of_a_flood_the_beginning_and_the_end_are_kept_and_the_rest_is_counted() {
@@ -43,4 +45,21 @@ fn what_a_worker_says_can_be_read_while_it_runs() {
     assert!(kept.exit().is_none());
     keeper.signal(rustix::process::Signal::TERM);
     kept.ended(keeper.end());
+}
+
+#[test]
+fn who_ends_on_a_full_disk_still_says_how_and_how_much_is_missing() {
+    let kept = Kept::new(b"");
+    if !can_mount(&kept.world) {
+        return;
+    }
+    let script = "mount -t tmpfs -o size=256k tmpfs \"$1\"; : > \"$1/task\"\n\
+                  \"$0\" keep \"$1\" / 1000000 1000 60000 022 - /bin/sh -c \
+                  'cat /dev/zero > \"$0/filler\"; echo an answer; exit 7' \"$1\" >&2\n\
+                  cat \"$1/exit.json\"";
+    let folder = kept.folder();
+    let words = ["-rm", "/bin/sh", "-c", script, BINARY, folder.to_str().expect("plain")];
+    let ran = Started::new(kept.world.program("/usr/bin/unshare", &words)).end();
+    let exit: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
+    assert_eq!((&exit["code"], &exit["out_dropped"]), (&7.into(), &10.into()), "{ran:?}");
 }
