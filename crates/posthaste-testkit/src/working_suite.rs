@@ -138,6 +138,10 @@ pub async fn the_same_key_gives_the_same_worker(rig: Rig) {
     let other = rig.store.hire(hire(&rig, boss, "roof", keyed())).await;
     let reused = matches!(&other, Err(AssignError::Send(SendError::KeyReused { .. })));
     assert!(reused, "{other:?}");
+    let known = rig.store.hired(hire(&rig, boss, "wall", keyed()).draft).await.expect("read");
+    assert_eq!(known.map(|hired| (hired.task, hired.duplicate)), Some((first.task, true)));
+    let keyless = rig.store.hired(hire(&rig, boss, "wall", Details::default()).draft).await;
+    assert!(keyless.expect("read").is_none());
 }
 
 /// Runs every promise against the store that `$rig` makes (an async expression).

@@ -114,6 +114,11 @@ impl AppendPlan {
 }
 
 impl Ledger {
+    /// The message that the key of a draft was accepted for.
+    pub fn accepted(&self, draft: &Draft) -> Option<Seq> {
+        KeyDigest::of(draft).and_then(|digest| self.keys.get(&digest).copied())
+    }
+
     /// Decides everything about a draft: accepted before, for whom, whether there
     /// is room, which numbers. `id` is random; the hub has no other use for chance.
     pub fn plan_append(

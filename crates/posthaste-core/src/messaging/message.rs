@@ -362,6 +362,13 @@ impl Draft {
         }
     }
 
+    /// It is an assignment: its key is none of a message to the same name.
+    pub(crate) fn assigns(&mut self) {
+        if let Some(key) = &mut self.details.idempotency_key {
+            key.insert_str(0, "assign ");
+        }
+    }
+
     /// It asks somebody whom its sender does not direct.
     pub(crate) fn asks(&mut self) {
         self.details.kind = Kind::default();

@@ -65,33 +65,26 @@ impl Hub {
     pub async fn assign(self: &Arc<Self>, assign: Assign) -> Result<Assigned, AssignError> {
         let Assign { by, agent, team, message, label, directory, worktree, .. } = assign;
         self.store.seen(by);
-        // A key of an assignment is none of a message to the same name.
-        let idempotency_key = assign.idempotency_key.map(|key| format!("assign {key}"));
+        let idempotency_key = assign.idempotency_key;
         let details =
             Details { kind: Kind::DIRECTIVE, label, idempotency_key, ..Details::default() };
         let to = Address::Named { name: agent.clone(), team: None };
         let mut draft = Draft::new(by, to, message, details, assign.via, &self.limits)?;
-        let Some(profile) = self.store.profile(agent.clone()).await? else {
-            let nearest = self.store.nearest_profiles(agent.as_str());
-            return Err(AssignError::NoProfile { name: agent.to_string(), nearest });
-        };
-        let directory = directory.or_else(|| self.directory_of(by));
-        let job = Job { profile, directory: directory.map(PathBuf::from), worktree };
-        let staff = self.staff()?;
-        let work = match staff.launcher.check(&job)? {
-            Way::Started { worktree } => Some(Work {
-                directory: job.directory.map(|path| path.to_string_lossy().into_owned()),
-                worktree,
-                ..Work::default()
-            }),
-            Way::ByItself => {
-                if by != Principal::Operator {
-                    // Nobody directs a peer: it is asked.
-                    draft.asks();
-                }
-                None
+        draft.assigns();
+        let work = match self.work_for(by, &agent, directory, worktree).await {
+            Ok(work) => work,
+            // What was accepted is answered so, whatever has become of the profile since.
+            Err(error) => {
+                let before = self.store.hired(draft).await?;
+                let Hired { instance, task, duplicate } = before.ok_or(error)?;
+                return Ok(Assigned { instance, task, duplicate });
             }
         };
+        if work.is_none() && by != Principal::Operator {
+            // Nobody directs a peer: it is asked.
+            draft.asks();
+        }
+        let staff = self.staff()?;
         let starts = work.is_some();
         let (line, depth) = (staff.config.line, staff.config.depth);
         let hired = self.store.hire(Hire { draft, agent, team, work, line, depth }).await?;
@@ -100,6 +93,30 @@ impl Hub {
             staff.line_moves();
         }
         Ok(Assigned { instance, task, duplicate })
+    }
+
+    /// What is to be started; nothing for an agent that comes by itself.
+    async fn work_for(
+        &self,
+        by: Principal,
+        agent: &Name,
+        directory: Option<String>,
+        worktree: Option<bool>,
+    ) -> Result<Option<Work>, AssignError> {
+        let Some(profile) = self.store.profile(agent.clone()).await? else {
+            let nearest = self.store.nearest_profiles(agent.as_str());
+            return Err(AssignError::NoProfile { name: agent.to_string(), nearest });
+        };
+        let directory = directory.or_else(|| self.directory_of(by));
+        let job = Job { profile, directory: directory.map(PathBuf::from), worktree };
+        Ok(match self.staff()?.launcher.check(&job)? {
+            Way::Started { worktree } => Some(Work {
+                directory: job.directory.map(|path| path.to_string_lossy().into_owned()),
+                worktree,
+                ..Work::default()
+            }),
+            Way::ByItself => None,
+        })
     }
 
     /// How an agent of this profile would come to work here, or why it could not.

@@ -144,6 +144,7 @@ impl Hub {
                 Err(_) => break,
             }
         }
+        self.stop_the_rest(id);
         if let Some(staff) = self.staff.get() {
             staff.line_moves();
         }

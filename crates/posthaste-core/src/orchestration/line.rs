@@ -25,6 +25,8 @@ pub(crate) struct Staff {
     due: Notify,
     /// Those who are being started, and whether somebody stopped them meanwhile.
     pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
+    /// Those who were asked to end, with all below them, and why.
+    pub(super) ending: Mutex<Map<InstanceId, String>>,
     /// When somebody was last woken.
     pub(super) woken: Mutex<Map<InstanceId, Timestamp>>,
 }
@@ -44,6 +46,7 @@ impl Hub {
             config,
             due: Notify::new(),
             starting: Mutex::default(),
+            ending: Mutex::default(),
             woken: Mutex::default(),
         };
         if self.staff.set(staff).is_err() {

@@ -83,6 +83,7 @@ impl Hub {
         if who.work.is_none() {
             return self.end(who.id, Status::Stopped, false).await.map(drop);
         }
+        staff.ending.lock().entry(who.id).or_insert_with(|| why.to_owned());
         {
             let mut starting = staff.starting.lock();
             if let Some(stopped) = starting.get_mut(&who.id) {
@@ -96,6 +97,18 @@ impl Hub {
             self.conclude(who.id, Outcome { end, why, ..Outcome::default() }).await;
         }
         Ok(())
+    }
+
+    /// Somebody who was stopped had a grace, and may have given out work in it: that
+    /// ends, too. Now that it has ended nothing more can come.
+    pub(super) fn stop_the_rest(self: &Arc<Self>, of: InstanceId) {
+        let why = self.staff.get().and_then(|staff| staff.ending.lock().remove(&of));
+        let top = Principal::Instance(of);
+        let (Some(why), false) = (why, self.store.below(top).is_empty()) else { return };
+        let hub = Arc::clone(self);
+        self.tasks.spawn(async move {
+            hub.stop_below(top, &why).await;
+        });
     }
 
     /// An agent that came by itself has left: its session ends, and with it its tree.

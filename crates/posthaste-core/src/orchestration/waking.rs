@@ -18,6 +18,7 @@ impl Hub {
         let known: Vec<InstanceId> =
             self.store.instances(&all).into_iter().map(|view| view.instance.id).collect();
         staff.woken.lock().retain(|id, _| known.contains(id));
+        staff.ending.lock().retain(|id, _| known.contains(id));
         staff.launcher.forget_all_but(&known).await;
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::Started;
 use crate::address::{InstanceId, Name};
 use crate::messaging::delivery::DeliveryNo;
@@ -74,6 +76,9 @@ pub trait Working: Send + Sync {
     /// Without `work` the task goes to the agent of that name who has the least to do
     /// and has been quiet the longest. The same key gives the same worker.
     fn hire(&self, hire: Hire) -> Started<Hired, AssignError>;
+
+    /// The worker that the key of this draft was accepted for, if it was.
+    fn hired(&self, draft: Draft) -> BoxFuture<'_, Result<Option<Hired>, AssignError>>;
 
     /// It runs from now on, with this token, here.
     fn begin_work(

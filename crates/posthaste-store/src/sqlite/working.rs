@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use posthaste_core::address::{InstanceId, Mailbox};
-use posthaste_core::messaging::message::{MessageRef, Principal, Seq};
+use posthaste_core::messaging::message::{Draft, MessageRef, Principal, Seq};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::orchestration::{AssignError, Assignment};
 use posthaste_core::ports::{Given, Hire, Hired, Started, StoreError, Working};
@@ -20,9 +21,20 @@ impl Working for SqliteStore {
         async move {
             match answer.await {
                 Ok(Ok(HireOutcome::New(hired))) => Ok(hired),
-                Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire).await,
+                Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire.draft).await,
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(StoreError::Closed.into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn hired(&self, draft: Draft) -> BoxFuture<'_, Result<Option<Hired>, AssignError>> {
+        async move {
+            let task = self.shared.ledger.lock().accepted(&draft);
+            match task {
+                Some(task) => before(&self.shared, task, &draft).await.map(Some),
+                None => Ok(None),
             }
         }
         .boxed()
@@ -76,11 +88,10 @@ impl Working for SqliteStore {
 }
 
 /// The worker that a key was accepted for before, if it was the same wish.
-async fn before(shared: &Shared, task: Seq, hire: &Hire) -> Result<Hired, AssignError> {
+async fn before(shared: &Shared, task: Seq, draft: &Draft) -> Result<Hired, AssignError> {
     let record = find(shared, MessageRef::Seq(task)).await?;
     let record = record.ok_or(StoreError::Unavailable("the first task is gone".into()))?;
     let message = &record.message;
-    let draft = &hire.draft;
     if message.idempotency_key != draft.details().idempotency_key
         || message.from.instance != draft.from.instance()
     {

@@ -100,6 +100,30 @@ async fn the_same_key_gives_the_same_worker_and_starts_no_second() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_key_of_an_assignment_has_the_same_bounds_as_that_of_a_message() {
+    let yard = Yard::new().await;
+    let keyed = |key: String| Assign { idempotency_key: Some(key), ..wish(&yard.boss, "dig") };
+    let most = posthaste_core::Limits::default().key_chars;
+    yard.tries(keyed("k".repeat(most))).await.expect("as long as it may be");
+    for key in [String::new(), "k".repeat(most + 1)] {
+        let refused = yard.tries(keyed(key)).await;
+        assert!(matches!(refused, Err(AssignError::Draft(_))), "{refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_of_accepted_work_is_known_when_its_profile_can_start_nobody_any_more() {
+    let yard = Yard::new().await;
+    let keyed = |key: &str| Assign { idempotency_key: Some(key.into()), ..wish(&yard.boss, "dig") };
+    let first = yard.tries(keyed("k1")).await.expect("assigned");
+    staff::profile(&yard.world.hub, "mason", Some("nothing-runs-this"), "{}").await;
+    let again = yard.tries(keyed("k1")).await.expect("it was accepted");
+    assert_eq!((again.task, again.duplicate), (first.task, true));
+    let new = yard.tries(keyed("k2")).await;
+    assert!(matches!(new, Err(AssignError::Launch(_))), "{new:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_agent_that_comes_by_itself_is_given_the_work_by_mail() {
     let yard = Yard::new().await;
     let agent: posthaste_core::address::Name = "scribe".parse().expect("a name");

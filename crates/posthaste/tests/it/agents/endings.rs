@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::orchestration::AgentsConfig;
+use posthaste_core::orchestration::{AgentsConfig, Assign};
 use posthaste_core::registry::Status;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Office, exists, quick, until};
+use super::{Office, exists, quick, until, wish};
+use crate::world::PATIENCE;
 
 #[tokio::test]
 async fn whoever_fails_says_with_which_code_and_with_its_last_words() {
@@ -108,4 +109,24 @@ async fn when_the_hub_stops_its_workers_stop_and_their_parents_learn_it() {
 pub(super) fn pid(number: &Value) -> Pid {
     let raw = number.as_i64().and_then(|n| i32::try_from(n).ok());
     raw.and_then(Pid::from_raw).expect("the number of a process")
+}
+
+#[tokio::test]
+async fn what_a_worker_gives_out_while_it_is_being_stopped_is_stopped_with_it() {
+    let patient = AgentsConfig { grace: PATIENCE, ..quick() };
+    let office = Office::open(patient).await;
+    office.profile("helper", json!({ "command": "exec sleep 1000" })).await;
+    let script = "trap 'echo > asked' TERM; echo > ready; until [ -e go ]; do sleep 0.05; done";
+    let parent = office.script(script).await;
+    let work = office.folder(&parent).join("work");
+    until(|| work.join("ready").exists()).await;
+    office.hub.stop(Principal::Operator, parent.instance.id).await.expect("it runs");
+    until(|| work.join("asked").exists()).await;
+
+    let by = Principal::Instance(parent.instance.id);
+    let child = office.hub.assign(Assign { by, ..wish("helper", "go on") }).await.expect("early");
+    std::fs::write(work.join("go"), "").expect("written");
+    assert!(office.told(&parent).await.1.contains("stopped by the human"));
+    assert!(office.told(&child).await.1.contains("stopped by the human"));
+    office.close().await;
 }
