@@ -351,3 +351,34 @@ async fn a_session_is_followed_with_all_who_work_in_it_and_nobody_else() {
         ]
     );
 }
+
+#[tokio::test]
+async fn workers_are_counted_for_whoever_watches() {
+    let (house, staff) = staffed(Plan::default(), one_at_a_time()).await;
+    let operator = house.operator();
+    let first = assign(&operator, "worker", "one").await;
+    let second = assign(&operator, "worker", "two").await;
+    staff.works(&first.instance).await;
+    let told = operator.metrics().await.expect("metrics");
+    for line in [
+        "posthaste_workers{status=\"running\"} 1",
+        "posthaste_workers{status=\"starting\"} 1",
+        "posthaste_workers_ended_total{status=\"failed\"} 0",
+    ] {
+        assert!(told.lines().any(|l| l == line), "{line}: {told}");
+    }
+    staff.fails(&first.instance, 1, "").await;
+    staff.answers(&second.instance, "done").await;
+    let told = operator.metrics().await.expect("metrics");
+    for line in [
+        "posthaste_workers{status=\"running\"} 0",
+        "posthaste_workers_ended_total{status=\"finished\"} 1",
+        "posthaste_workers_ended_total{status=\"failed\"} 1",
+    ] {
+        assert!(told.lines().any(|l| l == line), "{line}: {told}");
+    }
+}
+
+fn one_at_a_time() -> AgentsConfig {
+    AgentsConfig { running: 1, ..AgentsConfig::default() }
+}
