@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::config::AgentsConfig;
 use crate::address::InstanceId;
@@ -23,6 +24,8 @@ pub(crate) struct Staff {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) config: AgentsConfig,
     due: Notify,
+    /// Cancelled once those of the last run are found again, or not.
+    pub(super) all_found: CancellationToken,
     /// Those who are being started, and whether somebody stopped them meanwhile.
     pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
     /// Those who were asked to end, with all below them, and why.
@@ -53,6 +56,7 @@ impl Hub {
             launcher,
             config,
             due: Notify::new(),
+            all_found: CancellationToken::new(),
             starting: Mutex::default(),
             ending: Mutex::default(),
             woken: Mutex::default(),

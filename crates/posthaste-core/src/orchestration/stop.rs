@@ -83,6 +83,8 @@ impl Hub {
         if who.work.is_none() {
             return self.end(who.id, Status::Stopped, false).await.map(drop);
         }
+        // Before it is found again, nobody could tell a process that runs from none.
+        staff.all_found.cancelled().await;
         staff.ending.lock().entry(who.id).or_insert_with(|| why.to_owned());
         {
             let mut starting = staff.starting.lock();
