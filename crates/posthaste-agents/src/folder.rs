@@ -61,6 +61,8 @@ pub(crate) struct Exit {
     /// What was written beyond the bound, and is not kept.
     pub(crate) out_dropped: u64,
     pub(crate) err_dropped: u64,
+    /// How much of its mail it had read, if any came to its stdin.
+    pub(crate) heard: Option<u64>,
     /// Milliseconds since 1970.
     pub(crate) started_at: u64,
     pub(crate) ended_at: u64,
@@ -116,6 +118,12 @@ impl Folder {
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             Err(_) => Some(None),
         }
+    }
+
+    /// Whether it read all that was written for its stdin.
+    pub(crate) fn was_heard(&self, exit: &Exit) -> bool {
+        let all = || fs::symlink_metadata(self.mail()).map_or(u64::MAX, |mail| mail.len());
+        exit.heard.is_none_or(|heard| heard >= all())
     }
 
     pub(crate) fn exit(&self) -> Option<Exit> {
@@ -191,6 +199,19 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::new(ErrorKind::InvalidData, "it is no file any more")),
     }
+}
+
+/// Adds to a file of a worker's folder: all of the text or, where the disk is full,
+/// nothing.
+pub(crate) fn append(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).custom_flags(careful()).open(path)?;
+    let before = file.metadata()?;
+    if !before.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is no file any more"));
+    }
+    file.write_all(text).inspect_err(|_| {
+        let _ = file.set_len(before.len());
+    })
 }
 
 fn careful() -> i32 {

@@ -14,8 +14,7 @@ mod watch;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,7 +34,7 @@ use self::watch::Stop;
 use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::Manners;
-use crate::letters;
+use crate::{letters, worktree};
 
 /// What the binary knows and this crate does not ask for.
 #[derive(Debug, Clone)]
@@ -109,6 +108,13 @@ impl Launcher for Supervisor {
         Box::pin(self.shared.prepare(worker, job))
     }
 
+    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let folder = self.shared.folder(worker.id);
+            drop(worktree::settle(&self.shared.git, &folder).await);
+        })
+    }
+
     fn start<'a>(
         &'a self,
         hub: &'a Arc<Hub>,
@@ -126,10 +132,13 @@ impl Launcher for Supervisor {
     }
 
     fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
-        let path = self.shared.folder(who).mail();
+        let folder = self.shared.folder(who);
+        if folder.exit().is_some() {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it has ended"));
+        }
         let lines: String = mail.iter().map(letters::line).collect();
         // One write: a keeper that looks in between sees whole lines or nothing.
-        OpenOptions::new().append(true).open(path)?.write_all(lines.as_bytes())
+        folder::append(&folder.mail(), lines.as_bytes())
     }
 
     fn stop(&self, who: InstanceId, why: &str) -> bool {

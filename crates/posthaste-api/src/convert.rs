@@ -220,6 +220,7 @@ impl From<Record> for MessageView {
             created_at: m.created_at.to_string(),
             expires_at: m.expires_at.map(|t| t.to_string()),
             via: m.via.as_str().to_owned(),
+            late: m.late,
             read: !record.deliveries.is_empty() && record.deliveries.iter().all(acked),
             deliveries: record.deliveries.iter().map(DeliveryView::from).collect(),
             part: None,

@@ -170,6 +170,9 @@ pub struct MessageView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     pub via: String,
+    /// A report on work that was reported on before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
     /// True once every delivery is proved.
     pub read: bool,
     pub deliveries: Vec<DeliveryView>,

@@ -138,6 +138,10 @@ impl Launcher for Staff {
         async move { Ok(Place { directory, branch }) }.boxed()
     }
 
+    fn discard<'a>(&'a self, _: &'a Instance) -> BoxFuture<'a, ()> {
+        async {}.boxed()
+    }
+
     fn start<'a>(
         &'a self,
         hub: &'a Arc<Hub>,

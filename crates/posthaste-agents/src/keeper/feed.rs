@@ -1,7 +1,7 @@
 //! What a worker hears: a file that the hub appends to, copied into its stdin.
 //!
-//! A file, so that a hub that comes back can go on with it. Nothing is said here
-//! about whether the worker reads.
+//! A file, so that a hub that comes back can go on with it. What the worker did not
+//! read is known at its end, and nobody may say then that it heard it.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use tokio::net::unix::pipe::Sender;
 use tokio::time::sleep;
 
@@ -19,16 +20,19 @@ const PIECE: usize = 64 * 1024;
 
 pub(super) struct Feed {
     from: File,
-    /// `None` once nobody reads any more.
-    to: Option<Sender>,
+    to: Sender,
+    /// Nobody reads any more.
+    closed: bool,
     piece: Vec<u8>,
     written: usize,
+    /// All that went into the pipe.
+    given: u64,
 }
 
 impl Feed {
     pub(super) fn new(from: &Path, to: OwnedFd) -> io::Result<Self> {
-        let (from, to) = (File::open(from)?, Some(Sender::from_owned_fd(to)?));
-        Ok(Self { from, to, piece: Vec::new(), written: 0 })
+        let (from, to) = (File::open(from)?, Sender::from_owned_fd(to)?);
+        Ok(Self { from, to, closed: false, piece: Vec::new(), written: 0, given: 0 })
     }
 
     /// Copies what there is, a piece at a time; never completes. It may be dropped at
@@ -39,15 +43,26 @@ impl Feed {
                 sleep(LOOK).await;
                 continue;
             }
-            let Some(to) = &self.to else { return std::future::pending().await };
+            if self.closed {
+                return std::future::pending().await;
+            }
             // An error shows when it is written.
-            let _ = to.writable().await;
-            match to.try_write(&self.piece[self.written..]) {
-                Ok(written) => self.written += written,
+            let _ = self.to.writable().await;
+            match self.to.try_write(&self.piece[self.written..]) {
+                Ok(written) => {
+                    self.written += written;
+                    self.given += written as u64;
+                }
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => (),
-                Err(_) => self.to = None,
+                Err(_) => self.closed = true,
             }
         }
+    }
+
+    /// How much of the file was taken out of the pipe at its other end.
+    pub(super) fn heard(&self) -> u64 {
+        // A pipe that does not tell was not read.
+        self.given.saturating_sub(ioctl_fionread(&self.to).unwrap_or(self.given))
     }
 
     /// Whether there was more.

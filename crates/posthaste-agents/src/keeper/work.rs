@@ -41,12 +41,13 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
         Ok(mut worker) => {
             let (ask, exit) = worker.watch(keep, &mut signals).await?;
             let strays = worker.clear_away(&mut signals).await;
-            let Worker { pid, out, err, .. } = worker;
+            let Worker { pid, out, err, feed } = worker;
+            let heard = feed.map(|feed| feed.heard());
             let (out_dropped, err_dropped) = tokio::join!(out.finish(), err.finish());
             // Not before now: its number is also its group's.
             let _ = waitpid(Some(pid), WaitOptions::empty());
             let (asked, overdue) = (ask == Some(Ask::Asked), ask == Some(Ask::Overdue));
-            Exit { asked, overdue, strays, out_dropped, err_dropped, ..exit }
+            Exit { asked, overdue, strays, out_dropped, err_dropped, heard, ..exit }
         }
         Err(error) => Exit { error: Some(error), ..Exit::default() },
     };

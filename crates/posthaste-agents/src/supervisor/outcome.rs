@@ -23,6 +23,7 @@ pub(super) async fn of(
     let stale = format_duration(shared.config.agents.stale).to_string();
     let (end, why) = verdict(exit.as_ref(), stopped, &stale);
     let code = exit.as_ref().and_then(|exit| exit.code);
+    let unheard = exit.as_ref().is_some_and(|exit| !folder.was_heard(exit));
     let dropped = exit.map_or(0, |exit| exit.out_dropped);
     let (answer_bytes, tail_chars) = (shared.config.answer_bytes, shared.config.agents.tail_chars);
     let folder = folder.clone();
@@ -31,7 +32,7 @@ pub(super) async fn of(
         Ended::Failed | Ended::Stopped => (None, tail(&folder, tail_chars)),
     };
     let (answer, tail) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
-    Outcome { end, code, answer, why, tail, kept_branch: None }
+    Outcome { end, code, answer, why, tail, kept_branch: None, unheard }
 }
 
 /// The keeper's note counts: who had ended before the keeper was asked, ended by
@@ -117,9 +118,13 @@ fn answer(path: &Path, most: usize, who: InstanceId, dropped: u64) -> String {
     let note = match (fits, dropped) {
         (true, 0) => return text,
         (true, _) => format!("\n[not whole: {dropped} bytes that it wrote could not be kept]"),
-        (false, _) => {
+        (false, 0) => {
             format!("\n[clipped: it wrote {total} bytes; `posthaste logs {who}` shows all]")
         }
+        (false, _) => format!(
+            "\n[clipped: it wrote {} bytes; `posthaste logs {who}` shows what is kept]",
+            total + dropped
+        ),
     };
     let end = text.floor_char_boundary(most.saturating_sub(note.len()));
     text.truncate(end);
@@ -219,6 +224,9 @@ mod tests {
         let told = answer(&path, 1000, InstanceId(0xa3f7_b2c1), 15);
         assert!(told.starts_with("the first half\n[not whole: 15 bytes"), "{told}");
         assert!(answer(&path, 60, InstanceId(0xa3f7_b2c1), 15).len() <= 60);
+        std::fs::write(&path, "flood".repeat(100)).expect("written");
+        let told = answer(&path, 200, InstanceId(0xa3f7_b2c1), 1500);
+        assert!(told.contains("it wrote 2000 bytes") && told.contains("what is kept"), "{told}");
     }
 
     #[test]

@@ -45,6 +45,16 @@ const NAMED: usize = 20;
 /// How far answers that hold mail may exceed what is kept of others.
 const MORE_THAN_KEEP: usize = 10;
 
+/// What somebody who ends shows to have had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proves {
+    /// It finished its own turn after all that it was given.
+    All,
+    /// It finished its task, and not all that its driver told it later reached it.
+    Task,
+    Nothing,
+}
+
 /// Through which door a call came, and so what counts as proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
@@ -419,11 +429,21 @@ impl Proofs {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// What the end of an instance proves, if its model finished its own turn.
-    pub fn proved_by_end(&self, who: Principal) -> Vec<DeliveryNo> {
+    /// What the end of an instance proves.
+    pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<DeliveryNo> {
         let answers = self.answers_of(who).into_iter().filter_map(|id| self.answers.get(&id));
         let sure = answers.filter(|a| a.written == Written::Yes && !a.suspicious);
-        sure.flat_map(Answer::holds).collect()
+        // The first that its driver gave it was the task.
+        let mut by_driver = 0;
+        let counts = |a: &&Answer| {
+            by_driver += usize::from(a.door == Door::Driver);
+            match proves {
+                Proves::All => true,
+                Proves::Task => a.door != Door::Driver || by_driver == 1,
+                Proves::Nothing => false,
+            }
+        };
+        sure.filter(counts).flat_map(Answer::holds).collect()
     }
 
     /// The instance has ended: so do its calls.

@@ -10,7 +10,7 @@ use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Door, Effect, Proofs, Running, Scope};
+use crate::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, Store, StoreError, What};
 use crate::registry::{Instance, RegistryError, Status};
 
@@ -137,7 +137,8 @@ impl Hub {
         finished: bool,
     ) -> Result<Instance, RegistryError> {
         let ending = Ending::plain(status, Vec::new());
-        self.end_so(id, ending, finished).await
+        let proves = if finished { Proves::All } else { Proves::Nothing };
+        self.end_so(id, ending, proves).await
     }
 
     /// The same with its last words.
@@ -145,10 +146,10 @@ impl Hub {
         self: &Arc<Self>,
         id: InstanceId,
         ending: Ending,
-        finished: bool,
+        proves: Proves,
     ) -> Result<Instance, RegistryError> {
         let who = Principal::Instance(id);
-        let acked = if finished { self.proofs.lock().proved_by_end(who) } else { Vec::new() };
+        let acked = self.proofs.lock().proved_by_end(who, proves);
         let instance = self.store.end(id, Ending { acked, ..ending }).await?;
         // Only now: an end that failed has changed nothing, and a call that began
         // meanwhile ends, too.

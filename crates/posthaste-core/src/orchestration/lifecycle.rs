@@ -10,7 +10,7 @@ use super::line::Staff;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::Door;
+use crate::messaging::proof::{Door, Proves};
 use crate::messaging::receive::{Ask, Handed};
 use crate::ports::{
     Ended, Ending, Filter, Found, Job, LaunchError, Outcome, Place, Start, StoreError, Token,
@@ -47,7 +47,10 @@ impl Hub {
     pub(super) async fn launch(self: Arc<Self>, worker: Instance) {
         let Some(staff) = self.staff.get() else { return };
         let id = worker.id;
-        let started = self.try_launch(staff, worker).await;
+        let started = self.try_launch(staff, worker.clone()).await;
+        if matches!(started, Err(NoStart::Failed(_) | NoStart::Stopped(_))) {
+            staff.launcher.discard(&worker).await;
+        }
         let stopped = staff.starting.lock().remove(&id).flatten();
         match (started, stopped) {
             (Ok(()), None) => {}
@@ -88,8 +91,9 @@ impl Hub {
         let hash = Sha256::digest(&token).into();
         let worker = match self.store.begin_work(worker.id, hash, work).await {
             Ok(worker) => worker,
-            // Ended meanwhile: nothing is left to do.
-            Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => return Ok(()),
+            Err(error @ (RegistryError::Ended(_) | RegistryError::NotFound { .. })) => {
+                return Err(NoStart::Stopped(error.to_string()));
+            }
             Err(_) => return Err(NoStart::Later),
         };
         if let Some(Some(why)) = staff.starting.lock().get(&worker.id) {
@@ -130,11 +134,15 @@ impl Hub {
     /// A worker ended: result, status and report in one transaction. Terminal states
     /// of workers are entered here and nowhere else.
     pub async fn conclude(self: &Arc<Self>, id: InstanceId, outcome: Outcome) {
-        let finished = outcome.end == Ended::Finished;
+        let proves = match (outcome.end, outcome.unheard) {
+            (Ended::Finished, false) => Proves::All,
+            (Ended::Finished, true) => Proves::Task,
+            (Ended::Failed | Ended::Stopped, _) => Proves::Nothing,
+        };
         let Some(view) = self.store.instance(id) else { return };
         let ending = last_words(&view.instance, outcome, self.limits.body_bytes);
         loop {
-            match self.end_so(id, ending.clone(), finished).await {
+            match self.end_so(id, ending.clone(), proves).await {
                 Ok(_) | Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => break,
                 // The end is true whether or not the disk takes it: again.
                 Err(error) if !self.tasks.is_closed() => {
@@ -195,7 +203,7 @@ impl Hub {
 
 /// What is told of an end.
 fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
-    let Outcome { end, code, answer, why, tail, kept_branch } = outcome;
+    let Outcome { end, code, answer, why, tail, kept_branch, .. } = outcome;
     let left = kept_branch.map(|name| format!("\n[its work is on the branch {name}]"));
     let left = left.unwrap_or_default();
     let answer = (end == Ended::Finished).then(|| {

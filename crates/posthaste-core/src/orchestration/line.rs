@@ -4,6 +4,7 @@
 //! their tasks. Whenever a place may have become free somebody rings, and one
 //! task looks who is next.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -124,8 +125,9 @@ impl Hub {
             if places.taken >= staff.config.running && !stalled {
                 continue;
             }
-            let new = staff.starting.lock().insert(worker.id, None).is_none();
-            if new {
+            // Who is being started stays as it is: it may have been stopped meanwhile.
+            if let Entry::Vacant(new) = staff.starting.lock().entry(worker.id) {
+                new.insert(None);
                 places.taken += 1;
                 self.tasks.spawn(Arc::clone(self).launch(worker));
             }

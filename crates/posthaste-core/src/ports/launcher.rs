@@ -82,6 +82,8 @@ pub struct Outcome {
     pub tail: String,
     /// The branch of its worktree, if it left something there.
     pub kept_branch: Option<String>,
+    /// Not all that it was told while it ran reached it.
+    pub unheard: bool,
 }
 
 /// How it came to its end.
@@ -162,6 +164,10 @@ pub trait Launcher: Send + Sync {
         worker: &'a Instance,
         job: &'a Job,
     ) -> BoxFuture<'a, Result<Place, LaunchError>>;
+
+    /// It was prepared and will not run: what was made for it goes, as far as nothing
+    /// is lost by that.
+    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()>;
 
     /// Starts it. From then on it is the launcher's until it is reaped; its end is
     /// told to the hub once, and not before this returned.

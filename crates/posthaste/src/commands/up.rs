@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -29,6 +29,11 @@ use crate::{ports, wiring};
 
 /// How long whoever holds the port may take to say who they are.
 const GREETING: Duration = Duration::from_secs(3);
+/// How long a port may take until it is free. A hub that was killed while it started a
+/// program has left it to that one, until that is what it is to be.
+const FREED: Duration = Duration::from_secs(2);
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(
     args: UpArgs,
@@ -89,34 +94,46 @@ pub(super) async fn run(
 
 /// The port, or nothing if a hub has it already.
 async fn bind(listen: SocketAddr, output: &mut Output) -> Result<Option<TcpListener>, Failure> {
-    let error = match TcpListener::bind(listen).await {
-        Ok(listener) => return Ok(Some(listener)),
-        Err(e) => e,
-    };
-    if error.kind() != ErrorKind::AddrInUse {
-        let told = invalid(format!("cannot listen on {listen}: {error}"));
-        return Err(told.hint("choose another address with --listen").into());
-    }
-    let url = reachable(listen);
-    let client = Client::new(&url)?;
-    if let Ok(Ok(health)) = timeout(GREETING, client.health()).await
-        && health.service == "posthaste"
-    {
-        if output.json() {
-            output
-                .answer(&json!({ "status": "already_running", "url": url, "pid": health.pid }))?;
-        } else {
-            output.say(&format!("a hub is already running at {url} (pid {})", health.pid))?;
+    let until = Instant::now() + FREED;
+    loop {
+        let error = match TcpListener::bind(listen).await {
+            Ok(listener) => return Ok(Some(listener)),
+            Err(e) => e,
+        };
+        if error.kind() != ErrorKind::AddrInUse {
+            let told = invalid(format!("cannot listen on {listen}: {error}"));
+            return Err(told.hint("choose another address with --listen").into());
         }
-        return Ok(None);
+        let url = reachable(listen);
+        let client = Client::new(&url)?;
+        if let Ok(Ok(health)) = timeout(GREETING, client.health()).await
+            && health.service == "posthaste"
+        {
+            already_running(&url, health.pid, output)?;
+            return Ok(None);
+        }
+        let who = match ports::holder(listen) {
+            Some(holder) => format!("{} (pid {})", holder.name, holder.pid),
+            // Nobody has it any more.
+            None if Instant::now() < until => {
+                sleep(AGAIN).await;
+                continue;
+            }
+            None => "an unknown process".to_owned(),
+        };
+        let told = format!("{listen} is taken by {who}, which is not a hub");
+        let hint = "choose another port with --listen, for example --listen 127.0.0.1:9890";
+        return Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into());
     }
-    let who = match ports::holder(listen) {
-        Some(holder) => format!("{} (pid {})", holder.name, holder.pid),
-        None => "an unknown process".to_owned(),
-    };
-    let told = format!("{listen} is taken by {who}, which is not a hub");
-    let hint = "choose another port with --listen, for example --listen 127.0.0.1:9890";
-    Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
+}
+
+fn already_running(url: &str, pid: u32, output: &mut Output) -> Result<(), Failure> {
+    if output.json() {
+        output.answer(&json!({ "status": "already_running", "url": url, "pid": pid }))?;
+    } else {
+        output.say(&format!("a hub is already running at {url} (pid {pid})"))?;
+    }
+    Ok(())
 }
 
 /// How this machine reaches the hub that listens there.

@@ -34,6 +34,20 @@ fn something_else_on_the_port_is_named() {
 }
 
 #[test]
+fn a_port_that_is_just_being_freed_is_waited_for() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let world = World::new();
+    let mut hub = world.start(&["up", "--json", "--listen", &address]);
+    // It asks who is there. When it hears that nobody is, the port is free.
+    let (asks, _) = taken.accept().expect("the new hub");
+    drop(taken);
+    drop(asks);
+    let greeting = hub.line().expect("it listens after all");
+    assert!(greeting.contains(&address), "{greeting}");
+}
+
+#[test]
 fn a_hub_for_other_machines_is_found_here_by_loopback() {
     let world = World::new();
     let hub = world.hub_with(&["--listen", "0.0.0.0:0", "--allow-remote"]);

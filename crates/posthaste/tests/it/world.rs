@@ -266,7 +266,11 @@ impl Ran {
 pub(crate) fn end_workers(agents: &Path) {
     let folders = std::fs::read_dir(agents).into_iter().flatten().flatten();
     for folder in folders.flat_map(|entry| [entry.path(), entry.path().join("wake")]) {
-        let note = std::fs::read(folder.join("started")).unwrap_or_default();
+        let note = folder.join("started");
+        if !note.is_file() {
+            continue;
+        }
+        let note = std::fs::read(note).unwrap_or_default();
         let note: Value = serde_json::from_slice(&note).unwrap_or_default();
         let process = note["keeper"].as_i64().and_then(|n| Pid::from_raw(n.try_into().ok()?));
         if let Some(keeper) = process.filter(|_| !folder.join("exit.json").exists()) {

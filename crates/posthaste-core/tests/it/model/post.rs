@@ -12,7 +12,7 @@ use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof, Reason};
 use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
-use posthaste_core::messaging::proof::{Door, Effect, Proofs, Running, Scope};
+use posthaste_core::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
 use posthaste_core::ports::{Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
 use posthaste_core::time::Timestamp;
@@ -308,7 +308,8 @@ impl Post {
     pub(crate) fn ends(&mut self, agent: usize, finished: bool) {
         let id = self.people[agent].id;
         let who = Principal::Instance(id);
-        let acked = if finished { self.proofs.proved_by_end(who) } else { Vec::new() };
+        let proves = if finished { Proves::All } else { Proves::Nothing };
+        let acked = self.proofs.proved_by_end(who, proves);
         let status = if finished { Status::Finished } else { Status::Failed };
         let ending = Ending::plain(status, acked);
         let plan = self.ledger.plan_end(id, &ending, WALL, || 1).expect("it was running");

@@ -133,6 +133,12 @@ async fn a_second_report_is_late_and_says_so() {
     let told: Vec<_> = inbox.messages.iter().map(|m| (&*m.message, m.late)).collect();
     assert_eq!(told, [("first", false), ("second thoughts", true)]);
     assert_eq!(house.instance(&given.instance).await.activity, "idle", "it has reported");
+    // Also whoever reads it again can tell which of the two counts.
+    let mut again = Vec::new();
+    for message in &inbox.messages {
+        again.push(house.record(message.id).await.late);
+    }
+    assert_eq!(again, [false, true]);
 }
 
 #[tokio::test]

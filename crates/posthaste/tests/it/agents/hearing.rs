@@ -71,7 +71,33 @@ async fn a_worker_that_does_not_listen_costs_nobody_anything() {
     office.profile("worker", deaf).await;
     let assigned = office.assign("worker", "x").await.expect("assigned");
     until(|| office.folder(&assigned).join("started").exists()).await;
-    writes(&office, &assigned.instance.id.to_string(), "hello?").await;
+    let sent = writes(&office, &assigned.instance.id.to_string(), "hello?").await;
     assert_eq!(office.told(&assigned).await, ("result".to_owned(), "done".to_owned()));
+    let state = |seq| {
+        let look = office.hub.message(Principal::Operator, MessageRef::Seq(seq));
+        async { look.await.expect("a look").expect("kept").deliveries[0].state }
+    };
+    assert_eq!(state(assigned.task).await, RecordState::Acked(Proof::End));
+    let unheard = state(sent.seq).await;
+    assert!(matches!(unheard, RecordState::Dead { .. }), "nobody heard it: {unheard:?}");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_puts_a_pipe_where_its_mail_comes_from_holds_nobody_up() {
+    let office = Office::open(quick()).await;
+    let script = "rm ../mail; mkfifo ../mail; echo > ready; \
+                  until [ -e go ]; do sleep 0.05; done; echo done";
+    office.profile("worker", json!({ "command": script, "stdin": "mail" })).await;
+    let assigned = office.assign("worker", "x").await.expect("assigned");
+    let work = office.folder(&assigned).join("work");
+    until(|| work.join("ready").exists()).await;
+    let sent = writes(&office, &assigned.instance.id.to_string(), "hello?").await;
+    std::fs::write(work.join("go"), "").expect("written");
+    assert_eq!(office.told(&assigned).await, ("result".to_owned(), "done".to_owned()));
+    let which = MessageRef::Seq(sent.seq);
+    let record = office.hub.message(Principal::Operator, which).await.expect("a look");
+    let state = record.expect("kept").deliveries[0].state;
+    assert!(matches!(state, RecordState::Dead { .. }), "nobody heard it: {state:?}");
     office.close().await;
 }

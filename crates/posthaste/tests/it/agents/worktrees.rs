@@ -1,13 +1,15 @@
 //! Workers with a checkout of their own.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::{Assign, Assigned};
 use posthaste_core::ports::Launcher;
 use serde_json::json;
 
-use super::{Office, quick, wish};
+use super::{Office, quick, until, wish};
 
 #[expect(clippy::disallowed_methods, reason = "the test waits for it")]
 fn git(folder: &Path, words: &[&str]) -> String {
@@ -80,6 +82,31 @@ async fn a_worktree_in_which_nothing_happened_goes_with_its_worker() {
     assert!(!office.folder(&done).join("worktree").exists());
     assert_eq!(git(&project, &["branch", "--list", "posthaste/*"]), "");
     assert_eq!(git(&project, &["worktree", "list"]).lines().count(), 1);
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_stopped_while_it_starts_stays_stopped_when_the_line_moves() {
+    let office = Office::open(quick()).await;
+    let project = repository(&office);
+    // The checkout takes as long as the test wants.
+    let (hook, go) = (project.join(".git/hooks/post-checkout"), project.join("go"));
+    let script =
+        "#!/bin/sh\necho > \"$0.runs\"\nuntil [ -e \"${0%/.git/*}/go\" ]; do sleep 0.05; done\n";
+    std::fs::create_dir_all(hook.parent().expect("in a folder")).expect("made");
+    std::fs::write(&hook, script).expect("written");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a program");
+
+    let slow = work(&office, &project, "exec sleep 1000").await;
+    until(|| hook.with_extension("runs").exists()).await;
+    office.hub.stop(Principal::Operator, slow.instance.id).await.expect("it starts");
+    office.profile("quick", json!({ "command": "echo done" })).await;
+    let quick = office.assign("quick", "x").await.expect("assigned");
+    office.report(&quick).await;
+    std::fs::write(go, "").expect("written");
+    let (_, text) = office.told(&slow).await;
+    assert!(text.contains("stopped by the human"), "{text}");
+    assert_eq!(git(&project, &["worktree", "list"]).lines().count(), 1, "nothing is left of it");
     office.close().await;
 }
 
