@@ -9,7 +9,8 @@ use crate::messages::{DeliveryView, MessageView};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EventsQuery {
-    /// `agent:{id}`, `team:{name}`, `thread:{id}`, separated by commas: one must fit.
+    /// `agent:{id}`, `team:{name}`, `session:{id}` (or `session:human`), `thread:{id}`,
+    /// separated by commas: one must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topics: Option<String>,
     /// Types or their families, separated by commas: `delivery.dead`, `message`.

@@ -23,7 +23,7 @@ pub struct ProfileInput {
     /// `external` (the default) or `mechanical`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What would run it; kept for later.
+    /// What runs it: `command`, or nothing if it comes by itself (`external`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     pub system_prompt: String,

@@ -79,6 +79,8 @@ pub(crate) enum Command {
     T6,
     /// Fifty workers send at once, one call holds all; beside RabbitMQ
     T8,
+    /// What a worker costs the hub
+    Workers,
     /// Memory and wake-up of many waiting readers
     T9,
     /// Sends, and a restart, with a million pending elsewhere
@@ -116,7 +118,7 @@ impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
         use Step::{Commit, CommitPaced, Connected, Drain, Echo, EchoPaced, Flush, Gather};
-        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Wait};
+        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Wait, Workers};
         match self {
             Self::All => vec![
                 Flush,
@@ -129,6 +131,7 @@ impl Command {
                 CommitPaced,
                 Paced,
                 Gather,
+                Workers,
                 Search,
                 Start,
                 Wait,
@@ -140,6 +143,7 @@ impl Command {
             Self::Parts => vec![Echo, Parts, Saturate],
             Self::T6 => vec![EchoPaced, CommitPaced, Paced],
             Self::T8 => vec![Gather],
+            Self::Workers => vec![Workers],
             Self::T9 => vec![Wait],
             Self::T11 => vec![Pending],
             Self::T12 => vec![Saturate, Drain],

@@ -13,6 +13,7 @@ pub(crate) mod saturate;
 pub(crate) mod search;
 pub(crate) mod start;
 pub(crate) mod wait;
+pub(crate) mod workers;
 
 use anyhow::Context;
 

@@ -166,6 +166,13 @@ pub(crate) const MEASURES: &[Measure] = &[
     plain("T8", "server CPU per message, RabbitMQ, us", "t8.rabbit_server_us", NONE),
     plain("T8", "client CPU per message, us", "t8.client_us", NONE),
     plain("T8", "client CPU per message, RabbitMQ, us", "t8.rabbit_client_us", NONE),
+    plain(
+        "workers",
+        "hub CPU per worker that does nothing, ms",
+        "workers.hub_ms",
+        at_most(20.0, 5.0),
+    ),
+    plain("workers", "started, ended and reported, /s", "workers.per_s", NONE),
     plain("T9", "memory per waiting reader, KiB", "t9.kib", at_most(14.0, 9.0)),
     plain("T9", "wake-up with 10 waiting, p50 us", "t9.few_p50_us", NONE),
     plain("T9", "wake-up with all waiting, p50 us", "t9.many_p50_us", NONE),

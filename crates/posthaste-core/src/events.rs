@@ -112,10 +112,19 @@ pub enum Topic {
     Agent(InstanceId),
     Team(Name),
     Thread(ThreadId),
+    /// Everybody below this one, and itself.
+    Session(Principal),
+}
+
+/// Where somebody belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Belongs {
+    pub team: Name,
+    pub session: Principal,
 }
 
 impl Topic {
-    fn fits(&self, event: &Event, team_of: &dyn Fn(InstanceId) -> Option<Name>) -> bool {
+    fn fits(&self, event: &Event, of: &dyn Fn(InstanceId) -> Option<Belongs>) -> bool {
         match (self, &event.about) {
             (Self::Agent(id), About::Message(record, _)) => {
                 record.message.from.instance == Some(*id)
@@ -129,7 +138,7 @@ impl Topic {
             (Self::Team(team), About::Message(record, _)) => {
                 let of_team = |m: &Mailbox| match m {
                     Mailbox::NameIn(_, t) | Mailbox::AnyoneIn(t) => t == team,
-                    Mailbox::Instance(id) => team_of(*id).as_ref() == Some(team),
+                    Mailbox::Instance(id) => of(*id).is_some_and(|b| b.team == *team),
                     Mailbox::Human | Mailbox::Name(_) | Mailbox::Anyone => false,
                 };
                 let sender = record.message.from.address.rsplit_once('@');
@@ -139,6 +148,17 @@ impl Topic {
             (Self::Team(team), About::Instance(instance)) => instance.team == *team,
             (Self::Team(team), About::Team(name)) => name == team,
             (Self::Thread(thread), About::Message(record, _)) => record.message.thread == *thread,
+            (Self::Session(top), About::Message(record, _)) => {
+                let within = |id: InstanceId| of(id).is_some_and(|b| b.session == *top);
+                record.message.from.instance.is_some_and(within)
+                    || record.deliveries.iter().any(|d| match d.mailbox {
+                        Mailbox::Instance(id) => within(id),
+                        _ => d.mailbox == Mailbox::of(*top),
+                    })
+            }
+            (Self::Session(top), About::Instance(instance)) => {
+                of(instance.id).is_some_and(|b| b.session == *top)
+            }
             _ => false,
         }
     }
@@ -154,12 +174,11 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    pub fn fits(&self, event: &Event, team_of: &dyn Fn(InstanceId) -> Option<Name>) -> bool {
+    pub fn fits(&self, event: &Event, of: &dyn Fn(InstanceId) -> Option<Belongs>) -> bool {
         let word = event.kind.as_str();
         let family = word.split('.').next();
         let kind = |k: &String| k == word || Some(k.as_str()) == family;
         (self.kinds.is_empty() || self.kinds.iter().any(kind))
-            && (self.topics.is_empty()
-                || self.topics.iter().any(|topic| topic.fits(event, team_of)))
+            && (self.topics.is_empty() || self.topics.iter().any(|topic| topic.fits(event, of)))
     }
 }

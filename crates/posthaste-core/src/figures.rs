@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::messaging::delivery::Reason;
+use crate::registry::Status;
 use crate::time::Timestamp;
 
 /// What became of mail since the hub started.
@@ -19,11 +20,26 @@ pub struct Tally {
     /// Back in the queue without proof.
     pub returned: u64,
     dead: [u64; Reason::ALL.len()],
+    /// Workers that ended: well, badly, because somebody stopped them.
+    ended: [u64; ENDS.len()],
 }
+
+const ENDS: [Status; 3] = [Status::Finished, Status::Failed, Status::Stopped];
 
 impl Tally {
     pub(crate) fn died(&mut self, reason: Reason) {
         self.dead[reason as usize] += 1;
+    }
+
+    pub(crate) fn ended(&mut self, status: Status) {
+        if let Some(at) = ENDS.iter().position(|end| *end == status) {
+            self.ended[at] += 1;
+        }
+    }
+
+    /// How many workers ended, by status.
+    pub fn ends(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        ENDS.iter().map(|end| end.as_str()).zip(self.ended)
     }
 
     /// How many died, by reason.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
-use crate::events::{About, Event, EventFilter, Page};
+use crate::events::{About, Belongs, Event, EventFilter, Page};
 use crate::figures::Figures;
 use crate::limits::Limits;
 use crate::messaging::message::{Principal, Seq};
@@ -246,8 +246,11 @@ impl Hub {
         filter: &EventFilter,
     ) -> Result<Page, StoreError> {
         let mut page = self.store.events(after, self.limits.event_page).await?;
-        let team_of = |id| self.store.instance(id).map(|view| view.instance.team);
-        page.events.retain(|event| filter.fits(event, &team_of) && self.may_know(by, event));
+        let of = |id| {
+            let team = self.store.instance(id)?.instance.team;
+            Some(Belongs { team, session: self.store.session(id) })
+        };
+        page.events.retain(|event| filter.fits(event, &of) && self.may_know(by, event));
         Ok(page)
     }
 

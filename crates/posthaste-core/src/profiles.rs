@@ -25,7 +25,7 @@ pub struct Template {
     pub title: Option<String>,
     pub description: String,
     pub kind: AgentKind,
-    /// What would run it. Kept, and not acted on yet.
+    /// What runs it; nothing, or `external`: it comes by itself.
     pub driver: Option<String>,
     pub system_prompt: String,
     pub tags: Vec<String>,

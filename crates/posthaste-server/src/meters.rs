@@ -185,6 +185,15 @@ impl Meters {
         let age = |at: Timestamp| hub.now().since(at).as_secs_f64();
         page.value(&[], figures.oldest.map_or(0.0, age));
 
+        let (running, waiting) = hub.workers();
+        page.gauge("posthaste_workers", "Workers that run, and that wait in line.");
+        page.value(&[("status", "running")], running);
+        page.value(&[("status", "starting")], waiting);
+        page.counter("posthaste_workers_ended_total", "Workers that ended, by status.");
+        for (status, count) in figures.tally.ends() {
+            page.value(&[("status", status)], count);
+        }
+
         page.histogram("posthaste_store_group_size", "Writes that shared one transaction.");
         page.counts(&[], &figures.groups);
         page.histogram("posthaste_store_commit_seconds", "How long the disk took to commit.");

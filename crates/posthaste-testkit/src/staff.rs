@@ -1,7 +1,7 @@
 //! A launcher without processes: it remembers whom it started, and the test says
 //! how they end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -18,10 +18,16 @@ use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance};
 use tokio::sync::{oneshot, watch};
 
+/// A worker of this name does not end when it is asked to.
+pub const STUBBORN: &str = "stubborn";
+
 /// Whom it started, woke and stopped.
 #[derive(Default)]
 pub struct Staff {
     started: Mutex<BTreeMap<InstanceId, Start>>,
+    ended: Mutex<BTreeSet<InstanceId>>,
+    asked_to_stop: Mutex<Vec<InstanceId>>,
+    wrote: Mutex<BTreeMap<InstanceId, Vec<u8>>>,
     woken: Mutex<Vec<Nap>>,
     /// What is found of somebody after a hub start.
     left: Mutex<BTreeMap<InstanceId, Found>>,
@@ -36,7 +42,29 @@ pub struct Staff {
 impl Staff {
     /// Whoever has been started and has not ended.
     pub fn at_work(&self) -> Vec<Start> {
-        self.started.lock().values().cloned().collect()
+        let ended = self.ended.lock();
+        let started = self.started.lock();
+        started.values().filter(|s| !ended.contains(&s.worker.id)).cloned().collect()
+    }
+
+    /// How many ever began.
+    pub fn began(&self) -> usize {
+        *self.count.borrow()
+    }
+
+    /// Whom the hub asked to stop.
+    pub fn asked_to_stop(&self) -> Vec<InstanceId> {
+        self.asked_to_stop.lock().clone()
+    }
+
+    /// It wrote this to its stdout.
+    pub async fn writes(&self, who: InstanceId, bytes: &[u8]) {
+        self.runs(who).await;
+        self.wrote.lock().entry(who).or_default().extend_from_slice(bytes);
+    }
+
+    fn is_at_work(&self, who: InstanceId) -> bool {
+        self.started.lock().contains_key(&who) && !self.ended.lock().contains(&who)
     }
 
     pub fn woken(&self) -> Vec<Nap> {
@@ -77,14 +105,15 @@ impl Staff {
 
     /// It ended by itself.
     pub async fn ends(&self, hub: &Arc<Hub>, who: InstanceId, outcome: Outcome) {
-        self.started.lock().remove(&who);
+        self.ended.lock().insert(who);
         hub.conclude(who, outcome).await;
     }
 
     /// It ended well, with this answer.
     pub async fn answers(&self, hub: &Arc<Hub>, who: InstanceId, answer: &str) {
-        let (end, code, answer) = (Ended::Finished, Some(0), Some(answer.to_owned()));
-        self.ends(hub, who, Outcome { end, code, answer, ..Outcome::default() }).await;
+        let (end, why) = (Ended::Finished, "exit code 0".to_owned());
+        let (code, answer) = (Some(0), Some(answer.to_owned()));
+        self.ends(hub, who, Outcome { end, code, answer, why, ..Outcome::default() }).await;
     }
 
     /// It ended with an exit code.
@@ -100,8 +129,8 @@ impl Launcher for Staff {
             None | Some("external") => Ok(Way::ByItself),
             Some("command") => Ok(Way::Started { worktree: job.worktree.unwrap_or(false) }),
             Some(other) => Err(LaunchError::new(
-                format!("nothing here runs `{other}`"),
-                "use `driver: command` or `driver: external`",
+                format!("the program `{other}` is not here"),
+                "install it, or name another in the profile",
             )),
         }
     }
@@ -161,8 +190,13 @@ impl Launcher for Staff {
     }
 
     fn stop(&self, who: InstanceId, why: &str) -> bool {
-        let Some(_) = self.started.lock().remove(&who) else { return false };
-        let Some(hub) = self.hub.lock().clone() else { return false };
+        if !self.is_at_work(who) {
+            return false;
+        }
+        self.asked_to_stop.lock().push(who);
+        let stubborn = self.started.lock()[&who].worker.agent.as_str() == STUBBORN;
+        let Some(hub) = self.hub.lock().clone().filter(|_| !stubborn) else { return true };
+        self.ended.lock().insert(who);
         let (end, why) = (Ended::Stopped, why.to_owned());
         tokio::spawn(async move {
             hub.conclude(who, Outcome { end, why, ..Outcome::default() }).await;
@@ -177,18 +211,14 @@ impl Launcher for Staff {
         from: u64,
         most: usize,
     ) -> BoxFuture<'_, io::Result<Option<Output>>> {
-        // Everybody has said the same so far.
-        let text: &[u8] = match stream {
-            Stream::Stdout => b"one\ntwo\n",
-            Stream::Stderr => b"",
-        };
-        let known = self.started.lock().contains_key(&who);
-        let total = text.len() as u64;
-        let start = usize::try_from(from.min(total)).unwrap_or(0);
-        let end = text.len().min(start + most);
-        let bytes = text[start..end].to_vec();
-        let output = Output { bytes, next: end as u64, total, dropped: 0 };
-        async move { Ok(known.then_some(output)) }.boxed()
+        let kept = self.wrote.lock().get(&who).cloned();
+        let kept = kept.filter(|_| stream == Stream::Stdout).map(|all| {
+            let total = all.len() as u64;
+            let begin = usize::try_from(from.min(total)).unwrap_or(all.len());
+            let bytes: Vec<u8> = all[begin..].iter().take(most).copied().collect();
+            Output { next: (begin + bytes.len()) as u64, bytes, total, dropped: 0 }
+        });
+        async move { Ok(kept) }.boxed()
     }
 
     fn wake<'a>(&'a self, _: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>> {
@@ -205,10 +235,10 @@ impl Launcher for Staff {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async {
-            let left: Vec<InstanceId> = self.started.lock().keys().copied().collect();
+            let left = self.at_work();
             let Some(hub) = self.hub.lock().take() else { return };
-            for who in left {
-                self.started.lock().remove(&who);
+            for who in left.into_iter().map(|start| start.worker.id) {
+                self.ended.lock().insert(who);
                 let (end, why) = (Ended::Stopped, "the hub stopped".to_owned());
                 hub.conclude(who, Outcome { end, why, ..Outcome::default() }).await;
             }

@@ -293,6 +293,9 @@ pub(crate) struct TailArgs {
     /// Only about these teams
     #[arg(long, value_name = "TEAM", value_delimiter = ',')]
     pub(crate) team: Vec<String>,
+    /// Only about this agent and all who work for it; `human` for those started for you
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
+    pub(crate) session: Vec<String>,
     /// Only about these conversations
     #[arg(long, value_name = "THREAD", value_delimiter = ',')]
     pub(crate) thread: Vec<String>,

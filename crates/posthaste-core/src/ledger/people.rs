@@ -246,6 +246,9 @@ impl Ledger {
         for report in &plan.reports {
             self.commit_append(report, tickets);
         }
+        if plan.instance.work.is_some() {
+            self.tally.ended(plan.instance.status);
+        }
     }
 
     pub fn undo_end(&mut self, plan: &EndPlan) {

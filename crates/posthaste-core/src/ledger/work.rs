@@ -372,9 +372,10 @@ impl Ledger {
 
     pub fn assignment(&self, task: Seq) -> Option<Given> {
         let entry = self.assignments.all.get(&task)?;
-        let status = self.instances.get(&entry.assignment.worker).map(|i| i.status);
+        let worker = self.instances.get(&entry.assignment.worker);
+        let (address, status) = worker.map(|i| (Arc::clone(&i.address), i.status)).unzip();
         let standing = self.report_stands(&entry.assignment);
-        Some(Given { assignment: entry.assignment.clone(), standing, status })
+        Some(Given { assignment: entry.assignment.clone(), standing, address, status })
     }
 
     fn report_stands(&self, assignment: &Assignment) -> Standing {

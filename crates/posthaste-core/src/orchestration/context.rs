@@ -3,7 +3,7 @@
 use crate::Hub;
 use crate::messaging::message::Principal;
 use crate::ports::Given;
-use crate::registry::Instance;
+use crate::registry::{Instance, Status};
 
 /// Who works for somebody, and what waits.
 #[derive(Debug, Clone)]
@@ -37,6 +37,13 @@ impl Hub {
             given: self.store.given(of, false),
             pending: self.store.unread(of),
         }
+    }
+
+    /// How many workers run, and how many wait to be started.
+    pub fn workers(&self) -> (usize, usize) {
+        let at_work = self.store.at_work();
+        let waiting = at_work.iter().filter(|i| i.status == Status::Starting).count();
+        (at_work.len() - waiting, waiting)
     }
 
     /// What somebody gave out and still waits for.

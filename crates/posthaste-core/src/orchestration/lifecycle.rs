@@ -165,20 +165,31 @@ impl Hub {
             if worker.status == Status::Starting {
                 continue;
             }
+            // What is open may still be read behind the doors: nobody waits for that here.
+            let hub = Arc::clone(self);
             match staff.launcher.find(self, &worker).await {
                 Found::Running => {
-                    // Its task is in its hands, as before.
-                    if let Ok((_, _, handed)) = self.take_task(&worker).await {
-                        handed.written();
-                    }
-                    self.feed_if_it_hears(staff, worker.id);
+                    self.tasks.spawn(hub.goes_on_with(worker));
                 }
-                Found::Ended(outcome) => self.conclude(worker.id, outcome).await,
+                Found::Ended(outcome) => {
+                    self.tasks.spawn(async move { hub.conclude(worker.id, outcome).await });
+                }
                 Found::NeverRan => {
                     staff.starting.lock().insert(worker.id, None);
-                    self.tasks.spawn(Arc::clone(self).launch(worker));
+                    self.tasks.spawn(hub.launch(worker));
                 }
             }
+        }
+        staff.all_found.cancel();
+    }
+
+    /// A worker that was found again has its task in its hands, as before.
+    async fn goes_on_with(self: Arc<Self>, worker: Instance) {
+        if let Ok((_, _, handed)) = self.take_task(&worker).await {
+            handed.written();
+        }
+        if let Some(staff) = self.staff.get() {
+            self.feed_if_it_hears(staff, worker.id);
         }
     }
 

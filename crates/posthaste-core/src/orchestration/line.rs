@@ -25,8 +25,8 @@ pub(crate) struct Staff {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) config: AgentsConfig,
     due: Notify,
-    /// Whatever the last run left is found again.
-    pub(super) found: CancellationToken,
+    /// Cancelled once those of the last run are found again, or not.
+    pub(super) all_found: CancellationToken,
     /// Those who are being started, and whether somebody stopped them meanwhile.
     pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
     /// Those who were asked to end, with all below them, and why.
@@ -57,7 +57,7 @@ impl Hub {
             launcher,
             config,
             due: Notify::new(),
-            found: CancellationToken::new(),
+            all_found: CancellationToken::new(),
             starting: Mutex::default(),
             ending: Mutex::default(),
             woken: Mutex::default(),
@@ -66,9 +66,6 @@ impl Hub {
             return;
         }
         self.find_workers().await;
-        if let Some(staff) = self.staff.get() {
-            staff.found.cancel();
-        }
         self.tasks.spawn(Arc::clone(self).serve_the_line());
     }
 

@@ -91,8 +91,8 @@ impl Hub {
         if who.work.is_none() {
             return self.end(who.id, Status::Stopped, false).await.map(drop);
         }
-        // Whose process is not found yet cannot be stopped, and must not be told so.
-        staff.found.cancelled().await;
+        // Before it is found again, nobody could tell a process that runs from none.
+        staff.all_found.cancelled().await;
         staff.ending.lock().entry(who.id).or_insert_with(|| why.to_owned());
         match staff.starting.lock().entry(who.id) {
             Entry::Occupied(mut starts) => {

@@ -42,7 +42,8 @@ pub struct Hired {
 pub struct Given {
     pub assignment: Assignment,
     pub standing: Standing,
-    /// How its worker is.
+    /// Its worker's address, and how it is.
+    pub address: Option<Arc<str>>,
     pub status: Option<Status>,
 }
 

@@ -135,7 +135,9 @@ fn topic(text: &str) -> Result<Topic, Failure> {
         Some(("agent", id)) => Ok(Topic::Agent(id.parse()?)),
         Some(("team", name)) => Ok(Topic::Team(name.parse()?)),
         Some(("thread", id)) => Ok(Topic::Thread(id.parse()?)),
-        _ => Err(invalid("topics", "a topic is agent:ID, team:NAME or thread:ID")),
+        Some(("session", "human")) => Ok(Topic::Session(Principal::Operator)),
+        Some(("session", id)) => Ok(Topic::Session(Principal::Instance(id.parse()?))),
+        _ => Err(invalid("topics", "a topic is agent:ID, team:NAME, session:ID or thread:ID")),
     }
 }
 

@@ -109,6 +109,15 @@ async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure>
         topics.extend(agents(who, client).await?.into_iter().map(|id| format!("agent:{id}")));
     }
     topics.extend(args.team.iter().map(|team| format!("team:{team}")));
+    for who in &args.session {
+        match who.as_str() {
+            "human" => topics.push("session:human".to_owned()),
+            who => {
+                let ids = agents(who, client).await?.into_iter();
+                topics.extend(ids.map(|id| format!("session:{id}")));
+            }
+        }
+    }
     topics.extend(args.thread.iter().map(|thread| format!("thread:{thread}")));
     let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
     Ok(EventsQuery { topics: joined(&topics), types: joined(&args.kind), after: args.after })

@@ -56,7 +56,13 @@ impl Parsed {
     }
 }
 
-const TOOLS: [&str; 4] = ["tools", "allowed_services", "allowedTools", "allowed_tools"];
+const TOOLS: [&str; 5] = [
+    "tools",
+    "allowed_services",
+    "allowedTools",
+    "allowed_tools",
+    "allowed_builtin_service_aliases",
+];
 
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {

@@ -150,7 +150,11 @@ impl Office {
     /// A worker whose whole program is this script.
     async fn script(&self, script: &str) -> Assigned {
         self.profile("worker", json!({ "command": script })).await;
-        self.assign("worker", "the task").await.expect("assigned")
+        let assigned = self.assign("worker", "the task").await.expect("assigned");
+        // The next script takes the place of this one in the profile.
+        until(|| self.status(&assigned) != Status::Starting).await;
+        until(|| self.folder(&assigned).join("task").exists()).await;
+        assigned
     }
 
     async fn assign(&self, agent: &str, task: &str) -> Result<Assigned, AssignError> {

@@ -182,7 +182,7 @@ fn a_program_gets_its_answer_as_json() {
     let answer = read(&["connect", "claude", "--yes", "--json"]);
     assert_eq!(answer["status"], "connected");
     assert_eq!(answer["files"].as_array().map(Vec::len), Some(2));
-    assert_eq!(answer["proved"]["tools"], 7);
+    assert_eq!(answer["proved"]["tools"], 9);
     assert_eq!(read(&["connect", "claude", "--yes", "--json"])["status"], "unchanged");
     assert_eq!(read(&["doctor", "claude", "--json"])["ok"], true);
     assert_eq!(read(&["connect", "claude", "--undo", "--json"])["status"], "undone");

@@ -44,7 +44,7 @@ impl Hub {
             WaitFor::All => {
                 let given = self.store.given(ask.reader, true);
                 ask.filter.from.iter().all(|who| {
-                    let mut of = given.iter().filter(|g| self.is_work_of(g, who)).peekable();
+                    let mut of = given.iter().filter(|g| is_work_of(g, who)).peekable();
                     match of.peek() {
                         Some(_) => of.all(|g| g.assignment.report.is_some()),
                         None => has_sent(survey, who),
@@ -109,7 +109,7 @@ impl Hub {
         let given = self.store.given(by, true);
         let mut strangers = Vec::new();
         for who in from {
-            let mut of = given.iter().filter(|g| self.is_work_of(g, who)).peekable();
+            let mut of = given.iter().filter(|g| is_work_of(g, who)).peekable();
             if of.peek().is_some() {
                 of.for_each(&mut look);
             } else if !mail.iter().any(|l| is_from(&l.message, who)) {
@@ -118,14 +118,6 @@ impl Hub {
         }
         missing.extend(strangers);
         (missing, left)
-    }
-
-    /// Whether `who`, an instance, a name, an address or a label, means this work.
-    fn is_work_of(&self, given: &Given, who: &str) -> bool {
-        let assignment = &given.assignment;
-        let worker = || self.store.instance(assignment.worker);
-        assignment.label.as_deref() == Some(who)
-            || worker().is_some_and(|view| is_called(&view.instance.address, who))
     }
 
     /// Somebody who was given nothing.
@@ -139,6 +131,12 @@ impl Hub {
         let label = instance.is_none().then(|| who.to_owned());
         Missing { instance, label, status }
     }
+}
+
+/// Whether `who`, an instance, a name, an address or a label, means this work.
+fn is_work_of(given: &Given, who: &str) -> bool {
+    given.assignment.label.as_deref() == Some(who)
+        || given.address.as_ref().is_some_and(|address| is_called(address, who))
 }
 
 fn owes(given: &Given, status: &'static str) -> Missing {

@@ -43,12 +43,14 @@ async fn after_a_start_workers_are_found_ended_or_started_again() {
     staff.leaves(ended.id(), Found::Ended(outcome));
     world.hub.employ(Arc::clone(&staff) as _, config).await;
 
-    assert_eq!(world.status(&runs), Status::Running);
-    assert_eq!(world.status(&ended), Status::Failed);
     // Its place is free, so the line moves; and who never ran is started again.
     assert_eq!(staff.runs(never.id()).await.task, "never ran");
     assert_eq!(staff.runs(waits.instance.id).await.task, "waits in line");
-    assert!(matches!(world.state(task).await, RecordState::Leased), "it has its task");
+    assert_eq!(world.status(&runs), Status::Running);
+    assert_eq!(world.status(&ended), Status::Failed);
+    while world.state(task).await != RecordState::Leased {
+        tokio::task::yield_now().await;
+    }
 
     for (who, text) in [(runs.id(), "one"), (never.id(), "two"), (waits.instance.id, "three")] {
         staff.answers(&world.hub, who, text).await;

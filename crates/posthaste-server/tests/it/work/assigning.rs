@@ -1,7 +1,8 @@
 //! `POST /v1/assign`, what is told of a worker, and whom the work goes to.
 
 use posthaste_api::ErrorCode;
-use posthaste_api::client::Client;
+use posthaste_api::client::{Client, Heard};
+use posthaste_api::events::EventsQuery;
 use posthaste_api::inbox::InboxQuery;
 use posthaste_api::instances::InstancesQuery;
 use posthaste_api::messages::{MessageRef, SendRequest};
@@ -321,4 +322,69 @@ async fn the_context_tells_who_works_and_what_waits() {
     for line in ["Running: 1", "Open assignments: 1", "Pending messages: 1"] {
         assert!(told.context_prompt.contains(line), "{}", told.context_prompt);
     }
+}
+
+#[tokio::test]
+async fn a_session_is_followed_with_all_who_work_in_it_and_nobody_else() {
+    let (house, staff) = house().await;
+    let ((boss, as_boss), (_, as_other)) = (house.agent("boss").await, house.agent("other").await);
+    let mine = assign(&as_boss, "worker", "mine").await;
+    let theirs = assign(&as_other, "worker", "theirs").await;
+    staff.answers(&theirs.instance, "done").await;
+    staff.answers(&mine.instance, "done").await;
+    let query = EventsQuery {
+        topics: Some(format!("session:{}", boss.instance)),
+        types: Some("instance,assignment".into()),
+        after: Some(0),
+    };
+    let mut following = house.operator().events(&query).await.expect("a stream");
+    let mut heard = Vec::new();
+    while heard.len() < 5 {
+        let next = within("an event", following.next()).await.expect("a line");
+        let Some(Heard::Event(event)) = next else { continue };
+        let who = event.instance.map(|i| i.instance);
+        heard.push((event.kind, who));
+    }
+    let of = |kind: &str, id: &str| (kind.to_owned(), Some(id.to_owned()));
+    assert_eq!(
+        heard,
+        [
+            of("instance.joined", &boss.instance),
+            of("instance.starting", &mine.instance),
+            of("instance.running", &mine.instance),
+            ("assignment.settled".to_owned(), None),
+            of("instance.ended", &mine.instance),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn workers_are_counted_for_whoever_watches() {
+    let (house, staff) = staffed(Plan::default(), one_at_a_time()).await;
+    let operator = house.operator();
+    let first = assign(&operator, "worker", "one").await;
+    let second = assign(&operator, "worker", "two").await;
+    staff.works(&first.instance).await;
+    let told = operator.metrics().await.expect("metrics");
+    for line in [
+        "posthaste_workers{status=\"running\"} 1",
+        "posthaste_workers{status=\"starting\"} 1",
+        "posthaste_workers_ended_total{status=\"failed\"} 0",
+    ] {
+        assert!(told.lines().any(|l| l == line), "{line}: {told}");
+    }
+    staff.fails(&first.instance, 1, "").await;
+    staff.answers(&second.instance, "done").await;
+    let told = operator.metrics().await.expect("metrics");
+    for line in [
+        "posthaste_workers{status=\"running\"} 0",
+        "posthaste_workers_ended_total{status=\"finished\"} 1",
+        "posthaste_workers_ended_total{status=\"failed\"} 1",
+    ] {
+        assert!(told.lines().any(|l| l == line), "{line}: {told}");
+    }
+}
+
+fn one_at_a_time() -> AgentsConfig {
+    AgentsConfig { running: 1, ..AgentsConfig::default() }
 }

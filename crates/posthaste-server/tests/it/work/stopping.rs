@@ -39,7 +39,8 @@ async fn a_process_that_does_not_listen_is_told_as_running_until_it_ends() {
     let told = operator.stop(&given.instance).await.expect("asked");
 
     assert_eq!((told.stopped, &*told.instance.status), (1, "running"), "that is what is true");
-    assert_eq!(staff.asked_to_stop(), [given.instance.as_str()]);
+    let asked: Vec<String> = staff.asked_to_stop().iter().map(ToString::to_string).collect();
+    assert_eq!(asked, [given.instance.as_str()]);
     staff.fails(&given.instance, 137, "").await;
     assert_eq!(house.instance(&given.instance).await.status, "failed");
 }

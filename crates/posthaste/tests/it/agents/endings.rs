@@ -53,8 +53,9 @@ async fn a_stopped_worker_ends_with_all_that_it_started() {
 #[tokio::test]
 async fn a_worker_that_is_stopped_while_it_starts_does_not_slip_through() {
     let office = Office::open(quick()).await;
+    office.profile("worker", json!({ "command": "exec sleep 1000" })).await;
     for _ in 0..10 {
-        let done = office.script("exec sleep 1000").await;
+        let done = office.assign("worker", "the task").await.expect("assigned");
         office.hub.stop(Principal::Operator, done.instance.id).await.expect("not ended");
         office.report(&done).await;
         assert_eq!(office.status(&done), Status::Stopped);

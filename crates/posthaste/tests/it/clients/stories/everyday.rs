@@ -7,14 +7,16 @@ use crate::clients::stage::Stage;
 use crate::world::eventually;
 
 /// The hub's tools, as a model must find them in its first request.
-const TOOLS: [&str; 7] = [
+const TOOLS: [&str; 9] = [
     "send_message",
     "check_inbox",
     "read_messages",
     "find_agents",
+    "assign",
+    "handoff",
+    "agent_status",
+    "stop_agent",
     "whoami",
-    "ask_user",
-    "respond_to_user",
 ];
 
 /// The model knows from its first request on what the hub is for.
