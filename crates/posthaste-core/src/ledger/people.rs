@@ -192,14 +192,7 @@ impl Ledger {
         dice: impl FnMut() -> u64,
     ) -> Result<EndPlan, RegistryError> {
         let Ending { status, acked, .. } = ending;
-        let before = self.instances.get(&id).cloned().ok_or_else(|| RegistryError::NotFound {
-            what: "instance",
-            name: id.to_string(),
-            nearest: Vec::new(),
-        })?;
-        if before.status.has_ended() {
-            return Err(RegistryError::Ended(before.address.to_string()));
-        }
+        let before = self.living(id)?;
         let me = Principal::Instance(id);
         let own = Mailbox::Instance(id);
         let mut one_of = self.one_of_held_by(me);
@@ -359,6 +352,21 @@ impl Ledger {
 
     pub fn team_names(&self) -> Vec<Name> {
         self.teams.keys().cloned().collect()
+    }
+
+    /// One who has not ended.
+    pub(super) fn living(&self, id: InstanceId) -> Result<Instance, RegistryError> {
+        match self.instances.get(&id) {
+            None => Err(RegistryError::NotFound {
+                what: "instance",
+                name: id.to_string(),
+                nearest: Vec::new(),
+            }),
+            Some(gone) if gone.status.has_ended() => {
+                Err(RegistryError::Ended(gone.address.to_string()))
+            }
+            Some(here) => Ok(here.clone()),
+        }
     }
 
     fn view(&self, instance: &Instance) -> InstanceView {

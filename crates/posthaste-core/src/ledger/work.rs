@@ -229,14 +229,7 @@ impl Ledger {
         work: Work,
         now: Timestamp,
     ) -> Result<BeginPlan, RegistryError> {
-        let before = self.instances.get(&id).cloned().ok_or_else(|| RegistryError::NotFound {
-            what: "instance",
-            name: id.to_string(),
-            nearest: Vec::new(),
-        })?;
-        if before.status.has_ended() {
-            return Err(RegistryError::Ended(before.address.to_string()));
-        }
+        let before = self.living(id)?;
         let work = Arc::new(Work { started_at: Some(now), ..work });
         let instance = Instance {
             status: Status::Running,
