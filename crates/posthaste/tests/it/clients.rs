@@ -58,6 +58,8 @@ macro_rules! play_all {
             mail_of_an_agent_killed_after_the_answer_comes_again_marked
             mail_for_an_agent_killed_while_it_waited_is_new_to_the_next
             an_agent_killed_at_any_moment_misses_nothing
+            a_supervisor_gathers_all_its_workers_in_the_same_turn
+            a_handoff_brings_the_answer_as_its_own_result
         })*
     };
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use posthaste_api::Client;
 use posthaste_api::messages::{DeliveryView, MessageView, ReadQuery};
+use posthaste_api::profiles::ProfileInput;
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::Value;
 
@@ -35,6 +36,18 @@ impl Stage {
         let operator = Client::new(&hub.url).expect("a good address").with_token(token.trim());
         let model = ModelServer::start().await;
         Some(Self { world, model, hub: Some(hub), line, program, tools, bob, operator })
+    }
+
+    /// A worker that the hub can start, by a script.
+    pub(super) fn profile(&self, name: &str, script: &str) {
+        let config = serde_json::json!({ "command": ["/bin/sh", "-c", script] });
+        let profile = ProfileInput {
+            name: Some(name.to_owned()),
+            driver: Some("command".to_owned()),
+            config: config.as_object().cloned().unwrap_or_default(),
+            ..ProfileInput::default()
+        };
+        block(self.operator.create_profile(&profile)).expect("a profile");
     }
 
     pub(super) fn url(&self) -> &str {

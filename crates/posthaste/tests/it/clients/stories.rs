@@ -2,12 +2,14 @@
 //! with every program over every transport.
 
 mod everyday;
+mod supervising;
 mod trouble;
 
 use posthaste_testkit::model_server::Asked;
 use serde_json::Value;
 
 pub(super) use everyday::*;
+pub(super) use supervising::*;
 pub(super) use trouble::*;
 
 /// The mail in the last result: what a model reads, whatever stands around it.
