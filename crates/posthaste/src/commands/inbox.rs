@@ -42,17 +42,36 @@ pub(super) async fn run(
     if args.follow {
         follow(&mut reader, args.timeout, session, output).await
     } else {
-        wait(&mut reader, args.timeout, output).await
+        wait(&mut reader, args, session, output).await
     }
 }
 
 /// One wait, as long as the caller says, in as many calls as the hub wants.
-async fn wait(reader: &mut Reader, patience: Duration, output: &mut Output) -> Result<(), Failure> {
+async fn wait(
+    reader: &mut Reader,
+    args: &InboxArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let patience = args.timeout;
     let deadline = Instant::now() + patience;
+    let mut gone = false;
     loop {
         let asked = deadline.saturating_duration_since(Instant::now()).min(LONGEST_POLL);
         let called = Instant::now();
-        let answer = reader.read(asked, output).await?;
+        let answer = match reader.read(asked, output).await {
+            Ok(answer) => answer,
+            // Whoever gathers waits for workers, and those outlive a hub that was killed.
+            Err(e) if e.is_passing() && args.wait_for.is_some() && called < deadline => {
+                if !std::mem::replace(&mut gone, true) {
+                    output.note(&format!("{e}; waiting for it to come back"));
+                }
+                sleep(FIRST_RETRY.min(deadline.saturating_duration_since(called))).await;
+                reader.reconnect(session);
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
         let again = match answer.status.as_ref() {
             "complete" => false,
             "call_again" | "empty" => true,

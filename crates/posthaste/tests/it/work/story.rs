@@ -52,6 +52,33 @@ fn a_gather_over_the_bridge_outlives_the_hub() {
 }
 
 #[test]
+fn a_gather_of_a_script_outlives_the_hub_too() {
+    let world = World::new();
+    profile(
+        &world,
+        "slow",
+        "gate=$(cat); until [ -e \"$gate\" ]; do sleep 0.1; done; echo went on",
+    );
+    let hub = world.hub();
+    let (gate, port) = (world.scratch().join("gate"), hub.port().to_owned());
+    world.joined("boss");
+    world.say(&["assign", "slow", gate.to_str().expect("a plain path"), "--as", "boss"]);
+    let gather = world.start(&["inbox", "--wait-for", "all", "--as", "boss", "--timeout", "60"]);
+    let waits = |world: &World| {
+        let all = world.json(&["agents"]);
+        let mut all = all["instances"].as_array().into_iter().flatten();
+        all.any(|i| i["agent"] == "boss" && i["activity"] == "waiting_inbox")
+    };
+    eventually(|| waits(&world));
+    hub.kill();
+    let _hub = world.hub_with(&["--listen", &format!("127.0.0.1:{port}")]);
+    fs::write(&gate, "").expect("written");
+    let ran = gather.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("went on") && ran.err.contains("to come back"), "{ran:?}");
+}
+
+#[test]
 fn the_lines_of_the_readme_about_work() {
     let world = World::new();
     let profiles = world.file("profiles");
