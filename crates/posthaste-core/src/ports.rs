@@ -300,20 +300,27 @@ pub fn is_called(address: &str, who: &str) -> bool {
 /// `name.instance@team`, as much of it as is there. A gather compares each of many
 /// messages with each of many names, so an address is taken apart once, and an id is
 /// compared as text before anybody asks whether it is one.
-struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     name: &'a str,
     instance: Option<&'a str>,
     team: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         let (left, team) = split(text, b'@');
         let (name, instance) = split(left, b'.');
         Self { name, instance, team }
     }
 
-    fn is_called(&self, who: &str) -> bool {
+    pub(crate) fn is_called(&self, who: &str) -> bool {
+        // A bare id, which no name looks like; those who gather many name them so.
+        if let Some(own) = self.instance
+            && own.len() == who.len()
+            && who.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            return own.eq_ignore_ascii_case(who);
+        }
         let who = Parts::of(who);
         let is_it = match who.instance {
             Some(exact) => who.name.eq_ignore_ascii_case(self.name) && self.is_instance(exact),

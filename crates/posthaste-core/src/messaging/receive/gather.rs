@@ -15,7 +15,7 @@ use crate::address::InstanceId;
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Door;
 use crate::orchestration::Standing;
-use crate::ports::{Given, Lease, Leased, Survey, is_called, is_from};
+use crate::ports::{Given, Lease, Leased, Parts, Survey, is_called, is_from};
 
 /// How soon a proof that is due is looked for.
 const SOON: Duration = Duration::from_millis(50);
@@ -43,11 +43,13 @@ impl Hub {
             WaitFor::All if ask.filter.from.is_empty() => self.are_settled(owed),
             WaitFor::All => {
                 let given = self.store.given(ask.reader, true);
+                let senders: Vec<Parts<'_>> =
+                    survey.senders.iter().map(|address| Parts::of(address)).collect();
                 ask.filter.from.iter().all(|who| {
                     let mut of = given.iter().filter(|g| is_work_of(g, who)).peekable();
                     match of.peek() {
                         Some(_) => of.all(|g| g.assignment.report.is_some()),
-                        None => has_sent(survey, who),
+                        None => has_sent(survey, &senders, who),
                     }
                 })
             }
@@ -152,7 +154,6 @@ fn senders(mail: &[Leased]) -> usize {
 
 /// Whether what waits holds something of `who`: an instance, a name, an address
 /// or a label.
-fn has_sent(survey: &Survey, who: &str) -> bool {
-    survey.labels.iter().any(|label| label == who)
-        || survey.senders.iter().any(|address| is_called(address, who))
+fn has_sent(survey: &Survey, senders: &[Parts<'_>], who: &str) -> bool {
+    survey.labels.iter().any(|label| label == who) || senders.iter().any(|s| s.is_called(who))
 }
