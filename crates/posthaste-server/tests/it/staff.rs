@@ -4,6 +4,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+use posthaste_api::instances::InstancesQuery;
 use posthaste_api::profiles::ProfileInput;
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
@@ -12,7 +13,7 @@ use posthaste_core::ports::Start;
 use posthaste_testkit::staff;
 pub(crate) use posthaste_testkit::staff::STUBBORN;
 
-use crate::house::{House, Plan};
+use crate::house::{House, Plan, until};
 
 /// Those who work here, by the names that the doors tell.
 pub(crate) struct Staff {
@@ -85,4 +86,12 @@ pub(crate) async fn staffed(plan: impl Into<Plan>, config: AgentsConfig) -> (Hou
 /// The same as it comes.
 pub(crate) async fn house() -> (House, Arc<Staff>) {
     staffed(Plan::default(), AgentsConfig::default()).await
+}
+
+/// The only worker that there is, once it is there.
+pub(crate) async fn only_worker(house: &House) -> String {
+    let query = InstancesQuery { agent: Some("worker".into()), ..InstancesQuery::default() };
+    let list = async || house.operator().instances(&query).await.expect("a listing").instances;
+    until("there is a worker", async || list().await.len() == 1).await;
+    list().await.remove(0).instance
 }

@@ -23,7 +23,8 @@ const SOON: Duration = Duration::from_millis(50);
 impl Hub {
     /// The reader's open tasks, and those whose reports wait, as the call begins.
     pub(super) fn owed(&self, ask: &Ask) -> Box<[Seq]> {
-        if ask.timeout.is_zero() && ask.wait_for == WaitFor::Any {
+        // Nothing to weigh: see `look`.
+        if ask.wait_for == WaitFor::Any && (ask.window.is_zero() || ask.timeout.is_zero()) {
             return Box::default();
         }
         let given = self.store.given(ask.reader, false);

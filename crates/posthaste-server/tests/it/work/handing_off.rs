@@ -6,8 +6,8 @@ use posthaste_api::messages::SendRequest;
 use posthaste_api::work::HandoffRequest;
 use tokio::io::AsyncWriteExt;
 
-use crate::house::{now, read, refusal, request, send, texts, until, within};
-use crate::staff::house;
+use crate::house::{now, read, refusal, request, send, texts, within};
+use crate::staff::{house, only_worker};
 
 fn work(timeout: f64) -> HandoffRequest {
     HandoffRequest {
@@ -16,17 +16,6 @@ fn work(timeout: f64) -> HandoffRequest {
         timeout: Some(timeout),
         ..HandoffRequest::default()
     }
-}
-
-/// The only worker that there is.
-async fn only_worker(house: &crate::house::House) -> String {
-    let query = posthaste_api::instances::InstancesQuery {
-        agent: Some("worker".into()),
-        ..Default::default()
-    };
-    let list = async || house.operator().instances(&query).await.expect("a listing").instances;
-    until("there is a worker", async || list().await.len() == 1).await;
-    list().await.remove(0).instance
 }
 
 #[tokio::test]

@@ -81,15 +81,12 @@ fn a_gather_of_a_script_outlives_the_hub_too() {
 #[test]
 fn the_lines_of_the_readme_about_work() {
     let world = World::new();
-    let profiles = world.file("profiles");
-    fs::create_dir_all(&profiles).expect("a folder");
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
-    fs::copy(format!("{examples}/word-counter.md"), profiles.join("word-counter.md"))
-        .expect("an example");
     let mut hub = world.command(&["up", "--listen", "127.0.0.1:0"]);
     hub.env("PATH", "/usr/bin:/bin");
     let mut hub = Started::new(hub);
     while hub.line().is_some_and(|line| !line.starts_with("Ctrl-C")) {}
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
+    world.say(&["profiles", "load", examples]);
     let answer = world.say(&["handoff", "word-counter", "three little words"]);
     assert_eq!(answer.trim(), "3");
     world.say(&["assign", "word-counter", "one two", "--label", "a"]);

@@ -11,23 +11,13 @@ use tokio::task::JoinHandle;
 
 use super::super::agent::{Agent, Told};
 use super::{at_work, boss};
-use crate::house::{House, Plan, send, until, within};
-use crate::staff::{house, staffed};
+use crate::house::{Plan, send, within};
+use crate::staff::{house, only_worker, staffed};
 
 fn handoff(me: &Arc<Agent>, timeout: f64) -> JoinHandle<Told> {
     let me = Arc::clone(me);
     let arguments = json!({ "agent": "worker", "message": "count", "timeout": timeout });
     tokio::spawn(async move { me.call("handoff", arguments).await })
-}
-
-async fn only_worker(house: &House) -> String {
-    let query = posthaste_api::instances::InstancesQuery {
-        agent: Some("worker".into()),
-        ..Default::default()
-    };
-    let list = async || house.operator().instances(&query).await.expect("a listing").instances;
-    until("there is a worker", async || list().await.len() == 1).await;
-    list().await.remove(0).instance
 }
 
 #[tokio::test]
