@@ -14,6 +14,7 @@ pub mod health;
 pub mod hooks;
 pub mod inbox;
 pub mod instances;
+mod json;
 pub mod messages;
 pub mod openapi;
 pub mod profiles;

@@ -76,7 +76,7 @@ impl FromStr for InstanceId {
 
 impl fmt::Display for InstanceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}", self.0)
+        crate::hex::write::<8>(f, self.0.into())
     }
 }
 
@@ -164,9 +164,10 @@ impl fmt::Display for Address {
             Self::Human => return f.write_str("human"),
             Self::Exact { name, instance, team } => {
                 if let Some(name) = name {
-                    write!(f, "{name}.")?;
+                    name.fmt(f)?;
+                    f.write_str(".")?;
                 }
-                write!(f, "{instance}")?;
+                instance.fmt(f)?;
                 team
             }
             Self::Named { name, team } => {
@@ -217,7 +218,10 @@ impl fmt::Display for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Human => f.write_str("human"),
-            Self::Instance(id) => write!(f, "i.{id}"),
+            Self::Instance(id) => {
+                f.write_str("i.")?;
+                id.fmt(f)
+            }
             Self::Name(name) => write!(f, "n.{name}"),
             Self::NameIn(name, team) => write!(f, "n.{name}@{team}"),
             Self::Anyone => f.write_str("any"),

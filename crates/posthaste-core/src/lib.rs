@@ -8,6 +8,7 @@
 pub mod address;
 pub mod events;
 pub mod figures;
+mod hex;
 pub mod history;
 mod hub;
 pub mod ledger;

@@ -88,7 +88,9 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
         let why = "the request does not fit: it is a list, and should be an object";
         return Err(ApiError::new(ErrorCode::InvalidArgument, why).into());
     }
-    serde_json::from_slice(body).map_err(|error| {
+    // Looked at once, as a whole, instead of text by text.
+    let body = str::from_utf8(body).map_err(|_| unreadable("the body is not valid UTF-8"))?;
+    serde_json::from_str(body).map_err(|error| {
         let (code, what) = match error.classify() {
             Category::Data => (ErrorCode::InvalidArgument, "the request does not fit"),
             Category::Syntax | Category::Eof | Category::Io => {

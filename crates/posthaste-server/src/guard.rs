@@ -58,7 +58,8 @@ fn is_ours(app: &App, host: &str) -> bool {
     let name = without_port(host);
     let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
     let ours = |ip: IpAddr| ip.is_loopback() || ip == app.config.listen.ip();
-    name.eq_ignore_ascii_case("localhost")
+    name == "127.0.0.1"
+        || name.eq_ignore_ascii_case("localhost")
         || bare.parse().is_ok_and(ours)
         || app.config.hosts.iter().any(|h| h.eq_ignore_ascii_case(name))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::address::{Address, InstanceId, Mailbox};
+use crate::hex;
 use crate::limits::Limits;
 use crate::time::Timestamp;
 
@@ -28,7 +29,7 @@ pub struct MessageId(pub u64);
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        hex::write::<16>(f, self.0)
     }
 }
 
@@ -79,7 +80,8 @@ impl ThreadId {
 
 impl fmt::Display for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "t-{:08x}", self.0)
+        f.write_str("t-")?;
+        hex::write::<8>(f, self.0.into())
     }
 }
 

@@ -26,8 +26,6 @@ use crate::written::{Outgoing, Reply, watched};
 
 const TIMEOUT: f64 = 60.0;
 const WINDOW: f64 = 2.0;
-/// About what an entry takes beside its text.
-const ENTRY: usize = 384;
 
 /// `GET /v1/inbox`
 pub(crate) async fn receive(
@@ -60,9 +58,7 @@ pub(crate) async fn receive(
 }
 
 fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Failure> {
-    let room = batch.mail.iter().map(|e| e.text().len() + ENTRY).sum::<usize>() + ENTRY;
-    let mut json = Vec::with_capacity(room);
-    serde_json::to_writer(&mut json, &inbox(&batch)).map_err(unwritable)?;
+    let json = inbox(&batch).to_json().map_err(unwritable)?;
     Ok(watched(json, batch.handed, outgoing))
 }
 

@@ -20,16 +20,11 @@ use posthaste_core::ports::HistoryQuery as Query;
 use posthaste_core::road::TraceParent;
 use posthaste_core::time::Timestamp;
 
-use serde::Serialize;
-
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Params, PathPart, parse, whole_body};
 use crate::failure::{Failure, invalid, not_found, unwritable};
 use crate::written::{Reply, json};
-
-/// About as long as a receipt is.
-const RECEIPT: usize = 256;
 
 /// `POST /v1/messages`
 pub(crate) async fn send(
@@ -46,7 +41,8 @@ pub(crate) async fn send(
     let to = match request.to {
         To::One(to) => {
             let receipt = start(app, caller, via, &to, request.message, details, parent)?.await?;
-            return answer(StatusCode::CREATED, &Receipt::from(receipt));
+            let receipt = Receipt::from(receipt).to_json().map_err(unwritable)?;
+            return Ok(json(StatusCode::CREATED, receipt));
         }
         To::Many(list) => list,
     };
@@ -74,13 +70,8 @@ pub(crate) async fn send(
         };
         results.push(SendOne { to, status, outcome });
     }
-    answer(StatusCode::MULTI_STATUS, &SendMany { results })
-}
-
-fn answer(status: StatusCode, body: &impl Serialize) -> Result<http::Response<Reply>, Failure> {
-    let mut text = Vec::with_capacity(RECEIPT);
-    serde_json::to_writer(&mut text, body).map_err(unwritable)?;
-    Ok(json(status, text))
+    let results = serde_json::to_vec(&SendMany { results }).map_err(unwritable)?;
+    Ok(json(StatusCode::MULTI_STATUS, results))
 }
 
 pub(crate) fn start(

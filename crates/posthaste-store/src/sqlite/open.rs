@@ -30,7 +30,7 @@ pub(crate) const PAGE: u64 = 8192;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 8] = [
+pub(crate) const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: [&str; 8] = [
     include_str!("../../migrations/sqlite/0006_events.sql"),
     include_str!("../../migrations/sqlite/0007_hops.sql"),
     include_str!("../../migrations/sqlite/0008_work.sql"),
+    include_str!("../../migrations/sqlite/0009_room.sql"),
 ];
 
 pub(crate) struct Opened {

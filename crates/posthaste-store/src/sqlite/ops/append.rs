@@ -24,7 +24,11 @@ pub(crate) const MESSAGE: &str = "INSERT INTO messages (seq, id, thread, created
     ?20)";
 
 pub(crate) const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
-    urgent, marked, attempts, expires_at) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7)";
+    urgent, marked, attempts, expires_at, room) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7, \
+    x'000000000000000000000000000000000000000000000000000000000000')";
+
+/// What a delivery's row keeps free for its end.
+pub(crate) const ROOM: usize = 30;
 
 /// What became of a draft.
 #[derive(Debug)]

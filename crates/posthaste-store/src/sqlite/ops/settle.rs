@@ -12,10 +12,13 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{OptionalExtension, params};
 use tokio::sync::oneshot;
 
+use super::append::ROOM;
 use crate::sqlite::writer::{Db, Op};
 
 pub(crate) const SETTLE: &str = "UPDATE deliveries SET state = ?2, leased_at = ?3, \
-    settled_at = ?4, settled_by = ?5, how = ?6, maybe_seen = ?7 WHERE no = ?1";
+    settled_at = ?4, settled_by = ?5, how = ?6, maybe_seen = ?7, room = ?8 WHERE no = ?1";
+/// What a point in time takes in a row.
+const TIME: usize = 6;
 
 /// Writes the ends of deliveries down.
 pub(crate) fn write_settled(
@@ -23,12 +26,11 @@ pub(crate) fn write_settled(
     list: &[Settled],
     at: Timestamp,
 ) -> rusqlite::Result<()> {
-    let mut by: (Option<Principal>, Option<String>) = (None, None);
+    // Those of one answer end alike: only their numbers differ.
+    let mut last: Option<(Option<Principal>, Option<Timestamp>, End)> = None;
+    let mut by: Option<String> = None;
     for settled in list {
-        if by.0 != settled.by {
-            by = (settled.by, settled.by.map(|p| p.to_string()));
-        }
-        let by = &by.1;
+        let this = (settled.by, settled.leased_at, settled.end);
         let (state, how, maybe, kind) = match settled.end {
             End::Acked(proof) => (1, proof.as_str(), None, EventKind::Acked),
             End::Dead { reason, maybe_seen } => {
@@ -36,16 +38,22 @@ pub(crate) fn write_settled(
             }
         };
         db.events.message(kind, settled.seq, settled.delivery);
-        db.settle.execute(params![
-            settled.delivery.0,
-            state,
-            settled.leased_at.map(|t| t.0),
-            at.0,
-            by,
-            how,
-            maybe
-        ])?;
-        if let (End::Acked(proof), Some(by)) = (settled.end, by)
+        if last != Some(this) {
+            last = Some(this);
+            by = settled.by.map(|principal| principal.to_string());
+            let times = TIME + settled.leased_at.map_or(0, |_| TIME);
+            let taken = times + by.as_ref().map_or(0, String::len) + how.len();
+            db.settle.raw_bind_parameter(2, state)?;
+            db.settle.raw_bind_parameter(3, settled.leased_at.map(|t| t.0))?;
+            db.settle.raw_bind_parameter(4, at.0)?;
+            db.settle.raw_bind_parameter(5, &by)?;
+            db.settle.raw_bind_parameter(6, how)?;
+            db.settle.raw_bind_parameter(7, maybe)?;
+            db.settle.raw_bind_parameter(8, &[0; ROOM][taken.min(ROOM)..])?;
+        }
+        db.settle.raw_bind_parameter(1, settled.delivery.0)?;
+        db.settle.raw_execute()?;
+        if let (End::Acked(proof), Some(by)) = (settled.end, &by)
             && proof.is_weak()
         {
             db.connection
