@@ -1,14 +1,16 @@
 //! What only a file can break: a second hub, damage, a full disk.
 
+use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Principal};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::orchestration::Standing;
-use posthaste_core::ports::{Ending, StoreError};
+use posthaste_core::ports::{Ending, Filter, StoreError, Take, What};
 use posthaste_core::registry::Status;
 use posthaste_store::{Inspection, OpenError, Place, StoreConfig, inspect};
 use posthaste_testkit::profiles_suite::put;
 use posthaste_testkit::store_suite::Rig;
 use posthaste_testkit::working_suite;
+use rusqlite::Connection;
 
 use crate::rig;
 
@@ -186,4 +188,33 @@ async fn a_look_from_outside_finds_what_a_start_would_and_changes_nothing() {
     drop(db);
     let foreign = inspect(folder.path(), patience);
     assert!(matches!(foreign, Err(OpenError::Foreign { .. })), "{foreign:?}");
+}
+
+#[tokio::test]
+async fn an_end_takes_the_room_that_was_kept_for_it() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    for _ in 0..50 {
+        rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
+    }
+    let look = Connection::open(folder.path().join("hub.db")).expect("a second connection");
+    let size = || -> (i64, i64) {
+        let sql = "SELECT sum(payload), count(*) FROM dbstat WHERE name = 'deliveries'";
+        look.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a size")
+    };
+    let open = size();
+
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter: Filter::default(),
+        messages: 50,
+        bytes: usize::MAX,
+    };
+    let mail = rig.store.lease(take).await.expect("a lease").mail;
+    let all = What::Deliveries(mail.iter().map(|leased| leased.delivery).collect());
+    let acked = rig.store.ack(bob, all, Proof::Receipt).await.expect("acked");
+    assert_eq!(acked.acked, 50);
+    assert_eq!(size(), open, "bytes and pages of all rows");
 }
