@@ -3,7 +3,6 @@
 mod reading;
 mod work;
 
-use compact_str::ToCompactString;
 use posthaste_core::NotReady;
 use posthaste_core::address::AddressError;
 use posthaste_core::messaging::message as core;
@@ -180,14 +179,14 @@ impl TryFrom<&MessageRef> for core::MessageRef {
 impl From<core::Receipt> for Receipt {
     fn from(r: core::Receipt) -> Self {
         let recipients = r.recipients.into_iter().map(|to| Recipient {
-            mailbox: to.mailbox.to_compact_string(),
+            mailbox: to.mailbox.text(),
             active: to.active,
             waiting: to.waiting,
         });
         Self {
             seq: r.seq.0,
-            id: r.id.to_compact_string(),
-            thread_id: r.thread.to_compact_string(),
+            id: r.id.text(),
+            thread_id: r.thread.text(),
             recipients: recipients.collect(),
             duplicate: r.duplicate,
             durable: r.durable,

@@ -13,6 +13,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use compact_str::{CompactString, ToCompactString};
+
+use crate::hex;
 use crate::messaging::message::Principal;
 
 /// The team of those who name none.
@@ -74,9 +77,15 @@ impl FromStr for InstanceId {
     }
 }
 
+impl InstanceId {
+    pub fn text(self) -> CompactString {
+        hex::text::<8>("", self.0.into())
+    }
+}
+
 impl fmt::Display for InstanceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::hex::write::<8>(f, self.0.into())
+        f.write_str(&self.text())
     }
 }
 
@@ -212,16 +221,21 @@ impl Mailbox {
     pub fn is_one_of(&self) -> bool {
         !matches!(self, Self::Human | Self::Instance(_))
     }
+
+    /// The key as text; most mail goes to an instance.
+    pub fn text(&self) -> CompactString {
+        match self {
+            Self::Instance(id) => hex::text::<8>("i.", id.0.into()),
+            _ => self.to_compact_string(),
+        }
+    }
 }
 
 impl fmt::Display for Mailbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Human => f.write_str("human"),
-            Self::Instance(id) => {
-                f.write_str("i.")?;
-                id.fmt(f)
-            }
+            Self::Instance(_) => f.write_str(&self.text()),
             Self::Name(name) => write!(f, "n.{name}"),
             Self::NameIn(name, team) => write!(f, "n.{name}@{team}"),
             Self::Anyone => f.write_str("any"),

@@ -7,7 +7,9 @@
 //! hyper begins with 8 KiB for reading and takes more only for a larger head.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ use tower::Service;
 
 use crate::auth::Peer;
 use crate::call::{Call, Route, Who};
+use crate::failure::Failure;
 use crate::written::{Outgoing, Reply, Wire};
 use crate::{App, guard, mcp, rest};
 
@@ -41,7 +44,7 @@ pub(crate) async fn run(
     app: App,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let router = rest::router(app.clone());
+    let house = Arc::new(House { router: rest::router(app.clone()), app: app.clone() });
     let room = Arc::new(Semaphore::new(app.config.connections));
     let open = app.meters.connections.clone();
     let meters = Arc::clone(&app.meters);
@@ -58,9 +61,8 @@ pub(crate) async fn run(
         };
         match socket {
             Ok((socket, peer)) => {
-                let (app, router, shutdown) = (app.clone(), router.clone(), shutdown.clone());
-                let served = connection(socket, Peer(peer.ip()), app, router, shutdown, permit);
-                open.spawn(served);
+                let (house, shutdown) = (Arc::clone(&house), shutdown.clone());
+                open.spawn(connection(socket, Peer(peer.ip()), house, shutdown, permit));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -79,18 +81,18 @@ pub(crate) async fn run(
 async fn connection(
     socket: TcpStream,
     peer: Peer,
-    app: App,
-    router: Router,
+    house: Arc<House>,
     shutdown: CancellationToken,
     _permit: OwnedSemaphorePermit,
 ) {
     // A small answer must not wait for a second packet.
     let _ = socket.set_nodelay(true);
-    let (head_timeout, grace) = (app.config.head_timeout, app.config.shutdown_grace);
+    let config = &house.app.config;
+    let (head_timeout, grace) = (config.head_timeout, config.shutdown_grace);
     let outgoing = Arc::new(Outgoing::default());
-    let wire = Wire::new(socket, Arc::clone(&outgoing), app.config.write_timeout);
+    let wire = Wire::new(socket, Arc::clone(&outgoing), config.write_timeout);
     let service = service_fn(move |request: Request<Incoming>| {
-        answer(request, peer, app.clone(), router.clone(), Arc::clone(&outgoing))
+        answer(request, peer, Arc::clone(&house), Arc::clone(&outgoing))
     });
     let served = http1::Builder::new()
         .max_buf_size(HEAD)
@@ -113,45 +115,82 @@ async fn connection(
     }
 }
 
+/// What every connection shares.
+struct House {
+    app: App,
+    router: Router,
+}
+
+/// An answer on its way. In a box of its own size: a connection would keep room for
+/// the largest of all, and thousands of them only wait for mail.
+type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
+
 /// The two calls that carry the mail go straight to their handlers: a router's
 /// boxes and copies would cost more than the calls themselves. Everything else is
 /// routed.
-async fn answer(
+///
+/// What a waiting reader asks is read here, before its wait begins: nothing of the
+/// request is kept.
+fn answer(
     request: Request<Incoming>,
     peer: Peer,
-    app: App,
-    mut router: Router,
+    house: Arc<House>,
     outgoing: Arc<Outgoing>,
-) -> Result<Response<Reply>, Infallible> {
+) -> Answer {
+    let app = &house.app;
     let mut call = Call::begin(&app.meters, request.method(), request.headers());
-    let answered = match guard::check(&app, request.method(), request.headers()) {
-        Err(refused) => Err(refused),
-        Ok(()) => match (request.method(), request.uri().path()) {
-            (&Method::POST, rest::SEND) => {
-                call.route = Route::Send;
-                rest::messages::send(&app, request, &mut call.who).await
+    if let Err(refused) = guard::check(app, request.method(), request.headers()) {
+        return Box::pin(ready(finish(call, Err(refused))));
+    }
+    match (request.method(), request.uri().path()) {
+        (&Method::POST, rest::SEND) => {
+            call.route = Route::Send;
+            match rest::messages::origin(app, request.headers()) {
+                Ok(from) => Box::pin(async move {
+                    call.who = Some(from.caller);
+                    let sent = rest::messages::send(&house.app, from, request.into_body()).await;
+                    finish(call, sent)
+                }),
+                Err(refused) => Box::pin(ready(finish(call, Err(refused)))),
             }
-            (&Method::GET, rest::RECEIVE) => {
-                call.route = Route::Receive;
-                rest::inbox::receive(&app, request, &mut call.who, outgoing).await
+        }
+        (&Method::GET, rest::RECEIVE) => {
+            call.route = Route::Receive;
+            match rest::inbox::asked(app, &request) {
+                Ok((ask, receipt)) => Box::pin(async move {
+                    call.who = Some(ask.reader);
+                    let received = rest::inbox::receive(&house.app, ask, receipt, outgoing).await;
+                    finish(call, received)
+                }),
+                Err(refused) => Box::pin(ready(finish(call, Err(refused)))),
             }
-            (_, mcp::PATH) => {
-                call.route = Route::Mcp;
-                // Boxed: every connection keeps room for the largest of these, and this
-                // one is several times as large as the others.
-                Box::pin(mcp::answer(&app, request, &mut call.who, outgoing)).await
-            }
-            _ => {
-                let (mut request, who) = (request.map(Body::new), Who::default());
-                request.extensions_mut().insert(outgoing);
-                request.extensions_mut().insert(peer);
-                request.extensions_mut().insert(who.clone());
-                // A router is always ready.
-                let response = router.call(request).await?.map(Reply::Routed);
-                return Ok(call.end(response, Some(who)));
-            }
-        },
-    };
+        }
+        (_, mcp::PATH) => {
+            call.route = Route::Mcp;
+            Box::pin(async move {
+                let told = mcp::answer(&house.app, request, &mut call.who, outgoing).await;
+                finish(call, told)
+            })
+        }
+        _ => {
+            let (mut request, who) = (request.map(Body::new), Who::default());
+            request.extensions_mut().insert(outgoing);
+            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(who.clone());
+            // A router is always ready.
+            let routed = house.router.clone().call(request);
+            Box::pin(async move {
+                let response = routed.await?.map(Reply::Routed);
+                Ok(call.end(response, Some(who)))
+            })
+        }
+    }
+}
+
+fn finish(
+    call: Call,
+    answered: Result<Response<Reply>, Failure>,
+) -> Result<Response<Reply>, Infallible> {
     let response = answered.unwrap_or_else(|failure| failure.into_response().map(Reply::Routed));
     Ok(call.end(response, None))
 }

@@ -72,8 +72,8 @@ impl Who {
 }
 
 /// Dropped without an answer, its client has gone away.
-pub(crate) struct Call<'a> {
-    meters: &'a Meters,
+pub(crate) struct Call {
+    meters: Arc<Meters>,
     id: RequestId,
     began: Instant,
     method: &'static str,
@@ -82,11 +82,11 @@ pub(crate) struct Call<'a> {
     answered: bool,
 }
 
-impl<'a> Call<'a> {
-    pub(crate) fn begin(meters: &'a Meters, method: &Method, headers: &HeaderMap) -> Self {
+impl Call {
+    pub(crate) fn begin(meters: &Arc<Meters>, method: &Method, headers: &HeaderMap) -> Self {
         let (boot, number) = meters.next_request();
         Self {
-            meters,
+            meters: Arc::clone(meters),
             id: RequestId::given(headers).unwrap_or(RequestId::Made(boot, number)),
             began: Instant::now(),
             method: known(method),
@@ -103,7 +103,7 @@ impl<'a> Call<'a> {
         who: Option<Who>,
     ) -> Response<Reply> {
         self.answered = true;
-        let (meters, took) = (self.meters, self.began.elapsed());
+        let (meters, took) = (&self.meters, self.began.elapsed());
         let status = response.status().as_u16();
         let matched = response.extensions().get::<MatchedPath>();
         let route = match self.route {
@@ -143,7 +143,7 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for Call {
     fn drop(&mut self) {
         if !self.answered {
             self.meters.cut();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_call_that_waits_keeps_little() {
-        assert!(size_of::<Call<'_>>() <= 96, "{}", size_of::<Call<'_>>());
+        assert!(size_of::<Call>() <= 96, "{}", size_of::<Call>());
     }
 
     #[test]

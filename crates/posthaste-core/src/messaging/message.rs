@@ -7,6 +7,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use compact_str::CompactString;
+
 use crate::address::{Address, InstanceId, Mailbox};
 use crate::hex;
 use crate::limits::Limits;
@@ -27,9 +29,15 @@ impl fmt::Display for Seq {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub u64);
 
+impl MessageId {
+    pub fn text(self) -> CompactString {
+        hex::text::<16>("", self.0)
+    }
+}
+
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex::write::<16>(f, self.0)
+        f.write_str(&self.text())
     }
 }
 
@@ -76,12 +84,15 @@ pub struct ThreadId(pub u32);
 impl ThreadId {
     /// The operator's own thread.
     pub const OPERATOR: Self = Self(0);
+
+    pub fn text(self) -> CompactString {
+        hex::text::<8>("t-", self.0.into())
+    }
 }
 
 impl fmt::Display for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("t-")?;
-        hex::write::<8>(f, self.0.into())
+        f.write_str(&self.text())
     }
 }
 

@@ -131,66 +131,68 @@ impl Hub {
     }
 
     /// Waits for mail in a call that has begun.
-    pub async fn receive_on(
+    // Not async either: thousands wait here, and each would hold what it asked twice.
+    pub fn receive_on(
         self: &Arc<Self>,
         mut open: Open,
         ask: Ask,
-    ) -> Result<Batch, StoreError> {
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<'_> {
         let began = Instant::now();
-
-        // What it waits for is what it had given out by now.
-        let owed = self.owed(&ask);
-        // Before it waits, it listens, then looks again: what arrives in between rings
-        // the bell that it already holds. What is there at the first look needs none.
-        let mut bell: Option<Box<dyn Bell>> = None;
-        let deadline = began + ask.timeout;
-        let (lease, status, missing) = loop {
-            let until = match self.look(&ask, &owed, deadline).await? {
-                Look::WaitUntil(until) => until,
-                Look::Take { met } => {
-                    let asked = self.road.get().map(|road| (road, Instant::now()));
-                    let lease = self.store.lease(self.take(&ask, open.running.id)).await?;
-                    if let Some((road, asked)) = asked {
-                        road.leased(&lease.mail, ask.reader, asked.elapsed());
+        async move {
+            // What it waits for is what it had given out by now.
+            let owed = self.owed(&ask);
+            // Before it waits, it listens, then looks again: what arrives in between rings
+            // the bell that it already holds. What is there at the first look needs none.
+            let mut bell: Option<Box<dyn Bell>> = None;
+            let deadline = began + ask.timeout;
+            let (lease, status, missing) = loop {
+                let until = match self.look(&ask, &owed, deadline).await? {
+                    Look::WaitUntil(until) => until,
+                    Look::Take { met } => {
+                        let asked = self.road.get().map(|road| (road, Instant::now()));
+                        let lease = self.store.lease(self.take(&ask, open.running.id)).await?;
+                        if let Some((road, asked)) = asked {
+                            road.leased(&lease.mail, ask.reader, asked.elapsed());
+                        }
+                        let over = Instant::now() >= deadline;
+                        let all_here = ask.wait_for == WaitFor::All && met;
+                        if !lease.mail.is_empty() || over || all_here {
+                            let (status, missing) = self.judge(&ask, &lease, met);
+                            break (lease, status, missing);
+                        }
+                        // Nothing yet, or another reader was quicker.
+                        deadline
                     }
-                    let over = Instant::now() >= deadline;
-                    let all_here = ask.wait_for == WaitFor::All && met;
-                    if !lease.mail.is_empty() || over || all_here {
-                        let (status, missing) = self.judge(&ask, &lease, met);
-                        break (lease, status, missing);
+                };
+                match &mut bell {
+                    None => {
+                        let mut keys = self.store.keys(ask.reader);
+                        if ask.filter.exact {
+                            // What it may not take, it must not be rung for.
+                            keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
+                        }
+                        bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
+                        self.begins_to_wait(ask.reader);
                     }
-                    // Nothing yet, or another reader was quicker.
-                    deadline
+                    Some(bell) => {
+                        if !self.wait(&mut **bell, &open.running, until).await {
+                            break (Lease::default(), BatchStatus::CallAgain, Vec::new());
+                        }
+                    }
                 }
             };
-            match &mut bell {
-                None => {
-                    let mut keys = self.store.keys(ask.reader);
-                    if ask.filter.exact {
-                        // What it may not take, it must not be rung for.
-                        keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
-                    }
-                    bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
-                    self.begins_to_wait(ask.reader);
-                }
-                Some(bell) => {
-                    if !self.wait(&mut **bell, &open.running, until).await {
-                        break (Lease::default(), BatchStatus::CallAgain, Vec::new());
-                    }
-                }
-            }
-        };
 
-        let taken: Vec<DeliveryNo> = lease.mail.iter().map(|l| l.delivery).collect();
-        if let Some(bell) = &mut bell {
-            bell.answered(&taken);
+            let taken: Vec<DeliveryNo> = lease.mail.iter().map(|l| l.delivery).collect();
+            if let Some(bell) = &mut bell {
+                bell.answered(&taken);
+            }
+            if ask.auto_ack {
+                open.handed.consumes(ask.reader, taken);
+            }
+            self.store.seen(ask.reader);
+            let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
+            Ok(self.hand(open, lease, ask.budget, judged, began))
         }
-        if ask.auto_ack {
-            open.handed.consumes(ask.reader, taken);
-        }
-        self.store.seen(ask.reader);
-        let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
-        Ok(self.hand(open, lease, ask.budget, judged, began))
     }
 
     /// Waits for the bell; `false` when the call was ended from outside.

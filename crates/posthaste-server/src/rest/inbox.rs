@@ -27,34 +27,27 @@ use crate::written::{Outgoing, Reply, watched};
 const TIMEOUT: f64 = 60.0;
 const WINDOW: f64 = 2.0;
 
-/// `GET /v1/inbox`
-pub(crate) async fn receive(
+/// `GET /v1/inbox`. Not async: a waiting call would hold everything twice.
+pub(crate) fn receive(
     app: &App,
-    request: Request<Incoming>,
-    who: &mut Option<Principal>,
+    ask: Ask,
+    receipt: Option<u64>,
     outgoing: Arc<Outgoing>,
-) -> Result<Response<Reply>, Failure> {
-    let reader = auth::caller(app, request.headers())?;
-    *who = Some(reader);
-    let (ask, receipt) = asked(app, reader, &request)?;
-    // What the request brought is dropped before the wait: a waiting reader is
-    // cheap.
-    drop(request);
-    match receipt {
-        // A beginning returns what is unproven, so the proof comes first. If it is
-        // not kept, its mail comes again. Apart, and in a box, for it is rare: what one
-        // road needs, every waiting reader has room for.
-        Some(receipt) if ask.begin => {
-            return Box::pin(async move {
-                drop(app.hub.ack_receipt(reader, receipt).await);
-                answer(app.hub.receive(ask).await?, outgoing)
-            })
-            .await;
-        }
-        Some(receipt) => app.hub.ack_receipt_beside(reader, receipt),
-        None => {}
+) -> impl Future<Output = Result<Response<Reply>, Failure>> + Send + use<'_> {
+    // A beginning returns what is unproven, so the proof comes first. If it is not
+    // kept, its mail comes again.
+    let first = receipt.filter(|_| ask.begin);
+    if let (Some(receipt), None) = (receipt, first) {
+        app.hub.ack_receipt_beside(ask.reader, receipt);
     }
-    answer(app.hub.receive(ask).await?, outgoing)
+    async move {
+        if let Some(receipt) = first {
+            // In a box, for it is rare: what one road needs, every waiting reader has
+            // room for.
+            drop(Box::pin(app.hub.ack_receipt(ask.reader, receipt)).await);
+        }
+        answer(app.hub.receive(ask).await?, outgoing)
+    }
 }
 
 fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Failure> {
@@ -62,11 +55,9 @@ fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Fail
     Ok(watched(json, batch.handed, outgoing))
 }
 
-fn asked(
-    app: &App,
-    reader: Principal,
-    request: &Request<Incoming>,
-) -> Result<(Ask, Option<u64>), Failure> {
+/// What a reader asks for, and the receipt that it brings.
+pub(crate) fn asked(app: &App, request: &Request<Incoming>) -> Result<(Ask, Option<u64>), Failure> {
+    let reader = auth::caller(app, request.headers())?;
     let query: InboxQuery = query(request.uri())?;
     let receipt = query.receipt.as_deref().and_then(parse_receipt);
     Ok((ask(reader, &query, app.hub.limits())?, receipt))
@@ -137,10 +128,10 @@ pub(crate) fn entry(e: &Handed) -> Entry<'_> {
     let m = &e.leased.message;
     Entry {
         id: m.seq.0,
-        uid: m.id.to_compact_string(),
+        uid: m.id.text(),
         from: Cow::Borrowed(&m.from.address),
         sender_id: match m.from.instance {
-            Some(id) => id.to_compact_string(),
+            Some(id) => id.text(),
             None => m.from.id().into(),
         },
         relation: Cow::Borrowed(e.leased.relation.as_str()),
@@ -148,7 +139,7 @@ pub(crate) fn entry(e: &Handed) -> Entry<'_> {
         message: Cow::Borrowed(e.text()),
         kind: Cow::Borrowed(m.kind.as_str()),
         urgent: m.priority == Priority::Urgent,
-        thread_id: m.thread.to_compact_string(),
+        thread_id: m.thread.text(),
         created_at: m.created_at.to_compact_string(),
         label: m.label.as_deref().map(Cow::Borrowed),
         in_reply_to: m.in_reply_to.map(|s| s.0),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::{self, StatusCode};
+use axum::http::{self, HeaderMap, StatusCode};
 use hyper::body::Incoming;
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{
@@ -26,35 +26,52 @@ use crate::extract::{Params, PathPart, parse, whole_body};
 use crate::failure::{Failure, invalid, not_found, unwritable};
 use crate::written::{Reply, json};
 
+/// Who sends, through which door, and what it was doing.
+pub(crate) struct Origin {
+    pub(crate) caller: Principal,
+    pub(crate) via: Via,
+    pub(crate) parent: Option<TraceParent>,
+}
+
+pub(crate) fn origin(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
+    let caller = auth::caller(app, headers)?;
+    Ok(Origin { caller, via: auth::via(headers), parent: auth::trace(app, headers) })
+}
+
 /// `POST /v1/messages`
 pub(crate) async fn send(
     app: &App,
-    request: http::Request<Incoming>,
-    who: &mut Option<Principal>,
+    from: Origin,
+    body: Incoming,
 ) -> Result<http::Response<Reply>, Failure> {
-    let (caller, via) = (auth::caller(app, request.headers())?, auth::via(request.headers()));
-    *who = Some(caller);
-    let parent = auth::trace(app, request.headers());
     // Nothing of the request is held while its message waits for the disk.
-    let mut request: SendRequest = parse(&whole_body(request.into_body(), &app.config).await?)?;
-    let details = details(app, caller, &mut request).await?;
-    let to = match request.to {
+    let mut request: SendRequest = parse(&whole_body(body, &app.config).await?)?;
+    let details = details(app, from.caller, &mut request).await?;
+    match request.to {
         To::One(to) => {
-            let receipt = start(app, caller, via, &to, request.message, details, parent)?.await?;
+            let receipt = start(app, &from, &to, request.message, details)?.await?;
             let receipt = Receipt::from(receipt).to_json().map_err(unwritable)?;
-            return Ok(json(StatusCode::CREATED, receipt));
+            Ok(json(StatusCode::CREATED, receipt))
         }
-        To::Many(list) => list,
-    };
+        To::Many(list) => Box::pin(send_many(app, from, list, request.message, details)).await,
+    }
+}
+
+/// The same to each address of a list.
+async fn send_many(
+    app: &App,
+    from: Origin,
+    to: Vec<String>,
+    message: String,
+    details: Details,
+) -> Result<http::Response<Reply>, Failure> {
     let most = app.hub.limits().recipients;
     if to.is_empty() || to.len() > most {
         return Err(invalid("to", format!("a list has 1 to {most} addresses (limits.recipients)")));
     }
     // All are under way before the first is waited for: they share a flush.
-    let started: Vec<_> = to
-        .iter()
-        .map(|to| start(app, caller, via, to, request.message.clone(), details.clone(), parent))
-        .collect();
+    let started: Vec<_> =
+        to.iter().map(|to| start(app, &from, to, message.clone(), details.clone())).collect();
     let mut results = Vec::with_capacity(to.len());
     for (to, sent) in to.into_iter().zip(started) {
         let sent = match sent {
@@ -76,16 +93,14 @@ pub(crate) async fn send(
 
 pub(crate) fn start(
     app: &App,
-    from: Principal,
-    via: Via,
+    from: &Origin,
     to: &str,
     body: String,
     details: Details,
-    parent: Option<TraceParent>,
 ) -> Result<impl Future<Output = Result<Accepted, SendError>> + use<>, Failure> {
     let to = to.parse().map_err(ApiError::from)?;
-    let draft = Draft::new(from, to, body, details, via, app.hub.limits())?;
-    Ok(app.hub.start_send(draft, parent))
+    let draft = Draft::new(from.caller, to, body, details, from.via, app.hub.limits())?;
+    Ok(app.hub.start_send(draft, from.parent))
 }
 
 pub(crate) async fn details(

@@ -11,7 +11,7 @@ use super::Tool;
 use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::rest::messages::{details, start};
+use crate::rest::messages::{Origin, details, start};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "send_message",
@@ -167,10 +167,11 @@ impl From<Receipt> for Sent {
 pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, ApiError> {
     request.idempotency_key = ctx.key.clone();
     let app = &ctx.app;
+    let from = Origin { caller: ctx.me, via: Via::Mcp, parent: ctx.trace };
     let details = details(app, ctx.me, &mut request).await.map_err(|Failure(error)| error)?;
     let list = match request.to {
         To::One(to) => {
-            let sent = start(app, ctx.me, Via::Mcp, &to, request.message, details, ctx.trace);
+            let sent = start(app, &from, &to, request.message, details);
             let receipt = sent.map_err(|Failure(error)| error)?.await?;
             return Ok(Told::One(receipt.into()));
         }
@@ -181,9 +182,7 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
         let why = format!("to: a list has 1 to {most} addresses (limits.recipients)");
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));
     }
-    let begin = |to: &String| {
-        start(app, ctx.me, Via::Mcp, to, request.message.clone(), details.clone(), ctx.trace)
-    };
+    let begin = |to: &String| start(app, &from, to, request.message.clone(), details.clone());
     let started: Vec<_> = list.iter().map(begin).collect();
     let mut results = Vec::with_capacity(list.len());
     for (to, sent) in list.into_iter().zip(started) {
