@@ -63,7 +63,7 @@ pub(super) fn clip(mail: Vec<Leased>, budget: Budget) -> (Vec<Entry>, Vec<Leased
             let whole = |leased| Entry { leased, clip: None };
             (mail.into_iter().map(whole).collect(), Vec::new())
         }
-        Budget::Chars(chars) => (cut(mail, chars, |_| 1), Vec::new()),
+        Budget::Chars(chars) => (cut(mail, chars, |body| body.chars().count(), |_| 1), Vec::new()),
         Budget::Json { chars, beside } => {
             let (mut mail, mut fit) = (mail, 0);
             let (mut around, mut least) = (0, 0);
@@ -78,14 +78,18 @@ pub(super) fn clip(mail: Vec<Leased>, budget: Budget) -> (Vec<Entry>, Vec<Leased
                 fit += 1;
             }
             let rest = mail.split_off(fit);
-            (cut(mail, chars.saturating_sub(around), json_cost), rest)
+            (cut(mail, chars.saturating_sub(around), json_length, json_cost), rest)
         }
     }
 }
 
-fn cut(mail: Vec<Leased>, room: usize, cost: fn(char) -> usize) -> Vec<Entry> {
-    let price = |l: &Leased| l.message.body.chars().map(cost).sum::<usize>();
-    let lengths: Vec<usize> = mail.iter().map(price).collect();
+fn cut(
+    mail: Vec<Leased>,
+    room: usize,
+    price: impl Fn(&str) -> usize,
+    cost: fn(char) -> usize,
+) -> Vec<Entry> {
+    let lengths: Vec<usize> = mail.iter().map(|l| price(&l.message.body)).collect();
     let share = fair_share(&lengths, room);
     mail.into_iter()
         .zip(lengths)
@@ -119,6 +123,16 @@ pub fn json_cost(c: char) -> usize {
     }
 }
 
+/// The same for a whole text, byte by byte: a letter of several bytes costs each.
+fn json_length(text: &str) -> usize {
+    let more = text.bytes().map(|b| match b {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        ..0x20 => 5,
+        _ => 0,
+    });
+    text.len() + more.sum::<usize>()
+}
+
 /// The largest share such that nobody's part, capped at it, exceeds the budget.
 fn fair_share(lengths: &[usize], budget: usize) -> usize {
     let mut sorted = lengths.to_vec();
@@ -149,6 +163,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_text_costs_what_its_letters_cost(text in "(?s).{0,80}") {
+            prop_assert_eq!(json_length(&text), text.chars().map(json_cost).sum::<usize>());
+        }
+
         #[test]
         fn shares_never_exceed_the_budget(lengths in proptest::collection::vec(0usize..500, 0..60), budget in 0usize..5000) {
             let share = fair_share(&lengths, budget);

@@ -168,9 +168,11 @@ async fn read(ctx: Ctx, wait: Wait) -> Done {
         settled: batch.settled.iter().map(|seq| seq.0).collect(),
     };
     // Mail comes first: who is missing is named as far as there is room.
-    let used = json(&inbox).map_or(chars, |told| told.len());
-    inbox.missing = named(&batch.missing, chars.saturating_sub(used));
-    inbox.more_missing -= inbox.missing.len();
+    if !batch.missing.is_empty() {
+        let used = json(&inbox).map_or(chars, |told| told.len());
+        inbox.missing = named(&batch.missing, chars.saturating_sub(used));
+        inbox.more_missing -= inbox.missing.len();
+    }
     match json(&inbox) {
         Ok(told) => done(told, false, Some(batch.handed)),
         // Unwritten: its mail goes back.
