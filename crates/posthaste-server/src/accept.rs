@@ -17,6 +17,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, Response};
 use axum::response::IntoResponse;
+use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -146,23 +147,32 @@ fn answer(
         (&Method::POST, rest::SEND) => {
             call.route = Route::Send;
             match rest::messages::origin(app, request.headers()) {
-                Ok(from) => Box::pin(async move {
+                Ok(from) => {
                     call.who = Some(from.caller);
-                    let sent = rest::messages::send(&house.app, from, request.into_body()).await;
-                    finish(call, sent)
-                }),
+                    let body = request.into_body();
+                    Box::pin(async move {
+                        let sent = rest::messages::send(&house.app, from, body).await;
+                        finish(call, sent)
+                    })
+                }
                 Err(refused) => Box::pin(ready(finish(call, Err(refused)))),
             }
         }
         (&Method::GET, rest::RECEIVE) => {
             call.route = Route::Receive;
-            match rest::inbox::asked(app, &request) {
-                Ok((ask, receipt)) => Box::pin(async move {
-                    call.who = Some(ask.reader);
-                    let received = rest::inbox::receive(&house.app, ask, receipt, outgoing).await;
-                    finish(call, received)
-                }),
-                Err(refused) => Box::pin(ready(finish(call, Err(refused)))),
+            let (ask, receipt) = match rest::inbox::asked(app, &request) {
+                Ok(asked) => asked,
+                Err(refused) => return Box::pin(ready(finish(call, Err(refused)))),
+            };
+            call.who = Some(ask.reader);
+            let finish = |received| finish(call, received);
+            match receipt {
+                Some(receipt) if ask.begin => {
+                    let hub = Arc::clone(&app.hub);
+                    let waits = rest::inbox::prove_and_receive(hub, ask, receipt, outgoing);
+                    Box::pin(waits.map(finish))
+                }
+                _ => Box::pin(rest::inbox::receive(&app.hub, ask, receipt, outgoing).map(finish)),
             }
         }
         (_, mcp::PATH) => {

@@ -79,7 +79,7 @@ impl Hub {
     pub fn receive(
         self: &Arc<Self>,
         ask: Ask,
-    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<'_> {
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
         if ask.begin {
             self.begin(ask.reader, Scope::Door(ask.door));
         }
@@ -136,28 +136,28 @@ impl Hub {
         self: &Arc<Self>,
         mut open: Open,
         ask: Ask,
-    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<'_> {
-        let began = Instant::now();
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
+        let (hub, began) = (Arc::clone(self), Instant::now());
         async move {
             // What it waits for is what it had given out by now.
-            let owed = self.owed(&ask);
+            let owed = hub.owed(&ask);
             // Before it waits, it listens, then looks again: what arrives in between rings
             // the bell that it already holds. What is there at the first look needs none.
             let mut bell: Option<Box<dyn Bell>> = None;
             let deadline = began + ask.timeout;
             let (lease, status, missing) = loop {
-                let until = match self.look(&ask, &owed, deadline).await? {
+                let until = match hub.look(&ask, &owed, deadline).await? {
                     Look::WaitUntil(until) => until,
                     Look::Take { met } => {
-                        let asked = self.road.get().map(|road| (road, Instant::now()));
-                        let lease = self.store.lease(self.take(&ask, open.running.id)).await?;
+                        let asked = hub.road.get().map(|road| (road, Instant::now()));
+                        let lease = hub.store.lease(hub.take(&ask, open.running.id)).await?;
                         if let Some((road, asked)) = asked {
                             road.leased(&lease.mail, ask.reader, asked.elapsed());
                         }
                         let over = Instant::now() >= deadline;
                         let all_here = ask.wait_for == WaitFor::All && met;
                         if !lease.mail.is_empty() || over || all_here {
-                            let (status, missing) = self.judge(&ask, &lease, met);
+                            let (status, missing) = hub.judge(&ask, &lease, met);
                             break (lease, status, missing);
                         }
                         // Nothing yet, or another reader was quicker.
@@ -166,16 +166,16 @@ impl Hub {
                 };
                 match &mut bell {
                     None => {
-                        let mut keys = self.store.keys(ask.reader);
+                        let mut keys = hub.store.keys(ask.reader);
                         if ask.filter.exact {
                             // What it may not take, it must not be rung for.
                             keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
                         }
-                        bell = Some(self.queue.listen(ask.reader, keys, ask.filter.clone()));
-                        self.begins_to_wait(ask.reader);
+                        bell = Some(hub.queue.listen(ask.reader, keys, ask.filter.clone()));
+                        hub.begins_to_wait(ask.reader);
                     }
                     Some(bell) => {
-                        if !self.wait(&mut **bell, &open.running, until).await {
+                        if !hub.wait(&mut **bell, &open.running, until).await {
                             break (Lease::default(), BatchStatus::CallAgain, Vec::new());
                         }
                     }
@@ -189,9 +189,9 @@ impl Hub {
             if ask.auto_ack {
                 open.handed.consumes(ask.reader, taken);
             }
-            self.store.seen(ask.reader);
+            hub.store.seen(ask.reader);
             let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
-            Ok(self.hand(open, lease, ask.budget, judged, began))
+            Ok(hub.hand(open, lease, ask.budget, judged, began))
         }
     }
 

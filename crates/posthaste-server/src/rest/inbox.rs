@@ -8,15 +8,16 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{Request, Response};
 use compact_str::{CompactString, ToCompactString, format_compact};
+use futures_util::FutureExt;
 use hyper::body::Incoming;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::inbox::{Acked, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest};
 use posthaste_api::messages::MessageRef;
-use posthaste_core::Limits;
 use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
 use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, WaitFor};
 use posthaste_core::ports::Filter;
+use posthaste_core::{Hub, Limits};
 
 use crate::App;
 use crate::auth::{self, Caller};
@@ -29,25 +30,27 @@ const WINDOW: f64 = 2.0;
 
 /// `GET /v1/inbox`. Not async: a waiting call would hold everything twice.
 pub(crate) fn receive(
-    app: &App,
+    hub: &Arc<Hub>,
     ask: Ask,
     receipt: Option<u64>,
     outgoing: Arc<Outgoing>,
-) -> impl Future<Output = Result<Response<Reply>, Failure>> + Send + use<'_> {
-    // A beginning returns what is unproven, so the proof comes first. If it is not
-    // kept, its mail comes again.
-    let first = receipt.filter(|_| ask.begin);
-    if let (Some(receipt), None) = (receipt, first) {
-        app.hub.ack_receipt_beside(ask.reader, receipt);
+) -> impl Future<Output = Result<Response<Reply>, Failure>> + Send + use<> {
+    if let Some(receipt) = receipt {
+        hub.ack_receipt_beside(ask.reader, receipt);
     }
-    async move {
-        if let Some(receipt) = first {
-            // In a box, for it is rare: what one road needs, every waiting reader has
-            // room for.
-            drop(Box::pin(app.hub.ack_receipt(ask.reader, receipt)).await);
-        }
-        answer(app.hub.receive(ask).await?, outgoing)
-    }
+    hub.receive(ask).map(|received| answer(received?, outgoing))
+}
+
+/// The same for a reader that starts anew. A beginning returns what is unproven, so
+/// the proof comes first; if it is not kept, its mail comes again.
+pub(crate) async fn prove_and_receive(
+    hub: Arc<Hub>,
+    ask: Ask,
+    receipt: u64,
+    outgoing: Arc<Outgoing>,
+) -> Result<Response<Reply>, Failure> {
+    drop(hub.ack_receipt(ask.reader, receipt).await);
+    answer(hub.receive(ask).await?, outgoing)
 }
 
 fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Failure> {
