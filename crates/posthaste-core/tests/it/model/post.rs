@@ -141,9 +141,10 @@ impl Post {
             Draft::new(Principal::Operator, to, "hello".into(), details, Via::Rest, &self.limits)
                 .expect("within the limits");
         let id = MessageId(self.disk.len() as u64);
-        let plan = match self.ledger.plan_append(draft, id, WALL).expect("accepted") {
+        let plan = match self.ledger.plan_append(draft, id, WALL) {
             Planned::New(plan) => plan,
             Planned::Duplicate(..) => unreachable!("no keys are used"),
+            Planned::Refused(error, _) => panic!("accepted: {error}"),
         };
         self.ledger.commit_append(&plan, &mut Vec::new());
         self.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
