@@ -211,9 +211,21 @@ struct Desk {
     pace: Duration,
 }
 
+/// However the writer leaves: the store is not well without it, and who stands in
+/// line is told.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.healthy.store(false, Ordering::Relaxed);
+        self.0.commands.shut();
+    }
+}
+
 /// Serves commands until the store stops.
 pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: CancellationToken) {
     let mut desk = Desk { db: Some(db), pace: SLOW };
+    let leaving = Leaving(&shared);
     loop {
         let group = tokio::select! {
             biased;
@@ -224,7 +236,7 @@ pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: Cancellat
             commit(&shared, &mut desk, part).await;
         }
     }
-    shared.commands.shut();
+    drop(leaving);
     if let Some(db) = desk.db {
         let closed = spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
         if let Ok(Err(error)) = closed {

@@ -1,12 +1,18 @@
 //! What is written together: a command that the disk does not take fails alone, and
 //! nobody is answered from what was undone with it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::message::{Details, Principal};
-use posthaste_core::ports::{Ending, What};
+use posthaste_core::ports::{Clock, Ending, What};
 use posthaste_core::registry::Status;
+use posthaste_core::time::Timestamp;
+use posthaste_store::{Place, SqliteStore};
 use posthaste_testkit::profiles_suite::put;
-use posthaste_testkit::store_suite::Rig;
+use posthaste_testkit::store_suite::{HandClock, Rig, SpyQueue};
 use posthaste_testkit::working_suite;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -122,4 +128,37 @@ async fn a_refusal_beside_a_failure_keeps_its_reason() {
         tokio::join!(rig.send(HUMAN, &bob, "poison"), rig.send(HUMAN, "nobody", "x"));
     poison.expect_err("not this text");
     assert!(unknown.expect_err("unknown").to_string().contains("nobody"));
+}
+
+/// Goes until it is broken.
+#[derive(Debug, Default)]
+struct FragileClock {
+    broken: AtomicBool,
+}
+
+impl Clock for FragileClock {
+    fn now(&self) -> Timestamp {
+        assert!(!self.broken.load(Ordering::SeqCst), "the clock is broken");
+        HandClock::default().now()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_panics_leaves_nobody_waiting() {
+    let (queue, clock) = (Arc::new(SpyQueue::default()), Arc::new(FragileClock::default()));
+    let (config, limits) = (rig::config(), rig::limits());
+    let store =
+        SqliteStore::open(&Place::Memory, config, limits.clone(), queue.clone(), clock.clone());
+    let store = store.expect("a store in memory");
+    let rig = Rig { store, queue, clock: Arc::default(), limits, keep: Box::new(()) };
+    let bob = rig.agent("bob").await.to_string();
+    clock.broken.store(true, Ordering::SeqCst);
+    rig.send(HUMAN, &bob, "x").await.expect_err("the writer looks at the clock");
+
+    let patience = Duration::from_secs(60);
+    let later = tokio::time::timeout(patience, rig.send(HUMAN, &bob, "y")).await;
+    later.expect("it is answered").expect_err("nobody writes any more");
+    assert!(!rig.store.is_healthy());
+    let closed = tokio::time::timeout(patience, rig.store.close()).await;
+    closed.expect("it ends").expect_err("no clean stop is noted");
 }
