@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! callers ──▶ commands ──▶ plan (ledger) ──▶ one transaction ──▶ commit (ledger) ──▶ tickets ──▶ answers
-//!                          on the loop       on a thread         on the loop
+//!                          on the loop       on a thread, or     on the loop
+//!                                            there if quick
 //! ```
 //!
 //! Everything that must survive goes through [`writer`]; leases live in the
