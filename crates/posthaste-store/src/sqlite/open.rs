@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste_core::Limits;
-use posthaste_core::address::{InstanceId, Mailbox};
+use posthaste_core::address::{AddressError, InstanceId, Mailbox};
 use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
@@ -15,7 +15,8 @@ use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, Row};
 
 use super::journal;
 use super::load::Rest;
@@ -146,11 +147,19 @@ fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
     let mut boxes = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
     let mut rows = boxes.query([])?;
     while let Some(row) = rows.next()? {
-        if let Ok(mailbox) = row.get_ref(1)?.as_str()?.parse() {
-            ledger.load_mailbox(row.get(0)?, mailbox);
+        let number = row.get(0)?;
+        // Deliveries name their mailboxes by number: a wrong one is somebody else's.
+        if !ledger.load_mailbox(number, mailbox(row, 1)?) {
+            let why = format!("mailbox {number} is out of order");
+            return Err(damaged(0, Type::Integer, why));
         }
     }
     Ok(ledger)
+}
+
+fn mailbox(row: &Row<'_>, column: usize) -> rusqlite::Result<Mailbox> {
+    let key = row.get_ref(column)?.as_str()?;
+    key.parse().map_err(|error: AddressError| damaged(column, Type::Text, error.to_string()))
 }
 
 fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
@@ -239,7 +248,7 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()
             (Some(seq), Some(delivery)) => Some(Report {
                 seq: Seq(seq),
                 delivery: DeliveryNo(delivery),
-                mailbox: row.get_ref(7)?.as_str()?.parse().unwrap_or(Mailbox::Human),
+                mailbox: mailbox(row, 7)?,
                 at: Timestamp(row.get(8)?),
             }),
             _ => None,
@@ -308,6 +317,11 @@ fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
 pub(crate) fn unreadable(file: &Path, why: &str) -> String {
     let error = OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
     format!("{error}; {}", error.hint())
+}
+
+/// A row that does not read as what it must be.
+pub(crate) fn damaged(column: usize, kind: Type, why: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, why.into())
 }
 
 pub(crate) fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {

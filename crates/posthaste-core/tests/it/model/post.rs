@@ -362,7 +362,7 @@ impl Post {
             self.ledger.load_instance(instance.clone());
         }
         for (no, mailbox) in (0..).zip(&self.mailboxes) {
-            self.ledger.load_mailbox(no, mailbox.clone());
+            assert!(self.ledger.load_mailbox(no, mailbox.clone()));
         }
         for kept in self.disk.iter().filter(|kept| kept.end.is_none()) {
             let at = self.mailboxes.iter().position(|m| *m == kept.mailbox);
@@ -380,7 +380,7 @@ impl Post {
                 expires_at: kept.message.expires_at,
             };
             let at = u32::try_from(at.expect("a known mailbox")).expect("few mailboxes");
-            self.ledger.load_delivery(at, entry);
+            assert!(self.ledger.load_delivery(at, entry));
         }
     }
 
