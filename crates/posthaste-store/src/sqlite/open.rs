@@ -143,9 +143,18 @@ fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
     let mut ledger = Ledger::new(limits.clone());
     let (seq, delivery) = rows::counters(db)?;
     ledger.load_counters(seq, delivery);
-    load_people(db, &mut ledger)?;
-    let mut boxes = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
-    let mut rows = boxes.query([])?;
+    load_profiles(db, &mut ledger)?;
+    load_teams(db, &mut ledger)?;
+    load_instances(db, &mut ledger)?;
+    load_assignments(db, &mut ledger)?;
+    load_tokens(db, &mut ledger)?;
+    load_mailboxes(db, &mut ledger)?;
+    Ok(ledger)
+}
+
+fn load_mailboxes(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut select = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
+    let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let number = row.get(0)?;
         // Deliveries name their mailboxes by number: a wrong one is somebody else's.
@@ -154,7 +163,7 @@ fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
             return Err(damaged(0, Type::Integer, why));
         }
     }
-    Ok(ledger)
+    Ok(())
 }
 
 fn mailbox(row: &Row<'_>, column: usize) -> rusqlite::Result<Mailbox> {
@@ -162,7 +171,7 @@ fn mailbox(row: &Row<'_>, column: usize) -> rusqlite::Result<Mailbox> {
     key.parse().map_err(|error: AddressError| damaged(column, Type::Text, error.to_string()))
 }
 
-fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+fn load_profiles(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT name, kind, version, source FROM profiles")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -172,6 +181,10 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ledger.load_profile(name, KnownProfile { kind, version: row.get(2)?, source });
         }
     }
+    Ok(())
+}
+
+fn load_teams(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT name, leaders FROM teams")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -181,6 +194,10 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ledger.load_team(Team { name, leaders });
         }
     }
+    Ok(())
+}
+
+fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut work = load_work(db)?;
     let mut select = db.prepare(
         "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
@@ -209,12 +226,6 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ended_at: row.get::<_, Option<i64>>(11)?.map(Timestamp),
             work: work.remove(&id).map(Arc::new),
         });
-    }
-    load_assignments(db, ledger)?;
-    let mut select = db.prepare("SELECT hash, instance FROM tokens ORDER BY no")?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        ledger.load_token(row.get(0)?, InstanceId(row.get(1)?));
     }
     Ok(())
 }
@@ -262,6 +273,15 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()
             opened_at: Timestamp(row.get(4)?),
             report,
         });
+    }
+    Ok(())
+}
+
+fn load_tokens(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut select = db.prepare("SELECT hash, instance FROM tokens ORDER BY no")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        ledger.load_token(row.get(0)?, InstanceId(row.get(1)?));
     }
     Ok(())
 }
