@@ -85,11 +85,11 @@ pub(crate) fn open(
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
-    // From here on a kill must be noticed.
-    rows::set_meta(&db, "clean", 0).map_err(explain)?;
     if lock.is_some() {
         grow_wal(&db, &file, config.wal_bytes)?;
     }
+    // From here on a kill must be noticed.
+    rows::set_meta(&db, "clean", 0).map_err(explain)?;
     Ok(Opened { db, ledger, rest, last_event, marks, taken, lock })
 }
 
