@@ -207,20 +207,28 @@ impl Ledger {
         self.next_delivery = last_delivery + 1;
     }
 
-    pub fn load_mailbox(&mut self, number: BoxNo, mailbox: Mailbox) {
-        debug_assert_eq!(number as usize, self.queues.len(), "mailboxes are loaded in order");
-        self.add_queue(mailbox);
+    /// In the order of their numbers. `false`: this is not the next one.
+    #[must_use]
+    pub fn load_mailbox(&mut self, number: BoxNo, mailbox: Mailbox) -> bool {
+        let is_next = number as usize == self.queues.len();
+        if is_next {
+            self.add_queue(mailbox);
+        }
+        is_next
     }
 
-    /// In the order of its numbers; new mail may have come meanwhile.
-    pub fn load_delivery(&mut self, at: BoxNo, entry: Queued) {
+    /// In the order of its numbers; new mail may have come meanwhile. `false`: there
+    /// is no such mailbox.
+    #[must_use]
+    pub fn load_delivery(&mut self, at: BoxNo, entry: Queued) -> bool {
+        let Some(queue) = self.queues.get_mut(at as usize) else { return false };
         if let Some(expiry) = entry.expires_at {
             self.expiries.insert((expiry, entry.delivery, at));
         }
-        let Some(queue) = self.queues.get_mut(at as usize) else { return };
         queue.unread += 1;
         queue.bytes += entry.size as usize;
         queue.put(entry);
+        true
     }
 
     // What waits, for those who look.

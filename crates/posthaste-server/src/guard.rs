@@ -16,7 +16,9 @@ use crate::failure::Failure;
 pub(crate) fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
     let text = |name| headers.get(name).map(|v: &axum::http::HeaderValue| v.to_str().unwrap_or(""));
     if !text(HOST.as_str()).is_some_and(|host| is_ours(app, host)) {
-        return Err(refused("the Host header names a host that is not this hub").hint_hosts());
+        let hint = "call it by 127.0.0.1 or localhost, or add the name to server.hosts";
+        let error = refused("the Host header names a host that is not this hub");
+        return Err(error.hint(hint).into());
     }
     if let Some(origin) = text(ORIGIN.as_str()) {
         let host = origin.split_once("://").map_or("", |(_, host)| host);
@@ -36,22 +38,8 @@ pub(crate) fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-fn refused(why: &str) -> Refused {
-    Refused(ApiError::new(ErrorCode::Forbidden, why))
-}
-
-struct Refused(ApiError);
-
-impl Refused {
-    fn hint_hosts(self) -> Failure {
-        Failure(self.0.hint("call it by 127.0.0.1 or localhost, or add the name to server.hosts"))
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        Self(refused.0)
-    }
+fn refused(why: &str) -> ApiError {
+    ApiError::new(ErrorCode::Forbidden, why)
 }
 
 fn is_ours(app: &App, host: &str) -> bool {

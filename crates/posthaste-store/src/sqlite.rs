@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! callers ──▶ commands ──▶ plan (ledger) ──▶ one transaction ──▶ commit (ledger) ──▶ tickets ──▶ answers
-//!                          on the loop       on a thread         on the loop
+//!                          on the loop       on a thread, or     on the loop
+//!                                            there if quick
 //! ```
 //!
 //! Everything that must survive goes through [`writer`]; leases live in the
@@ -455,16 +456,11 @@ pub(crate) async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Re
     Ok(stood.into_iter().next())
 }
 
-/// The receipt of a message that was accepted before, if it is the same one.
+/// The receipt of a message that was accepted before, if it has the same text. It is
+/// on disk: the writer tells of a key only after the commit of whoever had it first.
 async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
     let record = find(shared, MessageRef::Seq(seq)).await?;
     let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
-    // The first may have failed meanwhile, and its number may be another's now.
-    if record.message.idempotency_key != draft.details().idempotency_key
-        || record.message.from.instance != draft.from.instance()
-    {
-        return Err(StoreError::Unavailable("the first message was not kept".into()).into());
-    }
     if record.message.body != draft.body() {
         return Err(SendError::KeyReused { seq });
     }

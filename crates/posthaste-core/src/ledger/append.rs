@@ -63,6 +63,8 @@ pub enum Planned {
     /// The key was accepted before, as this one. Whether the text is the same, the
     /// store must look up.
     Duplicate(Seq, Box<Draft>),
+    /// Tell the sender; another look may find it good.
+    Refused(SendError, Box<Draft>),
 }
 
 /// A message that waits for its commit.
@@ -121,23 +123,16 @@ impl Ledger {
 
     /// Decides everything about a draft: accepted before, for whom, whether there
     /// is room, which numbers. `id` is random; the hub has no other use for chance.
-    pub fn plan_append(
-        &mut self,
-        mut draft: Draft,
-        id: MessageId,
-        now: Timestamp,
-    ) -> Result<Planned, SendError> {
+    pub fn plan_append(&mut self, mut draft: Draft, id: MessageId, now: Timestamp) -> Planned {
         let key = KeyDigest::of(&draft);
         if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
-            return Ok(Planned::Duplicate(*known, Box::new(draft)));
+            return Planned::Duplicate(*known, Box::new(draft));
         }
-
-        let from = self.sender(draft.from)?;
+        let (from, mailboxes, skipped, counted) = match self.check(&draft, now) {
+            Ok(checked) => checked,
+            Err(error) => return Planned::Refused(error, Box::new(draft)),
+        };
         let thread = self.thread_of(&draft);
-        draft.set_thread(thread);
-        let named = self.route(draft.from, &draft.to)?;
-        let (mailboxes, skipped) = self.with_room(&draft, named)?;
-        let counted = self.admit(&draft, &mailboxes, now)?;
         let back_to = draft.take_back_to();
 
         let recipients = mailboxes
@@ -159,7 +154,7 @@ impl Ledger {
             self.keys.insert(digest, seq);
         }
         let message = Arc::new(draft.accept(seq, id, from, thread, now));
-        Ok(Planned::New(Box::new(AppendPlan {
+        Planned::New(Box::new(AppendPlan {
             message,
             deliveries,
             opened,
@@ -170,7 +165,20 @@ impl Ledger {
             skipped,
             counted,
             back_to,
-        })))
+        }))
+    }
+
+    /// Whose mail it is, for whom, who has no room for it, and what was counted.
+    fn check(
+        &mut self,
+        draft: &Draft,
+        now: Timestamp,
+    ) -> Result<(Sender, Vec<Mailbox>, Vec<Mailbox>, Before), SendError> {
+        let from = self.sender(draft.from)?;
+        let named = self.route(draft.from, &draft.to)?;
+        let (mailboxes, skipped) = self.with_room(draft, named)?;
+        let counted = self.admit(draft, &mailboxes, now)?;
+        Ok((from, mailboxes, skipped, counted))
     }
 
     /// The message is on disk: its deliveries can be read from now on.

@@ -267,8 +267,8 @@ mod tests {
         let mut draft = Draft::new(from, to.clone(), "hi".into(), details, Via::Rest, &limits)
             .expect("within the limits");
         for _ in 0..3 {
-            let planned = ledger.plan_append(draft, MessageId(1), now).expect("admitted");
-            let Planned::New(plan) = planned else { panic!("it is new") };
+            let planned = ledger.plan_append(draft, MessageId(1), now);
+            let Planned::New(plan) = planned else { panic!("it is new and admitted") };
             ledger.undo_append(&plan);
             let message = Arc::unwrap_or_clone(plan.message);
             draft = Draft::again(message, from, to.clone(), plan.back_to);

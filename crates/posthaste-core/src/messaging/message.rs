@@ -362,10 +362,6 @@ impl Draft {
         self.details.back_to.take()
     }
 
-    pub(crate) fn set_thread(&mut self, thread: ThreadId) {
-        self.details.thread = Some(thread);
-    }
-
     /// It reports on a task: it answers that task, under its label, unless its
     /// sender said otherwise.
     pub(crate) fn reports_on(&mut self, task: Seq, label: Option<&str>) {

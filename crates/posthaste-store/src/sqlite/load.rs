@@ -13,6 +13,7 @@ use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::StoreError;
 use posthaste_core::time::Timestamp;
+use rusqlite::types::Type;
 use rusqlite::{Connection, params};
 use tokio::sync::watch;
 
@@ -62,15 +63,23 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(crate) fn into_ledger(self, ledger: &mut Ledger) {
+    pub(crate) fn into_ledger(self, ledger: &mut Ledger) -> rusqlite::Result<()> {
         match self {
             Self::Deliveries(list) => {
-                list.into_iter().for_each(|(at, entry)| ledger.load_delivery(at, entry));
+                for (at, entry) in list {
+                    let delivery = entry.delivery.0;
+                    if !ledger.load_delivery(at, entry) {
+                        let why =
+                            format!("delivery {delivery} is in mailbox {at}, which is missing");
+                        return Err(open::damaged(1, Type::Integer, why));
+                    }
+                }
             }
             Self::Keys(list) => {
                 list.into_iter().for_each(|(key, seq, at)| ledger.load_key(key, seq, at));
             }
         }
+        Ok(())
     }
 }
 
@@ -97,7 +106,7 @@ impl Rest {
     pub(crate) fn read(
         &self,
         db: &Connection,
-        mut hand_over: impl FnMut(Part),
+        mut hand_over: impl FnMut(Part) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         let mut select = db.prepare(
             "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, expires_at \
@@ -126,10 +135,10 @@ impl Rest {
                 },
             ));
             if part.len() == PART {
-                hand_over(Part::Deliveries(std::mem::take(&mut part)));
+                hand_over(Part::Deliveries(std::mem::take(&mut part)))?;
             }
         }
-        hand_over(Part::Deliveries(part));
+        hand_over(Part::Deliveries(part))?;
 
         let mut select =
             db.prepare("SELECT at, list FROM key_lists WHERE no <= ?1 AND at >= ?2 ORDER BY no")?;
@@ -139,11 +148,10 @@ impl Rest {
             let at = Timestamp(row.get(0)?);
             part.extend(keys::entries(row.get_ref(1)?.as_blob()?).map(|(key, seq)| (key, seq, at)));
             if part.len() >= PART {
-                hand_over(Part::Keys(std::mem::take(&mut part)));
+                hand_over(Part::Keys(std::mem::take(&mut part)))?;
             }
         }
-        hand_over(Part::Keys(part));
-        Ok(())
+        hand_over(Part::Keys(part))
     }
 }
 

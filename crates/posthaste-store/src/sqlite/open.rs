@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste_core::Limits;
-use posthaste_core::address::{InstanceId, Mailbox};
+use posthaste_core::address::{AddressError, InstanceId, Mailbox};
 use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
@@ -15,7 +15,8 @@ use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, Row};
 
 use super::journal;
 use super::load::Rest;
@@ -84,11 +85,11 @@ pub(crate) fn open(
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
-    // From here on a kill must be noticed.
-    rows::set_meta(&db, "clean", 0).map_err(explain)?;
     if lock.is_some() {
         grow_wal(&db, &file, config.wal_bytes)?;
     }
+    // From here on a kill must be noticed.
+    rows::set_meta(&db, "clean", 0).map_err(explain)?;
     Ok(Opened { db, ledger, rest, last_event, marks, taken, lock })
 }
 
@@ -142,18 +143,35 @@ fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
     let mut ledger = Ledger::new(limits.clone());
     let (seq, delivery) = rows::counters(db)?;
     ledger.load_counters(seq, delivery);
-    load_people(db, &mut ledger)?;
-    let mut boxes = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
-    let mut rows = boxes.query([])?;
-    while let Some(row) = rows.next()? {
-        if let Ok(mailbox) = row.get_ref(1)?.as_str()?.parse() {
-            ledger.load_mailbox(row.get(0)?, mailbox);
-        }
-    }
+    load_profiles(db, &mut ledger)?;
+    load_teams(db, &mut ledger)?;
+    load_instances(db, &mut ledger)?;
+    load_assignments(db, &mut ledger)?;
+    load_tokens(db, &mut ledger)?;
+    load_mailboxes(db, &mut ledger)?;
     Ok(ledger)
 }
 
-fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+fn load_mailboxes(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut select = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let number = row.get(0)?;
+        // Deliveries name their mailboxes by number: a wrong one is somebody else's.
+        if !ledger.load_mailbox(number, mailbox(row, 1)?) {
+            let why = format!("mailbox {number} is out of order");
+            return Err(damaged(0, Type::Integer, why));
+        }
+    }
+    Ok(())
+}
+
+fn mailbox(row: &Row<'_>, column: usize) -> rusqlite::Result<Mailbox> {
+    let key = row.get_ref(column)?.as_str()?;
+    key.parse().map_err(|error: AddressError| damaged(column, Type::Text, error.to_string()))
+}
+
+fn load_profiles(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT name, kind, version, source FROM profiles")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -163,6 +181,10 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ledger.load_profile(name, KnownProfile { kind, version: row.get(2)?, source });
         }
     }
+    Ok(())
+}
+
+fn load_teams(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT name, leaders FROM teams")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -172,6 +194,10 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ledger.load_team(Team { name, leaders });
         }
     }
+    Ok(())
+}
+
+fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut work = load_work(db)?;
     let mut select = db.prepare(
         "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
@@ -200,12 +226,6 @@ fn load_people(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
             ended_at: row.get::<_, Option<i64>>(11)?.map(Timestamp),
             work: work.remove(&id).map(Arc::new),
         });
-    }
-    load_assignments(db, ledger)?;
-    let mut select = db.prepare("SELECT hash, instance FROM tokens ORDER BY no")?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        ledger.load_token(row.get(0)?, InstanceId(row.get(1)?));
     }
     Ok(())
 }
@@ -239,7 +259,7 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()
             (Some(seq), Some(delivery)) => Some(Report {
                 seq: Seq(seq),
                 delivery: DeliveryNo(delivery),
-                mailbox: row.get_ref(7)?.as_str()?.parse().unwrap_or(Mailbox::Human),
+                mailbox: mailbox(row, 7)?,
                 at: Timestamp(row.get(8)?),
             }),
             _ => None,
@@ -253,6 +273,15 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()
             opened_at: Timestamp(row.get(4)?),
             report,
         });
+    }
+    Ok(())
+}
+
+fn load_tokens(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+    let mut select = db.prepare("SELECT hash, instance FROM tokens ORDER BY no")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        ledger.load_token(row.get(0)?, InstanceId(row.get(1)?));
     }
     Ok(())
 }
@@ -308,6 +337,11 @@ fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
 pub(crate) fn unreadable(file: &Path, why: &str) -> String {
     let error = OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
     format!("{error}; {}", error.hint())
+}
+
+/// A row that does not read as what it must be.
+pub(crate) fn damaged(column: usize, kind: Type, why: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, why.into())
 }
 
 pub(crate) fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {

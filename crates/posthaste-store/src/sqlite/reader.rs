@@ -118,7 +118,6 @@ impl<T: Send, Q: FnOnce(&Connection) -> rusqlite::Result<T> + Send> Op for Ask<Q
     }
 }
 
-/// Adds what only the ledger knows: who holds what is open.
 /// Records as they stand now. A delivery may be settled between the look at the
 /// disk and the look into the ledger; then the disk knows its end by now.
 pub(crate) async fn stand_all(
@@ -148,7 +147,8 @@ pub(crate) async fn stand_all(
     Ok(raw.into_iter().map(|r| stand(shared, r)).collect())
 }
 
-pub(crate) fn stand(shared: &Shared, raw: RawRecord) -> Record {
+/// Adds what only the ledger knows: who holds what is open.
+fn stand(shared: &Shared, raw: RawRecord) -> Record {
     let ledger = shared.ledger.lock();
     let deliveries = raw.deliveries.into_iter().map(|d| {
         let standing = ledger.standing(&d.mailbox, d.delivery);

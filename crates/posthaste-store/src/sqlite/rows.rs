@@ -278,7 +278,8 @@ pub(crate) fn index(db: &Connection, from: Marks, to: Marks) -> rusqlite::Result
     set_meta(db, "indexed_delivery", to.delivery.cast_signed())
 }
 
-/// Removes a message, its deliveries and what points at it.
+/// Removes a message, its deliveries and what points at it, unless one of them is
+/// open: it may have been queued again since the list of the old was made.
 pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> {
     let found = db
         .prepare_cached("SELECT id, thread, first_delivery, copies FROM messages WHERE seq = ?1")?
@@ -292,6 +293,12 @@ pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> 
         })
         .optional()?;
     let Some((id, thread, first, copies)) = found else { return Ok(()) };
+    let is_open = db
+        .prepare_cached("SELECT 1 FROM deliveries WHERE no >= ?1 AND no < ?2 AND state = 0")?
+        .exists(params![first, first + copies])?;
+    if is_open {
+        return Ok(());
+    }
     db.prepare_cached(
         "DELETE FROM sender_index WHERE seq = ?1 AND sender = \
          (SELECT sender_instance FROM messages WHERE seq = ?1)",

@@ -6,7 +6,8 @@
 //! itself where the disk is quick. Nobody hears of anything before the flush.
 //!
 //! If a group fails for a reason of one command, every command is tried again
-//! alone: a bad neighbour fails only itself.
+//! alone: a bad neighbour fails only itself, and nobody is answered from what was
+//! undone with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +46,8 @@ pub(crate) trait Op: Send {
     fn is_light(&self) -> bool {
         false
     }
-    /// Decides and takes. `false`: there is nothing to write, answer at once.
+    /// Decides and takes. `false`: there is nothing to write, and nothing taken. It
+    /// is planned again if it was not answered.
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool;
     /// Writes the decision down.
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()>;
@@ -209,9 +211,21 @@ struct Desk {
     pace: Duration,
 }
 
+/// However the writer leaves: the store is not well without it, and who stands in
+/// line is told.
+struct Leaving<'a>(&'a Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.healthy.store(false, Ordering::Relaxed);
+        self.0.commands.shut();
+    }
+}
+
 /// Serves commands until the store stops.
 pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: CancellationToken) {
     let mut desk = Desk { db: Some(db), pace: SLOW };
+    let leaving = Leaving(&shared);
     loop {
         let group = tokio::select! {
             biased;
@@ -222,7 +236,7 @@ pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: Cancellat
             commit(&shared, &mut desk, part).await;
         }
     }
-    shared.commands.shut();
+    drop(leaving);
     if let Some(db) = desk.db {
         let closed = spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
         if let Ok(Err(error)) = closed {
@@ -260,57 +274,82 @@ async fn commit(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) {
 
 type Failed = (rusqlite::Error, Vec<Box<dyn Op>>);
 
+/// Commands that have nothing to write, with their places in the group.
+type Refused = Vec<(usize, Box<dyn Op>)>;
+
 async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> Result<(), Failed> {
     let now = shared.clock.now();
-    let mut ops = Vec::with_capacity(group.len());
-    let mut refused = Vec::new();
-    {
-        let mut ledger = shared.ledger.lock();
-        for mut op in group {
-            let writes = op.plan(&mut ledger, now);
-            if writes { ops.push(op) } else { refused.push(op) }
-        }
-    }
+    let (ops, refused) = plan(shared, group, now);
     if ops.is_empty() {
-        refused.into_iter().for_each(|op| op.answer(None));
+        refused.into_iter().for_each(|(_, op)| op.answer(None));
         return Ok(());
     }
+    match write(shared, desk, ops, now).await {
+        Some((ops, result)) => conclude(shared, ops, refused, result),
+        None => Ok(()),
+    }
+}
 
-    let result = match desk.db.take() {
-        Some(connection) => {
-            let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
-            let on_the_loop =
-                desk.pace < QUICK && !log_is_long && ops.iter().all(|op| op.is_light());
-            let last_event = shared.last_event.load(Ordering::Relaxed);
-            let work = move || {
-                if log_is_long && let Err(error) = checkpoint(&connection) {
-                    tracing::warn!(%error, "a checkpoint failed; it is tried again");
-                }
-                let result = transaction(&connection, &mut ops, last_event, now);
-                (connection, ops, result)
-            };
-            let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
-            match done {
-                Ok((connection, returned, result)) => {
-                    desk.db = Some(connection);
-                    ops = returned;
-                    result.map(|done| {
-                        desk.pace = (desk.pace * 7 + done.took) / 8;
-                        shared.last_event.store(done.last_event, Ordering::Release);
-                        shared.meters.committed(ops.len(), done.took);
-                    })
-                }
-                Err(panic) => {
-                    // The connection and the group are gone with the thread. What
-                    // was promised to nobody is lost to nobody; the hub must restart.
-                    tracing::error!(%panic, "the writer failed");
-                    shared.healthy.store(false, Ordering::Relaxed);
-                    return Ok(());
-                }
-            }
-        }
-        None => Err(rusqlite::Error::InvalidQuery),
+/// What is to be written, and what is not.
+fn plan(shared: &Shared, group: Vec<Box<dyn Op>>, now: Timestamp) -> (Vec<Box<dyn Op>>, Refused) {
+    let mut ops = Vec::with_capacity(group.len());
+    let mut refused = Vec::new();
+    let mut ledger = shared.ledger.lock();
+    for (place, mut op) in group.into_iter().enumerate() {
+        let writes = op.plan(&mut ledger, now);
+        if writes { ops.push(op) } else { refused.push((place, op)) }
+    }
+    (ops, refused)
+}
+
+/// Runs the transaction where it is quickest; `None` if the group was lost.
+async fn write(
+    shared: &Shared,
+    desk: &mut Desk,
+    mut ops: Vec<Box<dyn Op>>,
+    now: Timestamp,
+) -> Option<(Vec<Box<dyn Op>>, rusqlite::Result<()>)> {
+    let Some(connection) = desk.db.take() else {
+        return Some((ops, Err(rusqlite::Error::InvalidQuery)));
     };
+    let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
+    let on_the_loop = desk.pace < QUICK && !log_is_long && ops.iter().all(|op| op.is_light());
+    let last_event = shared.last_event.load(Ordering::Relaxed);
+    let work = move || {
+        if log_is_long && let Err(error) = checkpoint(&connection) {
+            tracing::warn!(%error, "a checkpoint failed; it is tried again");
+        }
+        let result = transaction(&connection, &mut ops, last_event, now);
+        (connection, ops, result)
+    };
+    let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
+    match done {
+        Ok((connection, ops, result)) => {
+            desk.db = Some(connection);
+            let result = result.map(|done| {
+                desk.pace = (desk.pace * 7 + done.took) / 8;
+                shared.last_event.store(done.last_event, Ordering::Release);
+                shared.meters.committed(ops.len(), done.took);
+            });
+            Some((ops, result))
+        }
+        Err(panic) => {
+            // The connection and the group are gone with the thread. What was
+            // promised to nobody is lost to nobody; the hub must restart.
+            tracing::error!(%panic, "the writer failed");
+            shared.healthy.store(false, Ordering::Relaxed);
+            None
+        }
+    }
+}
+
+/// Tells everybody, or undoes it all and hands the whole group back in its order.
+fn conclude(
+    shared: &Shared,
+    mut ops: Vec<Box<dyn Op>>,
+    refused: Refused,
+    result: rusqlite::Result<()>,
+) -> Result<(), Failed> {
     shared.healthy.store(result.is_ok(), Ordering::Relaxed);
 
     let mut tickets = Vec::new();
@@ -327,14 +366,18 @@ async fn attempt(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) -> R
     for ticket in tickets {
         shared.queue.put(ticket);
     }
-    refused.into_iter().for_each(|op| op.answer(None));
     match result {
         Ok(()) => {
+            refused.into_iter().for_each(|(_, op)| op.answer(None));
             ops.into_iter().for_each(|op| op.answer(None));
             tell_the_news(shared);
             Ok(())
         }
-        Err(error) => Err((error, ops)),
+        Err(error) => {
+            // They were refused for what their neighbours had taken, perhaps.
+            refused.into_iter().for_each(|(place, op)| ops.insert(place, op));
+            Err((error, ops))
+        }
     }
 }
 

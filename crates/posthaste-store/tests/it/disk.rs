@@ -58,6 +58,34 @@ async fn a_database_with_damaged_pages_is_never_replaced_by_a_new_one() {
 }
 
 #[tokio::test]
+async fn mailboxes_that_do_not_read_as_they_were_written_stop_the_start() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    rig.send(HUMAN, &alice.to_string(), "for alice").await.expect("accepted");
+    rig.send(HUMAN, &bob.to_string(), "for bob").await.expect("accepted");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let file = folder.path().join("hub.db");
+    let sound = std::fs::read(&file).expect("a file");
+    for damage in [
+        "UPDATE mailboxes SET key = 'rubbish' WHERE no = 0",
+        "UPDATE mailboxes SET no = 7 WHERE no = 1",
+        "DELETE FROM mailboxes WHERE no = 0",
+        "DELETE FROM mailboxes WHERE no = 1",
+    ] {
+        let db = Connection::open(&file).expect("a database");
+        db.execute(damage, []).expect("damaged");
+        db.close().expect("closed");
+        let error = rig::at(folder.path()).err().expect(damage);
+        assert!(matches!(error, OpenError::Corrupt { .. }), "{damage}: {error}");
+        std::fs::write(&file, &sound).expect("as it was");
+    }
+    let rig = rig::at(folder.path()).expect("nothing is wrong with this one");
+    assert_eq!(rig.read(bob, 1).await[0].message.body, "for bob");
+}
+
+#[tokio::test]
 async fn another_programs_database_is_not_touched() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let file = folder.path().join("hub.db");

@@ -2,6 +2,7 @@
 //! only a file can break.
 
 mod disk;
+mod groups;
 mod history;
 mod profiles;
 mod races;

@@ -1,7 +1,9 @@
 //! What is looked at while it changes.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
@@ -117,4 +119,34 @@ async fn a_page_of_the_journal_holds_no_more_text_than_an_answer() {
     assert_eq!((page.events.len(), page.upto, page.last), (3, 3, 11), "one joined, two messages");
     let largest = rig.store.events(u64::MAX, 99).await.expect("no number is that large");
     assert!(largest.events.is_empty());
+}
+
+#[tokio::test]
+async fn mail_that_is_queued_again_while_it_is_pruned_is_kept_or_was_gone_before() {
+    let mut kept = 0;
+    // The sweep does one thing after the other: it is met at each of them. In memory
+    // every look stands in line with the writes, so that they meet there alike each time.
+    for steps in 1..=6 {
+        let rig = rig::memory().await;
+        let bob = rig.agent("bob").await;
+        let sent = rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
+        rig.store.cancel(sent.seq).await.expect("cancelled");
+        rig.clock.advance(rig.limits.dead_retention + Duration::from_secs(1));
+
+        let mut sweep = rig.store.sweep();
+        let mut left = steps;
+        let met = poll_fn(|cx| {
+            assert!(sweep.as_mut().poll(cx).is_pending(), "it has {steps} steps");
+            left -= 1;
+            if left == 0 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        met.await;
+        let (requeued, swept) = tokio::join!(rig.store.requeue(sent.seq), sweep);
+        swept.expect("swept");
+        let there = rig.store.message(MessageRef::Seq(sent.seq)).await.expect("a look").is_some();
+        assert_eq!(there, requeued.is_ok(), "met at step {steps}");
+        assert_eq!(rig.read(bob, 1).await.len(), usize::from(there), "met at step {steps}");
+        kept += u32::from(there);
+    }
+    assert!((1..6).contains(&kept), "both happen: {kept}");
 }

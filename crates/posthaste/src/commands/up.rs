@@ -1,8 +1,9 @@
 //! `posthaste up`: the hub, from its port to its last word.
 //!
 //! The order matters. The port comes first, because a second `up` should find
-//! the first one and not its lock. Then the store, which takes the folder. The
-//! address is announced last, when whoever reads it gets an answer.
+//! the first one and not its lock. Then the store, which takes the folder; whatever
+//! fails from then on, it is closed in order. The address is announced last, when
+//! whoever reads it gets an answer.
 
 use std::io::{self, ErrorKind, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,16 +50,27 @@ pub(super) async fn run(
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
     folder.make()?;
     let hub = wiring::hub(&config, folder, args.ephemeral)?;
-    let keys = wiring::keys(folder)?;
     let profiles = folder.path().join("profiles");
     let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
     let stopped = CancellationToken::new();
-    let traces = wiring::traces(&config, &hub, stopped.clone())?;
-    let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
-
     let running = Running { url: reachable(listen), pid: std::process::id() };
-    let launcher = wiring::launcher(&config, folder, &running.url, manners)?;
-    folder.announce(&running)?;
+    let prepare = || -> Result<_, ApiError> {
+        let keys = wiring::keys(folder)?;
+        let traces = wiring::traces(&config, &hub, stopped.clone())?;
+        let signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
+        let launcher = wiring::launcher(&config, folder, &running.url, manners)?;
+        folder.announce(&running)?;
+        Ok((keys, traces, signals, launcher))
+    };
+    let (keys, traces, mut signals, launcher) = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            // Nobody was handed anything, and the next start should know.
+            watch.end().await;
+            let _ = hub.close().await;
+            return Err(error.into());
+        }
+    };
     greet(&running, folder, args.ephemeral, output);
 
     let shutdown = CancellationToken::new();

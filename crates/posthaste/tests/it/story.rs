@@ -132,6 +132,32 @@ fn after_a_clean_stop_unread_mail_is_as_new() {
 }
 
 #[test]
+fn unread_mail_is_as_new_also_after_a_start_that_failed() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "bob"]);
+    world.say(&["send", "bob", "fresh"]);
+    hub.stop();
+
+    let fails = |args: &[&str], why: &str| {
+        let ran = world.run(&[&["up", "--listen", "127.0.0.1:0"], args].concat());
+        assert!(ran.code != Some(0) && ran.err.contains(why), "{why}: {ran:?}");
+    };
+    let file = world.config("[telemetry]\notlp = 'https://collector'\n");
+    fails(&["--config", &file], "telemetry");
+    std::fs::write(world.file("join.token"), "?").expect("written");
+    fails(&[], "this is not a token");
+    std::fs::remove_file(world.file("join.token")).expect("removed");
+    std::fs::create_dir(world.file("hub.json")).expect("a folder");
+    fails(&[], "hub.json");
+    std::fs::remove_dir(world.file("hub.json")).expect("removed");
+
+    let _hub = world.hub();
+    let mail = world.say(&["inbox", "--as", "bob", "--batch-window", "0"]);
+    assert!(mail.contains("fresh") && !mail.contains("redelivered"), "{mail}");
+}
+
+#[test]
 fn the_operator_writes_and_reads_without_joining() {
     let world = World::new();
     let _hub = world.hub();

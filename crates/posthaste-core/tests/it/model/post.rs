@@ -141,9 +141,10 @@ impl Post {
             Draft::new(Principal::Operator, to, "hello".into(), details, Via::Rest, &self.limits)
                 .expect("within the limits");
         let id = MessageId(self.disk.len() as u64);
-        let plan = match self.ledger.plan_append(draft, id, WALL).expect("accepted") {
+        let plan = match self.ledger.plan_append(draft, id, WALL) {
             Planned::New(plan) => plan,
             Planned::Duplicate(..) => unreachable!("no keys are used"),
+            Planned::Refused(error, _) => panic!("accepted: {error}"),
         };
         self.ledger.commit_append(&plan, &mut Vec::new());
         self.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
@@ -361,7 +362,7 @@ impl Post {
             self.ledger.load_instance(instance.clone());
         }
         for (no, mailbox) in (0..).zip(&self.mailboxes) {
-            self.ledger.load_mailbox(no, mailbox.clone());
+            assert!(self.ledger.load_mailbox(no, mailbox.clone()));
         }
         for kept in self.disk.iter().filter(|kept| kept.end.is_none()) {
             let at = self.mailboxes.iter().position(|m| *m == kept.mailbox);
@@ -379,7 +380,7 @@ impl Post {
                 expires_at: kept.message.expires_at,
             };
             let at = u32::try_from(at.expect("a known mailbox")).expect("few mailboxes");
-            self.ledger.load_delivery(at, entry);
+            assert!(self.ledger.load_delivery(at, entry));
         }
     }
 

@@ -44,14 +44,16 @@ pub(crate) struct Append {
     /// `None` while the plan has its words.
     draft: Option<Draft>,
     plan: Option<Box<AppendPlan>>,
-    outcome: Option<Result<Accepted, SendError>>,
+    /// Accepted under the same key.
+    before: Option<Seq>,
+    outcome: Option<Result<Appended, SendError>>,
     tx: oneshot::Sender<Result<Accepted, SendError>>,
 }
 
 impl Append {
     pub(crate) fn new(draft: Draft, tx: oneshot::Sender<Result<Accepted, SendError>>) -> Self {
         let (from, to) = (draft.from, draft.to.clone());
-        Self { from, to, draft: Some(draft), plan: None, outcome: None, tx }
+        Self { from, to, draft: Some(draft), plan: None, before: None, outcome: None, tx }
     }
 }
 
@@ -70,16 +72,22 @@ impl Op for Append {
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         let id = MessageId(rand::random());
         let Some(draft) = self.draft.take() else { return false };
-        match ledger.plan_append(draft, id, now) {
-            Ok(Planned::New(plan)) => {
+        (self.before, self.outcome) = (None, None);
+        let draft = match ledger.plan_append(draft, id, now) {
+            Planned::New(plan) => {
                 self.plan = Some(plan);
                 return true;
             }
-            Ok(Planned::Duplicate(seq, draft)) => {
-                self.outcome = Some(Ok(Accepted::Before(seq, *draft)));
+            Planned::Duplicate(seq, draft) => {
+                self.before = Some(seq);
+                draft
             }
-            Err(error) => self.outcome = Some(Err(error)),
-        }
+            Planned::Refused(error, draft) => {
+                self.outcome = Some(Err(error));
+                draft
+            }
+        };
+        self.draft = Some(*draft);
         false
     }
 
@@ -93,12 +101,12 @@ impl Op for Append {
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
         if let Some(plan) = &mut self.plan {
             ledger.commit_append(plan, tickets);
-            self.outcome = Some(Ok(Accepted::New(plan.appended())));
+            self.outcome = Some(Ok(plan.appended()));
         }
     }
 
     fn look(&mut self, queue: &dyn Queue) {
-        if let Some(Ok(Accepted::New(appended))) = &mut self.outcome {
+        if let Some(Ok(appended)) = &mut self.outcome {
             for recipient in &mut appended.recipients {
                 recipient.waiting = queue.waiting(&recipient.mailbox, self.from);
             }
@@ -115,8 +123,12 @@ impl Op for Append {
     }
 
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
-        let failed = failure.unwrap_or(StoreError::Closed);
-        let outcome = self.outcome.unwrap_or(Err(failed.into()));
+        let outcome = match (failure, self.before.zip(self.draft), self.outcome) {
+            (Some(failure), ..) => Err(failure.into()),
+            (None, Some((seq, draft)), _) => Ok(Accepted::Before(seq, draft)),
+            (None, None, Some(outcome)) => outcome.map(Accepted::New),
+            (None, None, None) => Err(StoreError::Closed.into()),
+        };
         // A sender that went away has its message accepted all the same.
         let _ = self.tx.send(outcome);
     }

@@ -90,8 +90,11 @@ impl Op for NewWorker {
     }
 
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
-        let failed = failure.unwrap_or(StoreError::Closed);
-        let _ = self.tx.send(self.outcome.unwrap_or(Err(failed.into())));
+        let outcome = match failure {
+            Some(failure) => Err(failure.into()),
+            None => self.outcome.unwrap_or(Err(StoreError::Closed.into())),
+        };
+        let _ = self.tx.send(outcome);
     }
 }
 

@@ -11,7 +11,7 @@ use super::gemini;
 use super::program::{self, Program, Task, home};
 use super::running::Running;
 use super::stories::documents;
-use crate::world::{Hub, World, eventually};
+use crate::world::{Hub, Started, World, eventually};
 
 /// A machine with a hub, and a program whose hooks and tools are set up as a user does.
 struct Machine {
@@ -56,6 +56,12 @@ impl Machine {
         let tools = program::tools()?;
         let world = World::new();
         let hub = world.hub();
+        // Claude Code shows its model the state of the repository around it. It gets one
+        // of its own, or it would be the one that these tests lie in.
+        let place = home(&world);
+        let place = place.to_str().expect("a plain path");
+        let made = Started::new(world.program("git", &["init", "--quiet", place])).end();
+        assert_eq!(made.code, Some(0), "{made:?}");
         // Where the binary looks when nobody tells it.
         let share = home(&world).join(".local/share");
         std::fs::create_dir_all(&share).expect("a folder");
