@@ -228,7 +228,7 @@ impl Post {
     pub(crate) fn gives(&mut self, agent: usize, call: &Running, mail: Vec<Leased>) -> Given {
         let Some(told) = self.proofs.answered(call.id, &mail) else {
             let what: Vec<DeliveryNo> = mail.iter().map(|l| l.delivery).collect();
-            self.ledger.give_back(self.reader(agent), &what, Some(call.id), false);
+            self.ledger.put_back(self.reader(agent), &what, call.id);
             return Given::default();
         };
         let given = mail.iter().map(|l| (self.number(l.message.seq), l.redelivered));
