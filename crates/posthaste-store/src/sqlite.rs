@@ -191,7 +191,7 @@ impl SqliteStore {
             ledger.lease(&take, now, &heads)
         };
         // From here on the mail is out: a caller that goes away gives it back.
-        let held = Unread { store: self, by: take.reader, found };
+        let held = Unread { store: self, by: take.reader, answer: take.answer, found };
         let texts = self.texts(&held.found).await?;
         let found = held.keep();
 
@@ -231,6 +231,7 @@ impl SqliteStore {
 struct Unread<'a> {
     store: &'a SqliteStore,
     by: Principal,
+    answer: AnswerId,
     found: Vec<Sought>,
 }
 
@@ -243,8 +244,8 @@ impl Unread<'_> {
 impl Drop for Unread<'_> {
     fn drop(&mut self) {
         if !self.found.is_empty() {
-            let tickets = self.store.shared.ledger.lock().unlease(&self.found, self.by);
-            self.store.put_all(tickets);
+            let what = self.found.iter().map(|sought| sought.delivery).collect();
+            self.store.put_back(self.by, what, self.answer);
         }
     }
 }

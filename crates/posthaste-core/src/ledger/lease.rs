@@ -120,28 +120,7 @@ impl Ledger {
         Some(sought)
     }
 
-    /// Nothing was handed over after all: back, unmarked, as it was.
-    pub fn unlease(&mut self, found: &[Sought], by: Principal) -> Vec<Ticket> {
-        let mut tickets = Vec::new();
-        for sought in found {
-            let Some(out) = self.out.remove(&sought.delivery) else { continue };
-            match out.state.give_back(by, None) {
-                Ok(_) => {
-                    self.release(&out);
-                    let mut entry = out.entry;
-                    entry.leased_before = sought.redelivered;
-                    tickets.push(self.back(out.at, entry));
-                    self.tally.returned += 1;
-                }
-                Err(_) => {
-                    self.out.insert(sought.delivery, out);
-                }
-            }
-        }
-        tickets
-    }
-
-    /// Returns what `answer` still holds of `what`, marked.
+    /// Returns what `from` still holds of `what`, marked.
     pub fn give_back(
         &mut self,
         by: Principal,
@@ -149,36 +128,34 @@ impl Ledger {
         from: Option<AnswerId>,
         doubt: bool,
     ) -> Vec<Ticket> {
+        self.return_leases(by, what, from, |entry| {
+            entry.marked = true;
+            entry.doubted |= doubt;
+        })
+    }
+
+    /// Returns what `from` still holds of `what` as it was: nobody was shown it.
+    pub fn put_back(&mut self, by: Principal, what: &[DeliveryNo], from: AnswerId) -> Vec<Ticket> {
+        self.return_leases(by, what, Some(from), |entry| entry.leased_before = entry.marked)
+    }
+
+    fn return_leases(
+        &mut self,
+        by: Principal,
+        what: &[DeliveryNo],
+        from: Option<AnswerId>,
+        note: impl Fn(&mut Queued),
+    ) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for delivery in what {
             let Some(out) = self.out.get(delivery) else { continue };
             if out.state.give_back(by, from).is_err() {
                 continue;
             }
-            let Some(out) = self.out.remove(delivery) else { continue };
+            let Some(mut out) = self.out.remove(delivery) else { continue };
             self.release(&out);
-            let mut entry = out.entry;
-            entry.marked = true;
-            entry.doubted |= doubt;
-            tickets.push(self.back(out.at, entry));
-            self.tally.returned += 1;
-        }
-        tickets
-    }
-
-    /// Returns what `answer` still holds of `what` as it was: nobody was shown it.
-    pub fn put_back(&mut self, by: Principal, what: &[DeliveryNo], from: AnswerId) -> Vec<Ticket> {
-        let mut tickets = Vec::new();
-        for delivery in what {
-            let Some(out) = self.out.get(delivery) else { continue };
-            if out.state.give_back(by, Some(from)).is_err() {
-                continue;
-            }
-            let Some(out) = self.out.remove(delivery) else { continue };
-            self.release(&out);
-            let mut entry = out.entry;
-            entry.leased_before = entry.marked;
-            tickets.push(self.back(out.at, entry));
+            note(&mut out.entry);
+            tickets.push(self.back(out.at, out.entry));
             self.tally.returned += 1;
         }
         tickets
