@@ -149,13 +149,12 @@ impl Ledger {
         let mut tickets = Vec::new();
         for delivery in what {
             let Some(out) = self.out.get(delivery) else { continue };
-            if out.state.give_back(by, from).is_err() {
-                continue;
-            }
+            let Ok(state) = out.state.give_back(by, from) else { continue };
             let Some(mut out) = self.out.remove(delivery) else { continue };
             self.release(&out);
+            out.state = state;
             note(&mut out.entry);
-            tickets.push(self.back(out.at, out.entry));
+            tickets.extend(self.stands(out));
             self.tally.returned += 1;
         }
         tickets

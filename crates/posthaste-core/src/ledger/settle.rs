@@ -329,14 +329,13 @@ impl Ledger {
     fn unsettle_one(&mut self, delivery: DeliveryNo) {
         let Some(mut out) = self.out.remove(&delivery) else { return };
         out.state = out.state.unsettle();
-        match out.state {
-            DeliveryState::Queued => {
-                self.back(out.at, out.entry);
-            }
-            DeliveryState::Leased { .. } | DeliveryState::Settling { .. } => {
-                self.out.insert(delivery, out);
-            }
-        }
+        let ticket = self.stands(out);
+        self.unsettled.extend(ticket);
+    }
+
+    /// Tickets of what the last undos put back into its queue.
+    pub fn take_unsettled(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.unsettled)
     }
 }
 

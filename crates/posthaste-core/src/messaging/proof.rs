@@ -367,15 +367,12 @@ impl Proofs {
         }
     }
 
-    /// An ack was not kept. What is in doubt by now goes back; the rest waits for
-    /// another proof.
-    pub fn unacked(&mut self, id: AnswerId) -> Option<Effect> {
-        let answer = self.answers.get_mut(&id)?;
-        answer.proven = false;
-        let gone = answer.mail.iter().filter(|h| h.gone);
-        let what: Vec<DeliveryNo> = gone.map(|h| h.delivery).collect();
-        let by = answer.who;
-        (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt: false })
+    /// An ack was not kept: what the answer still holds waits for another proof. What
+    /// went back meanwhile is queued, as the store knows.
+    pub fn unacked(&mut self, id: AnswerId) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.proven = false;
+        }
     }
 
     /// The answers that hold any of these messages.

@@ -98,6 +98,18 @@ fn return_what_was_cancelled_while_its_ack_could_not_be_written() {
 }
 
 #[test]
+fn return_what_was_cancelled_while_its_reply_could_not_be_written() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.cancelled(0, "1");
+    assert!(!post.is_flushed());
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), BACK);
+    assert_eq!(next_answer(&mut post, "2", 2).mail, [(0, true)]);
+}
+
+#[test]
 fn grace_lets_a_cancel_overtake_the_next_call_for_two_seconds() {
     let mut post = one_message();
     let call = post.opens(0, "1", 1);

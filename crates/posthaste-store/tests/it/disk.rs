@@ -1,7 +1,10 @@
 //! What only a file can break: a second hub, damage, a full disk.
 
+use std::sync::mpsc;
+
+use posthaste_core::address::Address;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
-use posthaste_core::messaging::message::{Details, Principal};
+use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::orchestration::Standing;
 use posthaste_core::ports::{Ending, Filter, StoreError, Take, What};
@@ -11,6 +14,7 @@ use posthaste_testkit::profiles_suite::put;
 use posthaste_testkit::store_suite::Rig;
 use posthaste_testkit::working_suite;
 use rusqlite::Connection;
+use tokio::runtime::Builder;
 
 use crate::rig;
 
@@ -149,6 +153,44 @@ async fn an_end_that_the_disk_does_not_take_has_not_happened() {
     rig.store.end(id, ending).await.expect("room again");
     let given = rig.store.given(boss, false);
     assert!(matches!(given[0].standing, Standing::Waits(_)), "{given:?}");
+}
+
+#[test]
+fn what_is_returned_while_its_reply_is_written_is_offered_again_if_the_disk_is_full() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let small = StoreConfig { max_bytes: 600 << 10, ..rig::config() };
+    let place = Place::File(folder.path().to_owned());
+    // One thread for the disk: whoever occupies it keeps the flush waiting.
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let rig = rig::open(&place, small, rig::limits()).expect("a small store");
+        let bob = rig.agent("bob").await;
+        let sent = rig.send(HUMAN, &bob.to_string(), "ready?").await.expect("accepted");
+        let held: Vec<_> = rig.read(bob, 1).await.iter().map(|leased| leased.delivery).collect();
+        let (release, occupied) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || occupied.recv());
+
+        let details = Details { in_reply_to: Some(sent.seq), ..Details::default() };
+        let body = "y".repeat(900_000);
+        let draft = Draft::new(bob, Address::Human, body, details, Via::Rest, &rig.limits);
+        let reply = rig.store.append(draft.expect("within the limits"));
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        rig.store.give_back(bob, held.clone(), AnswerId(1), true);
+        assert!(rig.read(bob, 2).await.is_empty(), "it is being settled");
+        rig.queue.0.lock().clear();
+        drop(release);
+
+        let refused = reply.await;
+        assert!(matches!(refused, Err(SendError::Store(_))), "{refused:?}");
+        let rung: Vec<_> = rig.queue.0.lock().iter().map(|ticket| ticket.delivery).collect();
+        assert_eq!(rung, held, "whoever waits is told");
+        let again = rig.read(bob, 3).await;
+        let marks: Vec<_> = again.iter().map(|l| (l.redelivered, l.doubted)).collect();
+        assert_eq!(marks, [(true, true)]);
+    });
 }
 
 #[tokio::test]

@@ -54,7 +54,8 @@ struct Kept {
 struct Unflushed {
     by: Principal,
     plan: AckPlan,
-    answer: AnswerId,
+    /// Of a reply: all that held what it names.
+    answers: Vec<AnswerId>,
     proof: Proof,
 }
 
@@ -290,6 +291,15 @@ impl Post {
         }
     }
 
+    /// The reader answers a message. What the reply itself brings is not followed here.
+    pub(crate) fn replies(&mut self, agent: usize, mail: usize) {
+        let (by, seq) = (self.reader(agent), self.disk[mail].message.seq);
+        let answers = self.proofs.holding(by, &[seq]);
+        let what = What::Messages(vec![seq]);
+        let plan = self.ledger.plan_ack(by, &what, Proof::Reply, WALL, true);
+        self.writes(Unflushed { by, plan, answers, proof: Proof::Reply });
+    }
+
     /// The reader refuses what an answer brought.
     pub(crate) fn nack(&mut self, agent: usize, receipt: u64) {
         let by = self.reader(agent);
@@ -403,8 +413,8 @@ impl Post {
     }
 
     pub(crate) fn flush(&mut self) {
-        for Unflushed { by, plan, answer, proof } in std::mem::take(&mut self.unflushed) {
-            self.commit(by, &plan, answer, proof);
+        for ack in std::mem::take(&mut self.unflushed) {
+            self.commit(ack);
         }
     }
 
@@ -412,9 +422,8 @@ impl Post {
     pub(crate) fn fails_to_flush(&mut self) {
         let group = std::mem::take(&mut self.unflushed);
         group.iter().rev().for_each(|ack| self.ledger.undo_ack(&ack.plan));
-        for ack in group {
-            let effect = self.proofs.unacked(ack.answer);
-            self.perform(effect);
+        for ack in group.iter().filter(|ack| ack.proof != Proof::Reply) {
+            ack.answers.iter().for_each(|answer| self.proofs.unacked(*answer));
         }
     }
 
@@ -468,18 +477,27 @@ impl Post {
 
     fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
         let plan = self.ledger.plan_ack(by, &what, proof, WALL, false);
+        self.writes(Unflushed { by, plan, answers: vec![answer], proof });
+    }
+
+    fn writes(&mut self, ack: Unflushed) {
         if self.slow_disk {
-            self.unflushed.push(Unflushed { by, plan, answer, proof });
+            self.unflushed.push(ack);
         } else {
-            self.commit(by, &plan, answer, proof);
+            self.commit(ack);
         }
     }
 
-    fn commit(&mut self, by: Principal, plan: &AckPlan, answer: AnswerId, proof: Proof) {
+    fn commit(&mut self, Unflushed { by, plan, answers, proof }: Unflushed) {
         self.settle(&plan.settled);
-        self.ledger.commit_ack(plan);
+        self.ledger.commit_ack(&plan);
         let settled: Vec<Seq> = plan.settled.iter().map(|s| s.seq).collect();
-        self.proofs.acked(by, answer, proof, &settled);
+        if proof == Proof::Reply {
+            return self.proofs.let_go(&answers, &settled);
+        }
+        for answer in answers {
+            self.proofs.acked(by, answer, proof, &settled);
+        }
     }
 
     /// Writes ends down.
