@@ -349,6 +349,9 @@ impl Proofs {
 
     /// An ack is committed: it settled these, whatever became of the answer since.
     pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, settled: &[Seq]) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.let_go(|held| settled.contains(&held.seq));
+        }
         if proof.is_weak() {
             if let Some(reader) = self.readers.get_mut(&by) {
                 reader.taken.extend(settled.iter().map(|seq| Taken { seq: *seq, told: None }));
@@ -356,13 +359,13 @@ impl Proofs {
                     reader.taken.pop_front();
                 }
             }
-            if let Some(answer) = self.answers.get_mut(&id) {
-                answer.let_go(|held| settled.contains(&held.seq));
-            }
-        } else {
-            if proof != Proof::Auto {
-                self.tell(id);
-            }
+            return;
+        }
+        if proof != Proof::Auto {
+            self.tell(id);
+        }
+        // What another write was settling may still be in its hands.
+        if self.answers.get(&id).is_some_and(|answer| answer.holds().is_empty()) {
             self.forget(id);
         }
     }

@@ -110,6 +110,18 @@ fn return_what_was_cancelled_while_its_reply_could_not_be_written() {
 }
 
 #[test]
+fn return_reaches_what_a_receipt_came_too_late_to_settle() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.receipt(0, 1);
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), HELD, "neither of them was kept");
+    post.begins(0, Scope::All);
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
 fn grace_lets_a_cancel_overtake_the_next_call_for_two_seconds() {
     let mut post = one_message();
     let call = post.opens(0, "1", 1);

@@ -481,7 +481,7 @@ impl Post {
     }
 
     fn writes(&mut self, ack: Unflushed) {
-        if self.slow_disk {
+        if self.slow_disk && !ack.plan.settled.is_empty() {
             self.unflushed.push(ack);
         } else {
             self.commit(ack);
