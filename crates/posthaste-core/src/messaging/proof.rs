@@ -432,7 +432,7 @@ impl Proofs {
     /// What the end of an instance proves.
     pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<DeliveryNo> {
         let answers = self.answers_of(who).into_iter().filter_map(|id| self.answers.get(&id));
-        let sure = answers.filter(|a| a.written == Written::Yes && !a.suspicious);
+        let sure = answers.filter(|a| a.written == Written::Yes && !a.is_doubtful());
         // The first that its driver gave it was the task.
         let mut by_driver = 0;
         let counts = |a: &&Answer| {
@@ -485,7 +485,7 @@ impl Proofs {
         let due = now + self.grace;
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
-            let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
+            let open = answer.written == Written::Yes && !answer.is_doubtful() && !answer.proven;
             let same = answer.door == Door::Hook || label.is_none_or(|l| answer.label() == l);
             if open
                 && same

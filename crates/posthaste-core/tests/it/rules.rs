@@ -72,6 +72,23 @@ fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
 }
 
 #[test]
+fn return_an_answer_that_came_too_late_is_proved_neither_by_a_hook_nor_by_an_end() {
+    let mut post = one_message();
+    let call = post.opens(0, "1", 1);
+    post.came_late(&call);
+    post.answers(0, &call);
+    post.written(&call);
+
+    post.hook(0);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), HELD);
+
+    post.ends(0, true);
+    let gone = Fate::Dead { reason: "recipient_gone", maybe_seen: true };
+    assert_eq!(post.fate(0), gone);
+}
+
+#[test]
 fn return_at_a_beginning_reaches_leases_of_long_ago() {
     let mut post = Post::forgetful(0, 2);
     for receipt in 1..=9 {
