@@ -233,7 +233,7 @@ impl Proofs {
                 proven: false,
             },
         );
-        self.forget_oldest(who);
+        effects.extend(self.forget_oldest(who));
         (Running { id, cut }, effects)
     }
 
@@ -553,20 +553,21 @@ impl Proofs {
     }
 
     /// A reader that never proves anything is not remembered for ever; but as long
-    /// as there is room, what runs or holds mail is.
-    fn forget_oldest(&mut self, who: Principal) {
-        let Some(reader) = self.readers.get(&who) else { return };
+    /// as there is room, what runs or holds mail is. Nobody else could return what a
+    /// forgotten answer holds: it goes back.
+    fn forget_oldest(&mut self, who: Principal) -> Option<Effect> {
+        let reader = self.readers.get(&who)?;
         if reader.answers.len() <= self.keep {
-            return;
+            return None;
         }
         let idle = |a: &Answer| a.written != Written::No && a.holds().is_empty();
         let of_no_use = |id: &&AnswerId| self.answers.get(id).is_none_or(idle);
         let oldest = reader.answers.iter().find(of_no_use);
         let full = reader.answers.len() > self.keep * MORE_THAN_KEEP;
-        let oldest = oldest.or(reader.answers.front().filter(|_| full)).copied();
-        if let Some(oldest) = oldest {
-            self.forget(oldest);
-        }
+        let oldest = oldest.or(reader.answers.front().filter(|_| full)).copied()?;
+        let returned = self.give_back(oldest, false);
+        self.forget(oldest);
+        returned
     }
 
     fn forget(&mut self, id: AnswerId) {

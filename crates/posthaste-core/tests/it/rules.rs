@@ -89,6 +89,20 @@ fn return_an_answer_that_came_too_late_is_proved_neither_by_a_hook_nor_by_an_end
 }
 
 #[test]
+fn return_an_answer_that_is_forgotten_because_there_are_many_gives_its_mail_back() {
+    let mut post = Post::forgetful(0, 2);
+    for receipt in 1..=25 {
+        post.arrives();
+        let name = receipt.to_string();
+        assert!(!next_answer(&mut post, &name, receipt).mail.is_empty());
+    }
+    post.begins(0, Scope::All);
+    for mail in 0..25 {
+        assert_eq!(post.fate(mail), BACK, "message {mail}");
+    }
+}
+
+#[test]
 fn return_at_a_beginning_reaches_leases_of_long_ago() {
     let mut post = Post::forgetful(0, 2);
     for receipt in 1..=9 {
