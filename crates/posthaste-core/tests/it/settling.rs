@@ -131,6 +131,24 @@ async fn a_reply_proves_that_its_sender_had_the_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_that_is_sent_again_settles_nothing_and_lets_go_of_nothing() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let question = alice.sends(&bob, "ready?").await;
+    let reply = || Details {
+        in_reply_to: Some(question.seq),
+        idempotency_key: Some("k".into()),
+        ..Details::default()
+    };
+    bob.sends_with(&alice, "yes", reply()).await;
+    bob.reads().await;
+    assert!(bob.sends_with(&alice, "yes", reply()).await.duplicate);
+    assert_eq!(world.state(question.seq).await, RecordState::Leased);
+    world.hub.begin(bob.who, posthaste_core::messaging::proof::Scope::All);
+    assert_eq!(bob.reads().await.marked(), [("ready?", true)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_that_is_refused_proves_nothing() {
     let world = World::with(Limits { mailbox_messages: 1, ..Limits::default() });
     let (alice, bob) = alice_and_bob(&world).await;
