@@ -162,7 +162,9 @@ impl Proofs {
             }
             self.due.retain(|(_, due)| *due != id);
             answer.later = None;
+            // Its driver's call is none of its own.
             if answer.close()
+                && answer.door != Door::Driver
                 && !streams
                 && let Some(reader) = self.readers.get_mut(&who)
             {
