@@ -1,18 +1,22 @@
 //! What only a file can break: a second hub, damage, a full disk.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
+use posthaste_core::Limits;
 use posthaste_core::address::Address;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::orchestration::Standing;
+use posthaste_core::orchestration::{AgentsConfig, Assign, Standing};
 use posthaste_core::ports::{Ending, Filter, StoreError, Take, What};
 use posthaste_core::registry::Status;
 use posthaste_store::{Inspection, OpenError, Place, StoreConfig, inspect};
 use posthaste_testkit::profiles_suite::put;
+use posthaste_testkit::staff::{self, Staff};
 use posthaste_testkit::store_suite::Rig;
 use posthaste_testkit::working_suite;
+use posthaste_testkit::world::World;
 use rusqlite::Connection;
 use tokio::runtime::Builder;
 
@@ -191,6 +195,46 @@ fn what_is_returned_while_its_reply_is_written_is_offered_again_if_the_disk_is_f
         let marks: Vec<_> = again.iter().map(|l| (l.redelivered, l.doubted)).collect();
         assert_eq!(marks, [(true, true)]);
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_mail_could_not_be_read_hears_of_it_later() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    // Every text lies on disk.
+    let limits = Limits { window_messages: 0, ..Limits::default() };
+    let world = World::open(&Place::File(folder.path().to_owned()), limits);
+    let staff = Arc::new(Staff::default());
+    staff::profile(&world.hub, "mason", Some("command"), "{}").await;
+    world.hub.employ(Arc::clone(&staff) as _, AgentsConfig::default()).await;
+    let boss = world.agent("boss").await;
+    let assign = Assign {
+        by: boss.who,
+        agent: "mason".parse().expect("a name"),
+        team: None,
+        message: "listen".into(),
+        label: None,
+        directory: None,
+        worktree: None,
+        idempotency_key: None,
+        via: Via::Rest,
+    };
+    let worker = world.hub.assign(assign).await.expect("assigned").instance.id;
+    staff.runs(worker).await;
+
+    let db = Connection::open(folder.path().join("hub.db")).expect("a second connection");
+    db.execute_batch(
+        "CREATE TRIGGER out_of_reach AFTER INSERT ON messages \
+         BEGIN UPDATE messages SET seq = -seq WHERE seq = NEW.seq; END",
+    )
+    .expect("a trigger");
+    boss.sends(&worker, "faster").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    db.execute_batch("DROP TRIGGER out_of_reach; UPDATE messages SET seq = -seq WHERE seq < 0")
+        .expect("within reach again");
+
+    let told = tokio::time::timeout(Duration::from_secs(600), staff.has_told(1)).await;
+    assert_eq!(told.expect("it is told"), [(worker, "faster".to_owned(), false)]);
+    world.hub.close().await.expect("a clean stop");
 }
 
 #[tokio::test]
