@@ -195,17 +195,17 @@ impl Ledger {
         let before = self.living(id)?;
         let me = Principal::Instance(id);
         let own = Mailbox::Instance(id);
-        let mut one_of = self.one_of_held_by(me);
-        one_of.retain(|d| !acked.contains(d));
-        let mut list = Vec::new();
-        for delivery in acked {
-            if let Ok(out) = self.settle_in(&own, *delivery, |state, _| state.ack(me, None, false))
-            {
+        let mut list: Vec<Settled> = Vec::new();
+        for (answer, delivery) in acked {
+            let proved = |state: DeliveryState, _: &Queued| state.ack(me, Some(*answer), false);
+            if let Ok(out) = self.settle_in(&own, *delivery, proved) {
                 list.push(settled(out, Some(me), End::Acked(Proof::End)));
             }
         }
+        let mut one_of = self.one_of_held_by(me);
+        one_of.retain(|d| !list.iter().any(|settled| settled.delivery == *d));
         let mut exact: Vec<DeliveryNo> = self.held_by(me);
-        exact.retain(|d| !one_of.contains(d) && !acked.contains(d));
+        exact.retain(|d| !one_of.contains(d));
         if let Some(no) = self.mailbox_no(&own) {
             exact.extend(self.queues[no as usize].all().map(|e| e.delivery));
         }

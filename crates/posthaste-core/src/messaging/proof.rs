@@ -432,12 +432,13 @@ impl Proofs {
     }
 
     /// What the end of an instance proves.
-    pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<DeliveryNo> {
-        let answers = self.answers_of(who).into_iter().filter_map(|id| self.answers.get(&id));
-        let sure = answers.filter(|a| a.written == Written::Yes && !a.is_doubtful());
+    pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<(AnswerId, DeliveryNo)> {
+        let answers = self.answers_of(who).into_iter();
+        let answers = answers.filter_map(|id| self.answers.get(&id).map(|answer| (id, answer)));
+        let sure = answers.filter(|(_, a)| a.written == Written::Yes && !a.is_doubtful());
         // The first that its driver gave it was the task.
         let mut by_driver = 0;
-        let counts = |a: &&Answer| {
+        let counts = |(_, a): &(AnswerId, &Answer)| {
             by_driver += usize::from(a.door == Door::Driver);
             match proves {
                 Proves::All => true,
@@ -445,7 +446,8 @@ impl Proofs {
                 Proves::Nothing => false,
             }
         };
-        sure.filter(counts).flat_map(Answer::holds).collect()
+        let held = |(id, a): (AnswerId, &Answer)| a.holds().into_iter().map(move |d| (id, d));
+        sure.filter(counts).flat_map(held).collect()
     }
 
     /// The instance has ended: so do its calls.
