@@ -125,6 +125,12 @@ impl Ledger {
                         break id;
                     }
                 };
+                let thread = loop {
+                    let thread = ThreadId(dice());
+                    if thread != ThreadId::OPERATOR && !self.threads.contains_key(&thread) {
+                        break thread;
+                    }
+                };
                 let kind = new.kind.or(known_kind).unwrap_or_default();
                 Instance {
                     id,
@@ -135,7 +141,7 @@ impl Ledger {
                     kind,
                     label: new.label,
                     parent: new.parent,
-                    thread: ThreadId(dice().max(1)),
+                    thread,
                     key: new.key,
                     status: if work.is_some() { Status::Starting } else { Status::Running },
                     created_at: now,
@@ -426,5 +432,34 @@ impl Ledger {
             self.tokens.remove(token);
         }
         dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn a_newcomer_gets_an_id_and_a_thread_that_nobody_has() {
+        let mut ledger = Ledger::new(Limits::default());
+        // The second rolls what the first has, and the operator's thread.
+        let mut rolls = [7, 5, 7, 8, 0, 5, 6].into_iter();
+        let mut join = || {
+            let new = NewInstance {
+                agent: "mason".parse().expect("a name"),
+                team: None,
+                label: None,
+                parent: None,
+                kind: None,
+                key: None,
+                token: [1; 32],
+            };
+            let roll = || rolls.next().expect("another roll");
+            let plan = ledger.plan_join(new, Timestamp(0), roll).expect("joined");
+            (plan.instance.id, plan.instance.thread)
+        };
+        assert_eq!(join(), (InstanceId(7), ThreadId(5)));
+        assert_eq!(join(), (InstanceId(8), ThreadId(6)));
     }
 }
