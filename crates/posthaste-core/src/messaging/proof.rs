@@ -336,11 +336,6 @@ impl Proofs {
         effects
     }
 
-    /// A hook of the same reader fired.
-    pub fn hook(&mut self, who: Principal, now: Instant) {
-        self.later(who, None, Proof::Hook, now);
-    }
-
     /// The reader names a receipt. An unknown one is ignored.
     pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
         let id = *self.receipts.get(&receipt)?;

@@ -122,13 +122,6 @@ impl Hub {
         self.perform(effects);
     }
 
-    /// A hook of the reader fired at a tool boundary.
-    pub fn hook_fired(&self, who: Principal) {
-        self.store.seen(who);
-        self.proofs.lock().hook(who, tokio::time::Instant::now());
-        self.soon.notify_one();
-    }
-
     /// The instance ends. `finished`: its model was seen to finish its own turn.
     pub async fn end(
         self: &Arc<Self>,

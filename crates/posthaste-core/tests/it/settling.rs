@@ -7,6 +7,7 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Seq};
+use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::Ask;
 use posthaste_core::ports::{ActError, Mail, RecordState};
 use posthaste_testkit::world::{Agent, World};
@@ -196,7 +197,8 @@ async fn what_was_refused_is_not_proved_by_going_on() {
     let sent = alice.sends(&bob, "hello").await;
     bob.asks(bob.mcp("1")).await;
     world.hub.nack_messages(bob.who, vec![sent.seq]).await.expect("refused");
-    world.hub.hook_fired(bob.who);
+    let hook = world.hub.open(bob.who, Door::Hook, "", &[]);
+    world.hub.enclose(hook, None).await.expect("an answer").handed.written();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(world.state(sent.seq).await, RecordState::Queued);
 }

@@ -279,8 +279,16 @@ impl Post {
         self.perform(effects);
     }
 
+    /// A hook fires, and its answer is empty.
     pub(crate) fn hook(&mut self, agent: usize) {
-        self.proofs.hook(self.reader(agent), self.now);
+        let who = self.reader(agent);
+        self.ledger.seen(who, WALL);
+        self.recall(who);
+        let (hook, effects) = self.proofs.open(who, Door::Hook, "", &[], u64::MAX, self.now);
+        self.perform(effects);
+        self.proofs.answered(hook.id, &[]);
+        self.proofs.names_nothing(hook.id);
+        self.written(&hook);
     }
 
     /// The reader names the receipt of an answer.
