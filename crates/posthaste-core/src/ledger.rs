@@ -11,8 +11,8 @@
 //! Plans are undone in reverse order, and tickets of what is queued again then are
 //! in [`Ledger::take_unsettled`]. Leases need no disk and are one step.
 //!
-//! Memory: 48 bytes for each open delivery; the text only of those in a window at
-//! the head of each mailbox, the rest stays on disk.
+//! Memory: a few dozen bytes for each open delivery ([`Queued`]); the text only of
+//! those in a window at the head of each mailbox, the rest stays on disk.
 //!
 //! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
 
