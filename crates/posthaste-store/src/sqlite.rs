@@ -302,23 +302,21 @@ impl Mail for SqliteStore {
         async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
     }
 
-    fn cancel(&self, message: Seq) -> Started<(), ActError> {
-        let shared = Arc::clone(&self.shared);
+    fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
         async move {
-            let record =
-                find(&shared, MessageRef::Seq(message)).await?.ok_or(ActError::NotFound)?;
-            let targets = record.deliveries.into_iter().map(|d| (d.mailbox, d.delivery)).collect();
-            let answer = shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
+            let record = find(&self.shared, MessageRef::Seq(message)).await?;
+            let found = record.ok_or(ActError::NotFound)?.deliveries.into_iter();
+            let targets = found.map(|d| (d.mailbox, d.delivery)).collect();
+            let answer = self.shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
             answer.await.map_err(|_| StoreError::Closed)?
         }
         .boxed()
     }
 
-    fn requeue(&self, message: Seq) -> Started<(), ActError> {
-        let shared = Arc::clone(&self.shared);
+    fn requeue(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
         async move {
-            let dead = shared.readers.query(move |db| rows::dead_of(db, message)).await?;
-            let answer = shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
+            let dead = self.shared.readers.query(move |db| rows::dead_of(db, message)).await?;
+            let answer = self.shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
             answer.await.map_err(|_| StoreError::Closed)?
         }
         .boxed()

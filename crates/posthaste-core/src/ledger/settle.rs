@@ -31,8 +31,6 @@ pub struct AckPlan {
     pub at: Timestamp,
     /// Held by another reader now, or never handed to the caller.
     pub lost: Vec<Seq>,
-    /// Not open: settled before, or never there.
-    pub unknown: Vec<Seq>,
 }
 
 #[derive(Debug, Default)]
@@ -71,10 +69,8 @@ impl Ledger {
         let boxes = self.boxes_of(by);
         let from = what.answer();
         for (seq, delivery) in self.meant(by, &boxes, what) {
-            let Some(delivery) = delivery else {
-                plan.unknown.push(seq);
-                continue;
-            };
+            // Settled before, or never there.
+            let Some(delivery) = delivery else { continue };
             let proved = |state: DeliveryState, entry: &Queued| {
                 state.ack(by, from, entry.marked && !held_only)
             };
