@@ -418,13 +418,15 @@ pub struct Acked {
     pub settled: Vec<Seq>,
     /// Held by another reader now, or never handed to the caller.
     pub lost: Vec<Seq>,
+    /// Another write was settling it, and may have failed.
+    pub settling: Vec<Seq>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nacked {
     pub returned: usize,
     pub refused: usize,
-    /// Not leased by the caller.
+    /// Not leased by the caller, or being settled.
     pub lost: Vec<Seq>,
 }
 

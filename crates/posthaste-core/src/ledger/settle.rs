@@ -31,6 +31,8 @@ pub struct AckPlan {
     pub at: Timestamp,
     /// Held by another reader now, or never handed to the caller.
     pub lost: Vec<Seq>,
+    /// Another write is settling it, and may fail.
+    pub settling: Vec<Seq>,
 }
 
 #[derive(Debug, Default)]
@@ -76,7 +78,7 @@ impl Ledger {
             };
             match self.settle(&boxes, delivery, proved) {
                 Ok(out) => plan.settled.push(settled(out, Some(by), End::Acked(proof))),
-                Err(MoveError::Settling) => {}
+                Err(MoveError::Settling) => plan.settling.push(seq),
                 Err(_) => plan.lost.push(seq),
             }
         }

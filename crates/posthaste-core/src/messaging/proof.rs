@@ -37,7 +37,7 @@ use self::reader::{Reader, Taken};
 use crate::Map;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
-use crate::ports::Leased;
+use crate::ports::{Acked, Leased};
 
 /// How many ids taken as received are named at most.
 const NAMED: usize = 20;
@@ -344,14 +344,20 @@ impl Proofs {
         Some((id, what))
     }
 
-    /// An ack is committed: it settled these, whatever became of the answer since.
-    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, settled: &[Seq]) {
+    /// An ack is committed: it settled some, whatever became of the answer since. What
+    /// another write was settling may still be in the answer's hands, and waits for
+    /// another proof.
+    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, acked: &Acked) {
+        let mut over = true;
         if let Some(answer) = self.answers.get_mut(&id) {
-            answer.let_go(|held| settled.contains(&held.seq));
+            answer.let_go(|held| !acked.settling.contains(&held.seq));
+            over = answer.holds().is_empty();
+            answer.proven &= over;
         }
         if proof.is_weak() {
             if let Some(reader) = self.readers.get_mut(&by) {
-                reader.taken.extend(settled.iter().map(|seq| Taken { seq: *seq, told: None }));
+                let taken = acked.settled.iter().map(|seq| Taken { seq: *seq, told: None });
+                reader.taken.extend(taken);
                 while reader.taken.len() > NAMED {
                     reader.taken.pop_front();
                 }
@@ -361,8 +367,7 @@ impl Proofs {
         if proof != Proof::Auto {
             self.tell(id);
         }
-        // What another write was settling may still be in its hands.
-        if self.answers.get(&id).is_some_and(|answer| answer.holds().is_empty()) {
+        if over {
             self.forget(id);
         }
     }
@@ -394,10 +399,10 @@ impl Proofs {
         }
     }
 
-    /// The reader refused all that an answer brought.
-    pub fn refused(&mut self, id: AnswerId) {
+    /// The reader refused all that an answer brought, but for what it no longer held.
+    pub fn refused(&mut self, id: AnswerId, lost: &[Seq]) {
         if let Some(answer) = self.answers.get_mut(&id) {
-            answer.let_go(|_| true);
+            answer.let_go(|held| !lost.contains(&held.seq));
             self.tell(id);
         }
     }

@@ -46,15 +46,20 @@ impl Hub {
             return Ok(Nacked::default());
         };
         let nacked = self.store.nack(by, What::Held(answer, what)).await?;
-        self.proofs.lock().refused(answer);
+        self.proofs.lock().refused(answer, &nacked.lost);
         Ok(nacked)
     }
 
-    pub async fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Nacked, StoreError> {
+    pub async fn nack_messages(
+        &self,
+        by: Principal,
+        mut seqs: Vec<Seq>,
+    ) -> Result<Nacked, StoreError> {
         self.store.seen(by);
         // Those that hold it now: what a later answer is handed again is not refused.
         let answers = self.proofs.lock().holding(by, &seqs);
         let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
+        seqs.retain(|seq| !nacked.lost.contains(seq));
         self.proofs.lock().let_go(&answers, &seqs);
         Ok(nacked)
     }
@@ -279,7 +284,7 @@ async fn note_ack(
 ) -> Result<Acked, StoreError> {
     let acked = acked.await;
     match &acked {
-        Ok(acked) => proofs.lock().acked(by, answer, proof, &acked.settled),
+        Ok(acked) => proofs.lock().acked(by, answer, proof, acked),
         Err(_) => proofs.lock().unacked(answer),
     }
     acked

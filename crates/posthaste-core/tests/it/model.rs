@@ -150,7 +150,9 @@ fn the_disk_is_full_for_a_while() {
         Fault::Receipt,
         Fault::Reply,
     ];
-    wanders(Scenario { busy: true, hooks: 1, faults: 3, ..Scenario::with(kinds) }, 2_000);
+    wanders(Scenario { busy: true, hooks: 1, ..Scenario::with(kinds) }, 2_000);
+    let kinds = &[Fault::DiskFull, Fault::Receipt, Fault::Reply];
+    wanders(Scenario { busy: true, always_cancels: true, ..Scenario::with(kinds) }, 1_000);
 }
 
 #[test]

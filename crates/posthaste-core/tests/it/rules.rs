@@ -153,6 +153,18 @@ fn return_reaches_what_a_receipt_came_too_late_to_settle() {
 }
 
 #[test]
+fn return_reaches_what_a_refusal_came_too_late_for() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.nack(0, 1);
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), HELD, "neither of them was kept");
+    post.begins(0, Scope::All);
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
 fn grace_lets_a_cancel_overtake_the_next_call_for_two_seconds() {
     let mut post = one_message();
     let call = post.opens(0, "1", 1);
@@ -177,6 +189,21 @@ fn grace_over_the_next_call_proves_the_answer_before_it() {
     post.written(&call);
     post.opens(0, "2", 2);
     waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN);
+}
+
+#[test]
+fn grace_over_the_next_call_proves_what_an_earlier_one_came_too_soon_for() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), HELD, "the reply was settling it, and was not kept");
+    post.opens(0, "3", 3);
+    waits_out_the_grace(&mut post);
+    post.flush();
     assert_eq!(post.fate(0), TAKEN);
 }
 

@@ -13,7 +13,7 @@ use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
 use posthaste_core::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
-use posthaste_core::ports::{Ending, Filter, Leased, Take, What};
+use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
 use posthaste_core::time::Timestamp;
 use tokio::time::Instant;
@@ -319,7 +319,7 @@ impl Post {
         }
         self.settle(&plan.dead);
         self.ledger.commit_nack(&plan, &mut Vec::new());
-        self.proofs.refused(answer);
+        self.proofs.refused(answer, &plan.lost);
     }
 
     /// The instance ends; `finished` if its model was seen to end its own turn.
@@ -503,8 +503,9 @@ impl Post {
         if proof == Proof::Reply {
             return self.proofs.let_go(&answers, &settled);
         }
+        let acked = Acked { settled, settling: plan.settling, ..Acked::default() };
         for answer in answers {
-            self.proofs.acked(by, answer, proof, &settled);
+            self.proofs.acked(by, answer, proof, &acked);
         }
     }
 
