@@ -217,7 +217,7 @@ impl Hub {
         self.asking.lock().contains_key(&who)
     }
 
-    /// How many calls of this instance wait for mail.
+    /// Whether a call of this instance waits for mail. Its driver's does not count.
     pub fn is_waiting(&self, id: InstanceId) -> bool {
         self.queue.waiting(&crate::address::Mailbox::Instance(id), Principal::Operator) > 0
     }

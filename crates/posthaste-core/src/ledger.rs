@@ -8,10 +8,11 @@
 //! Every durable move has three steps. `plan` decides and takes what it needs, so
 //! that the next plan of the same transaction sees it; `commit` makes it visible
 //! to readers after the flush; `undo` gives back what a failed flush did not keep.
-//! Plans are undone in reverse order. Leases need no disk and are one step.
+//! Plans are undone in reverse order, and tickets of what is queued again then are
+//! in [`Ledger::take_unsettled`]. Leases need no disk and are one step.
 //!
-//! Memory: 48 bytes for each open delivery; the text only of those in a window at
-//! the head of each mailbox, the rest stays on disk.
+//! Memory: a few dozen bytes for each open delivery ([`Queued`]); the text only of
+//! those in a window at the head of each mailbox, the rest stays on disk.
 //!
 //! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
 
@@ -149,6 +150,8 @@ pub struct Ledger {
     numbers: Map<Mailbox, BoxNo>,
     out: Map<DeliveryNo, Out>,
     held: Map<Principal, BTreeSet<DeliveryNo>>,
+    /// Queued again by an undo, and nobody was told yet.
+    unsettled: Vec<Ticket>,
     expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
     keys: Map<KeyDigest, Seq>,
     key_times: VecDeque<(Timestamp, KeyDigest)>,
@@ -182,6 +185,7 @@ impl Ledger {
             numbers: Map::default(),
             out: Map::default(),
             held: Map::default(),
+            unsettled: Vec::new(),
             expiries: BTreeSet::new(),
             keys: Map::default(),
             key_times: VecDeque::new(),
@@ -336,6 +340,17 @@ impl Ledger {
             entry.message = None;
         } else {
             self.window_bytes += message.body.len();
+        }
+    }
+
+    /// Where its state says: in its queue, then with a ticket, or still out.
+    fn stands(&mut self, out: Out) -> Option<Ticket> {
+        match out.state {
+            DeliveryState::Queued => Some(self.back(out.at, out.entry)),
+            DeliveryState::Leased { .. } | DeliveryState::Settling { .. } => {
+                self.out.insert(out.entry.delivery, out);
+                None
+            }
         }
     }
 

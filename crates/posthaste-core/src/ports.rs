@@ -87,11 +87,11 @@ pub trait Mail: Send + Sync {
     fn nack(&self, by: Principal, what: What) -> Started<Nacked>;
 
     /// Kills the queued deliveries of a message. `Conflict` if none is queued.
-    fn cancel(&self, message: Seq) -> Started<(), ActError>;
+    fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>>;
 
     /// Queues the dead deliveries of a message again, marked if anybody may have
     /// seen them. `Conflict` if none is dead or a recipient has ended.
-    fn requeue(&self, message: Seq) -> Started<(), ActError>;
+    fn requeue(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>>;
 
     /// One message with all its deliveries.
     fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
@@ -416,17 +416,17 @@ pub struct Acked {
     pub acked: usize,
     /// What this ack settled.
     pub settled: Vec<Seq>,
-    /// Held by another reader now.
+    /// Held by another reader now, or never handed to the caller.
     pub lost: Vec<Seq>,
-    /// Never handed to the caller.
-    pub unknown: Vec<Seq>,
+    /// Another write was settling it, and may have failed.
+    pub settling: Vec<Seq>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nacked {
     pub returned: usize,
     pub refused: usize,
-    /// Not leased by the caller.
+    /// Not leased by the caller, or being settled.
     pub lost: Vec<Seq>,
 }
 

@@ -192,7 +192,7 @@ impl SqliteStore {
             ledger.lease(&take, now, &heads)
         };
         // From here on the mail is out: a caller that goes away gives it back.
-        let held = Unread { store: self, by: take.reader, found };
+        let held = Unread { store: self, by: take.reader, answer: take.answer, found };
         let texts = self.texts(&held.found).await?;
         let found = held.keep();
 
@@ -232,6 +232,7 @@ impl SqliteStore {
 struct Unread<'a> {
     store: &'a SqliteStore,
     by: Principal,
+    answer: AnswerId,
     found: Vec<Sought>,
 }
 
@@ -244,8 +245,8 @@ impl Unread<'_> {
 impl Drop for Unread<'_> {
     fn drop(&mut self) {
         if !self.found.is_empty() {
-            let tickets = self.store.shared.ledger.lock().unlease(&self.found, self.by);
-            self.store.put_all(tickets);
+            let what = self.found.iter().map(|sought| sought.delivery).collect();
+            self.store.put_back(self.by, what, self.answer);
         }
     }
 }
@@ -302,23 +303,21 @@ impl Mail for SqliteStore {
         async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
     }
 
-    fn cancel(&self, message: Seq) -> Started<(), ActError> {
-        let shared = Arc::clone(&self.shared);
+    fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
         async move {
-            let record =
-                find(&shared, MessageRef::Seq(message)).await?.ok_or(ActError::NotFound)?;
-            let targets = record.deliveries.into_iter().map(|d| (d.mailbox, d.delivery)).collect();
-            let answer = shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
+            let record = find(&self.shared, MessageRef::Seq(message)).await?;
+            let found = record.ok_or(ActError::NotFound)?.deliveries.into_iter();
+            let targets = found.map(|d| (d.mailbox, d.delivery)).collect();
+            let answer = self.shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
             answer.await.map_err(|_| StoreError::Closed)?
         }
         .boxed()
     }
 
-    fn requeue(&self, message: Seq) -> Started<(), ActError> {
-        let shared = Arc::clone(&self.shared);
+    fn requeue(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
         async move {
-            let dead = shared.readers.query(move |db| rows::dead_of(db, message)).await?;
-            let answer = shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
+            let dead = self.shared.readers.query(move |db| rows::dead_of(db, message)).await?;
+            let answer = self.shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
             answer.await.map_err(|_| StoreError::Closed)?
         }
         .boxed()

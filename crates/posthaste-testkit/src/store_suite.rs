@@ -390,6 +390,23 @@ pub async fn an_end_is_one_transaction(rig: Rig) {
     assert!(matches!(twice, Err(RegistryError::Ended(_))));
 }
 
+pub async fn an_end_proves_only_what_that_answer_still_holds(rig: Rig) {
+    let bob = rig.agent("bob").await;
+    let seen = rig.send(HUMAN, &address(bob), "seen").await.expect("accepted");
+    let [first] = &rig.read(bob, 1).await[..] else { panic!("one message") };
+    let again = rig.send(HUMAN, &address(bob), "on its way again").await.expect("accepted");
+    let [second] = &rig.read(bob, 2).await[..] else { panic!("one message") };
+    rig.store.give_back(bob, vec![second.delivery], AnswerId(2), false);
+    assert_eq!(rig.read(bob, 3).await.len(), 1);
+
+    let acked = vec![(AnswerId(1), first.delivery), (AnswerId(2), second.delivery)];
+    let id = bob.instance().expect("an instance");
+    rig.store.end(id, Ending::plain(Status::Finished, acked)).await.expect("ended");
+    assert_eq!(rig.states(seen.seq).await, [RecordState::Acked(Proof::End)]);
+    let gone = RecordState::Dead { reason: Reason::RecipientGone, maybe_seen: true };
+    assert_eq!(rig.states(again.seq).await, [gone]);
+}
+
 pub async fn the_silent_are_lost_and_come_back(rig: Rig) {
     let (one, two) = (rig.agent("mason").await, rig.agent("mason").await);
     rig.send(HUMAN, "mason", "for one of you").await.expect("accepted");
@@ -539,6 +556,7 @@ macro_rules! store_suite {
             the_same_key_is_the_same_message
             a_full_mailbox_refuses_all_but_results_and_answers
             an_end_is_one_transaction
+            an_end_proves_only_what_that_answer_still_holds
             the_silent_are_lost_and_come_back
             settled_mail_is_pruned_after_a_day_and_unread_mail_never
             a_key_brings_the_same_instance_back

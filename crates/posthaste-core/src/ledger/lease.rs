@@ -64,36 +64,46 @@ impl Ledger {
             .sum()
     }
 
-    /// Candidates in the order of reading: urgent first, then by number. A gather
-    /// reads what it waits for before all else.
+    /// Candidates in the order of reading.
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
-        let gathers = take.filter.or_ends_wait;
-        let awaited = |e: &Queued| {
-            let known = message_of(e, heads).is_some_and(|m| m.is_report() || m.ends_a_wait());
-            gathers && (known || e.sender.is_none())
-        };
         let mut wanted = Vec::new();
         for mailbox in &*self.keys_of(take.reader) {
             if take.filter.exact && mailbox.is_one_of() {
                 continue;
             }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let most = if mailbox.is_one_of() { 1 } else { take.messages };
+            let ranked = |e: &Queued| (rank(&take.filter, e, heads), at, e.size);
+            if mailbox.is_one_of() {
+                let one = self.one_of(at, take.reader, &take.filter, now, heads);
+                wanted.extend(one.map(ranked));
+                continue;
+            }
+            let most = if take.filter.or_ends_wait { usize::MAX } else { take.messages };
             let fits =
                 |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
             let fitting = self.queues[at as usize].all().filter(fits);
-            let ranked = fitting.map(|e| (!awaited(e), !e.urgent, e.delivery, at, e.size));
-            if gathers {
-                let mut all: Vec<_> = ranked.collect();
-                all.sort_unstable();
-                wanted.extend(all.into_iter().take(most));
-            } else {
-                wanted.extend(ranked.take(most));
-            }
+            wanted.extend(fitting.map(ranked).take(most));
         }
         wanted.sort_unstable();
         wanted.truncate(take.messages);
-        wanted.into_iter().map(|(_, _, delivery, at, size)| (at, delivery, size)).collect()
+        wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
+    }
+
+    /// What a read gets of a one-of mailbox.
+    fn one_of(
+        &self,
+        at: BoxNo,
+        reader: Principal,
+        filter: &Filter,
+        now: Timestamp,
+        heads: &Heads,
+    ) -> Option<&Queued> {
+        let fits = |e: &&Queued| may_take(e, reader, now) && accepts(filter, e, heads);
+        let mut fitting = self.queues[at as usize].all().filter(fits);
+        match filter.or_ends_wait {
+            true => fitting.min_by_key(|e| rank(filter, e, heads)),
+            false => fitting.next(),
+        }
     }
 
     fn hand_out(
@@ -120,28 +130,7 @@ impl Ledger {
         Some(sought)
     }
 
-    /// Nothing was handed over after all: back, unmarked, as it was.
-    pub fn unlease(&mut self, found: &[Sought], by: Principal) -> Vec<Ticket> {
-        let mut tickets = Vec::new();
-        for sought in found {
-            let Some(out) = self.out.remove(&sought.delivery) else { continue };
-            match out.state.give_back(by, None) {
-                Ok(_) => {
-                    self.release(&out);
-                    let mut entry = out.entry;
-                    entry.leased_before = sought.redelivered;
-                    tickets.push(self.back(out.at, entry));
-                    self.tally.returned += 1;
-                }
-                Err(_) => {
-                    self.out.insert(sought.delivery, out);
-                }
-            }
-        }
-        tickets
-    }
-
-    /// Returns what `answer` still holds of `what`, marked.
+    /// Returns what `from` still holds of `what`, marked.
     pub fn give_back(
         &mut self,
         by: Principal,
@@ -149,36 +138,33 @@ impl Ledger {
         from: Option<AnswerId>,
         doubt: bool,
     ) -> Vec<Ticket> {
-        let mut tickets = Vec::new();
-        for delivery in what {
-            let Some(out) = self.out.get(delivery) else { continue };
-            if out.state.give_back(by, from).is_err() {
-                continue;
-            }
-            let Some(out) = self.out.remove(delivery) else { continue };
-            self.release(&out);
-            let mut entry = out.entry;
+        self.return_leases(by, what, from, |entry| {
             entry.marked = true;
             entry.doubted |= doubt;
-            tickets.push(self.back(out.at, entry));
-            self.tally.returned += 1;
-        }
-        tickets
+        })
     }
 
-    /// Returns what `answer` still holds of `what` as it was: nobody was shown it.
+    /// Returns what `from` still holds of `what` as it was: nobody was shown it.
     pub fn put_back(&mut self, by: Principal, what: &[DeliveryNo], from: AnswerId) -> Vec<Ticket> {
+        self.return_leases(by, what, Some(from), |entry| entry.leased_before = entry.marked)
+    }
+
+    fn return_leases(
+        &mut self,
+        by: Principal,
+        what: &[DeliveryNo],
+        from: Option<AnswerId>,
+        note: impl Fn(&mut Queued),
+    ) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for delivery in what {
             let Some(out) = self.out.get(delivery) else { continue };
-            if out.state.give_back(by, Some(from)).is_err() {
-                continue;
-            }
-            let Some(out) = self.out.remove(delivery) else { continue };
+            let Ok(state) = out.state.give_back(by, from) else { continue };
+            let Some(mut out) = self.out.remove(delivery) else { continue };
             self.release(&out);
-            let mut entry = out.entry;
-            entry.leased_before = entry.marked;
-            tickets.push(self.back(out.at, entry));
+            out.state = state;
+            note(&mut out.entry);
+            tickets.extend(self.stands(out));
             self.tally.returned += 1;
         }
         tickets
@@ -239,10 +225,12 @@ impl Ledger {
                 continue;
             }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let entries = self.queues[at as usize].all();
-            let fits = |e: &&Queued| may_take(e, reader, now);
-            let most = if mailbox.is_one_of() { 1 } else { usize::MAX };
-            for entry in entries.filter(fits).take(most) {
+            let own = self.queues[at as usize].all().filter(|e| may_take(e, reader, now));
+            let entries: Box<dyn Iterator<Item = &Queued>> = match mailbox.is_one_of() {
+                true => Box::new(self.one_of(at, reader, filter, now, heads).into_iter()),
+                false => Box::new(own),
+            };
+            for entry in entries {
                 let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.
                 let human = entry.sender.is_none();
@@ -277,6 +265,13 @@ fn may_take(entry: &Queued, reader: Principal, now: Timestamp) -> bool {
 
 fn message_of<'a>(entry: &'a Queued, heads: &'a Heads) -> Option<&'a Arc<Message>> {
     entry.message.as_ref().or_else(|| heads.get(&entry.seq))
+}
+
+/// The order of reading: what a gather waits for, then urgent mail, then by number.
+fn rank(filter: &Filter, entry: &Queued, heads: &Heads) -> (bool, bool, DeliveryNo) {
+    let known = || message_of(entry, heads).is_some_and(|m| m.is_report() || m.ends_a_wait());
+    let awaited = filter.or_ends_wait && (entry.sender.is_none() || known());
+    (!awaited, !entry.urgent, entry.delivery)
 }
 
 fn accepts(filter: &Filter, entry: &Queued, heads: &Heads) -> bool {

@@ -125,6 +125,12 @@ impl Ledger {
                         break id;
                     }
                 };
+                let thread = loop {
+                    let thread = ThreadId(dice());
+                    if thread != ThreadId::OPERATOR && !self.threads.contains_key(&thread) {
+                        break thread;
+                    }
+                };
                 let kind = new.kind.or(known_kind).unwrap_or_default();
                 Instance {
                     id,
@@ -135,7 +141,7 @@ impl Ledger {
                     kind,
                     label: new.label,
                     parent: new.parent,
-                    thread: ThreadId(dice().max(1)),
+                    thread,
                     key: new.key,
                     status: if work.is_some() { Status::Starting } else { Status::Running },
                     created_at: now,
@@ -195,17 +201,17 @@ impl Ledger {
         let before = self.living(id)?;
         let me = Principal::Instance(id);
         let own = Mailbox::Instance(id);
-        let mut one_of = self.one_of_held_by(me);
-        one_of.retain(|d| !acked.contains(d));
-        let mut list = Vec::new();
-        for delivery in acked {
-            if let Ok(out) = self.settle_in(&own, *delivery, |state, _| state.ack(me, None, false))
-            {
+        let mut list: Vec<Settled> = Vec::new();
+        for (answer, delivery) in acked {
+            let proved = |state: DeliveryState, _: &Queued| state.ack(me, Some(*answer), false);
+            if let Ok(out) = self.settle_in(&own, *delivery, proved) {
                 list.push(settled(out, Some(me), End::Acked(Proof::End)));
             }
         }
+        let mut one_of = self.one_of_held_by(me);
+        one_of.retain(|d| !list.iter().any(|settled| settled.delivery == *d));
         let mut exact: Vec<DeliveryNo> = self.held_by(me);
-        exact.retain(|d| !one_of.contains(d) && !acked.contains(d));
+        exact.retain(|d| !one_of.contains(d));
         if let Some(no) = self.mailbox_no(&own) {
             exact.extend(self.queues[no as usize].all().map(|e| e.delivery));
         }
@@ -426,5 +432,34 @@ impl Ledger {
             self.tokens.remove(token);
         }
         dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn a_newcomer_gets_an_id_and_a_thread_that_nobody_has() {
+        let mut ledger = Ledger::new(Limits::default());
+        // The second rolls what the first has, and the operator's thread.
+        let mut rolls = [7, 5, 7, 8, 0, 5, 6].into_iter();
+        let mut join = || {
+            let new = NewInstance {
+                agent: "mason".parse().expect("a name"),
+                team: None,
+                label: None,
+                parent: None,
+                kind: None,
+                key: None,
+                token: [1; 32],
+            };
+            let roll = || rolls.next().expect("another roll");
+            let plan = ledger.plan_join(new, Timestamp(0), roll).expect("joined");
+            (plan.instance.id, plan.instance.thread)
+        };
+        assert_eq!(join(), (InstanceId(7), ThreadId(5)));
+        assert_eq!(join(), (InstanceId(8), ThreadId(6)));
     }
 }

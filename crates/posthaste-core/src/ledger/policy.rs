@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{BoxNo, Ledger};
 use crate::address::{Address, InstanceId, Mailbox};
 use crate::limits::{Everyone, Write};
-use crate::messaging::message::{Draft, Principal, SenderKind};
+use crate::messaging::message::{Draft, Kind, Principal, SenderKind};
 use crate::messaging::send::SendError;
 use crate::registry::{AgentKind, Instance, Relation};
 use crate::time::Timestamp;
@@ -97,7 +97,7 @@ impl Ledger {
         {
             return refused("only leaders may write to @everyone here".into());
         }
-        if draft.details().kind.as_str() == "directive"
+        if draft.details().kind == Kind::DIRECTIVE
             && !mailboxes.iter().all(|m| self.may_direct(sender, m))
         {
             return refused("only a parent, a leader or the human may send a `directive`".into());

@@ -31,8 +31,8 @@ pub struct AckPlan {
     pub at: Timestamp,
     /// Held by another reader now, or never handed to the caller.
     pub lost: Vec<Seq>,
-    /// Not open: settled before, or never there.
-    pub unknown: Vec<Seq>,
+    /// Another write is settling it, and may fail.
+    pub settling: Vec<Seq>,
 }
 
 #[derive(Debug, Default)]
@@ -71,16 +71,14 @@ impl Ledger {
         let boxes = self.boxes_of(by);
         let from = what.answer();
         for (seq, delivery) in self.meant(by, &boxes, what) {
-            let Some(delivery) = delivery else {
-                plan.unknown.push(seq);
-                continue;
-            };
+            // Settled before, or never there.
+            let Some(delivery) = delivery else { continue };
             let proved = |state: DeliveryState, entry: &Queued| {
                 state.ack(by, from, entry.marked && !held_only)
             };
             match self.settle(&boxes, delivery, proved) {
                 Ok(out) => plan.settled.push(settled(out, Some(by), End::Acked(proof))),
-                Err(MoveError::Settling) => {}
+                Err(MoveError::Settling) => plan.settling.push(seq),
                 Err(_) => plan.lost.push(seq),
             }
         }
@@ -329,14 +327,13 @@ impl Ledger {
     fn unsettle_one(&mut self, delivery: DeliveryNo) {
         let Some(mut out) = self.out.remove(&delivery) else { return };
         out.state = out.state.unsettle();
-        match out.state {
-            DeliveryState::Queued => {
-                self.back(out.at, out.entry);
-            }
-            DeliveryState::Leased { .. } | DeliveryState::Settling { .. } => {
-                self.out.insert(delivery, out);
-            }
-        }
+        let ticket = self.stands(out);
+        self.unsettled.extend(ticket);
+    }
+
+    /// Tickets of what the last undos put back into its queue.
+    pub fn take_unsettled(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.unsettled)
     }
 }
 

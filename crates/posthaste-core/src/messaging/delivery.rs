@@ -12,7 +12,8 @@
 //!
 //! Every move that must survive is written before it is told. While it is being
 //! written the delivery is [`DeliveryState::Settling`]: nobody else can move it,
-//! and a failed write puts it back where it was.
+//! and a failed write puts it back where it was, or into its queue if its holder
+//! returned it meanwhile.
 
 use std::fmt;
 
@@ -105,17 +106,19 @@ impl DeliveryState {
         self.settle_unless_anothers(by)
     }
 
-    /// Only the holder returns, and a stale answer returns nothing.
+    /// Only the holder returns, and a stale answer returns nothing. What is being
+    /// settled meanwhile goes to the queue if that cannot be written.
     pub fn give_back(self, by: Principal, from: Option<AnswerId>) -> Result<Self, MoveError> {
         match self {
             Self::Leased { by: holder, answer }
-                if holder == by && from.is_none_or(|a| a == answer) =>
+            | Self::Settling { was: Open::Leased { by: holder, answer } }
+                if holder != by || from.is_some_and(|a| a != answer) =>
             {
-                Ok(Self::Queued)
+                Err(MoveError::LeaseLost)
             }
-            Self::Leased { .. } => Err(MoveError::LeaseLost),
-            Self::Queued => Err(MoveError::NotLeased),
-            Self::Settling { .. } => Err(MoveError::Settling),
+            Self::Leased { .. } => Ok(Self::Queued),
+            Self::Settling { was: Open::Leased { .. } } => Ok(Self::Settling { was: Open::Queued }),
+            Self::Queued | Self::Settling { was: Open::Queued } => Err(MoveError::NotLeased),
         }
     }
 
@@ -278,6 +281,18 @@ mod tests {
         let settling = leased().ack(BOB, None, false).expect("the holder acks");
         assert_eq!(settling.lease(EVE, AnswerId(2)), Err(MoveError::Settling));
         assert_eq!(settling.unsettle(), leased());
+    }
+
+    #[test]
+    fn what_is_returned_while_it_is_written_down_is_queued_if_the_write_fails() {
+        let settling = leased().ack(BOB, None, false).expect("the holder acks");
+        let returned = settling.give_back(BOB, Some(FIRST)).expect("the holder returns");
+        assert_eq!(returned.lease(EVE, AnswerId(2)), Err(MoveError::Settling));
+        assert_eq!(returned.unsettle(), DeliveryState::Queued);
+        for (by, from) in [(EVE, FIRST), (BOB, AnswerId(9))] {
+            assert_eq!(settling.give_back(by, Some(from)), Err(MoveError::LeaseLost));
+        }
+        assert_eq!(returned.give_back(BOB, Some(FIRST)), Err(MoveError::NotLeased));
     }
 
     #[test]

@@ -37,7 +37,7 @@ use self::reader::{Reader, Taken};
 use crate::Map;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
-use crate::ports::Leased;
+use crate::ports::{Acked, Leased};
 
 /// How many ids taken as received are named at most.
 const NAMED: usize = 20;
@@ -162,7 +162,9 @@ impl Proofs {
             }
             self.due.retain(|(_, due)| *due != id);
             answer.later = None;
+            // Its driver's call is none of its own.
             if answer.close()
+                && answer.door != Door::Driver
                 && !streams
                 && let Some(reader) = self.readers.get_mut(&who)
             {
@@ -233,7 +235,7 @@ impl Proofs {
                 proven: false,
             },
         );
-        self.forget_oldest(who);
+        effects.extend(self.forget_oldest(who));
         (Running { id, cut }, effects)
     }
 
@@ -334,11 +336,6 @@ impl Proofs {
         effects
     }
 
-    /// A hook of the same reader fired.
-    pub fn hook(&mut self, who: Principal, now: Instant) {
-        self.later(who, None, Proof::Hook, now);
-    }
-
     /// The reader names a receipt. An unknown one is ignored.
     pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
         let id = *self.receipts.get(&receipt)?;
@@ -347,35 +344,40 @@ impl Proofs {
         Some((id, what))
     }
 
-    /// An ack is committed: it settled these, whatever became of the answer since.
-    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, settled: &[Seq]) {
+    /// An ack is committed: it settled some, whatever became of the answer since. What
+    /// another write was settling may still be in the answer's hands, and waits for
+    /// another proof.
+    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, acked: &Acked) {
+        let mut over = true;
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.let_go(|held| !acked.settling.contains(&held.seq));
+            over = answer.holds().is_empty();
+            answer.proven &= over;
+        }
         if proof.is_weak() {
             if let Some(reader) = self.readers.get_mut(&by) {
-                reader.taken.extend(settled.iter().map(|seq| Taken { seq: *seq, told: None }));
+                let taken = acked.settled.iter().map(|seq| Taken { seq: *seq, told: None });
+                reader.taken.extend(taken);
                 while reader.taken.len() > NAMED {
                     reader.taken.pop_front();
                 }
             }
-            if let Some(answer) = self.answers.get_mut(&id) {
-                answer.let_go(|held| settled.contains(&held.seq));
-            }
-        } else {
-            if proof != Proof::Auto {
-                self.tell(id);
-            }
+            return;
+        }
+        if proof != Proof::Auto {
+            self.tell(id);
+        }
+        if over {
             self.forget(id);
         }
     }
 
-    /// An ack was not kept. What is in doubt by now goes back; the rest waits for
-    /// another proof.
-    pub fn unacked(&mut self, id: AnswerId) -> Option<Effect> {
-        let answer = self.answers.get_mut(&id)?;
-        answer.proven = false;
-        let gone = answer.mail.iter().filter(|h| h.gone);
-        let what: Vec<DeliveryNo> = gone.map(|h| h.delivery).collect();
-        let by = answer.who;
-        (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt: false })
+    /// An ack was not kept: what the answer still holds waits for another proof. What
+    /// went back meanwhile is queued, as the store knows.
+    pub fn unacked(&mut self, id: AnswerId) {
+        if let Some(answer) = self.answers.get_mut(&id) {
+            answer.proven = false;
+        }
     }
 
     /// The answers that hold any of these messages.
@@ -397,10 +399,10 @@ impl Proofs {
         }
     }
 
-    /// The reader refused all that an answer brought.
-    pub fn refused(&mut self, id: AnswerId) {
+    /// The reader refused all that an answer brought, but for what it no longer held.
+    pub fn refused(&mut self, id: AnswerId, lost: &[Seq]) {
         if let Some(answer) = self.answers.get_mut(&id) {
-            answer.let_go(|_| true);
+            answer.let_go(|held| !lost.contains(&held.seq));
             self.tell(id);
         }
     }
@@ -430,12 +432,13 @@ impl Proofs {
     }
 
     /// What the end of an instance proves.
-    pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<DeliveryNo> {
-        let answers = self.answers_of(who).into_iter().filter_map(|id| self.answers.get(&id));
-        let sure = answers.filter(|a| a.written == Written::Yes && !a.suspicious);
+    pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<(AnswerId, DeliveryNo)> {
+        let answers = self.answers_of(who).into_iter();
+        let answers = answers.filter_map(|id| self.answers.get(&id).map(|answer| (id, answer)));
+        let sure = answers.filter(|(_, a)| a.written == Written::Yes && !a.is_doubtful());
         // The first that its driver gave it was the task.
         let mut by_driver = 0;
-        let counts = |a: &&Answer| {
+        let counts = |(_, a): &(AnswerId, &Answer)| {
             by_driver += usize::from(a.door == Door::Driver);
             match proves {
                 Proves::All => true,
@@ -443,7 +446,8 @@ impl Proofs {
                 Proves::Nothing => false,
             }
         };
-        sure.filter(counts).flat_map(Answer::holds).collect()
+        let held = |(id, a): (AnswerId, &Answer)| a.holds().into_iter().map(move |d| (id, d));
+        sure.filter(counts).flat_map(held).collect()
     }
 
     /// The instance has ended: so do its calls.
@@ -485,7 +489,7 @@ impl Proofs {
         let due = now + self.grace;
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
-            let open = answer.written == Written::Yes && !answer.suspicious && !answer.proven;
+            let open = answer.written == Written::Yes && !answer.is_doubtful() && !answer.proven;
             let same = answer.door == Door::Hook || label.is_none_or(|l| answer.label() == l);
             if open
                 && same
@@ -553,20 +557,21 @@ impl Proofs {
     }
 
     /// A reader that never proves anything is not remembered for ever; but as long
-    /// as there is room, what runs or holds mail is.
-    fn forget_oldest(&mut self, who: Principal) {
-        let Some(reader) = self.readers.get(&who) else { return };
+    /// as there is room, what runs or holds mail is. Nobody else could return what a
+    /// forgotten answer holds: it goes back.
+    fn forget_oldest(&mut self, who: Principal) -> Option<Effect> {
+        let reader = self.readers.get(&who)?;
         if reader.answers.len() <= self.keep {
-            return;
+            return None;
         }
         let idle = |a: &Answer| a.written != Written::No && a.holds().is_empty();
         let of_no_use = |id: &&AnswerId| self.answers.get(id).is_none_or(idle);
         let oldest = reader.answers.iter().find(of_no_use);
         let full = reader.answers.len() > self.keep * MORE_THAN_KEEP;
-        let oldest = oldest.or(reader.answers.front().filter(|_| full)).copied();
-        if let Some(oldest) = oldest {
-            self.forget(oldest);
-        }
+        let oldest = oldest.or(reader.answers.front().filter(|_| full)).copied()?;
+        let returned = self.give_back(oldest, false);
+        self.forget(oldest);
+        returned
     }
 
     fn forget(&mut self, id: AnswerId) {

@@ -67,7 +67,7 @@ impl Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
     Any,
-    /// Everyone in `from`.
+    /// Everyone in `from`; where it names nobody, all work that the reader gave out.
     All,
     /// So many distinct senders.
     Senders(usize),

@@ -48,7 +48,7 @@ impl Hub {
                     road.acked(&replied, from, Proof::Reply, stored);
                 }
             }
-            if !answers.is_empty() {
+            if !answers.is_empty() && !duplicate {
                 // What was held and is answered was settled with the reply.
                 proofs.lock().let_go(&answers, &replied);
             }

@@ -11,7 +11,7 @@ use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
-use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, Store, StoreError, What};
+use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, StoreError, What};
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
@@ -22,7 +22,7 @@ impl Hub {
             return Ok(Acked::default());
         };
         let acked = self.ack(by, What::Deliveries(what), Proof::Receipt);
-        note_ack(&self.proofs, &*self.store, by, answer, Proof::Receipt, acked).await
+        note_ack(&self.proofs, by, answer, Proof::Receipt, acked).await
     }
 
     /// The same beside another call, which does not wait for it.
@@ -46,15 +46,20 @@ impl Hub {
             return Ok(Nacked::default());
         };
         let nacked = self.store.nack(by, What::Held(answer, what)).await?;
-        self.proofs.lock().refused(answer);
+        self.proofs.lock().refused(answer, &nacked.lost);
         Ok(nacked)
     }
 
-    pub async fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Nacked, StoreError> {
+    pub async fn nack_messages(
+        &self,
+        by: Principal,
+        mut seqs: Vec<Seq>,
+    ) -> Result<Nacked, StoreError> {
         self.store.seen(by);
         // Those that hold it now: what a later answer is handed again is not refused.
         let answers = self.proofs.lock().holding(by, &seqs);
         let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
+        seqs.retain(|seq| !nacked.lost.contains(seq));
         self.proofs.lock().let_go(&answers, &seqs);
         Ok(nacked)
     }
@@ -120,13 +125,6 @@ impl Hub {
     pub fn interrupted(&self, who: Principal) {
         let effects = self.proofs.lock().interrupted(who);
         self.perform(effects);
-    }
-
-    /// A hook of the reader fired at a tool boundary.
-    pub fn hook_fired(&self, who: Principal) {
-        self.store.seen(who);
-        self.proofs.lock().hook(who, tokio::time::Instant::now());
-        self.soon.notify_one();
     }
 
     /// The instance ends. `finished`: its model was seen to finish its own turn.
@@ -235,9 +233,9 @@ impl Hub {
     /// Acks without anyone waiting for it. Nobody is told before it is committed.
     fn ack_beside(&self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
         let acked = self.ack(by, what, proof);
-        let (proofs, store) = (Arc::clone(&self.proofs), Arc::clone(&self.store));
+        let proofs = Arc::clone(&self.proofs);
         self.tasks.spawn(async move {
-            if let Err(error) = note_ack(&proofs, &*store, by, answer, proof, acked).await {
+            if let Err(error) = note_ack(&proofs, by, answer, proof, acked).await {
                 tracing::warn!(%by, %error, "an ack was not kept");
             }
         });
@@ -276,10 +274,9 @@ impl Drop for Attached {
 }
 
 /// Waits for an ack and draws the conclusion: what is settled is settled, what was
-/// not kept stays leased or, if it is in doubt by now, goes back.
+/// not kept can be proved again.
 async fn note_ack(
     proofs: &Mutex<Proofs>,
-    store: &dyn Store,
     by: Principal,
     answer: AnswerId,
     proof: Proof,
@@ -287,13 +284,8 @@ async fn note_ack(
 ) -> Result<Acked, StoreError> {
     let acked = acked.await;
     match &acked {
-        Ok(acked) => proofs.lock().acked(by, answer, proof, &acked.settled),
-        Err(_) => {
-            let doubtful = proofs.lock().unacked(answer);
-            if let Some(Effect::Return { by, answer, what, doubt }) = doubtful {
-                store.give_back(by, what, answer, doubt);
-            }
-        }
+        Ok(acked) => proofs.lock().acked(by, answer, proof, acked),
+        Err(_) => proofs.lock().unacked(answer),
     }
     acked
 }

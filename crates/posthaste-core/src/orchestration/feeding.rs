@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use super::lifecycle::RETRY;
 use super::line::Staff;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::Principal;
 use crate::messaging::proof::Door;
 use crate::messaging::receive::Ask;
-use crate::ports::{Filter, Letter};
+use crate::ports::{Filter, Letter, StoreError};
 
 impl Hub {
     pub(super) fn feed_if_it_hears(self: &Arc<Self>, staff: &Staff, who: InstanceId) {
@@ -30,7 +31,15 @@ impl Hub {
             let timeout = self.limits.wait;
             let ask = Ask { door: Door::Driver, timeout, filter: filter.clone(), ..Ask::now(me) };
             let open = self.open(me, Door::Driver, "", &[]);
-            let Ok(batch) = self.receive_on(open, ask).await else { return };
+            let batch = match self.receive_on(open, ask).await {
+                Ok(batch) => batch,
+                Err(StoreError::Closed) => return,
+                Err(error) => {
+                    tracing::warn!(%who, %error, "a worker's mail was not read; it is tried again");
+                    tokio::time::sleep(RETRY).await;
+                    continue;
+                }
+            };
             let letters: Vec<Letter> = batch
                 .mail
                 .iter()

@@ -17,8 +17,8 @@ use crate::ports::{
 };
 use crate::registry::{Instance, RegistryError, Status, Work};
 
-/// How long an end that could not be written waits before it is tried again.
-const RETRY: Duration = Duration::from_secs(1);
+/// How long what the store could not do just now waits before it is tried again.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// Why a worker does not run.
 enum NoStart {

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use super::Started;
 use crate::address::{InstanceId, Name};
-use crate::messaging::delivery::DeliveryNo;
+use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Draft, Principal, Seq};
 use crate::orchestration::{AssignError, Assignment, Standing};
 use crate::registry::{Instance, RegistryError, Status, TokenHash, Work};
@@ -51,8 +51,9 @@ pub struct Given {
 #[derive(Debug, Clone)]
 pub struct Ending {
     pub status: Status,
-    /// The deliveries that the end itself proves.
-    pub acked: Vec<DeliveryNo>,
+    /// The deliveries that the end itself proves, as far as these answers still hold
+    /// them.
+    pub acked: Vec<(AnswerId, DeliveryNo)>,
     /// Its last word on whatever it was given and has not reported on yet.
     pub answer: Option<String>,
     /// Why it ended, and, without an answer, what the report of the failure says.
@@ -64,7 +65,7 @@ pub struct Ending {
 
 impl Ending {
     /// It just ends.
-    pub fn plain(status: Status, acked: Vec<DeliveryNo>) -> Self {
+    pub fn plain(status: Status, acked: Vec<(AnswerId, DeliveryNo)>) -> Self {
         let (answer, why, code) = (None, None, None);
         let obituary = "it left without a result".to_owned();
         Self { status, acked, answer, why, code, obituary }

@@ -130,6 +130,7 @@ fn hub_stops_receipts_nacks_and_the_operator() {
         Fault::Kill,
         Fault::CleanRestart,
         Fault::Receipt,
+        Fault::Reply,
         Fault::Nack,
         Fault::Expiry,
         Fault::OperatorCancel,
@@ -142,8 +143,16 @@ fn hub_stops_receipts_nacks_and_the_operator() {
 
 #[test]
 fn the_disk_is_full_for_a_while() {
-    let kinds = &[Fault::DiskFull, Fault::TimeoutAndCancel, Fault::ExtraBeginning, Fault::Receipt];
+    let kinds = &[
+        Fault::DiskFull,
+        Fault::TimeoutAndCancel,
+        Fault::ExtraBeginning,
+        Fault::Receipt,
+        Fault::Reply,
+    ];
     wanders(Scenario { busy: true, hooks: 1, ..Scenario::with(kinds) }, 2_000);
+    let kinds = &[Fault::DiskFull, Fault::Receipt, Fault::Reply];
+    wanders(Scenario { busy: true, always_cancels: true, ..Scenario::with(kinds) }, 1_000);
 }
 
 #[test]

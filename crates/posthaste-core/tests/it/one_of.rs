@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use posthaste_core::messaging::message::{Details, Kind};
 use posthaste_core::messaging::receive::{Ask, WaitFor};
-use posthaste_core::ports::RecordState;
+use posthaste_core::ports::{Filter, RecordState};
 use posthaste_core::registry::{AgentKind, NewInstance};
 use posthaste_testkit::world::{World, new_instance};
 use tokio::time::sleep;
@@ -116,6 +117,31 @@ async fn who_gathers_does_not_keep_it_from_one_who_takes_anything() {
     let answer = waits.await.expect("no panic");
     assert_eq!((answer.texts(), answer.waited), (vec!["one brick"], Duration::ZERO));
     assert!(!gathers.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_somebodys_mail_does_not_wait_behind_anothers() {
+    let world = World::new();
+    let (alice, carol) = (world.agent("alice").await, world.agent("carol").await);
+    let mason = world.agent("mason").await;
+    alice.sends("mason", "from alice").await;
+    carol.sends("mason", "from carol").await;
+    let filter = Filter { from: ["carol".to_owned()].into(), ..Filter::default() };
+    let answer = mason.asks(Ask { window: secs(2), filter, ..mason.ask_within(secs(60)) }).await;
+    assert_eq!((answer.texts(), answer.waited), (vec!["from carol"], secs(2)), "the window");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_ends_a_gather_also_behind_other_mail() {
+    let world = World::new();
+    let alice = world.agent("alice").await;
+    let mason = world.agent("mason").await;
+    alice.sends("mason", "one brick").await;
+    let kind = "question".parse::<Kind>().expect("a kind");
+    let question = Details { kind, ..Details::default() };
+    alice.sends_with("mason", "which brick?", question).await;
+    let answer = mason.asks(mason.gather(secs(600), WaitFor::Senders(9), &[])).await;
+    assert_eq!((answer.texts(), answer.waited), (vec!["which brick?"], Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]

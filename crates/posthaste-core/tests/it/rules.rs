@@ -22,6 +22,7 @@ mod own;
 const HELD: Fate = Fate::Leased { by: 0, marked: false };
 const HELD_AGAIN: Fate = Fate::Leased { by: 0, marked: true };
 const BACK: Fate = Fate::Queued { marked: true };
+const AS_IT_WAS: Fate = Fate::Queued { marked: false };
 const TAKEN: Fate = Fate::Acked("next_call");
 
 /// The one message, as it came the first time.
@@ -71,6 +72,37 @@ fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
 }
 
 #[test]
+fn return_an_answer_that_came_too_late_is_proved_neither_by_a_hook_nor_by_an_end() {
+    let mut post = one_message();
+    let call = post.opens(0, "1", 1);
+    post.came_late(&call);
+    post.answers(0, &call);
+    post.written(&call);
+
+    post.hook(0);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), HELD);
+
+    post.ends(0, true);
+    let gone = Fate::Dead { reason: "recipient_gone", maybe_seen: true };
+    assert_eq!(post.fate(0), gone);
+}
+
+#[test]
+fn return_an_answer_that_is_forgotten_because_there_are_many_gives_its_mail_back() {
+    let mut post = Post::forgetful(0, 2);
+    for receipt in 1..=25 {
+        post.arrives();
+        let name = receipt.to_string();
+        assert!(!next_answer(&mut post, &name, receipt).mail.is_empty());
+    }
+    post.begins(0, Scope::All);
+    for mail in 0..25 {
+        assert_eq!(post.fate(mail), BACK, "message {mail}");
+    }
+}
+
+#[test]
 fn return_at_a_beginning_reaches_leases_of_long_ago() {
     let mut post = Post::forgetful(0, 2);
     for receipt in 1..=9 {
@@ -93,6 +125,42 @@ fn return_what_was_cancelled_while_its_ack_could_not_be_written() {
     post.cancelled(0, "1");
     assert!(!post.is_flushed());
     post.fails_to_flush();
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
+fn return_what_was_cancelled_while_its_reply_could_not_be_written() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.cancelled(0, "1");
+    assert!(!post.is_flushed());
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), BACK);
+    assert_eq!(next_answer(&mut post, "2", 2).mail, [(0, true)]);
+}
+
+#[test]
+fn return_reaches_what_a_receipt_came_too_late_to_settle() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.receipt(0, 1);
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), HELD, "neither of them was kept");
+    post.begins(0, Scope::All);
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
+fn return_reaches_what_a_refusal_came_too_late_for() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.nack(0, 1);
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), HELD, "neither of them was kept");
+    post.begins(0, Scope::All);
     assert_eq!(post.fate(0), BACK);
 }
 
@@ -121,6 +189,21 @@ fn grace_over_the_next_call_proves_the_answer_before_it() {
     post.written(&call);
     post.opens(0, "2", 2);
     waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN);
+}
+
+#[test]
+fn grace_over_the_next_call_proves_what_an_earlier_one_came_too_soon_for() {
+    let mut post = Post::new(1, 1, false, true);
+    next_answer(&mut post, "1", 1);
+    post.replies(0, 0);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    post.fails_to_flush();
+    assert_eq!(post.fate(0), HELD, "the reply was settling it, and was not kept");
+    post.opens(0, "3", 3);
+    waits_out_the_grace(&mut post);
+    post.flush();
     assert_eq!(post.fate(0), TAKEN);
 }
 
@@ -244,7 +327,7 @@ fn cut_a_call_that_was_ended_while_its_mail_was_fetched_gives_it_back() {
     post.begins(0, Scope::All);
     assert_eq!(post.gives(0, &old, fetched), Given::default());
 
-    assert_eq!(post.fate(0), BACK);
+    assert_eq!(post.fate(0), AS_IT_WAS, "nobody was shown it");
 }
 
 /// A message that was taken as received though its reader died with it.
@@ -497,7 +580,7 @@ fn end_leaves_nothing_for_a_call_that_is_still_open() {
     post.ends(0, true);
     assert!(call.cut.is_cancelled());
     assert_eq!(post.answers(0, &call), Given::default());
-    assert_eq!(post.fate(0), Fate::Queued { marked: false });
+    assert_eq!(post.fate(0), AS_IT_WAS);
 }
 
 #[tokio::test]

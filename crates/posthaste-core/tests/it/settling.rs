@@ -7,6 +7,7 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Seq};
+use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::Ask;
 use posthaste_core::ports::{ActError, Mail, RecordState};
 use posthaste_testkit::world::{Agent, World};
@@ -131,6 +132,24 @@ async fn a_reply_proves_that_its_sender_had_the_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_that_is_sent_again_settles_nothing_and_lets_go_of_nothing() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let question = alice.sends(&bob, "ready?").await;
+    let reply = || Details {
+        in_reply_to: Some(question.seq),
+        idempotency_key: Some("k".into()),
+        ..Details::default()
+    };
+    bob.sends_with(&alice, "yes", reply()).await;
+    bob.reads().await;
+    assert!(bob.sends_with(&alice, "yes", reply()).await.duplicate);
+    assert_eq!(world.state(question.seq).await, RecordState::Leased);
+    world.hub.begin(bob.who, posthaste_core::messaging::proof::Scope::All);
+    assert_eq!(bob.reads().await.marked(), [("ready?", true)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_that_is_refused_proves_nothing() {
     let world = World::with(Limits { mailbox_messages: 1, ..Limits::default() });
     let (alice, bob) = alice_and_bob(&world).await;
@@ -178,7 +197,8 @@ async fn what_was_refused_is_not_proved_by_going_on() {
     let sent = alice.sends(&bob, "hello").await;
     bob.asks(bob.mcp("1")).await;
     world.hub.nack_messages(bob.who, vec![sent.seq]).await.expect("refused");
-    world.hub.hook_fired(bob.who);
+    let hook = world.hub.open(bob.who, Door::Hook, "", &[]);
+    world.hub.enclose(hook, None).await.expect("an answer").handed.written();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(world.state(sent.seq).await, RecordState::Queued);
 }

@@ -357,7 +357,10 @@ fn conclude(
         let mut ledger = shared.ledger.lock();
         match &result {
             Ok(()) => ops.iter_mut().for_each(|op| op.commit(&mut ledger, &mut tickets)),
-            Err(_) => ops.iter_mut().rev().for_each(|op| op.undo(&mut ledger)),
+            Err(_) => {
+                ops.iter_mut().rev().for_each(|op| op.undo(&mut ledger));
+                tickets = ledger.take_unsettled();
+            }
         }
     }
     if result.is_ok() {

@@ -1,16 +1,24 @@
 //! What only a file can break: a second hub, damage, a full disk.
 
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use posthaste_core::Limits;
+use posthaste_core::address::Address;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
-use posthaste_core::messaging::message::{Details, Principal};
+use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::orchestration::Standing;
+use posthaste_core::orchestration::{AgentsConfig, Assign, Standing};
 use posthaste_core::ports::{Ending, Filter, StoreError, Take, What};
 use posthaste_core::registry::Status;
 use posthaste_store::{Inspection, OpenError, Place, StoreConfig, inspect};
 use posthaste_testkit::profiles_suite::put;
+use posthaste_testkit::staff::{self, Staff};
 use posthaste_testkit::store_suite::Rig;
 use posthaste_testkit::working_suite;
+use posthaste_testkit::world::World;
 use rusqlite::Connection;
+use tokio::runtime::Builder;
 
 use crate::rig;
 
@@ -177,6 +185,84 @@ async fn an_end_that_the_disk_does_not_take_has_not_happened() {
     rig.store.end(id, ending).await.expect("room again");
     let given = rig.store.given(boss, false);
     assert!(matches!(given[0].standing, Standing::Waits(_)), "{given:?}");
+}
+
+#[test]
+fn what_is_returned_while_its_reply_is_written_is_offered_again_if_the_disk_is_full() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let small = StoreConfig { max_bytes: 600 << 10, ..rig::config() };
+    let place = Place::File(folder.path().to_owned());
+    // One thread for the disk: whoever occupies it keeps the flush waiting.
+    let mut builder = Builder::new_current_thread();
+    let runtime = builder.enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
+        let rig = rig::open(&place, small, rig::limits()).expect("a small store");
+        let bob = rig.agent("bob").await;
+        let sent = rig.send(HUMAN, &bob.to_string(), "ready?").await.expect("accepted");
+        let held: Vec<_> = rig.read(bob, 1).await.iter().map(|leased| leased.delivery).collect();
+        let (release, occupied) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || occupied.recv());
+
+        let details = Details { in_reply_to: Some(sent.seq), ..Details::default() };
+        let body = "y".repeat(900_000);
+        let draft = Draft::new(bob, Address::Human, body, details, Via::Rest, &rig.limits);
+        let reply = rig.store.append(draft.expect("within the limits"));
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        rig.store.give_back(bob, held.clone(), AnswerId(1), true);
+        assert!(rig.read(bob, 2).await.is_empty(), "it is being settled");
+        rig.queue.0.lock().clear();
+        drop(release);
+
+        let refused = reply.await;
+        assert!(matches!(refused, Err(SendError::Store(_))), "{refused:?}");
+        let rung: Vec<_> = rig.queue.0.lock().iter().map(|ticket| ticket.delivery).collect();
+        assert_eq!(rung, held, "whoever waits is told");
+        let again = rig.read(bob, 3).await;
+        let marks: Vec<_> = again.iter().map(|l| (l.redelivered, l.doubted)).collect();
+        assert_eq!(marks, [(true, true)]);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_mail_could_not_be_read_hears_of_it_later() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    // Every text lies on disk.
+    let limits = Limits { window_messages: 0, ..Limits::default() };
+    let world = World::open(&Place::File(folder.path().to_owned()), limits);
+    let staff = Arc::new(Staff::default());
+    staff::profile(&world.hub, "mason", Some("command"), "{}").await;
+    world.hub.employ(Arc::clone(&staff) as _, AgentsConfig::default()).await;
+    let boss = world.agent("boss").await;
+    let assign = Assign {
+        by: boss.who,
+        agent: "mason".parse().expect("a name"),
+        team: None,
+        message: "listen".into(),
+        label: None,
+        directory: None,
+        worktree: None,
+        idempotency_key: None,
+        via: Via::Rest,
+    };
+    let worker = world.hub.assign(assign).await.expect("assigned").instance.id;
+    staff.runs(worker).await;
+
+    let db = Connection::open(folder.path().join("hub.db")).expect("a second connection");
+    db.execute_batch(
+        "CREATE TRIGGER out_of_reach AFTER INSERT ON messages \
+         BEGIN UPDATE messages SET seq = -seq WHERE seq = NEW.seq; END",
+    )
+    .expect("a trigger");
+    boss.sends(&worker, "faster").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    db.execute_batch("DROP TRIGGER out_of_reach; UPDATE messages SET seq = -seq WHERE seq < 0")
+        .expect("within reach again");
+
+    let told = tokio::time::timeout(Duration::from_secs(600), staff.has_told(1)).await;
+    assert_eq!(told.expect("it is told"), [(worker, "faster".to_owned(), false)]);
+    world.hub.close().await.expect("a clean stop");
 }
 
 #[tokio::test]

@@ -91,6 +91,11 @@ impl Answer {
         waits
     }
 
+    /// Nothing but the reader's own word proves it.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.suspicious || self.late
+    }
+
     pub(super) fn let_go(&mut self, of: impl Fn(&Held) -> bool) {
         self.mail.iter_mut().filter(|h| of(h)).for_each(|h| h.gone = true);
     }

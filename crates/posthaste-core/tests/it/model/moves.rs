@@ -11,6 +11,8 @@ pub(crate) enum Fault {
     Interrupt,
     Repeat,
     Receipt,
+    /// The model answers the first message of what it read.
+    Reply,
     Nack,
     ClientCrash,
     ExtraBeginning,

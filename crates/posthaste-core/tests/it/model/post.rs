@@ -13,7 +13,7 @@ use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
 use posthaste_core::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
-use posthaste_core::ports::{Ending, Filter, Leased, Take, What};
+use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
 use posthaste_core::time::Timestamp;
 use tokio::time::Instant;
@@ -54,7 +54,8 @@ struct Kept {
 struct Unflushed {
     by: Principal,
     plan: AckPlan,
-    answer: AnswerId,
+    /// Of a reply: all that held what it names.
+    answers: Vec<AnswerId>,
     proof: Proof,
 }
 
@@ -229,7 +230,7 @@ impl Post {
     pub(crate) fn gives(&mut self, agent: usize, call: &Running, mail: Vec<Leased>) -> Given {
         let Some(told) = self.proofs.answered(call.id, &mail) else {
             let what: Vec<DeliveryNo> = mail.iter().map(|l| l.delivery).collect();
-            self.ledger.give_back(self.reader(agent), &what, Some(call.id), false);
+            self.ledger.put_back(self.reader(agent), &what, call.id);
             return Given::default();
         };
         let given = mail.iter().map(|l| (self.number(l.message.seq), l.redelivered));
@@ -279,8 +280,16 @@ impl Post {
         self.perform(effects);
     }
 
+    /// A hook fires, and its answer is empty.
     pub(crate) fn hook(&mut self, agent: usize) {
-        self.proofs.hook(self.reader(agent), self.now);
+        let who = self.reader(agent);
+        self.ledger.seen(who, WALL);
+        self.recall(who);
+        let (hook, effects) = self.proofs.open(who, Door::Hook, "", &[], u64::MAX, self.now);
+        self.perform(effects);
+        self.proofs.answered(hook.id, &[]);
+        self.proofs.names_nothing(hook.id);
+        self.written(&hook);
     }
 
     /// The reader names the receipt of an answer.
@@ -289,6 +298,15 @@ impl Post {
         if let Some((answer, what)) = self.proofs.receipt(by, receipt) {
             self.ack(by, answer, What::Deliveries(what), Proof::Receipt);
         }
+    }
+
+    /// The reader answers a message. What the reply itself brings is not followed here.
+    pub(crate) fn replies(&mut self, agent: usize, mail: usize) {
+        let (by, seq) = (self.reader(agent), self.disk[mail].message.seq);
+        let answers = self.proofs.holding(by, &[seq]);
+        let what = What::Messages(vec![seq]);
+        let plan = self.ledger.plan_ack(by, &what, Proof::Reply, WALL, true);
+        self.writes(Unflushed { by, plan, answers, proof: Proof::Reply });
     }
 
     /// The reader refuses what an answer brought.
@@ -302,7 +320,7 @@ impl Post {
         }
         self.settle(&plan.dead);
         self.ledger.commit_nack(&plan, &mut Vec::new());
-        self.proofs.refused(answer);
+        self.proofs.refused(answer, &plan.lost);
     }
 
     /// The instance ends; `finished` if its model was seen to end its own turn.
@@ -404,8 +422,8 @@ impl Post {
     }
 
     pub(crate) fn flush(&mut self) {
-        for Unflushed { by, plan, answer, proof } in std::mem::take(&mut self.unflushed) {
-            self.commit(by, &plan, answer, proof);
+        for ack in std::mem::take(&mut self.unflushed) {
+            self.commit(ack);
         }
     }
 
@@ -413,9 +431,8 @@ impl Post {
     pub(crate) fn fails_to_flush(&mut self) {
         let group = std::mem::take(&mut self.unflushed);
         group.iter().rev().for_each(|ack| self.ledger.undo_ack(&ack.plan));
-        for ack in group {
-            let effect = self.proofs.unacked(ack.answer);
-            self.perform(effect);
+        for ack in group.iter().filter(|ack| ack.proof != Proof::Reply) {
+            ack.answers.iter().for_each(|answer| self.proofs.unacked(*answer));
         }
     }
 
@@ -469,18 +486,28 @@ impl Post {
 
     fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
         let plan = self.ledger.plan_ack(by, &what, proof, WALL, false);
-        if self.slow_disk {
-            self.unflushed.push(Unflushed { by, plan, answer, proof });
+        self.writes(Unflushed { by, plan, answers: vec![answer], proof });
+    }
+
+    fn writes(&mut self, ack: Unflushed) {
+        if self.slow_disk && !ack.plan.settled.is_empty() {
+            self.unflushed.push(ack);
         } else {
-            self.commit(by, &plan, answer, proof);
+            self.commit(ack);
         }
     }
 
-    fn commit(&mut self, by: Principal, plan: &AckPlan, answer: AnswerId, proof: Proof) {
+    fn commit(&mut self, Unflushed { by, plan, answers, proof }: Unflushed) {
         self.settle(&plan.settled);
-        self.ledger.commit_ack(plan);
+        self.ledger.commit_ack(&plan);
         let settled: Vec<Seq> = plan.settled.iter().map(|s| s.seq).collect();
-        self.proofs.acked(by, answer, proof, &settled);
+        if proof == Proof::Reply {
+            return self.proofs.let_go(&answers, &settled);
+        }
+        let acked = Acked { settled, settling: plan.settling, ..Acked::default() };
+        for answer in answers {
+            self.proofs.acked(by, answer, proof, &acked);
+        }
     }
 
     /// Writes ends down.

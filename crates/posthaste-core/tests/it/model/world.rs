@@ -184,6 +184,7 @@ impl World {
                 | Fault::SilentDrop
                 | Fault::Repeat
                 | Fault::Receipt
+                | Fault::Reply
                 | Fault::Nack => self.calls.len(),
                 Fault::Interrupt
                 | Fault::ClientCrash
@@ -214,7 +215,9 @@ impl World {
                 waits() && (late || self.scenario.busy && self.calls[which].hub != AtHub::Closed)
             }
             Fault::TimeoutAndCancel | Fault::SilentDrop => waits(),
-            Fault::Receipt | Fault::Nack => read() && !self.agents[self.calls[which].agent].ended,
+            Fault::Receipt | Fault::Reply | Fault::Nack => {
+                read() && !self.agents[self.calls[which].agent].ended
+            }
             Fault::ClientCrash | Fault::ExtraBeginning | Fault::UncleanEnd => up(),
             Fault::CleanEnd => up() && self.calls.iter().all(|c| c.cancel.is_none()),
             Fault::Interrupt => {
@@ -276,6 +279,7 @@ impl World {
                 | Fault::SilentDrop
                 | Fault::Repeat
                 | Fault::Receipt
+                | Fault::Reply
                 | Fault::Nack => Some(self.calls[which].agent),
                 Fault::Interrupt
                 | Fault::ClientCrash
@@ -371,6 +375,10 @@ impl World {
             Fault::Receipt => {
                 let (agent, receipt) = (self.calls[which].agent, self.calls[which].receipt);
                 self.post.receipt(agent, receipt);
+            }
+            Fault::Reply => {
+                let (mail, _) = self.calls[which].given.mail[0];
+                self.post.replies(self.calls[which].agent, mail);
             }
             Fault::Nack => {
                 let (agent, receipt) = (self.calls[which].agent, self.calls[which].receipt);

@@ -3,6 +3,7 @@
 use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::message::Details;
 use posthaste_core::ports::RecordState;
+use tokio::time::sleep;
 
 use super::Yard;
 
@@ -39,4 +40,18 @@ async fn whoever_tells_it_takes_nobody_elses_mail_and_does_not_count_as_waiting(
     yard.boss.sends("mason", "for any of you").await;
     assert_eq!(reads.await.expect("an answer").texts(), ["for any of you"]);
     assert_eq!(yard.staff.has_told(1).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_tells_it_is_no_second_process_of_it() {
+    let yard = Yard::new().await;
+    let worker = yard.puts_to_work(&yard.boss, "listen").await;
+    yard.boss.sends(&worker, "faster").await;
+    yard.staff.has_told(1).await;
+    yard.world.hub.begin_session(worker.who, false);
+    let sent = yard.boss.sends("mason", "one brick").await;
+    assert_eq!(worker.asks(worker.mcp("1")).await.texts(), ["one brick"]);
+    worker.asks(worker.mcp("2")).await;
+    sleep(yard.world.hub.limits().proof_grace * 2).await;
+    assert_eq!(yard.world.state(sent.seq).await, RecordState::Acked(Proof::NextCall));
 }

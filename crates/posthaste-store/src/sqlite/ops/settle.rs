@@ -110,7 +110,7 @@ impl Op for Ack {
             acked: self.plan.settled.len(),
             settled: self.plan.settled.iter().map(|s| s.seq).collect(),
             lost: self.plan.lost,
-            unknown: self.plan.unknown,
+            settling: self.plan.settling,
         };
         let _ = self.tx.send(failure.map_or(Ok(acked), Err));
     }
