@@ -258,7 +258,10 @@ impl Mail for SqliteStore {
         async move {
             match accepted.await {
                 Ok(Ok(Accepted::New(appended))) => Ok(appended),
-                Ok(Ok(Accepted::Before(seq, draft))) => duplicate(&shared, &draft, seq).await,
+                // In a box, for it is rare: every send would have room for it.
+                Ok(Ok(Accepted::Before(seq, draft))) => {
+                    Box::pin(duplicate(&shared, &draft, seq)).await
+                }
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(StoreError::Closed.into()),
             }

@@ -35,7 +35,7 @@ pub(crate) const ROOM: usize = 30;
 pub(crate) enum Accepted {
     New(Appended),
     /// The same key was accepted before, as this message; the draft may differ.
-    Before(Seq, Draft),
+    Before(Seq, Box<Draft>),
 }
 
 pub(crate) struct Append {
@@ -125,7 +125,7 @@ impl Op for Append {
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
         let outcome = match (failure, self.before.zip(self.draft), self.outcome) {
             (Some(failure), ..) => Err(failure.into()),
-            (None, Some((seq, draft)), _) => Ok(Accepted::Before(seq, draft)),
+            (None, Some((seq, draft)), _) => Ok(Accepted::Before(seq, Box::new(draft))),
             (None, None, Some(outcome)) => outcome.map(Accepted::New),
             (None, None, None) => Err(StoreError::Closed.into()),
         };
