@@ -47,6 +47,7 @@ impl Hub {
         };
         let nacked = self.store.nack(by, What::Held(answer, what)).await?;
         self.proofs.lock().refused(answer);
+        self.soon.notify_one();
         Ok(nacked)
     }
 
@@ -56,6 +57,7 @@ impl Hub {
         let answers = self.proofs.lock().holding(by, &seqs);
         let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
         self.proofs.lock().let_go(&answers, &seqs);
+        self.soon.notify_one();
         Ok(nacked)
     }
 
@@ -155,6 +157,7 @@ impl Hub {
         // meanwhile ends, too.
         self.proofs.lock().end(who);
         self.queue.cleanup(&crate::address::Mailbox::Instance(id));
+        self.soon.notify_one();
         self.session_ended(&instance);
         Ok(instance)
     }
@@ -214,6 +217,7 @@ impl Hub {
                 }
                 Effect::Return { by, answer, what, doubt } => {
                     self.store.give_back(by, what, answer, doubt);
+                    self.soon.notify_one();
                 }
             }
         }
