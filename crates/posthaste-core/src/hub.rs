@@ -43,6 +43,8 @@ pub struct Hub {
     pub(crate) waiting: AtomicUsize,
     /// Who waits for an answer of the operator, and how often.
     pub(crate) asking: Mutex<crate::Map<Principal, usize>>,
+    /// Changes whenever an instance has ended.
+    pub(crate) endings: watch::Sender<()>,
     /// Who follows messages on their road, if anybody does.
     pub(crate) road: OnceLock<Arc<dyn Road>>,
     /// Who starts workers, if anybody does.
@@ -86,6 +88,7 @@ impl Hub {
             profile_faults: Mutex::default(),
             waiting: AtomicUsize::new(0),
             asking: Mutex::default(),
+            endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
         });

@@ -145,6 +145,7 @@ impl Hub {
             // the bell that it already holds. What is there at the first look needs none.
             let mut bell: Option<Box<dyn Bell>> = None;
             let deadline = began + ask.timeout;
+            let mut endings = self.endings_for(&ask);
             let (lease, status, missing) = loop {
                 let until = match self.look(&ask, &owed, deadline).await? {
                     Look::WaitUntil(until) => until,
@@ -175,7 +176,20 @@ impl Hub {
                         self.begins_to_wait(ask.reader);
                     }
                     Some(bell) => {
-                        if !self.wait(&mut **bell, &open.running, until).await {
+                        let bell = &mut **bell;
+                        let goes_on =
+                            match &mut endings {
+                                None => self.wait(bell, &open.running, until).await,
+                                // In a box, for it is rare.
+                                Some(endings) => Box::pin(async {
+                                    tokio::select! {
+                                        goes_on = self.wait(bell, &open.running, until) => goes_on,
+                                        _ = endings.changed() => true,
+                                    }
+                                })
+                                .await,
+                            };
+                        if !goes_on {
                             break (Lease::default(), BatchStatus::CallAgain, Vec::new());
                         }
                     }

@@ -158,6 +158,7 @@ impl Hub {
         self.proofs.lock().end(who);
         self.queue.cleanup(&crate::address::Mailbox::Instance(id));
         self.soon.notify_one();
+        self.endings.send_replace(());
         self.session_ended(&instance);
         Ok(instance)
     }
