@@ -114,7 +114,7 @@ pub trait Registry: Send + Sync {
     /// unknown agent becomes a profile of kind external, an unknown team a team.
     fn join(&self, new: NewInstance) -> Started<Joined, RegistryError>;
 
-    /// Whose token this is. Ended instances have none.
+    /// Whose token this is: a sign of life. Ended instances have none.
     fn caller(&self, token: &TokenHash) -> Option<Principal>;
 
     /// A sign of life; a lost instance is running again.

@@ -100,7 +100,6 @@ impl Hub {
         label: &str,
         names: &[&str],
     ) -> Open {
-        self.store.seen(reader);
         Open::new(self, reader, self.open_call(reader, door, label, names))
     }
 

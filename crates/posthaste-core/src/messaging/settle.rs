@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::Hub;
 use crate::address::InstanceId;
+use crate::hub::Counted;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
@@ -166,10 +167,9 @@ impl Hub {
     /// A stream of the reader is open as long as this is kept. `None`: so many are
     /// open already.
     pub fn attach(self: &Arc<Self>, who: Principal, most: usize) -> Option<Attached> {
-        self.store.seen(who);
         self.recall(who);
         let stream = self.proofs.lock().attach(who, most)?;
-        Some(Attached { hub: Arc::clone(self), who, stream })
+        Some(Attached { hub: Arc::clone(self), who, stream, _stays: self.stays(who) })
     }
 
     pub(crate) fn open_call(
@@ -265,13 +265,7 @@ pub struct Attached {
     hub: Arc<Hub>,
     who: Principal,
     stream: u64,
-}
-
-impl Attached {
-    /// It is still open.
-    pub fn lives(&self) {
-        self.hub.store.seen(self.who);
-    }
+    _stays: Counted,
 }
 
 impl Drop for Attached {
