@@ -47,7 +47,7 @@ use self::starts::{Hello, Starts};
 use crate::App;
 use crate::config::McpConfig;
 use crate::extract::whole_body;
-use crate::failure::Failure;
+use crate::failure::{Failure, takes_only};
 use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply};
 
@@ -98,7 +98,7 @@ pub(crate) async fn answer(
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
         Method::DELETE => Ok(empty(StatusCode::NO_CONTENT)),
-        _ => Err(stream::not_allowed()),
+        _ => Err(takes_only(PATH, "GET, POST, DELETE")),
     }
 }
 

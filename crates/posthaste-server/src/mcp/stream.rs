@@ -101,8 +101,3 @@ pub(crate) fn held(reply: Reply, attached: Attached) -> Reply {
         frame
     })))
 }
-
-pub(crate) fn not_allowed() -> Failure {
-    let why = "/mcp takes POST, GET and DELETE";
-    Failure(ApiError::new(ErrorCode::MethodNotAllowed, why))
-}

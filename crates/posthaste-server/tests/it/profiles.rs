@@ -309,7 +309,7 @@ async fn a_profile_that_does_not_fit_is_refused_with_the_field() {
         (json!({"name": "search"}), 422, "call of the API"),
         (json!({"name": "a3f7b2c1"}), 422, "instance"),
         (json!({"name": "a", "kind": "robot"}), 422, "kind"),
-        (json!({"name": "a", "tags": "rust"}), 422, "expected a sequence"),
+        (json!({"name": "a", "tags": "rust"}), 422, "expected a list"),
         (json!({"name": "a", "tags": [""]}), 422, "tags"),
         (json!({"name": "a", "config": []}), 422, "sequence"),
         (json!({"name": "a", "colour": "red"}), 422, "colour"),
