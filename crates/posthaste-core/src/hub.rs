@@ -244,6 +244,11 @@ impl Hub {
     }
 
     pub async fn put_team(&self, team: Team) -> Result<(), RegistryError> {
+        let most = self.limits.team_leaders;
+        if team.leaders.len() > most {
+            let why = format!("at most {most} (limits.team_leaders)");
+            return Err(RegistryError::Invalid { field: "leaders", why });
+        }
         self.store.put_team(team).await
     }
 

@@ -572,3 +572,20 @@ async fn a_wrong_method_is_answered_with_those_that_the_path_takes() {
         assert!(head.contains(&format!("\r\nallow: {allowed}\r\n")), "{call}: {head}");
     }
 }
+
+#[tokio::test]
+async fn a_team_has_so_many_leaders_and_no_more() {
+    let house = House::with(Limits { team_leaders: 2, ..Limits::default() }).await;
+    let leaders = |names: &[&str]| json!({ "leaders": names }).to_string();
+    let put = async |names: &[&str]| {
+        house.call("PUT /v1/teams/avalon", Some(OPERATOR), &leaders(names)).await
+    };
+    assert_eq!(put(&["alice", "bob"]).await.0, 200);
+
+    let (status, answer) = put(&["alice", "bob", "eve"]).await;
+
+    assert_eq!((status, told(&answer).0), (422, "invalid_argument"), "{answer}");
+    assert!(told(&answer).1.contains("limits.team_leaders"), "{answer}");
+    let (_, team) = house.call("GET /v1/teams/avalon", Some(OPERATOR), "").await;
+    assert_eq!(team["leaders"], json!(["alice", "bob"]));
+}
