@@ -311,7 +311,7 @@ async fn a_profile_that_does_not_fit_is_refused_with_the_field() {
         (json!({"name": "a", "kind": "robot"}), 422, "kind"),
         (json!({"name": "a", "tags": "rust"}), 422, "expected a list"),
         (json!({"name": "a", "tags": [""]}), 422, "tags"),
-        (json!({"name": "a", "config": []}), 422, "sequence"),
+        (json!({"name": "a", "config": []}), 422, "invalid type: list"),
         (json!({"name": "a", "colour": "red"}), 422, "colour"),
         (json!({"name": "a", "version": 1}), 422, "version"),
         (json!({"name": "a", "system_prompt": long}), 422, "limits.profile_prompt_bytes"),
