@@ -136,6 +136,37 @@ impl ErrorCode {
         }
     }
 
+    /// What to do about it, where nothing better is known.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::BadRequest => "send one JSON object in UTF-8; /docs shows what each call takes",
+            Self::Unauthorized => "send `Authorization: Bearer TOKEN`",
+            Self::Forbidden => "ask one who may: the operator's token opens everything",
+            Self::NoRecipient => "`posthaste agents` lists who is here",
+            Self::NotFound => "check the name or number; what was settled long ago is forgotten",
+            Self::MethodNotAllowed => "the header `Allow` names the methods that it takes",
+            Self::RequestTimeout => "send it again, quicker, or raise server.body_timeout",
+            Self::LeaseLost => "read again: another reader has it now",
+            Self::KeyReused => "give each message a key of its own",
+            Self::Conflict => {
+                "look at it again: it is no longer, or not yet, as this call needs it"
+            }
+            Self::RecipientGone => "write to its name, or start another",
+            Self::TooLarge => "send less, or raise the limit",
+            Self::InvalidAddress => {
+                "addresses look like mason, mason@team, mason.a3f7b2c1, @anyone, @everyone or human"
+            }
+            Self::InvalidArgument => "/docs and /openapi.json say what each call takes",
+            Self::MailboxFull => "wait until its reader has caught up",
+            Self::RateLimited => "wait a little, then try again",
+            Self::HopLimit => "let a human write, or wait a minute",
+            Self::CannotStart => "`posthaste doctor` says what is missing",
+            Self::LineFull => "wait until some of the workers have ended",
+            Self::Internal => "look into the hub's log under the request id of this answer",
+            Self::Unavailable => "try again in a moment",
+        }
+    }
+
     pub const fn status(self) -> u16 {
         self.row().0
     }

@@ -40,13 +40,22 @@ impl Name {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A name that the hub itself has kept. A new one is judged when it comes, and not
+    /// again when it is read: mail may wait for it.
+    pub fn kept(text: &str) -> Result<Self, AddressError> {
+        spelt(text, 0, text)
+    }
 }
 
 impl FromStr for Name {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        name_at(text, 0, text)
+        name_at(text, 0, text).map_err(|error| {
+            let meant = trimmed(text);
+            error.suggesting(name_at(meant, 0, meant).ok())
+        })
     }
 }
 
@@ -64,16 +73,8 @@ impl FromStr for InstanceId {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let digits = text.strip_prefix("inst-").unwrap_or(text);
-        match instance_of(digits) {
-            Some(id) => Ok(id),
-            None => Err(AddressError::new(
-                text,
-                0,
-                "an instance id has 8 hex digits",
-                Some("a3f7b2c1".into()),
-            )),
-        }
+        instance_of(text)
+            .ok_or_else(|| AddressError::new(text, 0, "an instance id has 8 hex digits"))
     }
 }
 
@@ -108,62 +109,90 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let fail = |at, why: &str, hint| Err(AddressError::new(text, at, why, hint));
-        if text.is_empty() {
-            return fail(0, "the address is empty", Some("@everyone".into()));
-        }
-        if let Some(at) = text.find(|c: char| c.is_whitespace()) {
-            let joined: String = text.split_whitespace().collect();
-            return fail(at, "an address has no spaces", Some(joined));
-        }
+        read(text).map_err(|error| error.suggesting(meant(text)))
+    }
+}
 
-        if let Some(rest) = text.strip_prefix('@') {
-            let (word, team) = split_team(text, rest, 1)?;
-            return match word.to_ascii_lowercase().as_str() {
-                "anyone" => Ok(Self::Anyone { team }),
-                "everyone" => Ok(Self::Everyone { team }),
-                "" => fail(1, "a name is missing after `@`", Some("@everyone".into())),
-                other => fail(
-                    1,
-                    "after a leading `@` only `anyone` or `everyone` can stand",
-                    Some(match team {
-                        Some(team) => format!("{other}@{team}"),
-                        None => format!("@everyone@{other}"),
-                    }),
-                ),
-            };
-        }
+fn read(text: &str) -> Result<Address, AddressError> {
+    let fail = |at, why: &str| Err(AddressError::new(text, at, why));
+    if text.is_empty() {
+        return fail(0, "the address is empty");
+    }
+    if let Some(at) = text.find(|c: char| c.is_whitespace()) {
+        return fail(at, "an address has no spaces");
+    }
 
-        let (selector, team) = split_team(text, text, 0)?;
-        let folded = selector.to_ascii_lowercase();
-        if HUMAN.contains(&folded.as_str()) {
-            return match team {
-                None => Ok(Self::Human),
-                Some(_) => fail(selector.len(), "the operator has no team", Some("human".into())),
-            };
+    if let Some(rest) = text.strip_prefix('@') {
+        let (word, team) = split_team(text, rest, 1)?;
+        return match word.to_ascii_lowercase().as_str() {
+            "anyone" => Ok(Address::Anyone { team }),
+            "everyone" => Ok(Address::Everyone { team }),
+            "" => fail(1, "a name is missing after `@`"),
+            _ => fail(1, "after a leading `@` only `anyone` or `everyone` can stand"),
+        };
+    }
+
+    let (selector, team) = split_team(text, text, 0)?;
+    if is_human(selector) {
+        return match team {
+            None => Ok(Address::Human),
+            Some(_) => fail(selector.len(), "the operator has no team"),
+        };
+    }
+    if let Some((name, instance)) = selector.split_once('.') {
+        let at = name.len() + 1;
+        if let Some(second) = instance.find('.') {
+            return fail(at + second, "only one `.` can stand in an address");
         }
-        if let Some((name, instance)) = selector.split_once('.') {
-            let at = name.len() + 1;
-            if instance.contains('.') {
-                let second = at + instance.find('.').unwrap_or(0);
-                return fail(second, "only one `.` can stand in an address", tamed(&folded));
-            }
-            let name = name_at(name, 0, text)?;
-            let digits = instance.strip_prefix("inst-").unwrap_or(instance);
-            return match instance_of(digits) {
-                Some(instance) => Ok(Self::Exact { name: Some(name), instance, team }),
-                None => fail(
-                    at,
-                    "after the `.` comes an instance id of 8 hex digits",
-                    Some(name.to_string()),
-                ),
-            };
+        let name = name_at(name, 0, text)?;
+        return match instance_of(instance) {
+            Some(instance) => Ok(Address::Exact { name: Some(name), instance, team }),
+            None => fail(at, "after the `.` comes an instance id of 8 hex digits"),
+        };
+    }
+    if let Some(instance) = instance_of(selector) {
+        return Ok(Address::Exact { name: None, instance, team });
+    }
+    Ok(Address::Named { name: name_at(selector, 0, text)?, team })
+}
+
+/// What was probably meant. It is put together from the good parts of the text, so it
+/// names nobody whom the text does not; where a part is beyond reading there is none.
+fn meant(text: &str) -> Option<Address> {
+    let marked = text.trim_start_matches(|c| c != '@' && is_stray(c)).starts_with('@');
+    let mut parts = text.split('@').map(trimmed).filter(|part| !part.is_empty());
+    let selector = parts.next()?;
+    let named = |part: &str| name_at(part, 0, part).ok();
+    let team = match parts.next() {
+        Some(team) => Some(named(team)?),
+        None => None,
+    };
+    match selector.to_ascii_lowercase().as_str() {
+        "anyone" => return Some(Address::Anyone { team }),
+        "everyone" => return Some(Address::Everyone { team }),
+        human if is_human(human) => return Some(Address::Human),
+        _ => {}
+    }
+    if let Some(instance) = instance_of(selector) {
+        return Some(Address::Exact { name: None, instance, team });
+    }
+    match selector.split_once('.') {
+        Some((_, rest)) if rest.contains('.') => None,
+        Some((name, rest)) => {
+            let name = named(name)?;
+            Some(match instance_of(rest) {
+                Some(instance) => Address::Exact { name: Some(name), instance, team },
+                None => Address::Named { name, team },
+            })
         }
-        let digits = selector.strip_prefix("inst-").unwrap_or(selector);
-        if let Some(instance) = instance_of(digits) {
-            return Ok(Self::Exact { name: None, instance, team });
+        // A bare `@avalon` is a team.
+        None => {
+            let name = named(selector)?;
+            Some(match marked && team.is_none() {
+                true => Address::Everyone { team: Some(name) },
+                false => Address::Named { name, team },
+            })
         }
-        Ok(Self::Named { name: name_at(selector, 0, text)?, team })
     }
 }
 
@@ -253,19 +282,18 @@ impl FromStr for Mailbox {
         }
         if let Some(rest) = key.strip_prefix("n.") {
             return match rest.split_once('@') {
-                Some((name, team)) => Ok(Self::NameIn(name.parse()?, team.parse()?)),
-                None => rest.parse().map(Self::Name),
+                Some((name, team)) => Ok(Self::NameIn(Name::kept(name)?, Name::kept(team)?)),
+                None => Name::kept(rest).map(Self::Name),
             };
         }
         match key.split_once('@') {
             None if key == "human" => Ok(Self::Human),
             None if key == "any" => Ok(Self::Anyone),
-            Some(("any", team)) => team.parse().map(Self::AnyoneIn),
+            Some(("any", team)) => Name::kept(team).map(Self::AnyoneIn),
             _ => Err(AddressError::new(
                 key,
                 0,
                 "a mailbox is human, any, any@team, n.name, n.name@team or i.instance",
-                None,
             )),
         }
     }
@@ -280,18 +308,32 @@ pub struct AddressError {
     /// The character at which reading stopped, counted from 0.
     pub at: usize,
     pub why: String,
+    /// What was probably meant, of the same kind as what was asked for.
     pub suggestion: Option<String>,
 }
 
 impl AddressError {
-    fn new(text: &str, byte: usize, why: &str, suggestion: Option<String>) -> Self {
+    fn new(text: &str, byte: usize, why: &str) -> Self {
         let at = text.char_indices().take_while(|(i, _)| *i < byte).count();
         let shown: String = text.chars().take(120).collect();
-        Self { text: shown, at, why: why.to_owned(), suggestion }
+        Self { text: shown, at, why: why.to_owned(), suggestion: None }
+    }
+
+    fn suggesting(self, meant: Option<impl fmt::Display>) -> Self {
+        Self { suggestion: meant.map(|meant| meant.to_string()), ..self }
     }
 }
 
-fn instance_of(digits: &str) -> Option<InstanceId> {
+fn is_human(word: &str) -> bool {
+    HUMAN.iter().any(|human| word.eq_ignore_ascii_case(human))
+}
+
+/// 8 hex digits, with or without `inst-`.
+pub(crate) fn instance_of(text: &str) -> Option<InstanceId> {
+    let digits = match text.split_at_checked(5) {
+        Some((prefix, digits)) if prefix.eq_ignore_ascii_case("inst-") => digits,
+        _ => text,
+    };
     let plain = digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     plain.then(|| u32::from_str_radix(digits, 16).ok().map(InstanceId)).flatten()
 }
@@ -305,72 +347,55 @@ fn split_team<'a>(
     let Some((selector, team)) = rest.split_once('@') else { return Ok((rest, None)) };
     let at = from + selector.len() + 1;
     if let Some(extra) = team.find('@') {
-        return Err(AddressError::new(
-            whole,
-            at + extra,
-            "only one team can be named",
-            Some(whole[..at + extra].to_owned()),
-        ));
+        return Err(AddressError::new(whole, at + extra, "only one team can be named"));
     }
     if team.is_empty() {
-        return Err(AddressError::new(
-            whole,
-            at,
-            "a team is missing after `@`",
-            Some(whole[..at - 1].to_owned()),
-        ));
+        return Err(AddressError::new(whole, at, "a team is missing after `@`"));
     }
     Ok((selector, Some(name_at(team, at, whole)?)))
 }
 
 /// Reads a name that stands at byte `at` of `whole`.
 fn name_at(text: &str, at: usize, whole: &str) -> Result<Name, AddressError> {
+    if RESERVED.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        return Err(AddressError::new(whole, at, "this word is reserved"));
+    }
+    if instance_of(text).is_some() {
+        return Err(AddressError::new(whole, at, "a name cannot look like an instance id"));
+    }
+    spelt(text, at, whole)
+}
+
+/// The same, judged by its letters alone.
+fn spelt(text: &str, at: usize, whole: &str) -> Result<Name, AddressError> {
     let folded = text.to_ascii_lowercase();
-    let fail = |offset: usize, why: &str, hint: Option<String>| {
-        Err(AddressError::new(whole, at + offset, why, hint))
-    };
+    let fail = |offset: usize, why: &str| Err(AddressError::new(whole, at + offset, why));
     if folded.is_empty() {
-        return fail(0, "a name is missing", None);
-    }
-    if RESERVED.contains(&folded.as_str()) {
-        let meant = match folded.as_str() {
-            word @ ("anyone" | "everyone") => Some(format!("@{word}")),
-            "system" => None,
-            _ => Some("human".to_owned()),
-        };
-        return fail(0, "this word is reserved", meant);
-    }
-    if instance_of(&folded).is_some() {
-        return fail(0, "a name cannot look like an instance id", Some(format!("{folded}-agent")));
+        return fail(0, "a name is missing");
     }
     let tame = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     let wrong = folded
         .char_indices()
         .find(|(i, c)| if *i == 0 { !c.is_ascii_lowercase() } else { !tame(*c) });
     if let Some((offset, c)) = wrong {
-        let why = if offset == 0 && tame(c) {
-            "a name begins with a letter".to_owned()
-        } else {
-            format!("`{}` cannot stand in a name", c.escape_debug())
-        };
-        return fail(offset, &why, tamed(&folded));
+        if offset == 0 && tame(c) {
+            return fail(offset, "a name begins with a letter");
+        }
+        return fail(offset, &format!("`{}` cannot stand in a name", c.escape_debug()));
     }
     if folded.len() > MAX_NAME {
-        return fail(MAX_NAME, "a name has at most 48 characters", Some(folded[..MAX_NAME].into()));
+        return fail(MAX_NAME, "a name has at most 48 characters");
     }
     Ok(Name(folded.into()))
 }
 
-/// The nearest valid name to a bad one, if enough of it is left.
-fn tamed(text: &str) -> Option<String> {
-    let kept: String = text
-        .chars()
-        .map(|c| if c == ' ' || c == '.' || c == '/' { '-' } else { c })
-        .filter(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '_' || *c == '-')
-        .collect();
-    let kept = kept.trim_start_matches(|c: char| !c.is_ascii_lowercase());
-    let kept: String = kept.chars().take(MAX_NAME).collect();
-    (!kept.is_empty() && kept.parse::<Name>().is_ok()).then_some(kept)
+/// What stands around a name and is no part of one: quotes, brackets, commas, spaces.
+fn is_stray(c: char) -> bool {
+    c.is_whitespace() || c.is_ascii_punctuation() && !matches!(c, '_' | '-')
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(is_stray)
 }
 
 #[cfg(test)]
@@ -422,39 +447,88 @@ mod tests {
     #[test]
     fn a_bad_address_says_where_and_what_was_meant() {
         let cases = [
-            ("", 0, Some("@everyone")),
+            ("", 0, None),
+            ("@", 1, None),
+            ("@@", 2, None),
             ("@avalon", 1, Some("@everyone@avalon")),
             ("@mason@avalon", 1, Some("mason@avalon")),
+            ("@mason.a3f7b2c1", 1, Some("mason.a3f7b2c1")),
+            ("@human", 1, Some("human")),
+            ("@everyone.abc", 1, None),
+            ("@anyone.764c1466", 1, None),
             ("everyone", 0, Some("@everyone")),
-            ("anyone@avalon", 0, Some("@anyone")),
+            ("anyone@avalon", 0, Some("@anyone@avalon")),
             ("system", 0, None),
             ("human@avalon", 5, Some("human")),
             ("mason.", 6, Some("mason")),
             ("mason.12", 6, Some("mason")),
-            (".a3f7b2c1", 0, None),
-            ("a.b.c", 3, Some("a-b-c")),
+            ("mason.12@avalon", 6, Some("mason@avalon")),
+            (".a3f7b2c1", 0, Some("a3f7b2c1")),
+            ("a.b.c", 3, None),
             ("mason@", 6, Some("mason")),
             ("mason@a@b", 7, Some("mason@a")),
-            ("ma son", 2, Some("mason")),
+            ("mason@@avalon", 6, Some("mason@avalon")),
+            ("bob@deadbeef", 4, None),
+            ("bob@-x", 4, None),
+            ("mason@avalon.764c1466", 12, None),
+            ("mason@inst-764C1466", 6, None),
+            (" mason ", 0, Some("mason")),
+            ("ma son", 2, None),
+            ("bob,alice", 3, None),
             ("mason!", 5, Some("mason")),
-            ("9lives", 0, Some("lives")),
-            ("größe", 2, Some("gre")),
-            ("@", 1, Some("@everyone")),
+            ("mason!@avalon", 5, Some("mason@avalon")),
+            ("9lives", 0, None),
+            ("größe", 2, None),
+            ("ümit", 0, None),
         ];
         for (text, at, suggestion) in cases {
             let e = error(text);
             assert_eq!((e.at, e.suggestion.as_deref()), (at, suggestion), "{text}: {e}");
         }
+        let long = format!("@{}", "a".repeat(60));
+        assert_eq!(error(&long).suggestion, None);
+    }
+
+    #[test]
+    fn what_is_no_name_is_answered_with_a_name_or_with_nothing() {
+        let cases = [
+            ("mason!", Some("mason")),
+            ("human", None),
+            ("anyone", None),
+            ("deadbeef", None),
+            ("my agent", None),
+            ("@mason", Some("mason")),
+            ("", None),
+        ];
+        for (text, suggestion) in cases {
+            let e = text.parse::<Name>().expect_err("a bad name");
+            assert_eq!(e.suggestion.as_deref(), suggestion, "{text}: {e}");
+        }
+        let e = "zzz".parse::<InstanceId>().expect_err("a bad id");
+        assert_eq!(e.suggestion, None, "nobody has asked for an example");
     }
 
     #[test]
     fn a_name_never_looks_like_an_instance_or_a_reserved_word() {
-        assert!("deadbeef".parse::<Name>().is_err());
+        for id in ["deadbeef", "DEADBEEF", "inst-764c1466", "INST-764C1466", "Inst-764c1466"] {
+            assert!(id.parse::<Name>().is_err(), "{id}");
+            assert_eq!(id.parse::<InstanceId>().map(|id| id.text().len()), Ok(8), "{id}");
+            assert!(matches!(parse(id), Address::Exact { name: None, .. }), "{id}");
+            assert!(matches!(parse(&format!("mason.{id}")), Address::Exact { .. }), "{id}");
+        }
         for word in RESERVED {
             assert!(word.parse::<Name>().is_err(), "{word}");
         }
         assert!("a".repeat(48).parse::<Name>().is_ok());
         assert!("a".repeat(49).parse::<Name>().is_err());
+    }
+
+    #[test]
+    fn a_name_that_was_kept_under_older_rules_still_has_its_mailbox() {
+        for key in ["n.inst-764c1466", "n.mason@inst-764c1466", "any@inst-764c1466"] {
+            assert_eq!(key.parse::<Mailbox>().map(|m| m.to_string()).as_deref(), Ok(key));
+        }
+        assert!("n.".parse::<Mailbox>().is_err() && "n.a b".parse::<Mailbox>().is_err());
     }
 
     fn any_name() -> impl Strategy<Value = Name> {
@@ -474,15 +548,16 @@ mod tests {
         ]
     }
 
-    #[test]
-    fn two_dots_are_answered_with_a_name_that_works_or_with_none() {
-        for (text, meant) in
-            [("a.b.c", Some("a-b-c")), ("a/../b", Some("a----b")), ("..", None), ("9..", None)]
-        {
-            let told = error(text).suggestion;
-            assert_eq!(told.as_deref(), meant, "{text}");
-            assert!(told.is_none_or(|name| name.parse::<Address>().is_ok()), "{text}");
-        }
+    /// Anything at all, and what comes close to an address.
+    fn any_text() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            "[@.,!a-cA-C0-9_ -]{0,4}",
+            "[a-f0-9]{8}",
+            prop::sample::select(&["@", ".", "@everyone", "anyone", "human", "inst-", "ü"][..])
+                .prop_map(str::to_owned),
+        ];
+        let near = proptest::collection::vec(part, 0..6).prop_map(|parts| parts.concat());
+        prop_oneof!["\\PC{0,60}", near]
     }
 
     proptest! {
@@ -509,10 +584,26 @@ mod tests {
         }
 
         #[test]
-        fn a_suggested_address_is_itself_good(text in "[@.a-z0-9 !]{1,20}") {
+        fn a_suggestion_is_good_and_names_nobody_that_the_text_did_not(text in any_text()) {
+            let folded = text.to_ascii_lowercase();
             if let Err(AddressError { suggestion: Some(meant), .. }) = text.parse::<Address>() {
-                // One step of advice may lead to the next, but never in a circle.
-                prop_assert_ne!(meant, text);
+                prop_assert_ne!(&meant, &text);
+                let address = meant.parse::<Address>().expect("a suggestion is an address");
+                for word in meant.split(['@', '.']).filter(|word| !word.is_empty()) {
+                    let named = match address {
+                        Address::Human => HUMAN.iter().any(|human| folded.contains(human)),
+                        // A bare `@team` means everyone in it.
+                        Address::Everyone { .. } => word == "everyone" || folded.contains(word),
+                        _ => folded.contains(word),
+                    };
+                    prop_assert!(named, "{text} is answered with {meant}");
+                }
+            }
+            if let Err(AddressError { suggestion: Some(meant), .. }) = text.parse::<Name>() {
+                prop_assert!(meant.parse::<Name>().is_ok() && folded.contains(&meant), "{meant}");
+            }
+            if let Err(error) = text.parse::<InstanceId>() {
+                prop_assert_eq!(error.suggestion, None);
             }
         }
 

@@ -41,8 +41,12 @@ pub struct Hub {
     pub(crate) profile_faults: Mutex<Vec<FileFault>>,
     /// Calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
-    /// Who waits for an answer of the operator, and how often.
-    pub(crate) asking: Mutex<crate::Map<Principal, usize>>,
+    /// Who waits for an answer of the operator.
+    asking: Counts,
+    /// Who keeps a stream open.
+    staying: Counts,
+    /// Changes whenever an instance has ended.
+    pub(crate) endings: watch::Sender<()>,
     /// Who follows messages on their road, if anybody does.
     pub(crate) road: OnceLock<Arc<dyn Road>>,
     /// Who starts workers, if anybody does.
@@ -85,7 +89,9 @@ impl Hub {
             soon: Arc::new(Notify::new()),
             profile_faults: Mutex::default(),
             waiting: AtomicUsize::new(0),
-            asking: Mutex::default(),
+            asking: Counts::default(),
+            staying: Counts::default(),
+            endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
         });
@@ -167,6 +173,7 @@ impl Hub {
 
     // Who is here.
 
+    /// Whose token this is. Doors ask before all else, for any call is a sign of life.
     pub fn caller(&self, token: &TokenHash) -> Option<Principal> {
         self.store.caller(token)
     }
@@ -207,14 +214,24 @@ impl Hub {
         self.store.unseen(from, to, sent)
     }
 
+    /// A call of one who is known without a token of its own.
+    pub fn seen(&self, who: Principal) {
+        self.store.seen(who);
+    }
+
+    /// The caller keeps a stream open as long as this is kept, and lives.
+    pub fn stays(&self, who: Principal) -> Counted {
+        self.store.seen(who);
+        self.staying.count(who)
+    }
+
     /// The caller waits for an answer of the operator as long as this is kept.
-    pub fn asks(self: &Arc<Self>, who: Principal) -> Asking {
-        *self.asking.lock().entry(who).or_default() += 1;
-        Asking { hub: Arc::clone(self), who }
+    pub fn asks(&self, who: Principal) -> Counted {
+        self.asking.count(who)
     }
 
     pub fn is_asking(&self, who: Principal) -> bool {
-        self.asking.lock().contains_key(&who)
+        self.asking.0.lock().contains_key(&who)
     }
 
     /// Whether a call of this instance waits for mail. Its driver's does not count.
@@ -227,6 +244,11 @@ impl Hub {
     }
 
     pub async fn put_team(&self, team: Team) -> Result<(), RegistryError> {
+        let most = self.limits.team_leaders;
+        if team.leaders.len() > most {
+            let why = format!("at most {most} (limits.team_leaders)");
+            return Err(RegistryError::Invalid { field: "leaders", why });
+        }
         self.store.put_team(team).await
     }
 
@@ -294,6 +316,8 @@ impl Hub {
             let expired = Instant::now() >= not_before
                 && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
             if Instant::now() >= next_sweep || expired {
+                let staying: Vec<Principal> = self.staying.0.lock().keys().copied().collect();
+                staying.into_iter().for_each(|who| self.store.seen(who));
                 if let Err(error) = self.store.sweep().await {
                     tracing::warn!(%error, "the sweep failed; it is tried again");
                     not_before = Instant::now() + RETRY;
@@ -304,20 +328,36 @@ impl Hub {
     }
 }
 
-/// Somebody waits for an answer of the operator.
-#[derive(Debug)]
-pub struct Asking {
-    hub: Arc<Hub>,
+/// Who does something just now, and how often at a time.
+#[derive(Clone, Default)]
+struct Counts(Arc<Mutex<crate::Map<Principal, usize>>>);
+
+impl Counts {
+    fn count(&self, who: Principal) -> Counted {
+        *self.0.lock().entry(who).or_default() += 1;
+        Counted { among: self.clone(), who }
+    }
+}
+
+/// One of them, until it is dropped.
+pub struct Counted {
+    among: Counts,
     who: Principal,
 }
 
-impl Drop for Asking {
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counted({})", self.who)
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        let mut asking = self.hub.asking.lock();
-        if let Some(count) = asking.get_mut(&self.who) {
+        let mut among = self.among.0.lock();
+        if let Some(count) = among.get_mut(&self.who) {
             *count -= 1;
             if *count == 0 {
-                asking.remove(&self.who);
+                among.remove(&self.who);
             }
         }
     }

@@ -23,7 +23,7 @@ pub mod settings;
 pub mod stats;
 pub mod time;
 
-pub use hub::{Hub, NotReady};
+pub use hub::{Counted, Hub, NotReady};
 pub use limits::Limits;
 pub use time::{SystemClock, Timestamp};
 

@@ -56,6 +56,8 @@ limits! {
     key_chars: usize = 200;
     /// Most addresses in one list.
     recipients: usize = 100;
+    /// Most leaders of one team.
+    team_leaders: usize = 100;
     /// Longest life that a sender may give a message.
     ttl: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
     /// Unread messages after which a mailbox refuses more.

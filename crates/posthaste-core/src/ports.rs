@@ -14,7 +14,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::address::{Mailbox, Name};
+use crate::address::{Mailbox, Name, instance_of};
 use crate::events::Page as EventPage;
 use crate::figures::Figures;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof};
@@ -114,7 +114,7 @@ pub trait Registry: Send + Sync {
     /// unknown agent becomes a profile of kind external, an unknown team a team.
     fn join(&self, new: NewInstance) -> Started<Joined, RegistryError>;
 
-    /// Whose token this is. Ended instances have none.
+    /// Whose token this is: a sign of life. Ended instances have none.
     fn caller(&self, token: &TokenHash) -> Option<Principal>;
 
     /// A sign of life; a lost instance is running again.
@@ -332,10 +332,8 @@ impl<'a> Parts<'a> {
 
     /// Equal ids are equal texts, but for case and the prefix that people write.
     fn is_instance(&self, id: &str) -> bool {
-        let digits = |text: &'a str| text.strip_prefix("inst-").unwrap_or(text);
-        let plain = id.strip_prefix("inst-").unwrap_or(id);
-        self.instance.is_some_and(|own| digits(own).eq_ignore_ascii_case(plain))
-            && plain.parse::<crate::address::InstanceId>().is_ok()
+        let meant = instance_of(id);
+        meant.is_some() && self.instance.and_then(instance_of) == meant
     }
 }
 
@@ -485,6 +483,7 @@ mod tests {
             "a3f7b2c1",
             "A3F7B2C1",
             "inst-a3f7b2c1",
+            "INST-A3F7B2C1",
             "mason.a3f7b2c1",
             "mason@avalon",
             "mason.a3f7b2c1@avalon",

@@ -31,6 +31,7 @@ use tower::Service;
 use crate::auth::Peer;
 use crate::call::{Call, Route, Who};
 use crate::failure::Failure;
+use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply, Wire};
 use crate::{App, guard, mcp, rest};
 
@@ -76,6 +77,8 @@ pub(crate) async fn run(
     open.close();
     // What they held goes back before anyone closes the store.
     open.wait().await;
+    app.unread.close();
+    app.unread.wait().await;
     Ok(())
 }
 
@@ -117,8 +120,8 @@ async fn connection(
 }
 
 /// What every connection shares.
-struct House {
-    app: App,
+pub(crate) struct House {
+    pub(crate) app: App,
     router: Router,
 }
 
@@ -139,6 +142,7 @@ fn answer(
     outgoing: Arc<Outgoing>,
 ) -> Answer {
     let app = &house.app;
+    let request = request.map(|body| Inlet::new(body, &house));
     let mut call = Call::begin(&app.meters, request.method(), request.headers());
     if let Err(refused) = guard::check(app, request.method(), request.headers()) {
         return Box::pin(ready(finish(call, Err(refused))));

@@ -54,6 +54,7 @@ pub(crate) fn fingerprint(text: &str) -> String {
     digest(text)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Whoever shows its own token is seen to live, whatever comes of its call.
 pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = header.to_str().ok().and_then(|text| {
@@ -117,11 +118,18 @@ pub(crate) fn text<'a>(
     value.transpose().map_err(|_| invalid(name, "it is not plain text"))
 }
 
+/// Somebody whom a token that is not its own lets in.
+fn known(app: &App, id: InstanceId) -> Principal {
+    let who = Principal::Instance(id);
+    app.hub.seen(who);
+    who
+}
+
 /// The operator may do whatever an instance may.
 fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
     let id: InstanceId = id.parse().map_err(|_| invalid(INSTANCE, "it has 8 hex digits"))?;
     match app.hub.lives(id) {
-        true => Ok(Principal::Instance(id)),
+        true => Ok(known(app, id)),
         false => Err(not_found("instance")),
     }
 }
@@ -137,7 +145,7 @@ async fn by_key(app: &App, headers: &HeaderMap) -> Result<Option<Principal>, Fai
         return Err(invalid("X-Posthaste-Key", why));
     };
     if let Some(id) = app.hub.keyed(&agent, &team, key) {
-        return Ok(Some(Principal::Instance(id)));
+        return Ok(Some(known(app, id)));
     }
     let new = NewInstance {
         agent,

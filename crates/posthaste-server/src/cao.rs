@@ -217,7 +217,10 @@ fn act_as(app: &App, caller: Option<Principal>, id: InstanceId) -> Result<Princi
         }
     }
     match app.hub.instance(id) {
-        Some(found) if !found.instance.status.has_ended() => Ok(me),
+        Some(found) if !found.instance.status.has_ended() => {
+            app.hub.seen(me);
+            Ok(me)
+        }
         _ => Err(not_found("terminal")),
     }
 }

@@ -17,6 +17,9 @@ settings! {
         hosts: Vec<String> = Vec::new();
         /// Largest request body.
         request_bytes: usize = 8 << 20;
+        /// How much of a body that nobody wants, for one because it is too large, is read
+        /// and thrown away, so that a client that is still sending hears why.
+        discard_bytes: usize = 64 << 20;
         /// How long a client may take to send the head of a request.
         head_timeout: Duration = Duration::from_secs(10), "humantime_serde";
         /// How long a client may take to send a body.

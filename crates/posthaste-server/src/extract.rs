@@ -97,8 +97,53 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
                 (ErrorCode::BadRequest, "the body is not valid JSON")
             }
         };
-        Failure(ApiError::new(code, format!("{what}: {error}")))
+        Failure(ApiError::new(code, format!("{what}: {}", plain(&error.to_string()))))
     })
+}
+
+/// What serde says of a misfit, in words for people who know none of our types.
+pub(crate) fn plain(told: &str) -> String {
+    const WORDS: [(&str, &str); 7] = [
+        ("invalid float literal", "it is not a number"),
+        ("invalid digit found in string", "it is not a whole number that may stand here"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", "the number is too small"),
+        ("cannot parse integer from empty string", "a number is missing"),
+        ("cannot parse float from empty string", "a number is missing"),
+        ("provided string was not `true` or `false`", "it is `true` or `false`"),
+    ];
+    let told = told.strip_prefix("Failed to deserialize query string: ").unwrap_or(told);
+    let (told, place) = match told.rfind(" at line ") {
+        Some(at) => told.split_at(at),
+        None => (told, ""),
+    };
+    if let Some((what, _)) = told.split_once("data did not match any variant of untagged enum") {
+        return format!("{what}it has none of the forms that it may have{place}");
+    }
+    if let Some((found, expected)) = told.rsplit_once(", expected ") {
+        let found = found.replacen("invalid type: map", "invalid type: object", 1);
+        let found = found.replacen("invalid type: sequence", "invalid type: list", 1);
+        return format!("{found}, expected {}{place}", kind(expected));
+    }
+    let known = WORDS.iter().find_map(|(theirs, ours)| Some((told.strip_suffix(theirs)?, ours)));
+    match known {
+        Some((field, ours)) => format!("{field}{ours}{place}"),
+        None => format!("{told}{place}"),
+    }
+}
+
+/// What serde expected.
+fn kind(theirs: &str) -> &str {
+    match theirs {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "string or map" => "a string",
+        _ if theirs.starts_with("struct ") || theirs.starts_with("enum ") => "an object",
+        _ => theirs,
+    }
 }
 
 /// Query parameters.
@@ -120,7 +165,7 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Failure> {
     match Query::<T>::try_from_uri(uri) {
         Ok(Query(params)) => Ok(params),
         Err(error) => {
-            let message = format!("the query does not fit: {}", error.body_text());
+            let message = format!("the query does not fit: {}", plain(&error.body_text()));
             Err(ApiError::new(ErrorCode::InvalidArgument, message).into())
         }
     }

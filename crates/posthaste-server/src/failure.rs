@@ -1,9 +1,12 @@
 //! Every failure leaves the house in one form.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
+
+/// The detail that says which methods a path takes.
+const ALLOWED: &str = "allow";
 
 /// An error answer: `{"error": {code, message, hint, details?}}`.
 #[derive(Debug)]
@@ -27,12 +30,18 @@ impl IntoResponse for Failure {
             }),
             _ => None,
         };
-        let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
+        let mut error = self.0;
+        error.hint.get_or_insert_with(|| code.advice().to_owned());
+        let allowed = error.details.as_ref().and_then(|details| details[ALLOWED].as_str());
+        let allowed = allowed.and_then(|methods| HeaderValue::from_str(methods).ok());
+        let mut response = (status, Json(ErrorBody { error })).into_response();
         // For whoever counts.
         response.extensions_mut().insert(code);
         if let Some(seconds) = retry {
-            let seconds = axum::http::HeaderValue::from(seconds);
-            response.headers_mut().insert(axum::http::header::RETRY_AFTER, seconds);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(methods) = allowed {
+            response.headers_mut().insert(header::ALLOW, methods);
         }
         response
     }
@@ -48,6 +57,12 @@ pub(crate) fn invalid(field: &'static str, why: impl Into<String>) -> Failure {
     let message = format!("{field}: {}", why.into());
     let error = ApiError::new(ErrorCode::InvalidArgument, message);
     Failure(error.details(serde_json::json!({ "field": field })))
+}
+
+/// A path that the router does not know takes these methods only.
+pub(crate) fn takes_only(path: &str, methods: &str) -> Failure {
+    let error = ApiError::new(ErrorCode::MethodNotAllowed, format!("{path} takes {methods}"));
+    Failure(error.details(serde_json::json!({ ALLOWED: methods })))
 }
 
 pub(crate) fn not_found(what: &str) -> Failure {

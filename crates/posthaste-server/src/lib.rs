@@ -18,6 +18,7 @@ mod guard;
 mod mcp;
 mod meters;
 mod rest;
+mod unread;
 mod work;
 mod written;
 
@@ -28,6 +29,7 @@ use meters::Meters;
 use posthaste_core::Hub;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use auth::Keys;
 pub use config::{CompatConfig, McpConfig, ServerConfig};
@@ -41,6 +43,8 @@ pub(crate) struct App {
     /// Those who follow the events.
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
+    /// Bodies that are thrown away just now.
+    pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
     pub(crate) hooks: Arc<rest::hooks::Reminded>,
     /// CAO's routes believe a loopback caller without a token.
@@ -75,6 +79,7 @@ pub async fn serve(
         keys: Arc::new(keys),
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
+        unread: TaskTracker::new(),
         hooks: Arc::default(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao && address.ip().is_loopback(),

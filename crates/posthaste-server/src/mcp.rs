@@ -36,7 +36,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Door, Scope};
 use tokio_util::sync::CancellationToken;
@@ -48,7 +47,8 @@ use self::starts::{Hello, Starts};
 use crate::App;
 use crate::config::McpConfig;
 use crate::extract::whole_body;
-use crate::failure::Failure;
+use crate::failure::{Failure, takes_only};
+use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply};
 
 pub(crate) use self::events::Events;
@@ -82,7 +82,7 @@ impl Mcp {
 /// `/mcp`
 pub(crate) async fn answer(
     app: &App,
-    request: Request<Incoming>,
+    request: Request<Inlet>,
     who: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
@@ -98,7 +98,7 @@ pub(crate) async fn answer(
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
         Method::DELETE => Ok(empty(StatusCode::NO_CONTENT)),
-        _ => Err(stream::not_allowed()),
+        _ => Err(takes_only(PATH, "GET, POST, DELETE")),
     }
 }
 

@@ -27,7 +27,7 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use posthaste_api::error::{ApiError, ErrorCode};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, takes_only};
 use crate::{App, cao};
 
 pub(crate) use events::Followers;
@@ -50,7 +50,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/messages/{id}/trail", get(trail::trail))
         .route("/v1/messages/{id}/cancel", post(messages::cancel))
         .route("/v1/messages/{id}/requeue", post(messages::requeue))
-        .route(RECEIVE, any(unknown_method))
+        .route(RECEIVE, any(async || takes_only(RECEIVE, "GET")))
         .route("/v1/inbox/ack", post(inbox::ack))
         .route("/v1/inbox/nack", post(inbox::nack))
         .route("/v1/hooks/{event}", post(hooks::fired))

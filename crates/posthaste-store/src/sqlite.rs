@@ -350,7 +350,10 @@ impl Registry for SqliteStore {
     }
 
     fn caller(&self, token: &TokenHash) -> Option<Principal> {
-        self.shared.ledger.lock().caller(token)
+        let mut ledger = self.shared.ledger.lock();
+        let who = ledger.caller(token)?;
+        ledger.seen(who, self.shared.clock.now());
+        Some(who)
     }
 
     fn seen(&self, who: Principal) {

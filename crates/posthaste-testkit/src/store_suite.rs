@@ -473,6 +473,9 @@ pub async fn a_key_brings_the_same_instance_back(rig: Rig) {
     assert_eq!(rig.store.keyed(&name("other"), &first.instance.team, "window-1"), None);
     let me = Some(Principal::Instance(first.instance.id));
     assert_eq!((rig.store.caller(&[1; 32]), rig.store.caller(&[2; 32])), (me, me));
+    rig.clock.advance(rig.limits.lost_after + Duration::from_secs(1));
+    assert_eq!(rig.store.caller(&[1; 32]), me);
+    assert_eq!(rig.store.sweep().await.expect("swept").lost, 1, "who showed its token lives");
     rig.store
         .end(first.instance.id, Ending::plain(Status::Stopped, Vec::new()))
         .await

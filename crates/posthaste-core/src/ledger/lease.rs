@@ -52,16 +52,23 @@ impl Ledger {
     fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> usize {
         let keys = self.keys_of(take.reader);
         let own = keys.iter().filter(|m| !m.is_one_of()).filter_map(|m| self.mailbox_no(m));
-        own.map(|no| &self.queues[no as usize])
-            .map(|queue| match (queue.len(), take.filter.is_empty()) {
+        own.map(|no| (no, &self.queues[no as usize]))
+            .map(|(no, queue)| match (queue.len(), take.filter.is_empty()) {
                 (0, _) => 0,
-                (len, true) => len,
+                (len, true) => len - self.overdue(no, now),
                 (_, false) => queue
                     .all()
                     .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, heads))
                     .count(),
             })
             .sum()
+    }
+
+    /// Queued deliveries of a mailbox that have outlived their time and are not yet
+    /// dead. There are hardly ever any.
+    fn overdue(&self, no: BoxNo, now: Timestamp) -> usize {
+        let due = self.expiries.iter().take_while(|(at, ..)| *at <= now);
+        due.filter(|(_, delivery, at)| *at == no && !self.out.contains_key(delivery)).count()
     }
 
     /// Candidates in the order of reading.

@@ -100,7 +100,6 @@ impl Hub {
         label: &str,
         names: &[&str],
     ) -> Open {
-        self.store.seen(reader);
         Open::new(self, reader, self.open_call(reader, door, label, names))
     }
 
@@ -145,6 +144,7 @@ impl Hub {
             // the bell that it already holds. What is there at the first look needs none.
             let mut bell: Option<Box<dyn Bell>> = None;
             let deadline = began + ask.timeout;
+            let mut endings = hub.endings_for(&ask);
             let (lease, status, missing) = loop {
                 let until = match hub.look(&ask, &owed, deadline).await? {
                     Look::WaitUntil(until) => until,
@@ -175,7 +175,20 @@ impl Hub {
                         hub.begins_to_wait(ask.reader);
                     }
                     Some(bell) => {
-                        if !hub.wait(&mut **bell, &open.running, until).await {
+                        let bell = &mut **bell;
+                        let goes_on =
+                            match &mut endings {
+                                None => hub.wait(bell, &open.running, until).await,
+                                // In a box, for it is rare.
+                                Some(endings) => Box::pin(async {
+                                    tokio::select! {
+                                        goes_on = hub.wait(bell, &open.running, until) => goes_on,
+                                        _ = endings.changed() => true,
+                                    }
+                                })
+                                .await,
+                            };
+                        if !goes_on {
                             break (Lease::default(), BatchStatus::CallAgain, Vec::new());
                         }
                     }

@@ -26,7 +26,6 @@ impl Hub {
     ) -> impl Future<Output = Result<Receipt, SendError>> + Send + use<> {
         let from = draft.from;
         let followed = self.road.get().map(|road| (Arc::clone(road), Instant::now()));
-        self.store.seen(from);
         let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
         let answers = match replied.is_empty() {
             true => Vec::new(),

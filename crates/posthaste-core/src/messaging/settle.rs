@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::Hub;
 use crate::address::InstanceId;
+use crate::hub::Counted;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
@@ -47,6 +48,7 @@ impl Hub {
         };
         let nacked = self.store.nack(by, What::Held(answer, what)).await?;
         self.proofs.lock().refused(answer, &nacked.lost);
+        self.soon.notify_one();
         Ok(nacked)
     }
 
@@ -61,6 +63,7 @@ impl Hub {
         let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
         seqs.retain(|seq| !nacked.lost.contains(seq));
         self.proofs.lock().let_go(&answers, &seqs);
+        self.soon.notify_one();
         Ok(nacked)
     }
 
@@ -153,6 +156,8 @@ impl Hub {
         // meanwhile ends, too.
         self.proofs.lock().end(who);
         self.queue.cleanup(&crate::address::Mailbox::Instance(id));
+        self.soon.notify_one();
+        self.endings.send_replace(());
         self.session_ended(&instance);
         Ok(instance)
     }
@@ -160,10 +165,9 @@ impl Hub {
     /// A stream of the reader is open as long as this is kept. `None`: so many are
     /// open already.
     pub fn attach(self: &Arc<Self>, who: Principal, most: usize) -> Option<Attached> {
-        self.store.seen(who);
         self.recall(who);
         let stream = self.proofs.lock().attach(who, most)?;
-        Some(Attached { hub: Arc::clone(self), who, stream })
+        Some(Attached { hub: Arc::clone(self), who, stream, _stays: self.stays(who) })
     }
 
     pub(crate) fn open_call(
@@ -212,6 +216,7 @@ impl Hub {
                 }
                 Effect::Return { by, answer, what, doubt } => {
                     self.store.give_back(by, what, answer, doubt);
+                    self.soon.notify_one();
                 }
             }
         }
@@ -258,13 +263,7 @@ pub struct Attached {
     hub: Arc<Hub>,
     who: Principal,
     stream: u64,
-}
-
-impl Attached {
-    /// It is still open.
-    pub fn lives(&self) {
-        self.hub.store.seen(self.who);
-    }
+    _stays: Counted,
 }
 
 impl Drop for Attached {

@@ -204,3 +204,34 @@ async fn who_waits_is_not_lost() {
     assert_eq!(world.status(&bob), Status::Running);
     assert_eq!(waiting.await.expect("no panic").status, BatchStatus::Empty);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_shows_its_token_lives() {
+    let world = World::new();
+    let new = new_instance("bob");
+    let token = new.token;
+    let bob = world.joins(new).await;
+    for _ in 0..6 {
+        sleep(minutes(9)).await;
+        assert_eq!(world.hub.caller(&token), Some(bob.who));
+    }
+    assert_eq!(world.status(&bob), Status::Running);
+    sleep(minutes(11)).await;
+    assert_eq!(world.status(&bob), Status::Lost);
+    world.hub.caller(&token);
+    assert_eq!(world.status(&bob), Status::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_a_stream_open_is_not_lost() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let attached = world.hub.attach(bob.who, 1).expect("room for a stream");
+    sleep(minutes(30)).await;
+    assert_eq!((world.status(&alice), world.status(&bob)), (Status::Lost, Status::Running));
+    let receipt = world.operator().sends("@everyone", "who is here?").await;
+    assert_eq!(receipt.recipients.len(), 1);
+    drop(attached);
+    sleep(minutes(11)).await;
+    assert_eq!(world.status(&bob), Status::Lost);
+}

@@ -6,6 +6,7 @@ use posthaste_core::Limits;
 use posthaste_core::messaging::message::{Details, Principal, Priority};
 use posthaste_core::messaging::receive::{Ask, BatchStatus, Budget, Missing, WaitFor};
 use posthaste_core::ports::{Filter, RecordState};
+use posthaste_core::registry::Status;
 use posthaste_testkit::world::{Agent, World};
 use tokio::time::{Instant, sleep};
 
@@ -229,6 +230,52 @@ async fn all_with_nothing_to_wait_for_is_complete_at_once() {
     let boss = world.agent("boss").await;
     let answer = boss.asks(boss.gather(secs(600), WaitFor::All, &[])).await;
     assert_eq!((answer.status, answer.waited), (BatchStatus::Complete, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gather_does_not_wait_for_those_who_have_ended() {
+    let world = World::new();
+    let boss = world.agent("boss").await;
+    for before in [true, false] {
+        let (gone, here) = (world.agent("gone").await, world.agent("here").await);
+        let end = async || {
+            world.hub.end(gone.id(), Status::Stopped, false).await.expect("ended");
+        };
+        let (id, whole) = (gone.id().to_string(), gone.address.clone());
+        if before {
+            end().await;
+        }
+        let one = boss.waits(boss.gather(secs(600), WaitFor::All, &[&id])).await;
+        let other = boss.waits(boss.gather(secs(600), WaitFor::All, &[&whole])).await;
+        let both = [&*id, &*here.address];
+        let both = boss.waits(boss.gather(secs(600), WaitFor::All, &both)).await;
+        if !before {
+            end().await;
+        }
+        for gather in [one, other] {
+            let answer = gather.await.expect("no panic");
+            assert_eq!((answer.status, answer.waited), (BatchStatus::Partial, secs(0)));
+            let missing: Vec<_> = answer.missing.iter().map(|m| (m.instance, m.status)).collect();
+            assert_eq!(missing, [(Some(gone.id()), "stopped")]);
+        }
+        sleep(secs(60)).await;
+        assert!(!both.is_finished(), "the other one lives");
+        here.sends(&boss, "here I am").await;
+        let answer = both.await.expect("no panic");
+        assert_eq!((answer.texts(), answer.status), (vec!["here I am"], BatchStatus::Partial));
+        assert_eq!(answer.missing.len(), 1);
+        boss.acks(&answer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_mail_of_one_who_has_ended_completes_a_gather() {
+    let world = World::new();
+    let (boss, bob) = (world.agent("boss").await, world.agent("bob").await);
+    bob.sends(&boss, "farewell").await;
+    world.hub.end(bob.id(), Status::Stopped, false).await.expect("ended");
+    let answer = boss.asks(boss.gather(secs(600), WaitFor::All, &[&bob.address])).await;
+    assert_eq!((answer.texts(), answer.status), (vec!["farewell"], BatchStatus::Complete));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,8 +8,9 @@ use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Seq};
 use posthaste_core::messaging::proof::Door;
-use posthaste_core::messaging::receive::Ask;
+use posthaste_core::messaging::receive::{Ask, BatchStatus};
 use posthaste_core::ports::{ActError, Mail, RecordState};
+use posthaste_core::registry::Status;
 use posthaste_testkit::world::{Agent, World};
 use tokio::time::sleep;
 
@@ -249,8 +250,47 @@ async fn mail_dies_when_its_time_is_over_and_not_in_somebodys_hands() {
     assert_eq!(world.state(held.seq).await, RecordState::Leased);
     drop(answer);
     assert!(bob.reads().await.mail.is_empty(), "the expired are nobody's");
-    sleep(Duration::from_secs(31)).await;
+    sleep(Duration::from_secs(1)).await;
     assert_eq!(world.state(held.seq).await, dead(Reason::Expired, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_comes_back_after_its_time_dies_at_once_and_remains_for_nobody() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let short = Details { ttl: Some(Duration::from_secs(10)), ..Details::default() };
+    for way in ["nacked by receipt", "nacked by id", "begun anew", "never written"] {
+        let sent = alice.sends_with(&bob, "too late", short.clone()).await;
+        let answer = bob.receives(bob.ask()).await;
+        sleep(HOUR).await;
+        match way {
+            "nacked by receipt" => {
+                let receipt = answer.written().receipt;
+                world.hub.nack_receipt(bob.who, receipt).await.expect("refused");
+            }
+            "nacked by id" => {
+                answer.written();
+                world.hub.nack_messages(bob.who, vec![sent.seq]).await.expect("refused");
+            }
+            "begun anew" => {
+                answer.written();
+                let next = bob.asks(Ask { begin: true, ..bob.ask() }).await;
+                assert_eq!((next.mail.len(), next.remaining), (0, 0), "{way}");
+            }
+            _ => drop(answer),
+        }
+        let next = bob.reads().await;
+        assert_eq!((next.status, next.remaining), (BatchStatus::Empty, 0), "{way}");
+        // Less than a sweep.
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.state(sent.seq).await, dead(Reason::Expired, true), "{way}");
+    }
+    let shared = alice.sends_with("bob", "for any bob", short).await;
+    bob.reads().await;
+    sleep(Duration::from_secs(11)).await;
+    world.hub.end(bob.id(), Status::Stopped, false).await.expect("ended");
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.state(shared.seq).await, dead(Reason::Expired, true), "its reader ended");
 }
 
 #[tokio::test(start_paused = true)]

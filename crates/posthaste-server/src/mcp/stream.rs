@@ -49,7 +49,7 @@ pub(crate) fn listen(
 fn begin(app: &App, asker: &Asker, first: Bytes) -> Result<Response<Reply>, Failure> {
     let who = asker.somebody()?;
     let attached = attach(app, who)?;
-    let state = Pings { app: app.clone(), who, attached, first: Some(first) };
+    let state = Pings { app: app.clone(), who, _attached: attached, first: Some(first) };
     let pings = stream::unfold(state, Pings::next);
     let mut response = Response::new(Reply::Routed(Body::from_stream(pings)));
     let headers = response.headers_mut();
@@ -71,7 +71,7 @@ pub(crate) fn attach(app: &App, who: Principal) -> Result<Attached, Failure> {
 struct Pings {
     app: App,
     who: Principal,
-    attached: Attached,
+    _attached: Attached,
     first: Option<Bytes>,
 }
 
@@ -89,22 +89,15 @@ impl Pings {
         {
             return None;
         }
-        self.attached.lives();
         Some((Ok(Bytes::from_static(PING)), self))
     }
 }
 
-/// Keeps an agent attached as long as this answer is open; each of its lines is a
-/// sign of life.
+/// Keeps an agent attached as long as this answer is open.
 pub(crate) fn held(reply: Reply, attached: Attached) -> Reply {
     let Reply::Routed(body) = reply else { return reply };
     Reply::Routed(Body::new(body.map_frame(move |frame| {
-        attached.lives();
+        let _open = &attached;
         frame
     })))
-}
-
-pub(crate) fn not_allowed() -> Failure {
-    let why = "/mcp takes POST, GET and DELETE";
-    Failure(ApiError::new(ErrorCode::MethodNotAllowed, why))
 }

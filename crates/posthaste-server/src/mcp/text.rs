@@ -7,11 +7,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::extract::plain;
+
 pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, ApiError> {
     let text = given.map_or("{}", RawValue::get);
     serde_json::from_str(text).map_err(|error| {
         // Where in the text it was helps nobody who wrote no text.
-        let told = error.to_string();
+        let told = plain(&error.to_string());
         let why: String =
             told.split(" at line ").next().unwrap_or(&told).chars().take(300).collect();
         ApiError::new(ErrorCode::InvalidArgument, format!("the arguments do not fit: {why}"))

@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 use posthaste_api::events::{EventInstance, EventView, EventsQuery, Reset};
 use posthaste_api::messages::{DeliveryView, MessageView};
-use posthaste_core::Map;
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
+use posthaste_core::{Counted, Map};
 use tokio::sync::watch;
 
 use crate::App;
@@ -79,6 +79,7 @@ pub(crate) struct Followers(Mutex<Map<Principal, usize>>);
 struct Place {
     followers: Arc<Followers>,
     of: Principal,
+    _stays: Counted,
 }
 
 impl Followers {
@@ -103,7 +104,8 @@ impl Followers {
             return Err(crowded(limits.event_readers, "limits.event_readers"));
         }
         *open.entry(caller).or_default() += 1;
-        Ok(Place { followers: Arc::clone(&app.followers), of: caller })
+        let (followers, _stays) = (Arc::clone(&app.followers), app.hub.stays(caller));
+        Ok(Place { followers, of: caller, _stays })
     }
 }
 

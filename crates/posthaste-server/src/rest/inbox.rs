@@ -9,7 +9,6 @@ use axum::extract::State;
 use axum::http::{Request, Response};
 use compact_str::{CompactString, ToCompactString, format_compact};
 use futures_util::FutureExt;
-use hyper::body::Incoming;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::inbox::{Acked, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest};
 use posthaste_api::messages::MessageRef;
@@ -23,6 +22,7 @@ use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Json, query};
 use crate::failure::{Failure, invalid, unwritable};
+use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply, watched};
 
 const TIMEOUT: f64 = 60.0;
@@ -59,7 +59,7 @@ fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Fail
 }
 
 /// What a reader asks for, and the receipt that it brings.
-pub(crate) fn asked(app: &App, request: &Request<Incoming>) -> Result<(Ask, Option<u64>), Failure> {
+pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<(Ask, Option<u64>), Failure> {
     let reader = auth::caller(app, request.headers())?;
     let query: InboxQuery = query(request.uri())?;
     let receipt = query.receipt.as_deref().and_then(parse_receipt);

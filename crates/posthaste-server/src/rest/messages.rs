@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{self, HeaderMap, StatusCode};
-use hyper::body::Incoming;
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{
     History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendOne, SendOutcome,
@@ -24,6 +23,7 @@ use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Params, PathPart, parse, whole_body};
 use crate::failure::{Failure, invalid, not_found, unwritable};
+use crate::unread::Inlet;
 use crate::written::{Reply, json};
 
 /// Who sends, through which door, and what it was doing.
@@ -42,7 +42,7 @@ pub(crate) fn origin(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> 
 pub(crate) async fn send(
     app: &App,
     from: Origin,
-    body: Incoming,
+    body: Inlet,
 ) -> Result<http::Response<Reply>, Failure> {
     // Nothing of the request is held while its message waits for the disk.
     let mut request: SendRequest = parse(&whole_body(body, &app.config).await?)?;

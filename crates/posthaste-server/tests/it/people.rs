@@ -9,9 +9,11 @@ use posthaste_api::instances::{CreateInstance, InstancesQuery, JoinRequest};
 use posthaste_api::messages::SendRequest;
 use posthaste_api::teams::PutTeam;
 use posthaste_core::Limits;
+use tokio::io::AsyncWriteExt;
 
 use crate::house::{
-    House, JOIN, OPERATOR, now, read, receipt_of, refusal, send, texts, until, wait, within,
+    House, JOIN, OPERATOR, now, read, receipt_of, refusal, request, send, texts, until, wait,
+    within,
 };
 
 fn created(agent: &str) -> CreateInstance {
@@ -92,6 +94,60 @@ async fn who_is_silent_for_long_is_lost_and_any_call_brings_it_back() {
     assert_eq!(house.instance(&silent.instance).await.status, "running");
     send(&house.operator(), &waiting.instance, "you too").await;
     within("the one who waits", call).await.expect("no panic").expect("an answer");
+}
+
+#[tokio::test]
+async fn every_call_and_an_open_stream_are_signs_of_life() {
+    let limits = Limits {
+        lost_after: Duration::from_secs(1),
+        sweep: Duration::from_millis(20),
+        ..Limits::default()
+    };
+    let house = House::with(limits).await;
+    let calls = [
+        ("GET /v1/context", ""),
+        ("GET /v1/messages?last_n=1", ""),
+        ("GET /v1/messages/99/trail", ""),
+        ("GET /v1/instances", ""),
+        ("GET /v1/instances/SELF", ""),
+        ("GET /v1/teams", ""),
+        ("GET /v1/stats/mailboxes", ""),
+        ("GET /v1/profiles", ""),
+        ("POST /v1/inbox/ack", r#"{"receipt": "r-0"}"#),
+        ("POST /v1/inbox/nack", r#"{"receipt": "r-0"}"#),
+        ("POST /v1/messages", r#"{"to": "@@", "message": "x"}"#),
+        ("POST /v1/messages", "no JSON"),
+        ("GET /v1/inbox?timeout=no", ""),
+        ("GET /v1/export", ""),
+        ("GET /terminals/SELF/inbox/messages", ""),
+        ("GET /terminals/SELF/inbox/messages", "without a token"),
+        ("GET /mcp", ""),
+    ];
+    let mut callers = Vec::new();
+    for _ in &calls {
+        callers.push(house.agent("caller").await.0);
+    }
+    let (follower, _) = house.agent("follower").await;
+    let mut stream = house.dial().await;
+    let follow = request("GET /v1/events", Some(&follower.token), &[], "");
+    stream.write_all(follow.as_bytes()).await.expect("sent");
+    let is = async |id: &str, status: &str| house.instance(id).await.status == status;
+
+    for caller in &callers {
+        until("it is lost", async || is(&caller.instance, "lost").await).await;
+    }
+    assert!(is(&follower.instance, "running").await, "an open stream lives");
+    for ((call, body), caller) in calls.iter().zip(&callers) {
+        let id = &caller.instance;
+        let (token, body) = match *body {
+            "without a token" => (None, ""),
+            body => (Some(&*caller.token), body),
+        };
+        house.call(&call.replace("SELF", id), token, body).await;
+        assert!(is(id, "running").await, "{call} {body}");
+    }
+    drop(stream);
+    until("it is lost, too", async || is(&follower.instance, "lost").await).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste_core::Limits;
-use posthaste_core::address::{AddressError, InstanceId, Mailbox};
+use posthaste_core::address::{AddressError, InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
@@ -175,7 +175,7 @@ fn load_profiles(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT name, kind, version, source FROM profiles")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        if let Ok(name) = row.get_ref(0)?.as_str()?.parse() {
+        if let Ok(name) = Name::kept(row.get_ref(0)?.as_str()?) {
             let kind = row.get_ref(1)?.as_str()?.parse::<AgentKind>().unwrap_or_default();
             let source = Source::read(row.get_ref(3)?.as_str()?);
             ledger.load_profile(name, KnownProfile { kind, version: row.get(2)?, source });
@@ -188,7 +188,7 @@ fn load_teams(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT name, leaders FROM teams")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        if let Ok(name) = row.get_ref(0)?.as_str()?.parse() {
+        if let Ok(name) = Name::kept(row.get_ref(0)?.as_str()?) {
             let leaders = row.get_ref(1)?.as_str()?.split_whitespace();
             let leaders = leaders.filter_map(|l| l.parse().ok()).collect();
             ledger.load_team(Team { name, leaders });
@@ -206,7 +206,9 @@ fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let text = |i: usize| -> rusqlite::Result<String> { row.get(i) };
-        let (Ok(agent), Ok(team)) = (text(1)?.parse(), text(2)?.parse()) else { continue };
+        let (Ok(agent), Ok(team)) = (Name::kept(&text(1)?), Name::kept(&text(2)?)) else {
+            continue;
+        };
         let id = InstanceId(row.get(0)?);
         let kind = text(3)?.parse().unwrap_or_default();
         ledger.load_instance(Instance {

@@ -78,7 +78,7 @@ fn profile(row: &Row<'_>) -> rusqlite::Result<Profile> {
     let tools: Option<String> = row.get(6)?;
     Ok(Profile {
         template: Template {
-            name: name.parse().map_err(|_| bad(0, name.to_owned()))?,
+            name: Name::kept(name).map_err(|_| bad(0, name.to_owned()))?,
             title: row.get(1)?,
             description: row.get(2)?,
             kind: row.get_ref(3)?.as_str()?.parse().unwrap_or_default(),

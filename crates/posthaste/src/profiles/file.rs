@@ -272,7 +272,7 @@ mod tests {
             ("---\nname: a\n", Some(1), "no end"),
             ("---\n---\nbody", Some(1), "name: it is missing"),
             ("---\ndescription: x\n---\n", Some(1), "name: it is missing"),
-            ("---\ndescription: x\nname: no good\n---\n", Some(3), "did you mean"),
+            ("---\ndescription: x\nname: \"a!\"\n---\n", Some(3), "did you mean `a`?"),
             ("---\nname: human\n---\n", Some(2), "name"),
             ("---\nname: a\n\nkind: robot\n---\n", Some(4), "mechanical"),
             ("---\nname: a\ntags: {a: b}\n---\n", Some(3), "tags: it is a list"),

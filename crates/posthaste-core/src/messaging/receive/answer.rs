@@ -184,5 +184,6 @@ impl Hub {
         }
         self.proofs.lock().left_behind(handed.id, &what);
         self.store.put_back(by, what, handed.id);
+        self.soon.notify_one();
     }
 }

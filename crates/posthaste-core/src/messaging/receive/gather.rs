@@ -7,11 +7,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Ask, BatchStatus, Missing, WaitFor};
 use crate::Hub;
-use crate::address::InstanceId;
+use crate::address::{Address, InstanceId};
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Door;
 use crate::orchestration::Standing;
@@ -38,6 +39,18 @@ impl Hub {
         tasks.iter().all(settled)
     }
 
+    /// Rings when somebody ends, for those who wait for somebody.
+    pub(super) fn endings_for(&self, ask: &Ask) -> Option<Box<watch::Receiver<()>>> {
+        let waits = ask.wait_for == WaitFor::All && !ask.filter.from.is_empty();
+        waits.then(|| Box::new(self.endings.subscribe()))
+    }
+
+    /// Whether `who` names an instance that has ended: nothing of it is to come.
+    fn has_gone(&self, who: &str) -> bool {
+        let instance = exactly(who).and_then(|id| self.store.instance(id)).map(|v| v.instance);
+        instance.is_some_and(|i| i.status.has_ended() && is_called(&i.address, who))
+    }
+
     pub(super) fn is_met(&self, ask: &Ask, owed: &[Seq], survey: &Survey) -> bool {
         match ask.wait_for {
             WaitFor::Any => survey.waiting > 0,
@@ -50,7 +63,7 @@ impl Hub {
                     let mut of = given.iter().filter(|g| is_work_of(g, who)).peekable();
                     match of.peek() {
                         Some(_) => of.all(|g| g.assignment.report.is_some()),
-                        None => has_sent(survey, &senders, who),
+                        None => has_sent(survey, &senders, who) || self.has_gone(who),
                     }
                 })
             }
@@ -83,6 +96,8 @@ impl Hub {
             // A report that did not fit is still to come.
             WaitFor::All if left => BatchStatus::CallAgain,
             WaitFor::All if missing.is_empty() => BatchStatus::Complete,
+            // No wait would bring the rest.
+            WaitFor::All if met => BatchStatus::Partial,
             _ if mail.is_empty() => BatchStatus::Empty,
             WaitFor::Any => BatchStatus::Complete,
             WaitFor::Senders(_) if met && lease.remaining > 0 => BatchStatus::CallAgain,
@@ -125,7 +140,7 @@ impl Hub {
 
     /// Somebody who was given nothing.
     fn stranger(&self, who: &str) -> Missing {
-        let instance = who.parse::<InstanceId>().ok();
+        let instance = exactly(who);
         let status = match instance.map(|id| self.store.instance(id)) {
             Some(Some(view)) => view.instance.status.as_str(),
             Some(None) => "unknown",
@@ -133,6 +148,14 @@ impl Hub {
         };
         let label = instance.is_none().then(|| who.to_owned());
         Missing { instance, label, status }
+    }
+}
+
+/// The one instance that `who` names, if it does not name several.
+fn exactly(who: &str) -> Option<InstanceId> {
+    match who.parse() {
+        Ok(Address::Exact { instance, .. }) => Some(instance),
+        _ => None,
     }
 }
 

@@ -88,20 +88,57 @@ async fn a_hundred_mebibytes_are_refused_before_they_are_sent() {
         assert_eq!((status, &answer["error"]["code"]), (413, &json!("too_large")), "{answer}");
     }
 
-    // One that does not listen while it sends is stopped early.
+    // One that does not listen while it sends is heard out for a while, and then stopped.
     let mut socket = house.dial().await;
     let (mut from, mut to) = socket.split();
-    to.write_all(head(100 << 20, "").as_bytes()).await.expect("sent");
+    to.write_all(head(200 << 20, "").as_bytes()).await.expect("sent");
     let mut sent = 0_usize;
     let block = vec![b'x'; 1 << 20];
-    while sent < 100 << 20 && to.write_all(&block).await.is_ok() {
+    while sent < 200 << 20 && to.write_all(&block).await.is_ok() {
         sent += block.len();
     }
-    assert!(sent < 50 << 20, "it took {sent} bytes");
+    assert!(sent < 100 << 20, "it took {sent} bytes");
     let mut rest = Vec::new();
     let _ = tokio::io::AsyncReadExt::read_to_end(&mut from, &mut rest).await;
     drop(socket);
     assert_eq!(house.operator().health().await.expect("alive").status, "ok");
+}
+
+/// Most clients write the whole request before they look at the answer.
+#[tokio::test]
+async fn whoever_sends_everything_first_still_hears_why_it_was_refused() {
+    let server = ServerConfig { request_bytes: 1 << 20, ..ServerConfig::default() };
+    let house = House::with(server).await;
+    let body = json!({"to": "bob", "message": "x".repeat(20 << 20)}).to_string();
+    let chunked = [("Transfer-Encoding", "chunked")];
+    let post = |call: &str, token: &str| request(call, Some(token), &[], &body);
+    let cases = [
+        (post("POST /v1/messages", OPERATOR), 413),
+        (post("POST /v1/inbox/ack", OPERATOR), 413),
+        (post("POST /mcp", OPERATOR), 413),
+        (post("POST /terminals/00000000/inbox/messages", OPERATOR), 413),
+        (post("POST /v1/messages", "nobody"), 401),
+        (post("POST /v1/inbox/ack", "nobody"), 401),
+        (post("PUT /v1/nowhere", OPERATOR), 404),
+        (post("PUT /v1/messages", OPERATOR), 405),
+        (
+            request("POST /v1/messages", Some(OPERATOR), &chunked, "")
+                + &format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len()),
+            413,
+        ),
+    ];
+    for (text, expected) in cases {
+        let call = text.lines().next().expect("a line");
+        let mut socket = house.dial().await;
+        socket.write_all(text.as_bytes()).await.unwrap_or_else(|e| panic!("{call}: {e}"));
+        let reply = read_reply(&mut socket).await.unwrap_or_else(|| panic!("{call}: no answer"));
+        assert_eq!(reply.status, expected, "{call}");
+        // And the connection goes on.
+        socket.write_all(request("GET /health", None, &[], "").as_bytes()).await.expect("sent");
+        assert_eq!(read_reply(&mut socket).await.expect("an answer").status, 200, "{call}");
+    }
+    let told = refusal(house.operator().send(&SendRequest::new("bob", &*body)).await);
+    assert_eq!(told.code, ErrorCode::TooLarge, "our own client hears it, too");
 }
 
 #[tokio::test]
