@@ -4,7 +4,7 @@ mod reading;
 mod work;
 
 use posthaste_core::NotReady;
-use posthaste_core::address::AddressError;
+use posthaste_core::address::{AddressError, Asked};
 use posthaste_core::messaging::message as core;
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{ActError, DeliveryRecord, Record, RecordState, StoreError};
@@ -18,9 +18,12 @@ impl From<AddressError> for ApiError {
     fn from(e: AddressError) -> Self {
         let error = Self::new(ErrorCode::InvalidAddress, e.to_string())
             .details(json!({"address": e.text, "position": e.at, "suggestion": e.suggestion}));
-        match &e.suggestion {
-            Some(meant) => error.hint(format!("did you mean `{meant}`?")),
-            None => error.hint("addresses look like mason, mason@team, mason.a3f7b2c1, @anyone, @everyone or human"),
+        match (&e.suggestion, e.asked) {
+            (Some(meant), _) => error.hint(format!("did you mean `{meant}`?")),
+            (None, Asked::Address) => error.hint(ErrorCode::InvalidAddress.advice()),
+            (None, Asked::Name) => error.hint("a name looks like `alice` or `code-reviewer2`"),
+            (None, Asked::Instance) => error.hint("`posthaste agents` lists who is here"),
+            (None, Asked::Mailbox) => error.hint("GET /v1/stats/mailboxes lists them"),
         }
     }
 }

@@ -54,7 +54,7 @@ impl FromStr for Name {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         name_at(text, 0, text).map_err(|error| {
             let meant = trimmed(text);
-            error.suggesting(name_at(meant, 0, meant).ok())
+            error.asked(Asked::Name).suggesting(name_at(meant, 0, meant).ok())
         })
     }
 }
@@ -73,8 +73,8 @@ impl FromStr for InstanceId {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        instance_of(text)
-            .ok_or_else(|| AddressError::new(text, 0, "an instance id has 8 hex digits"))
+        let why = "an instance id has 8 hex digits";
+        instance_of(text).ok_or_else(|| AddressError::new(text, 0, why).asked(Asked::Instance))
     }
 }
 
@@ -294,15 +294,37 @@ impl FromStr for Mailbox {
                 key,
                 0,
                 "a mailbox is human, any, any@team, n.name, n.name@team or i.instance",
-            )),
+            )
+            .asked(Asked::Mailbox)),
         }
     }
 }
 
-/// What is wrong with an address, where, and what was probably meant.
+/// What a text was meant to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    Address,
+    Name,
+    Instance,
+    Mailbox,
+}
+
+impl Asked {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Address => "an address",
+            Self::Name => "a name",
+            Self::Instance => "an instance",
+            Self::Mailbox => "a mailbox",
+        }
+    }
+}
+
+/// What is wrong with an address, or a part of one, where, and what was probably meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an address: {why} (position {at})")]
+#[error("`{text}` is not {}: {why} (position {at})", asked.as_str())]
 pub struct AddressError {
+    pub asked: Asked,
     /// The address as given, shortened when long.
     pub text: String,
     /// The character at which reading stopped, counted from 0.
@@ -316,7 +338,11 @@ impl AddressError {
     fn new(text: &str, byte: usize, why: &str) -> Self {
         let at = text.char_indices().take_while(|(i, _)| *i < byte).count();
         let shown: String = text.chars().take(120).collect();
-        Self { text: shown, at, why: why.to_owned(), suggestion: None }
+        Self { asked: Asked::Address, text: shown, at, why: why.to_owned(), suggestion: None }
+    }
+
+    fn asked(self, asked: Asked) -> Self {
+        Self { asked, ..self }
     }
 
     fn suggesting(self, meant: Option<impl fmt::Display>) -> Self {

@@ -68,6 +68,30 @@ async fn a_bad_address_is_422_with_the_position_and_a_suggestion() {
 }
 
 #[tokio::test]
+async fn what_is_no_name_and_no_instance_is_not_called_an_address() {
+    let house = House::new().await;
+    let agent = |name: &str| json!({ "agent": name }).to_string();
+    for (call, body, what) in [
+        ("POST /v1/instances", agent("human"), "`human` is not a name"),
+        ("POST /v1/instances", agent("INST-764C1466"), "`INST-764C1466` is not a name"),
+        (
+            "PUT /v1/teams/inst-764c1466",
+            r#"{"leaders": []}"#.into(),
+            "`inst-764c1466` is not a name",
+        ),
+        ("GET /v1/instances/zzz", String::new(), "`zzz` is not an instance"),
+        ("GET /v1/messages?mailbox=zzz", String::new(), "`zzz` is not a mailbox"),
+    ] {
+        let (status, answer) = house.call(call, Some(OPERATOR), &body).await;
+        assert_eq!((status, told(&answer).0), (422, "invalid_address"), "{call}: {answer}");
+        assert!(told(&answer).1.starts_with(what), "{call}: {answer}");
+        let error = &answer["error"];
+        assert!(error["details"]["suggestion"].is_null(), "{call}: {answer}");
+        assert!(!error["hint"].as_str().expect("a hint").contains('@'), "{call}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn an_exact_address_with_a_wrong_part_names_the_true_one() {
     let house = House::new().await;
     let (mason, _) = house.join("mason", Some("avalon"), "k").await;
