@@ -28,6 +28,7 @@ impl From<AddressError> for ApiError {
 impl From<NotReady> for ApiError {
     fn from(e: NotReady) -> Self {
         let hint = match &e {
+            NotReady::Damaged(error) => return error.clone().into(),
             NotReady::Reading => "mail is accepted already and is read in a moment",
             NotReady::Disk(_) => "make room on its disk; `posthaste doctor` says more",
             NotReady::Stopping => "start it again with `posthaste up`",
@@ -58,6 +59,7 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable(_) => {
                 "nothing was changed; check the disk of the data folder, then try again"
             }
+            StoreError::Damaged { hint, .. } => hint,
             StoreError::Closed => "try again when it is back",
         };
         Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint)

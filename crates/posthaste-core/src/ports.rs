@@ -467,6 +467,9 @@ pub enum StoreError {
     /// Try again later. Nothing was changed.
     #[error("the store cannot write or read just now: {0}")]
     Unavailable(Arc<str>),
+    /// What is on disk cannot be read any more. Nothing was changed.
+    #[error("{what}")]
+    Damaged { what: Arc<str>, hint: Arc<str> },
     /// The hub is stopping.
     #[error("the hub is stopping")]
     Closed,

@@ -413,7 +413,7 @@ impl Upkeep for SqliteStore {
     }
 
     fn is_healthy(&self) -> bool {
-        self.shared.healthy.load(Ordering::Relaxed)
+        self.shared.healthy.load(Ordering::Relaxed) && self.shared.readers.damage().is_none()
     }
 
     fn is_ready(&self) -> bool {
@@ -421,6 +421,9 @@ impl Upkeep for SqliteStore {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        if let Some(damage) = self.shared.readers.damage() {
+            return async { Err(damage) }.boxed();
+        }
         let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
         async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
     }

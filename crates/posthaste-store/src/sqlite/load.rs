@@ -160,10 +160,9 @@ pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
         Err(panic) => Err(panic.to_string()),
     };
     let known = result.map_err(|why| {
-        let why = open::unreadable(&file, &why);
         tracing::error!(%why, "what is open cannot be read; stop the hub");
         shared.healthy.store(false, std::sync::atomic::Ordering::Relaxed);
-        StoreError::Unavailable(why.into())
+        open::damaged(&file, why)
     });
     shared.commands.release(known.clone());
     shared.known.send_replace(known.map_or_else(Known::Broken, |()| Known::All));

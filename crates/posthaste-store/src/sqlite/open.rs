@@ -12,6 +12,7 @@ use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
+use posthaste_core::ports::StoreError;
 use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
@@ -305,9 +306,10 @@ fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
 }
 
 /// What a start would have said, had it read these rows itself.
-pub(crate) fn unreadable(file: &Path, why: &str) -> String {
-    let error = OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
-    format!("{error}; {}", error.hint())
+pub(crate) fn damaged(file: &Path, why: String) -> StoreError {
+    let error = OpenError::Corrupt { file: file.to_owned(), why };
+    let hint = format!("stop the hub first; {}", error.hint());
+    StoreError::Damaged { what: error.to_string().into(), hint: hint.into() }
 }
 
 pub(crate) fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {

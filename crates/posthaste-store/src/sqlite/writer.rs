@@ -248,12 +248,12 @@ async fn commit(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) {
     let many = group.len() > 1;
     let Err((error, group)) = attempt(shared, desk, group).await else { return };
     if !many || !is_of_one_command(&error) {
-        return fail(group, &error);
+        return fail(shared, group, &error);
     }
     tracing::warn!(%error, "a group of writes failed; each is tried alone");
     for op in group {
         if let Err((error, group)) = attempt(shared, desk, vec![op]).await {
-            fail(group, &error);
+            fail(shared, group, &error);
         }
     }
 }
@@ -379,9 +379,9 @@ fn tell_the_news(shared: &Shared) {
     shared.news.send_if_modified(|news| std::mem::replace(news, last) != last);
 }
 
-fn fail(group: Vec<Box<dyn Op>>, error: &rusqlite::Error) {
+fn fail(shared: &Shared, group: Vec<Box<dyn Op>>, error: &rusqlite::Error) {
     tracing::error!(%error, writes = group.len(), "the store cannot write");
-    let failure = StoreError::Unavailable(error.to_string().into());
+    let failure = shared.readers.explain(error);
     group.into_iter().for_each(|op| op.answer(Some(failure.clone())));
 }
 

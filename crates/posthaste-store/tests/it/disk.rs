@@ -58,6 +58,45 @@ async fn a_database_with_damaged_pages_is_never_replaced_by_a_new_one() {
 }
 
 #[tokio::test]
+async fn a_text_on_a_damaged_page_names_the_file_and_the_store_is_not_well() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    for n in 0..50 {
+        rig.send(HUMAN, &bob.to_string(), &n.to_string().repeat(900)).await.expect("accepted");
+    }
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let file = folder.path().join("hub.db");
+    let db = Connection::open(&file).expect("a database");
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'messages' AND pagetype = 'leaf' LIMIT 1";
+    let page: usize = db.query_row(sql, [], |row| row.get(0)).expect("a page of texts");
+    drop(db);
+    let mut bytes = std::fs::read(&file).expect("a file");
+    bytes[(page - 1) * 8192..page * 8192].fill(0x5a);
+    std::fs::write(&file, &bytes).expect("damaged");
+
+    let rig = rig::at(folder.path()).expect("what it needs at a start is sound");
+    assert!(rig.store.is_healthy());
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter: Filter::default(),
+        messages: 50,
+        bytes: usize::MAX,
+    };
+    let refused = rig.store.lease(take).await.map(|lease| lease.mail).expect_err("unreadable");
+    let StoreError::Damaged { what, hint } = &refused else { panic!("{refused}") };
+    assert!(what.contains(&*file.to_string_lossy()), "{what}");
+    assert!(hint.contains("backup"), "{hint}");
+    assert!(!rig.store.is_healthy());
+    let probed = rig.store.probe().await.expect_err("not before it is mended");
+    assert_eq!(probed.to_string(), refused.to_string());
+    rig.send(HUMAN, &bob.to_string(), "mail is still taken").await.expect("accepted");
+    assert!(!rig.store.is_healthy(), "a good write mends nothing");
+}
+
+#[tokio::test]
 async fn another_programs_database_is_not_touched() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let file = folder.path().join("hub.db");
