@@ -26,6 +26,8 @@ use crate::{OpenError, Place, StoreConfig};
 
 pub(crate) const FILE: &str = "hub.db";
 pub(crate) const PAGE: u64 = 8192;
+/// What a log that is grown beforehand leaves free at least.
+const SPARE: usize = 1 << 20;
 
 /// "PHST": so that another program's file is not taken for ours.
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
@@ -287,20 +289,28 @@ fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
     }
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .map_err(|error| explain(file, &error))?;
-    let grow = || -> std::io::Result<()> {
-        let mut wal = OpenOptions::new().append(true).create(true).open(&path)?;
-        let zeros = vec![0_u8; 1 << 20];
-        let mut left = bytes.saturating_sub(wal.metadata()?.len());
+    let unusable =
+        |e: std::io::Error| OpenError::Unusable { path: path.clone(), why: e.to_string() };
+    let mut options = OpenOptions::new();
+    let mut log = options.append(true).create(true).open(&path).map_err(unusable)?;
+    let before = log.metadata().map_err(unusable)?.len();
+    let mut grow = || -> std::io::Result<()> {
+        let zeros = vec![0_u8; SPARE];
+        let mut left = bytes.saturating_sub(before);
         while left > 0 {
-            let part = left.min(zeros.len() as u64);
-            wal.write_all(&zeros[..usize::try_from(part).unwrap_or(zeros.len())])?;
+            let part = left.min(SPARE as u64);
+            log.write_all(&zeros[..usize::try_from(part).unwrap_or(SPARE)])?;
             left -= part;
         }
-        wal.sync_all()
+        // A little more, which is given back: others need room as well.
+        log.write_all(&zeros)?;
+        log.set_len(bytes)?;
+        log.sync_all()
     };
     if let Err(error) = grow() {
         // A small disk is no reason not to start: the log then grows as it must.
         tracing::warn!(%error, "the log could not be grown beforehand");
+        log.set_len(before).map_err(unusable)?;
     }
     Ok(())
 }
