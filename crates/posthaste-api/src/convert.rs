@@ -59,6 +59,10 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable(_) => {
                 "nothing was changed; check the disk of the data folder, then try again"
             }
+            StoreError::Unknown(_) => {
+                "check the disk of the data folder, then try again: with the same \
+                 idempotency_key a message is sent once, anything else look at first"
+            }
             StoreError::Damaged { hint, .. } => hint,
             StoreError::Closed => "try again when it is back",
         };
@@ -141,7 +145,7 @@ impl From<RegistryError> for ApiError {
                 .hint("end them first: `posthaste agents` lists them")
                 .details(json!({ "active": active })),
             RegistryError::Unavailable(_) => Self::new(ErrorCode::Unavailable, message)
-                .hint("nothing was changed; check the disk of the data folder, then try again"),
+                .hint("check the disk of the data folder, then try again"),
         }
     }
 }

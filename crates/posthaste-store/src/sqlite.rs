@@ -151,7 +151,8 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
-        tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
+        let writing = writer::run(Arc::clone(&shared), opened.db, opened.log, stopping.clone());
+        tasks.spawn(writing);
         if let Place::File(folder) = place {
             let work = background::run(
                 Arc::clone(&shared),

@@ -1,8 +1,8 @@
 //! Opening: the lock, the schema, and everything back into the ledger.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub(crate) const MIGRATIONS: [&str; 9] = [
 
 pub(crate) struct Opened {
     pub(crate) db: Connection,
+    /// The write-ahead log beside the file.
+    pub(crate) log: Option<File>,
     pub(crate) ledger: Ledger,
     /// What is open, where it is too much to be read before the doors open.
     pub(crate) rest: Option<Rest>,
@@ -89,10 +91,11 @@ pub(crate) fn open(
     let last_event = journal::last(&db).map_err(explain)?;
     // From here on a kill must be noticed.
     rows::set_meta(&db, "clean", 0).map_err(explain)?;
-    if lock.is_some() {
-        grow_wal(&db, &file, config.wal_bytes)?;
-    }
-    Ok(Opened { db, ledger, rest, last_event, marks, taken, lock })
+    let log = match lock {
+        Some(_) => Some(grow_log(&db, &file, config.wal_bytes)?),
+        None => None,
+    };
+    Ok(Opened { db, log, ledger, rest, last_event, marks, taken, lock })
 }
 
 fn prepare(db: &Connection, config: &StoreConfig, on_disk: bool) -> rusqlite::Result<()> {
@@ -280,21 +283,22 @@ fn taken(db: &Connection) -> rusqlite::Result<HashMap<Principal, Vec<Seq>>> {
 /// Appends zeros to the log while nobody else has it open. SQLite then overwrites
 /// from the start, which is quicker than growing, and steadier. After a kill the
 /// log is there already, and is left as it is.
-fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
+fn grow_log(db: &Connection, file: &Path, bytes: u64) -> Result<File, OpenError> {
     let mut path = file.as_os_str().to_owned();
     path.push("-wal");
     let path = PathBuf::from(path);
-    if std::fs::metadata(&path).is_ok_and(|wal| wal.len() >= bytes) {
-        return Ok(());
-    }
-    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .map_err(|error| explain(file, &error))?;
     let unusable =
         |e: std::io::Error| OpenError::Unusable { path: path.clone(), why: e.to_string() };
     let mut options = OpenOptions::new();
-    let mut log = options.append(true).create(true).open(&path).map_err(unusable)?;
+    let mut log = options.write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+    if log.metadata().map_err(unusable)?.len() >= bytes {
+        return Ok(log);
+    }
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(|error| explain(file, &error))?;
     let before = log.metadata().map_err(unusable)?.len();
     let mut grow = || -> std::io::Result<()> {
+        log.seek(SeekFrom::Start(before))?;
         let zeros = vec![0_u8; SPARE];
         let mut left = bytes.saturating_sub(before);
         while left > 0 {
@@ -312,7 +316,7 @@ fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
         tracing::warn!(%error, "the log could not be grown beforehand");
         log.set_len(before).map_err(unusable)?;
     }
-    Ok(())
+    Ok(log)
 }
 
 /// What a start would have said, had it read these rows itself.
