@@ -72,7 +72,11 @@ pub(crate) fn open(
                 why: e.to_string(),
             };
             std::fs::create_dir_all(folder).map_err(unusable)?;
-            (folder.join(FILE), Some(FolderLock::take(folder)?))
+            let (file, lock) = (folder.join(FILE), FolderLock::take(folder)?);
+            if !is_there(&file)? {
+                create(&file)?;
+            }
+            (file, Some(lock))
         }
     };
     let explain = |error: rusqlite::Error| explain(&file, &error);
@@ -96,6 +100,61 @@ pub(crate) fn open(
         None => None,
     };
     Ok(Opened { db, log, ledger, rest, last_event, marks, taken, lock })
+}
+
+/// Whether there is a database. It has its name only since it was whole ([`create`]),
+/// so an empty file is one that was lost, and so is one that is gone while its log is
+/// there: SQLite would take both for a new database and throw the log away.
+pub(crate) fn is_there(file: &Path) -> Result<bool, OpenError> {
+    let lost = |why: &str| OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
+    match std::fs::metadata(file) {
+        Ok(found) if found.len() == 0 => Err(lost("it is empty")),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match std::fs::metadata(log_of(file)) {
+                Ok(log) if log.len() > 0 => Err(lost("it is gone, and its log is still there")),
+                _ => Ok(false),
+            }
+        }
+        Err(error) => Err(unusable(file, &error)),
+    }
+}
+
+/// Makes a database under another name, and gives it its own when it is on disk.
+fn create(file: &Path) -> Result<(), OpenError> {
+    let draft = beside(file, ".new");
+    // A first start that was interrupted leaves one behind.
+    let _ = std::fs::remove_file(&draft);
+    let explain = |error: rusqlite::Error| explain(file, &error);
+    let db = Connection::open(&draft).map_err(explain)?;
+    db.pragma_update(None, "page_size", PAGE.cast_signed()).map_err(explain)?;
+    // It is flushed below, at once.
+    db.pragma_update(None, "synchronous", "OFF").map_err(explain)?;
+    db.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(())).map_err(explain)?;
+    migrate(&db, &draft)?;
+    db.close().map_err(|(_, error)| explain(error))?;
+    let named = File::open(&draft)
+        .and_then(|whole| whole.sync_all())
+        .and_then(|()| std::fs::rename(&draft, file))
+        .and_then(|()| match file.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        });
+    named.map_err(|error| unusable(file, &error))
+}
+
+fn log_of(file: &Path) -> PathBuf {
+    beside(file, "-wal")
+}
+
+fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(end);
+    path.into()
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), why: error.to_string() }
 }
 
 fn prepare(db: &Connection, config: &StoreConfig, on_disk: bool) -> rusqlite::Result<()> {
@@ -284,11 +343,8 @@ fn taken(db: &Connection) -> rusqlite::Result<HashMap<Principal, Vec<Seq>>> {
 /// from the start, which is quicker than growing, and steadier. After a kill the
 /// log is there already, and is left as it is.
 fn grow_log(db: &Connection, file: &Path, bytes: u64) -> Result<File, OpenError> {
-    let mut path = file.as_os_str().to_owned();
-    path.push("-wal");
-    let path = PathBuf::from(path);
-    let unusable =
-        |e: std::io::Error| OpenError::Unusable { path: path.clone(), why: e.to_string() };
+    let path = log_of(file);
+    let unusable = |error: std::io::Error| unusable(&path, &error);
     let mut options = OpenOptions::new();
     let mut log = options.write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
     if log.metadata().map_err(unusable)?.len() >= bytes {

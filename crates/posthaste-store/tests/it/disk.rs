@@ -58,6 +58,45 @@ async fn a_database_with_damaged_pages_is_never_replaced_by_a_new_one() {
 }
 
 #[tokio::test]
+async fn a_database_that_was_emptied_or_removed_is_never_replaced_by_a_new_one() {
+    let patience = std::time::Duration::from_secs(60);
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let (file, log) = (folder.path().join("hub.db"), folder.path().join("hub.db-wal"));
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    rig.send(HUMAN, &bob.to_string(), "still in the log").await.expect("accepted");
+    let accepted = std::fs::read(&log).expect("a log");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let refused = |what: &str| {
+        let error = rig::at(folder.path()).err().unwrap_or_else(|| panic!("opened: {what}"));
+        assert!(matches!(&error, OpenError::Corrupt { file: f, .. } if *f == file), "{error}");
+        assert!(error.hint().contains("backup"), "{what}");
+        let seen = inspect(folder.path(), patience).expect_err("seen from outside as well");
+        assert_eq!(seen.to_string(), error.to_string(), "{what}");
+    };
+
+    std::fs::write(&file, "").expect("emptied");
+    refused("empty, after a clean stop");
+    std::fs::write(&log, &accepted).expect("as a kill leaves it");
+    refused("empty, beside a log");
+    std::fs::remove_file(&file).expect("removed");
+    refused("gone, beside a log");
+    assert_eq!(std::fs::read(&log).expect("still there"), accepted);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_interrupted_begins_again() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    std::fs::write(folder.path().join("hub.db.new"), "half of a database").expect("written");
+    let rig = rig::at(folder.path()).expect("a new store");
+    rig.agent("bob").await;
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    assert!(left.iter().all(|entry| !entry.file_name().to_string_lossy().contains("new")));
+}
+
+#[tokio::test]
 async fn a_text_on_a_damaged_page_names_the_file_and_the_store_is_not_well() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let rig = rig::at(folder.path()).expect("a new store");
