@@ -58,7 +58,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
-use self::lock::FolderLock;
+pub use self::lock::FolderLock;
 use self::meters::Meters;
 use self::ops::append::Accepted;
 use self::ops::upkeep::Probe;

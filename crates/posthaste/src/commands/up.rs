@@ -48,6 +48,7 @@ pub(super) async fn run(
     let Some(listener) = bind(config.server.listen, output).await? else { return Ok(()) };
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
     folder.make()?;
+    let _lock = wiring::lock(folder, args.ephemeral)?;
     let hub = wiring::hub(&config, folder, args.ephemeral)?;
     let keys = wiring::keys(folder)?;
     let profiles = folder.path().join("profiles");

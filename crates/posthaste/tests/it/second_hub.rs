@@ -19,6 +19,22 @@ fn the_second_hub_on_a_folder_says_which_process_has_it() {
 }
 
 #[test]
+fn a_hub_in_memory_does_not_take_the_folder_of_another() {
+    let world = World::new();
+    let hub = world.hub();
+    let announced = std::fs::read(world.file("hub.json")).expect("announced");
+    let ran = world.run(&["up", "--ephemeral", "--listen", "127.0.0.1:0"]);
+    ran.failed(4, &hub.process.pid().to_string(), "--data");
+    assert_eq!(std::fs::read(world.file("hub.json")).expect("still there"), announced);
+    world.say(&["agents"]);
+    hub.stop();
+
+    let hub = world.hub_with(&["--ephemeral"]);
+    let ran = world.run(&["up", "--listen", "127.0.0.1:0"]);
+    ran.failed(4, &hub.process.pid().to_string(), "--data");
+}
+
+#[test]
 fn a_killed_hub_does_not_keep_its_folder() {
     let world = World::new();
     world.hub().kill();
