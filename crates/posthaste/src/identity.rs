@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use posthaste_api::instances::Joined;
 use posthaste_api::{ApiError, ErrorCode};
 use posthaste_core::address::Name;
+use posthaste_store::FolderLock;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::machine;
@@ -188,9 +189,20 @@ impl DataFolder {
         }
     }
 
-    /// What a running hub said of itself. It may have died since, and a file
-    /// that cannot be read says nothing.
+    /// What the hub that lives on this folder said of itself. Whoever listens where
+    /// one was killed is somebody else.
     pub(crate) fn running(&self) -> Option<Running> {
+        self.announced().filter(|_| self.has_hub())
+    }
+
+    /// Whether a hub lives on this folder: it holds the lock.
+    pub(crate) fn has_hub(&self) -> bool {
+        FolderLock::is_held(&self.0)
+    }
+
+    /// What a hub said of itself. It may have died since, and a file that cannot be
+    /// read says nothing.
+    pub(crate) fn announced(&self) -> Option<Running> {
         let text = private::read(&self.hub_file()).ok()??;
         serde_json::from_str(&text).ok()
     }
@@ -203,7 +215,7 @@ impl DataFolder {
 
     /// Takes back what [`Self::announce`] said, unless another hub spoke since.
     pub(crate) fn withdraw(&self, hub: &Running) {
-        if self.running().as_ref() == Some(hub) {
+        if self.announced().as_ref() == Some(hub) {
             let _ = fs::remove_file(self.hub_file());
         }
     }
@@ -289,9 +301,13 @@ mod tests {
         folder.announce(&old).expect("said");
         folder.announce(&new).expect("said");
         folder.withdraw(&old);
+        assert_eq!(folder.announced(), Some(new.clone()));
+        assert_eq!(folder.running(), None, "nobody holds the folder");
+        let lock = FolderLock::take(folder.path()).expect("free");
         assert_eq!(folder.running(), Some(new.clone()));
+        drop(lock);
         folder.withdraw(&new);
-        assert_eq!(folder.running(), None);
+        assert_eq!(folder.announced(), None);
     }
 
     #[test]
