@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::failure::machine;
 use crate::private;
 
+const YOURS: &str = "check that the folder is yours and writable, and that its disk is not full";
+
 /// The shortest text that the hub takes for a secret.
 const MIN_TOKEN: usize = 16;
 
@@ -127,7 +129,7 @@ impl DataFolder {
     pub(crate) fn key_or_new(&self, key: Key) -> Result<Token, ApiError> {
         let path = self.0.join(key.file());
         private::create(&path, line(&Token::random()).as_bytes())
-            .map_err(|e| machine("write", &path, e))?;
+            .map_err(|e| machine("write", &path, e).hint(YOURS))?;
         match self.key(key)? {
             Some(token) => Ok(token),
             None => Err(machine("read", &path, "it vanished")),
@@ -137,8 +139,12 @@ impl DataFolder {
     /// The hub's token, if a hub was ever started here.
     pub(crate) fn key(&self, key: Key) -> Result<Option<Token>, ApiError> {
         let path = self.0.join(key.file());
-        let Some(text) = private::read(&path).map_err(|e| machine("read", &path, e))? else {
-            return Ok(None);
+        let text = match private::read(&path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
+            // No text at all: no token either.
+            Err(e) if e.kind() == ErrorKind::InvalidData => String::new(),
+            Err(e) => return Err(machine("read", &path, e).hint(YOURS)),
         };
         let text = text.trim();
         if text.len() < MIN_TOKEN || !text.bytes().all(|b| b.is_ascii_graphic()) {
@@ -154,7 +160,8 @@ impl DataFolder {
     pub(crate) fn replace_key(&self, key: Key) -> Result<Token, ApiError> {
         self.make()?;
         let (path, token) = (self.0.join(key.file()), Token::random());
-        private::write(&path, line(&token).as_bytes()).map_err(|e| machine("write", &path, e))?;
+        private::write(&path, line(&token).as_bytes())
+            .map_err(|e| machine("write", &path, e).hint(YOURS))?;
         Ok(token)
     }
 
@@ -210,7 +217,7 @@ impl DataFolder {
     pub(crate) fn announce(&self, hub: &Running) -> Result<(), ApiError> {
         let text = serde_json::to_string(hub).expect("an address and a number are JSON");
         private::write(&self.hub_file(), text.as_bytes())
-            .map_err(|e| machine("write", &self.hub_file(), e))
+            .map_err(|e| machine("write", &self.hub_file(), e).hint(YOURS))
     }
 
     /// Takes back what [`Self::announce`] said, unless another hub spoke since.
@@ -268,7 +275,9 @@ mod tests {
     #[test]
     fn an_empty_token_file_never_becomes_an_empty_password() {
         let (_scratch, folder) = folder();
-        for text in ["", "\n", "short", "two words that are long enough"] {
+        let texts: [&[u8]; 5] =
+            [b"", b"\n", b"short", b"two words that are long enough", &[0xff; 40]];
+        for text in texts {
             fs::write(folder.path().join("operator.token"), text).expect("written");
             let error = folder.key_or_new(Key::Operator).expect_err("refused");
             assert!(error.hint.expect("a hint").contains("--new operator"), "{text:?}");

@@ -236,4 +236,8 @@ fn a_folder_that_cannot_be_written_stops_the_start_with_advice() {
                   exec \"$0\" up --listen 127.0.0.1:0";
     let ran = on_a_small_disk(&world, script).end();
     ran.failed(1, "data", "writable");
+    let script = "mount -t tmpfs tmpfs \"$DATA\"; mount -o remount,ro \"$DATA\"\n\
+                  exec \"$0\" token --new operator";
+    let ran = on_a_small_disk(&world, script).end();
+    ran.failed(1, "operator.token", "writable");
 }
