@@ -31,6 +31,7 @@ impl From<AddressError> for ApiError {
 impl From<NotReady> for ApiError {
     fn from(e: NotReady) -> Self {
         let hint = match &e {
+            NotReady::Damaged(error) => return error.clone().into(),
             NotReady::Reading => "mail is accepted already and is read in a moment",
             NotReady::Disk(_) => "make room on its disk; `posthaste doctor` says more",
             NotReady::Stopping => "start it again with `posthaste up`",
@@ -61,6 +62,11 @@ impl From<StoreError> for ApiError {
             StoreError::Unavailable(_) => {
                 "nothing was changed; check the disk of the data folder, then try again"
             }
+            StoreError::Unknown(_) => {
+                "check the disk of the data folder, then try again: with the same \
+                 idempotency_key a message is sent once, anything else look at first"
+            }
+            StoreError::Damaged { hint, .. } => hint,
             StoreError::Closed => "try again when it is back",
         };
         Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint)
@@ -142,7 +148,7 @@ impl From<RegistryError> for ApiError {
                 .hint("end them first: `posthaste agents` lists them")
                 .details(json!({ "active": active })),
             RegistryError::Unavailable(_) => Self::new(ErrorCode::Unavailable, message)
-                .hint("nothing was changed; check the disk of the data folder, then try again"),
+                .hint("check the disk of the data folder, then try again"),
         }
     }
 }

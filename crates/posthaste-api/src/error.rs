@@ -131,7 +131,7 @@ impl ErrorCode {
             Self::LineFull => "So many workers wait to be started already; nothing was started.",
             Self::Internal => "A fault of the hub.",
             Self::Unavailable => {
-                "The hub cannot keep mail just now; nothing was changed. Try again."
+                "The hub cannot keep mail just now; nothing was changed, unless it says that this is not known. Try again."
             }
         }
     }

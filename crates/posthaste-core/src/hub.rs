@@ -60,6 +60,8 @@ pub enum NotReady {
     Reading,
     #[error("the disk cannot be written: {0}")]
     Disk(#[source] StoreError),
+    #[error(transparent)]
+    Damaged(StoreError),
     #[error("the hub is stopping")]
     Stopping,
 }
@@ -142,7 +144,10 @@ impl Hub {
         // The last write failed. Nobody may write again before this says yes, so it
         // tries by itself.
         if !self.store.is_healthy() {
-            self.store.probe().await.map_err(NotReady::Disk)?;
+            self.store.probe().await.map_err(|error| match error {
+                StoreError::Damaged { .. } => NotReady::Damaged(error),
+                error => NotReady::Disk(error),
+            })?;
         }
         Ok(())
     }

@@ -465,6 +465,12 @@ pub enum StoreError {
     /// Try again later. Nothing was changed.
     #[error("the store cannot write or read just now: {0}")]
     Unavailable(Arc<str>),
+    /// The disk failed in the middle of a write, and the next start may find it whole.
+    #[error("the disk failed, and whether this was written is not known: {0}")]
+    Unknown(Arc<str>),
+    /// What is on disk cannot be read any more. Nothing was changed.
+    #[error("{what}")]
+    Damaged { what: Arc<str>, hint: Arc<str> },
     /// The hub is stopping.
     #[error("the hub is stopping")]
     Closed,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use posthaste_core::settings;
 
-pub use sqlite::{Inspection, SqliteStore, inspect};
+pub use sqlite::{FolderLock, Inspection, SqliteStore, inspect};
 
 /// Where the store keeps what it remembers.
 #[derive(Debug, Clone, PartialEq, Eq)]

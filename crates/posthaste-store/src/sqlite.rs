@@ -59,7 +59,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
-use self::lock::FolderLock;
+pub use self::lock::FolderLock;
 use self::meters::Meters;
 use self::ops::append::Accepted;
 use self::ops::upkeep::Probe;
@@ -152,7 +152,8 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
-        tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
+        let writing = writer::run(Arc::clone(&shared), opened.db, opened.log, stopping.clone());
+        tasks.spawn(writing);
         if let Place::File(folder) = place {
             let work = background::run(
                 Arc::clone(&shared),
@@ -419,7 +420,7 @@ impl Upkeep for SqliteStore {
     }
 
     fn is_healthy(&self) -> bool {
-        self.shared.healthy.load(Ordering::Relaxed)
+        self.shared.healthy.load(Ordering::Relaxed) && self.shared.readers.damage().is_none()
     }
 
     fn is_ready(&self) -> bool {
@@ -427,6 +428,9 @@ impl Upkeep for SqliteStore {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        if let Some(damage) = self.shared.readers.damage() {
+            return async { Err(damage) }.boxed();
+        }
         let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
         async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
     }

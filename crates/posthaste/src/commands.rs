@@ -6,7 +6,7 @@ use posthaste_core::address::{Address, Name};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
-use crate::identity::{DataFolder, Key, Token};
+use crate::identity::{DataFolder, Identity, Key, Token};
 use crate::output::Output;
 
 mod agents;
@@ -136,7 +136,7 @@ impl Session {
         let client = self.stranger()?;
         let token = match (&self.token, &self.acting) {
             (Some(token), _) => token.clone(),
-            (None, Some(name)) => self.folder.identity(name)?.token,
+            (None, Some(name)) => self.identity(name)?.token,
             (None, None) => self.key(Key::Operator, &client)?,
         };
         Ok(client.with_token(token.reveal()))
@@ -152,6 +152,24 @@ impl Session {
         Ok(client.with_token(token.reveal()))
     }
 
+    /// Who somebody of this folder is, for the hub of this folder.
+    fn identity(&self, name: &Name) -> Result<Identity, Failure> {
+        let who = self.folder.identity(name)?;
+        self.lives().map(|()| who)
+    }
+
+    /// What lies in this folder is told to the hub that lives on it, or to one that the
+    /// caller names, and not to whoever listens where a hub might be.
+    fn lives(&self) -> Result<(), Failure> {
+        if self.hub.is_some() || self.folder.has_hub() {
+            return Ok(());
+        }
+        let told = format!("no hub is running on {}", self.folder.path().display());
+        let hint = "start one with `posthaste up`, or name its folder with --data or its \
+                    address with --hub";
+        Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
+    }
+
     /// The hub's own token, for the hub of this folder and no other.
     fn key(&self, key: Key, client: &Client) -> Result<Token, Failure> {
         let own = self.folder.running().is_some_and(|hub| hub.url == client.url());
@@ -161,7 +179,7 @@ impl Session {
             return Err(ApiError::new(ErrorCode::Forbidden, told).hint(hint).into());
         }
         match self.folder.key(key)? {
-            Some(token) => Ok(token),
+            Some(token) => self.lives().map(|()| token),
             None => {
                 let place = self.folder.path().display();
                 let told = format!("no hub was ever started on {place}");

@@ -17,10 +17,13 @@ use std::path::{Path, PathBuf};
 use posthaste_api::instances::Joined;
 use posthaste_api::{ApiError, ErrorCode};
 use posthaste_core::address::Name;
+use posthaste_store::FolderLock;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::machine;
 use crate::private;
+
+const YOURS: &str = "check that the folder is yours and writable, and that its disk is not full";
 
 /// The shortest text that the hub takes for a secret.
 const MIN_TOKEN: usize = 16;
@@ -126,7 +129,7 @@ impl DataFolder {
     pub(crate) fn key_or_new(&self, key: Key) -> Result<Token, ApiError> {
         let path = self.0.join(key.file());
         private::create(&path, line(&Token::random()).as_bytes())
-            .map_err(|e| machine("write", &path, e))?;
+            .map_err(|e| machine("write", &path, e).hint(YOURS))?;
         match self.key(key)? {
             Some(token) => Ok(token),
             None => Err(machine("read", &path, "it vanished")),
@@ -136,8 +139,12 @@ impl DataFolder {
     /// The hub's token, if a hub was ever started here.
     pub(crate) fn key(&self, key: Key) -> Result<Option<Token>, ApiError> {
         let path = self.0.join(key.file());
-        let Some(text) = private::read(&path).map_err(|e| machine("read", &path, e))? else {
-            return Ok(None);
+        let text = match private::read(&path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
+            // No text at all: no token either.
+            Err(e) if e.kind() == ErrorKind::InvalidData => String::new(),
+            Err(e) => return Err(machine("read", &path, e).hint(YOURS)),
         };
         let text = text.trim();
         if text.len() < MIN_TOKEN || !text.bytes().all(|b| b.is_ascii_graphic()) {
@@ -153,7 +160,8 @@ impl DataFolder {
     pub(crate) fn replace_key(&self, key: Key) -> Result<Token, ApiError> {
         self.make()?;
         let (path, token) = (self.0.join(key.file()), Token::random());
-        private::write(&path, line(&token).as_bytes()).map_err(|e| machine("write", &path, e))?;
+        private::write(&path, line(&token).as_bytes())
+            .map_err(|e| machine("write", &path, e).hint(YOURS))?;
         Ok(token)
     }
 
@@ -188,9 +196,20 @@ impl DataFolder {
         }
     }
 
-    /// What a running hub said of itself. It may have died since, and a file
-    /// that cannot be read says nothing.
+    /// What the hub that lives on this folder said of itself. Whoever listens where
+    /// one was killed is somebody else.
     pub(crate) fn running(&self) -> Option<Running> {
+        self.announced().filter(|_| self.has_hub())
+    }
+
+    /// Whether a hub lives on this folder: it holds the lock.
+    pub(crate) fn has_hub(&self) -> bool {
+        FolderLock::is_held(&self.0)
+    }
+
+    /// What a hub said of itself. It may have died since, and a file that cannot be
+    /// read says nothing.
+    pub(crate) fn announced(&self) -> Option<Running> {
         let text = private::read(&self.hub_file()).ok()??;
         serde_json::from_str(&text).ok()
     }
@@ -198,12 +217,12 @@ impl DataFolder {
     pub(crate) fn announce(&self, hub: &Running) -> Result<(), ApiError> {
         let text = serde_json::to_string(hub).expect("an address and a number are JSON");
         private::write(&self.hub_file(), text.as_bytes())
-            .map_err(|e| machine("write", &self.hub_file(), e))
+            .map_err(|e| machine("write", &self.hub_file(), e).hint(YOURS))
     }
 
     /// Takes back what [`Self::announce`] said, unless another hub spoke since.
     pub(crate) fn withdraw(&self, hub: &Running) {
-        if self.running().as_ref() == Some(hub) {
+        if self.announced().as_ref() == Some(hub) {
             let _ = fs::remove_file(self.hub_file());
         }
     }
@@ -256,7 +275,9 @@ mod tests {
     #[test]
     fn an_empty_token_file_never_becomes_an_empty_password() {
         let (_scratch, folder) = folder();
-        for text in ["", "\n", "short", "two words that are long enough"] {
+        let texts: [&[u8]; 5] =
+            [b"", b"\n", b"short", b"two words that are long enough", &[0xff; 40]];
+        for text in texts {
             fs::write(folder.path().join("operator.token"), text).expect("written");
             let error = folder.key_or_new(Key::Operator).expect_err("refused");
             assert!(error.hint.expect("a hint").contains("--new operator"), "{text:?}");
@@ -289,9 +310,13 @@ mod tests {
         folder.announce(&old).expect("said");
         folder.announce(&new).expect("said");
         folder.withdraw(&old);
+        assert_eq!(folder.announced(), Some(new.clone()));
+        assert_eq!(folder.running(), None, "nobody holds the folder");
+        let lock = FolderLock::take(folder.path()).expect("free");
         assert_eq!(folder.running(), Some(new.clone()));
+        drop(lock);
         folder.withdraw(&new);
-        assert_eq!(folder.running(), None);
+        assert_eq!(folder.announced(), None);
     }
 
     #[test]

@@ -72,12 +72,12 @@ fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
 /// Help is an answer; everything else that clap says is an error of usage.
 fn usage(error: &clap::Error) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if !asked && std::env::args().nth(1).as_deref() == Some("hook") {
+    if !asked && std::env::args_os().nth(1).is_some_and(|arg| arg == "hook") {
         let _ = error.print();
         // By 2 a hook forbids its agent to go on; by 1 it has only failed.
         return ExitCode::FAILURE;
     }
-    if asked || !std::env::args().any(|arg| arg == "--json") {
+    if asked || !std::env::args_os().any(|arg| arg == "--json") {
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }

@@ -10,7 +10,7 @@ use posthaste_core::ports::{Clock, Launcher, Queue};
 use posthaste_core::{Hub, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_server::Keys;
-use posthaste_store::{OpenError, Place, SqliteStore};
+use posthaste_store::{FolderLock, OpenError, Place, SqliteStore};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +39,14 @@ pub(crate) fn hub(
     let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone())
         .map_err(|e| explain(&e))?;
     Ok(Hub::start(store, queue, clock, limits))
+}
+
+/// The folder for a hub that keeps nothing in it but its tokens and its address: two
+/// hubs would write over each other there all the same.
+pub(crate) fn lock(folder: &DataFolder, ephemeral: bool) -> Result<Option<FolderLock>, ApiError> {
+    // The store of a durable hub takes it by itself.
+    let lock = ephemeral.then(|| FolderLock::take(folder.path())).transpose();
+    lock.map_err(|e| explain(&e))
 }
 
 /// This very program, also after its file was replaced: hub and keepers are of one

@@ -22,10 +22,10 @@ pub struct Inspection {
 /// none. Takes little longer than `patience`, however large it is.
 pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, OpenError> {
     let file = folder.join(open::FILE);
-    let Ok(metadata) = std::fs::metadata(&file) else { return Ok(None) };
-    if metadata.len() == 0 {
+    if !open::is_there(&file)? {
         return Ok(None);
     }
+    let bytes = std::fs::metadata(&file).map_or(0, |found| found.len());
     let explain = |error: rusqlite::Error| open::explain(&file, &error);
     let db = connect(&file).map_err(explain)?;
     let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
@@ -42,7 +42,7 @@ pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, 
         Some(told) if told == "ok" => true,
         Some(why) => return Err(OpenError::Corrupt { file, why }),
     };
-    Ok(Some(Inspection { schema, bytes: metadata.len(), whole }))
+    Ok(Some(Inspection { schema, bytes, whole }))
 }
 
 /// Without a log beside it nobody uses the file, and it is read as it lies: SQLite

@@ -71,7 +71,7 @@ impl Part {
                     if !ledger.load_delivery(at, entry) {
                         let why =
                             format!("delivery {delivery} is in mailbox {at}, which is missing");
-                        return Err(open::damaged(1, Type::Integer, why));
+                        return Err(open::misread(1, Type::Integer, why));
                     }
                 }
             }
@@ -168,10 +168,9 @@ pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
         Err(panic) => Err(panic.to_string()),
     };
     let known = result.map_err(|why| {
-        let why = open::unreadable(&file, &why);
         tracing::error!(%why, "what is open cannot be read; stop the hub");
         shared.healthy.store(false, std::sync::atomic::Ordering::Relaxed);
-        StoreError::Unavailable(why.into())
+        open::damaged(&file, why)
     });
     shared.commands.release(known.clone());
     shared.known.send_replace(known.map_or_else(Known::Broken, |()| Known::All));

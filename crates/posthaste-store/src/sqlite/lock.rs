@@ -1,21 +1,29 @@
 //! One hub per folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::OpenError;
+
+const FILE: &str = "hub.lock";
+/// Whoever only asks holds the lock for a moment: so often and so long apart it is
+/// tried again.
+const TRIES: u32 = 10;
+const APART: Duration = Duration::from_millis(20);
 
 /// Held by the operating system as long as the process lives, so that no kill
 /// leaves it behind.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub struct FolderLock {
     _file: File,
 }
 
 impl FolderLock {
-    pub(crate) fn take(folder: &Path) -> Result<Self, OpenError> {
-        let path = folder.join("hub.lock");
+    /// The folder is this process's alone from now on.
+    pub fn take(folder: &Path) -> Result<Self, OpenError> {
+        let path = folder.join(FILE);
         let unusable =
             |e: std::io::Error| OpenError::Unusable { path: path.clone(), why: e.to_string() };
         let mut file = OpenOptions::new()
@@ -25,7 +33,15 @@ impl FolderLock {
             .truncate(false)
             .open(&path)
             .map_err(unusable)?;
-        match file.try_lock() {
+        let mut tries = 1;
+        let taken = loop {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) if tries < TRIES => std::thread::sleep(APART),
+                taken => break taken,
+            }
+            tries += 1;
+        };
+        match taken {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
@@ -43,5 +59,13 @@ impl FolderLock {
         write!(file, "{}", std::process::id()).map_err(unusable)?;
         file.flush().map_err(unusable)?;
         Ok(Self { _file: file })
+    }
+
+    /// Whether a living process has the folder. Where that cannot be told, it may.
+    pub fn is_held(folder: &Path) -> bool {
+        match File::open(folder.join(FILE)) {
+            Ok(file) => file.try_lock_shared().is_err(),
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Opening: the lock, the schema, and everything back into the ledger.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
+use posthaste_core::ports::StoreError;
 use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
@@ -26,6 +27,8 @@ use crate::{OpenError, Place, StoreConfig};
 
 pub(crate) const FILE: &str = "hub.db";
 pub(crate) const PAGE: u64 = 8192;
+/// What a log that is grown beforehand leaves free at least.
+const SPARE: usize = 1 << 20;
 
 /// "PHST": so that another program's file is not taken for ours.
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
@@ -45,6 +48,8 @@ pub(crate) const MIGRATIONS: [&str; 9] = [
 
 pub(crate) struct Opened {
     pub(crate) db: Connection,
+    /// The write-ahead log beside the file.
+    pub(crate) log: Option<File>,
     pub(crate) ledger: Ledger,
     /// What is open, where it is too much to be read before the doors open.
     pub(crate) rest: Option<Rest>,
@@ -68,7 +73,11 @@ pub(crate) fn open(
                 why: e.to_string(),
             };
             std::fs::create_dir_all(folder).map_err(unusable)?;
-            (folder.join(FILE), Some(FolderLock::take(folder)?))
+            let (file, lock) = (folder.join(FILE), FolderLock::take(folder)?);
+            if !is_there(&file)? {
+                create(&file)?;
+            }
+            (file, Some(lock))
         }
     };
     let explain = |error: rusqlite::Error| explain(&file, &error);
@@ -85,12 +94,68 @@ pub(crate) fn open(
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
-    if lock.is_some() {
-        grow_wal(&db, &file, config.wal_bytes)?;
-    }
+    let log = match lock {
+        Some(_) => Some(grow_log(&db, &file, config.wal_bytes)?),
+        None => None,
+    };
     // From here on a kill must be noticed.
     rows::set_meta(&db, "clean", 0).map_err(explain)?;
-    Ok(Opened { db, ledger, rest, last_event, marks, taken, lock })
+    Ok(Opened { db, log, ledger, rest, last_event, marks, taken, lock })
+}
+
+/// Whether there is a database. It has its name only since it was whole ([`create`]),
+/// so an empty file is one that was lost, and so is one that is gone while its log is
+/// there: SQLite would take both for a new database and throw the log away.
+pub(crate) fn is_there(file: &Path) -> Result<bool, OpenError> {
+    let lost = |why: &str| OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
+    match std::fs::metadata(file) {
+        Ok(found) if found.len() == 0 => Err(lost("it is empty")),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            match std::fs::metadata(log_of(file)) {
+                Ok(log) if log.len() > 0 => Err(lost("it is gone, and its log is still there")),
+                _ => Ok(false),
+            }
+        }
+        Err(error) => Err(unusable(file, &error)),
+    }
+}
+
+/// Makes a database under another name, and gives it its own when it is on disk.
+fn create(file: &Path) -> Result<(), OpenError> {
+    let draft = beside(file, ".new");
+    // A first start that was interrupted leaves one behind.
+    let _ = std::fs::remove_file(&draft);
+    let explain = |error: rusqlite::Error| explain(file, &error);
+    let db = Connection::open(&draft).map_err(explain)?;
+    db.pragma_update(None, "page_size", PAGE.cast_signed()).map_err(explain)?;
+    // It is flushed below, at once.
+    db.pragma_update(None, "synchronous", "OFF").map_err(explain)?;
+    db.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(())).map_err(explain)?;
+    migrate(&db, &draft)?;
+    db.close().map_err(|(_, error)| explain(error))?;
+    let named = File::open(&draft)
+        .and_then(|whole| whole.sync_all())
+        .and_then(|()| std::fs::rename(&draft, file))
+        .and_then(|()| match file.parent() {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        });
+    named.map_err(|error| unusable(file, &error))
+}
+
+fn log_of(file: &Path) -> PathBuf {
+    beside(file, "-wal")
+}
+
+fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(end);
+    path.into()
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), why: error.to_string() }
 }
 
 fn prepare(db: &Connection, config: &StoreConfig, on_disk: bool) -> rusqlite::Result<()> {
@@ -160,7 +225,7 @@ fn load_mailboxes(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
         // Deliveries name their mailboxes by number: a wrong one is somebody else's.
         if !ledger.load_mailbox(number, mailbox(row, 1)?) {
             let why = format!("mailbox {number} is out of order");
-            return Err(damaged(0, Type::Integer, why));
+            return Err(misread(0, Type::Integer, why));
         }
     }
     Ok(())
@@ -168,7 +233,7 @@ fn load_mailboxes(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
 
 fn mailbox(row: &Row<'_>, column: usize) -> rusqlite::Result<Mailbox> {
     let key = row.get_ref(column)?.as_str()?;
-    key.parse().map_err(|error: AddressError| damaged(column, Type::Text, error.to_string()))
+    key.parse().map_err(|error: AddressError| misread(column, Type::Text, error.to_string()))
 }
 
 fn load_profiles(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
@@ -308,41 +373,48 @@ fn taken(db: &Connection) -> rusqlite::Result<HashMap<Principal, Vec<Seq>>> {
 /// Appends zeros to the log while nobody else has it open. SQLite then overwrites
 /// from the start, which is quicker than growing, and steadier. After a kill the
 /// log is there already, and is left as it is.
-fn grow_wal(db: &Connection, file: &Path, bytes: u64) -> Result<(), OpenError> {
-    let mut path = file.as_os_str().to_owned();
-    path.push("-wal");
-    let path = PathBuf::from(path);
-    if std::fs::metadata(&path).is_ok_and(|wal| wal.len() >= bytes) {
-        return Ok(());
+fn grow_log(db: &Connection, file: &Path, bytes: u64) -> Result<File, OpenError> {
+    let path = log_of(file);
+    let unusable = |error: std::io::Error| unusable(&path, &error);
+    let mut options = OpenOptions::new();
+    let mut log = options.write(true).create(true).truncate(false).open(&path).map_err(unusable)?;
+    if log.metadata().map_err(unusable)?.len() >= bytes {
+        return Ok(log);
     }
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .map_err(|error| explain(file, &error))?;
-    let grow = || -> std::io::Result<()> {
-        let mut wal = OpenOptions::new().append(true).create(true).open(&path)?;
-        let zeros = vec![0_u8; 1 << 20];
-        let mut left = bytes.saturating_sub(wal.metadata()?.len());
+    let before = log.metadata().map_err(unusable)?.len();
+    let mut grow = || -> std::io::Result<()> {
+        log.seek(SeekFrom::Start(before))?;
+        let zeros = vec![0_u8; SPARE];
+        let mut left = bytes.saturating_sub(before);
         while left > 0 {
-            let part = left.min(zeros.len() as u64);
-            wal.write_all(&zeros[..usize::try_from(part).unwrap_or(zeros.len())])?;
+            let part = left.min(SPARE as u64);
+            log.write_all(&zeros[..usize::try_from(part).unwrap_or(SPARE)])?;
             left -= part;
         }
-        wal.sync_all()
+        // A little more, which is given back: others need room as well.
+        log.write_all(&zeros)?;
+        log.set_len(bytes)?;
+        log.sync_all()
     };
     if let Err(error) = grow() {
         // A small disk is no reason not to start: the log then grows as it must.
         tracing::warn!(%error, "the log could not be grown beforehand");
+        log.set_len(before).map_err(unusable)?;
     }
-    Ok(())
+    Ok(log)
 }
 
 /// What a start would have said, had it read these rows itself.
-pub(crate) fn unreadable(file: &Path, why: &str) -> String {
-    let error = OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
-    format!("{error}; {}", error.hint())
+pub(crate) fn damaged(file: &Path, why: String) -> StoreError {
+    let error = OpenError::Corrupt { file: file.to_owned(), why };
+    let hint = format!("stop the hub first; {}", error.hint());
+    StoreError::Damaged { what: error.to_string().into(), hint: hint.into() }
 }
 
 /// A row that does not read as what it must be.
-pub(crate) fn damaged(column: usize, kind: Type, why: String) -> rusqlite::Error {
+pub(crate) fn misread(column: usize, kind: Type, why: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, kind, why.into())
 }
 

@@ -1,14 +1,14 @@
 //! Queries, on connections of their own.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use posthaste_core::messaging::message::{MessageRef, Seq};
 use posthaste_core::ports::{DeliveryRecord, Record, RecordState, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::rows::{self, RawRecord};
@@ -24,6 +24,8 @@ pub(crate) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
     commands: Commands,
+    /// What of the file cannot be read. Nothing mends it before the next start.
+    damage: OnceLock<StoreError>,
 }
 
 impl Readers {
@@ -38,6 +40,7 @@ impl Readers {
             idle: Arc::default(),
             free: Arc::new(Semaphore::new(config.readers.max(1))),
             commands,
+            damage: OnceLock::new(),
         }
     }
 
@@ -47,7 +50,8 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let Some(file) = self.file.clone() else {
             let answer = self.commands.push(|tx| Ask { query: Some(query), result: None, tx });
-            return answer.await.map_err(|_| StoreError::Closed)??.map_err(unavailable);
+            let result = answer.await.map_err(|_| StoreError::Closed)??;
+            return result.map_err(|error| self.failed(&error));
         };
         let permit = Arc::clone(&self.free).acquire_owned().await;
         let permit = permit.map_err(|_| StoreError::Closed)?;
@@ -63,9 +67,28 @@ impl Readers {
             result
         });
         match work.await {
-            Ok(result) => result.map_err(unavailable),
+            Ok(result) => result.map_err(|error| self.failed(&error)),
             Err(panic) => Err(StoreError::Unavailable(panic.to_string().into())),
         }
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> StoreError {
+        tracing::error!(%error, "a query failed");
+        self.explain(error)
+    }
+
+    /// What a caller is told of this, and whoever asks how the store is.
+    pub(crate) fn explain(&self, error: &rusqlite::Error) -> StoreError {
+        match (&self.file, error.sqlite_error_code()) {
+            (Some(file), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) => {
+                self.damage.get_or_init(|| open::damaged(file, error.to_string())).clone()
+            }
+            _ => StoreError::Unavailable(error.to_string().into()),
+        }
+    }
+
+    pub(crate) fn damage(&self) -> Option<StoreError> {
+        self.damage.get().cloned()
     }
 
     pub(crate) fn close(&self) {
@@ -82,11 +105,6 @@ fn connect(file: &PathBuf, cache_bytes: usize) -> rusqlite::Result<Connection> {
     db.busy_timeout(Duration::from_secs(5))?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(db)
-}
-
-fn unavailable(error: rusqlite::Error) -> StoreError {
-    tracing::error!(%error, "a query failed");
-    StoreError::Unavailable(error.to_string().into())
 }
 
 /// A query that stands in line with the writes.

@@ -8,7 +8,14 @@
 //! If a group fails for a reason of one command, every command is tried again
 //! alone: a bad neighbour fails only itself, and nobody is answered from what was
 //! undone with it.
+//!
+//! A commit that fails may be in the log all the same, as when the log has room and
+//! its index has none: the next start would find it. So the log is cut there before
+//! anybody is told that nothing was written.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -207,6 +214,8 @@ const SLOW: Duration = Duration::from_millis(4);
 struct Desk {
     /// `None` after a panic took it away.
     db: Option<Connection>,
+    /// The log of the database, if it has one.
+    log: Option<Arc<File>>,
     /// How long a commit takes, as a moving average.
     pace: Duration,
 }
@@ -223,8 +232,13 @@ impl Drop for Leaving<'_> {
 }
 
 /// Serves commands until the store stops.
-pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: CancellationToken) {
-    let mut desk = Desk { db: Some(db), pace: SLOW };
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    db: Connection,
+    log: Option<File>,
+    stopping: CancellationToken,
+) {
+    let mut desk = Desk { db: Some(db), log: log.map(Arc::new), pace: SLOW };
     let leaving = Leaving(&shared);
     loop {
         let group = tokio::select! {
@@ -260,19 +274,32 @@ fn apart(group: Vec<Box<dyn Op>>) -> Vec<Vec<Box<dyn Op>>> {
 /// Plans, writes and answers one group; what fails together is tried alone.
 async fn commit(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) {
     let many = group.len() > 1;
-    let Err((error, group)) = attempt(shared, desk, group).await else { return };
-    if !many || !is_of_one_command(&error) {
-        return fail(group, &error);
+    let Err((broken, group)) = attempt(shared, desk, group).await else { return };
+    if !many || !is_of_one_command(&broken.error) {
+        return fail(shared, group, &broken);
     }
-    tracing::warn!(%error, "a group of writes failed; each is tried alone");
+    tracing::warn!(error = %broken.error, "a group of writes failed; each is tried alone");
     for op in group {
-        if let Err((error, group)) = attempt(shared, desk, vec![op]).await {
-            fail(group, &error);
+        if let Err((broken, group)) = attempt(shared, desk, vec![op]).await {
+            fail(shared, group, &broken);
         }
     }
 }
 
-type Failed = (rusqlite::Error, Vec<Box<dyn Op>>);
+type Failed = (Broken, Vec<Box<dyn Op>>);
+
+/// Why a transaction was not committed.
+struct Broken {
+    error: rusqlite::Error,
+    /// It may be in the log, and the next start may find it there.
+    lingers: bool,
+}
+
+impl From<rusqlite::Error> for Broken {
+    fn from(error: rusqlite::Error) -> Self {
+        Self { error, lingers: false }
+    }
+}
 
 /// Commands that have nothing to write, with their places in the group.
 type Refused = Vec<(usize, Box<dyn Op>)>;
@@ -308,18 +335,19 @@ async fn write(
     desk: &mut Desk,
     mut ops: Vec<Box<dyn Op>>,
     now: Timestamp,
-) -> Option<(Vec<Box<dyn Op>>, rusqlite::Result<()>)> {
+) -> Option<(Vec<Box<dyn Op>>, Result<(), Broken>)> {
     let Some(connection) = desk.db.take() else {
-        return Some((ops, Err(rusqlite::Error::InvalidQuery)));
+        return Some((ops, Err(rusqlite::Error::InvalidQuery.into())));
     };
     let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
     let on_the_loop = desk.pace < QUICK && !log_is_long && ops.iter().all(|op| op.is_light());
     let last_event = shared.last_event.load(Ordering::Relaxed);
+    let log = desk.log.clone();
     let work = move || {
         if log_is_long && let Err(error) = checkpoint(&connection) {
             tracing::warn!(%error, "a checkpoint failed; it is tried again");
         }
-        let result = transaction(&connection, &mut ops, last_event, now);
+        let result = transaction(&connection, log.as_deref(), &mut ops, last_event, now);
         (connection, ops, result)
     };
     let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
@@ -348,7 +376,7 @@ fn conclude(
     shared: &Shared,
     mut ops: Vec<Box<dyn Op>>,
     refused: Refused,
-    result: rusqlite::Result<()>,
+    result: Result<(), Broken>,
 ) -> Result<(), Failed> {
     shared.healthy.store(result.is_ok(), Ordering::Relaxed);
 
@@ -376,10 +404,10 @@ fn conclude(
             tell_the_news(shared);
             Ok(())
         }
-        Err(error) => {
+        Err(broken) => {
             // They were refused for what their neighbours had taken, perhaps.
             refused.into_iter().for_each(|(place, op)| ops.insert(place, op));
-            Err((error, ops))
+            Err((broken, ops))
         }
     }
 }
@@ -394,29 +422,56 @@ struct Done {
 
 fn transaction(
     db: &Connection,
+    log: Option<&File>,
     ops: &mut [Box<dyn Op>],
     last_event: u64,
     now: Timestamp,
-) -> rusqlite::Result<Done> {
-    let run = || -> rusqlite::Result<Done> {
+) -> Result<Done, Broken> {
+    let write = || -> rusqlite::Result<u64> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut group = Db::new(db)?;
         for op in ops {
             op.write(&mut group)?;
         }
         group.keys.write(db)?;
-        let last_event = group.events.write(db, last_event, now)?;
-        drop(group);
-        let began = Instant::now();
+        group.events.write(db, last_event, now)
+    };
+    let written = write();
+    let began = Instant::now();
+    let committing = written.is_ok();
+    let result = written.and_then(|last_event| {
         db.prepare_cached("COMMIT")?.execute([])?;
         Ok(Done { took: began.elapsed(), last_event })
-    };
-    let result = run();
-    if result.is_err() && !db.is_autocommit() {
+    });
+    let Err(error) = result else { return result.map_err(Into::into) };
+    if !db.is_autocommit() {
         // A failed rollback leaves nothing committed either.
         let _ = db.execute_batch("ROLLBACK");
     }
-    result
+    let cut = match log {
+        Some(log) if committing => cut(db, log),
+        _ => Ok(()),
+    };
+    if let Err(why) = &cut {
+        tracing::error!(%why, "what was not committed cannot be taken out of the log");
+    }
+    Err(Broken { error, lingers: cut.is_err() })
+}
+
+/// Makes the log end where the last good commit ended: a frame of zeros is the end
+/// of what a start reads. Overwriting needs no room, and keeps what the log has; on a
+/// disk that needs some even for that, the log is made shorter.
+fn cut(db: &Connection, log: &File) -> io::Result<()> {
+    const HEAD: u64 = 32;
+    const FRAME_HEAD: usize = 24;
+    let told = |sql, column: usize| db.query_row(sql, [], |row| row.get::<_, u64>(column));
+    let frames = told("PRAGMA wal_checkpoint(NOOP)", 1).map_err(io::Error::other)?;
+    let page = told("PRAGMA page_size", 0).map_err(io::Error::other)?;
+    let end = HEAD + frames * (FRAME_HEAD as u64 + page);
+    if log.metadata()?.len() > end {
+        log.write_all_at(&[0; FRAME_HEAD], end).or_else(|_| log.set_len(end))?;
+    }
+    log.sync_data()
 }
 
 /// Whoever follows the journal may look.
@@ -425,9 +480,12 @@ fn tell_the_news(shared: &Shared) {
     shared.news.send_if_modified(|news| std::mem::replace(news, last) != last);
 }
 
-fn fail(group: Vec<Box<dyn Op>>, error: &rusqlite::Error) {
+fn fail(shared: &Shared, group: Vec<Box<dyn Op>>, Broken { error, lingers }: &Broken) {
     tracing::error!(%error, writes = group.len(), "the store cannot write");
-    let failure = StoreError::Unavailable(error.to_string().into());
+    let failure = match lingers {
+        true => StoreError::Unknown(error.to_string().into()),
+        false => shared.readers.explain(error),
+    };
     group.into_iter().for_each(|op| op.answer(Some(failure.clone())));
 }
 
@@ -445,4 +503,27 @@ fn is_of_one_command(error: &rusqlite::Error) -> bool {
                 | ErrorCode::NotADatabase
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_cut_behind_the_last_commit_or_it_is_said_that_it_was_not() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let (file, log) = (folder.path().join("x.db"), folder.path().join("x.db-wal"));
+        let db = Connection::open(&file).expect("a database");
+        db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).expect("a log");
+        db.execute_batch("CREATE TABLE t (n); INSERT INTO t VALUES (1)").expect("written");
+        let good = std::fs::read(&log).expect("a log");
+        let whole = [&good[..], &[1; 100]].concat();
+        std::fs::write(&log, &whole).expect("a tail");
+
+        cut(&db, &File::open(&log).expect("a log")).expect_err("it is only read");
+        assert_eq!(std::fs::read(&log).expect("a log"), whole);
+        cut(&db, &File::options().write(true).open(&log).expect("a log")).expect("cut");
+        let left = std::fs::read(&log).expect("a log");
+        assert_eq!((&left[..good.len()], &left[good.len()..][..24]), (&good[..], &[0; 24][..]));
+    }
 }

@@ -94,6 +94,84 @@ async fn mailboxes_that_do_not_read_as_they_were_written_stop_the_start() {
 }
 
 #[tokio::test]
+async fn a_database_that_was_emptied_or_removed_is_never_replaced_by_a_new_one() {
+    let patience = std::time::Duration::from_secs(60);
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let (file, log) = (folder.path().join("hub.db"), folder.path().join("hub.db-wal"));
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    rig.send(HUMAN, &bob.to_string(), "still in the log").await.expect("accepted");
+    let accepted = std::fs::read(&log).expect("a log");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let refused = |what: &str| {
+        let error = rig::at(folder.path()).err().unwrap_or_else(|| panic!("opened: {what}"));
+        assert!(matches!(&error, OpenError::Corrupt { file: f, .. } if *f == file), "{error}");
+        assert!(error.hint().contains("backup"), "{what}");
+        let seen = inspect(folder.path(), patience).expect_err("seen from outside as well");
+        assert_eq!(seen.to_string(), error.to_string(), "{what}");
+    };
+
+    std::fs::write(&file, "").expect("emptied");
+    refused("empty, after a clean stop");
+    std::fs::write(&log, &accepted).expect("as a kill leaves it");
+    refused("empty, beside a log");
+    std::fs::remove_file(&file).expect("removed");
+    refused("gone, beside a log");
+    assert_eq!(std::fs::read(&log).expect("still there"), accepted);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_interrupted_begins_again() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    std::fs::write(folder.path().join("hub.db.new"), "half of a database").expect("written");
+    let rig = rig::at(folder.path()).expect("a new store");
+    rig.agent("bob").await;
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    assert!(left.iter().all(|entry| !entry.file_name().to_string_lossy().contains("new")));
+}
+
+#[tokio::test]
+async fn a_text_on_a_damaged_page_names_the_file_and_the_store_is_not_well() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let bob = rig.agent("bob").await;
+    for n in 0..50 {
+        rig.send(HUMAN, &bob.to_string(), &n.to_string().repeat(900)).await.expect("accepted");
+    }
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let file = folder.path().join("hub.db");
+    let db = Connection::open(&file).expect("a database");
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'messages' AND pagetype = 'leaf' LIMIT 1";
+    let page: usize = db.query_row(sql, [], |row| row.get(0)).expect("a page of texts");
+    drop(db);
+    let mut bytes = std::fs::read(&file).expect("a file");
+    bytes[(page - 1) * 8192..page * 8192].fill(0x5a);
+    std::fs::write(&file, &bytes).expect("damaged");
+
+    let rig = rig::at(folder.path()).expect("what it needs at a start is sound");
+    assert!(rig.store.is_healthy());
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter: Filter::default(),
+        messages: 50,
+        bytes: usize::MAX,
+    };
+    let refused = rig.store.lease(take).await.map(|lease| lease.mail).expect_err("unreadable");
+    let StoreError::Damaged { what, hint } = &refused else { panic!("{refused}") };
+    assert!(what.contains(&*file.to_string_lossy()), "{what}");
+    assert!(hint.contains("backup"), "{hint}");
+    assert!(!rig.store.is_healthy());
+    let probed = rig.store.probe().await.expect_err("not before it is mended");
+    assert_eq!(probed.to_string(), refused.to_string());
+    rig.send(HUMAN, &bob.to_string(), "mail is still taken").await.expect("accepted");
+    assert!(!rig.store.is_healthy(), "a good write mends nothing");
+}
+
+#[tokio::test]
 async fn another_programs_database_is_not_touched() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let file = folder.path().join("hub.db");

@@ -44,7 +44,7 @@ pub(super) async fn leave(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let agent = name(&args.name)?;
-    let who = session.folder.identity(&agent)?;
+    let who = session.identity(&agent)?;
     let client = session.stranger()?.with_token(who.token.reveal());
     let left = match client.leave(&who.instance).await {
         Ok(_) => true,

@@ -33,6 +33,9 @@ const GREETING: Duration = Duration::from_secs(3);
 /// How long a port may take until it is free. A hub that was killed while it started a
 /// program has left it to that one, until that is what it is to be.
 const FREED: Duration = Duration::from_secs(2);
+/// What to know of a stop that did not end in order.
+const UNCLEAN: &str = "nothing is lost, and the next start marks what is open as redelivered; \
+                       `posthaste doctor` says what is wrong";
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -46,9 +49,10 @@ pub(super) async fn run(
     log_to_stderr(&config.log)?;
     let manners = prepare_process();
 
-    let Some(listener) = bind(config.server.listen, output).await? else { return Ok(()) };
+    let Some(listener) = bind(config.server.listen, folder, output).await? else { return Ok(()) };
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
     folder.make()?;
+    let _lock = wiring::lock(folder, args.ephemeral)?;
     let hub = wiring::hub(&config, folder, args.ephemeral)?;
     let profiles = folder.path().join("profiles");
     let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
@@ -100,12 +104,16 @@ pub(super) async fn run(
     };
     let (served, closed) = signals.stop_in_order(work, &shutdown).await;
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
-    closed.map_err(|e| internal(format!("the stop was not clean: {e}")))?;
+    closed.map_err(|e| internal(format!("the stop was not clean: {e}")).hint(UNCLEAN))?;
     Ok(())
 }
 
 /// The port, or nothing if a hub has it already.
-async fn bind(listen: SocketAddr, output: &mut Output) -> Result<Option<TcpListener>, Failure> {
+async fn bind(
+    listen: SocketAddr,
+    folder: &DataFolder,
+    output: &mut Output,
+) -> Result<Option<TcpListener>, Failure> {
     let until = Instant::now() + FREED;
     loop {
         let error = match TcpListener::bind(listen).await {
@@ -121,7 +129,7 @@ async fn bind(listen: SocketAddr, output: &mut Output) -> Result<Option<TcpListe
         if let Ok(Ok(health)) = timeout(GREETING, client.health()).await
             && health.service == "posthaste"
         {
-            already_running(&url, health.pid, output)?;
+            already_running(&Running { url, pid: health.pid }, folder, output)?;
             return Ok(None);
         }
         let who = match ports::holder(listen) {
@@ -139,13 +147,23 @@ async fn bind(listen: SocketAddr, output: &mut Output) -> Result<Option<TcpListe
     }
 }
 
-fn already_running(url: &str, pid: u32, output: &mut Output) -> Result<(), Failure> {
+fn already_running(hub: &Running, folder: &DataFolder, output: &mut Output) -> Result<(), Failure> {
+    let Running { url, pid } = hub;
+    // A hub in a container has another number in there.
+    let same = folder.running().is_some_and(|own| own.url == *url || own.pid == *pid);
     if output.json() {
-        output.answer(&json!({ "status": "already_running", "url": url, "pid": pid }))?;
-    } else {
-        output.say(&format!("a hub is already running at {url} (pid {pid})"))?;
+        return output.answer(&json!({
+            "status": "already_running", "url": url, "pid": pid, "same_folder": same,
+        }));
     }
-    Ok(())
+    let other = match same {
+        true => String::new(),
+        false => format!(
+            ", with another data folder than {}; choose another port with --listen",
+            folder.path().display()
+        ),
+    };
+    output.say(&format!("a hub is already running at {url} (pid {pid}){other}"))
 }
 
 /// How this machine reaches the hub that listens there.

@@ -104,8 +104,10 @@ pub(crate) fn settings(global: &Global, up: &UpArgs) -> Result<Vec<Setting>, Api
 fn by_flag(key: &str, global: &Global, up: &UpArgs) -> Option<Origin> {
     // Some flags take their value from a variable where they are not given.
     let or_variable = |flag: &'static str, variable: &str| {
-        let written = std::env::args()
-            .any(|arg| arg.strip_prefix(flag).is_some_and(|r| r.is_empty() || r.starts_with('=')));
+        let written = std::env::args_os().any(|arg| {
+            let rest = arg.as_encoded_bytes().strip_prefix(flag.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+        });
         match !written && is_set(variable) {
             true => Origin::Variable(variable.to_owned()),
             false => Origin::Flag(flag),

@@ -1,6 +1,9 @@
 //! Errors with hints and exit codes, `--json`, and mail that was not really
 //! shown.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -31,6 +34,24 @@ fn a_command_that_nobody_knows_is_an_error_of_usage() {
     assert_eq!(world.run(&["--help"]).code, Some(0));
     assert_eq!(world.run(&["--version"]).code, Some(0));
     world.run(&["--ephemeral", "agents"]).failed(2, "--ephemeral", "posthaste up --ephemeral");
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_an_error_of_usage() {
+    let world = World::new();
+    let ran = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.arg(OsStr::from_bytes(b"\xff"));
+        Started::new(command).end()
+    };
+    let told = ran(&["send", "bob"]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    assert!(told.err.contains("UTF-8") && told.err.contains("--help"), "{told:?}");
+    let told = ran(&["send", "--json", "bob"]);
+    let error: Value = serde_json::from_str(&told.err).expect("one line of JSON");
+    assert_eq!((told.code, &error["error"]["code"]), (Some(2), &"invalid_argument".into()));
+    assert_eq!(ran(&["hook", "claude"]).code, Some(1), "a hook stops nobody");
+    assert_eq!(ran(&["config", "--data"]).code, Some(0), "a path need not be text");
 }
 
 #[test]

@@ -8,9 +8,10 @@ use posthaste_api::inbox::InboxQuery;
 use posthaste_api::instances::CreateInstance;
 use posthaste_api::messages::SendRequest;
 use posthaste_api::{Client, ErrorCode};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::world::{BINARY, Started, World, is_required};
+use crate::world::{BINARY, Started, World, eventually, is_required};
 
 const TOKEN: &str = "the-operators-token";
 
@@ -45,10 +46,33 @@ fn crowded(world: &World, taken: u32) -> (Started, Client) {
          exec \"$0\" up --json --listen 127.0.0.1:0"
     );
     let mut hub = on_a_small_disk(world, &script);
+    let (operator, _) = greeted(&mut hub);
+    (hub, operator)
+}
+
+/// The hub of the next greeting, and its process.
+fn greeted(hub: &mut Started) -> (Client, Pid) {
     let line = hub.line().expect("the hub starts");
     let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
     let url = greeting["url"].as_str().expect("an address");
-    (hub, Client::new(url).expect("a good address").with_token(TOKEN))
+    let pid = greeting["pid"].as_i64().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+    let operator = Client::new(url).expect("a good address").with_token(TOKEN);
+    (operator, pid.expect("a process"))
+}
+
+/// Reads and proves all that waits.
+async fn read_all(url: &str, token: String) -> Vec<u64> {
+    let reader = Client::new(url).expect("a good address").with_token(token);
+    let mut query = InboxQuery { timeout: Some(0.0), ..InboxQuery::default() };
+    let mut read = Vec::new();
+    loop {
+        let inbox = reader.inbox(&query).await.expect("an answer");
+        read.extend(inbox.messages.iter().map(|m| m.id));
+        query.receipt = inbox.receipt.map(Into::into);
+        if inbox.total == 0 {
+            return read;
+        }
+    }
 }
 
 #[tokio::test]
@@ -94,18 +118,7 @@ async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
     accepted.push(again.seq);
     assert_eq!(operator.health().await.expect("alive").status, "ok");
 
-    let reader = Client::new(operator.url()).expect("a good address").with_token(bob.token);
-    let mut query = InboxQuery { timeout: Some(0.0), ..InboxQuery::default() };
-    let mut read = Vec::new();
-    loop {
-        let inbox = reader.inbox(&query).await.expect("an answer");
-        read.extend(inbox.messages.iter().map(|m| m.id));
-        query.receipt = inbox.receipt.map(Into::into);
-        if inbox.total == 0 {
-            break;
-        }
-    }
-    assert_eq!(read, accepted);
+    assert_eq!(read_all(operator.url(), bob.token).await, accepted);
 }
 
 #[tokio::test]
@@ -150,6 +163,69 @@ async fn a_hub_on_a_full_disk_is_not_ready_until_there_is_room() {
     assert_eq!(operator.health().await.expect("alive").status, "ok");
 }
 
+/// The log has room, its index has not: SQLite writes a whole transaction down before
+/// it fails, and would find it there at the next start.
+#[tokio::test]
+async fn what_a_full_disk_refused_is_not_delivered_after_a_kill() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    let script = format!(
+        "mount -t tmpfs -o size=40m tmpfs \"$DATA\"\n\
+         printf {TOKEN} > \"$DATA/operator.token\"\n\
+         export POSTHASTE_STORE__WAL_BYTES={}\n\
+         (while [ ! -e \"$SCRATCH/fill\" ]; do sleep 0.05; done\n\
+          dd if=/dev/zero of=\"$DATA/filler\" bs=4k 2>/dev/null || : > \"$SCRATCH/filled\") &\n\
+         setpriv --pdeathsig KILL \"$0\" up --json --listen 127.0.0.1:0 || rm \"$DATA/filler\"\n\
+         exec \"$0\" up --json --listen 127.0.0.1:0",
+        34 << 20
+    );
+    let mut hub = on_a_small_disk(&world, &script);
+    let (operator, process) = greeted(&mut hub);
+    let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+    let bob = operator.create_instance(&bob).await.expect("created");
+    std::fs::write(world.scratch().join("fill"), "").expect("written");
+    eventually(|| world.scratch().join("filled").exists());
+
+    let body = "x".repeat(500_000);
+    let mut accepted = Vec::new();
+    while let Ok(receipt) =
+        operator.send(&SendRequest::new(bob.address.clone(), body.clone())).await
+    {
+        accepted.push(receipt.seq);
+        assert!(accepted.len() < 100, "the disk never filled up");
+    }
+    assert!(accepted.len() > 50, "only {}: the log has no room", accepted.len());
+    kill_process(process, Signal::KILL).expect("our own hub");
+
+    let (operator, _) = greeted(&mut hub);
+    assert_eq!(read_all(operator.url(), bob.token).await, accepted);
+}
+
+#[tokio::test]
+async fn a_disk_without_room_for_a_long_log_is_room_enough_for_a_hub() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    // The log would take all of it, or all but a little.
+    for size in [20 << 10, (32 << 10) + 200] {
+        let script = format!(
+            "mount -t tmpfs -o size={size}k tmpfs \"$DATA\"\n\
+             printf {TOKEN} > \"$DATA/operator.token\"\n\
+             unset POSTHASTE_STORE__WAL_BYTES\n\
+             exec \"$0\" up --json --listen 127.0.0.1:0"
+        );
+        let mut hub = on_a_small_disk(&world, &script);
+        let (operator, _) = greeted(&mut hub);
+        let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+        operator.create_instance(&bob).await.expect("created");
+        let mail = SendRequest::new("bob", "x".repeat(100_000));
+        operator.send(&mail).await.expect("accepted");
+    }
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_stops_the_start_with_advice() {
     let world = World::new();
@@ -160,4 +236,8 @@ fn a_folder_that_cannot_be_written_stops_the_start_with_advice() {
                   exec \"$0\" up --listen 127.0.0.1:0";
     let ran = on_a_small_disk(&world, script).end();
     ran.failed(1, "data", "writable");
+    let script = "mount -t tmpfs tmpfs \"$DATA\"; mount -o remount,ro \"$DATA\"\n\
+                  exec \"$0\" token --new operator";
+    let ran = on_a_small_disk(&world, script).end();
+    ran.failed(1, "operator.token", "writable");
 }

@@ -11,13 +11,17 @@ fn a_second_up_finds_the_hub_that_runs_already() {
     let hub = world.hub();
     let address = format!("127.0.0.1:{}", hub.port());
     let pid = hub.process.pid();
-    // Whatever its folder is: the port decides.
+    let there = format!("a hub is already running at http://{address} (pid {pid})");
+    assert_eq!(world.say(&["up", "--listen", &address]), format!("{there}\n"));
+    assert_eq!(world.json(&["up", "--listen", &address])["same_folder"], true);
+    // Whatever its folder is, the port decides; but it is not the hub that was meant.
     let other = World::new();
-    let ran = other.run(&["up", "--listen", &address]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(ran.out, format!("a hub is already running at http://{address} (pid {pid})\n"));
+    let said = other.say(&["up", "--listen", &address]);
+    let folder = format!("{there}, with another data folder than {}", other.data().display());
+    assert!(said.starts_with(&folder) && said.contains("--listen"), "{said}");
     let told = other.json(&["up", "--listen", &address]);
     assert_eq!((&told["status"], &told["pid"]), (&"already_running".into(), &pid.into()));
+    assert_eq!(told["same_folder"], false);
     assert!(!other.data().exists());
 }
 

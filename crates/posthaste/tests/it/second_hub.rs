@@ -1,7 +1,7 @@
 //! Two hubs on one folder, folders that a hub cannot use, and the end of a hub.
 
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -16,6 +16,42 @@ fn the_second_hub_on_a_folder_says_which_process_has_it() {
     ran.failed(4, &hub.process.pid().to_string(), "");
     // The first is not disturbed, and still found.
     world.say(&["agents"]);
+}
+
+#[test]
+fn a_hub_in_memory_does_not_take_the_folder_of_another() {
+    let world = World::new();
+    let hub = world.hub();
+    let announced = std::fs::read(world.file("hub.json")).expect("announced");
+    let ran = world.run(&["up", "--ephemeral", "--listen", "127.0.0.1:0"]);
+    ran.failed(4, &hub.process.pid().to_string(), "--data");
+    assert_eq!(std::fs::read(world.file("hub.json")).expect("still there"), announced);
+    world.say(&["agents"]);
+    hub.stop();
+
+    let hub = world.hub_with(&["--ephemeral"]);
+    let ran = world.run(&["up", "--listen", "127.0.0.1:0"]);
+    ran.failed(4, &hub.process.pid().to_string(), "--data");
+}
+
+#[test]
+fn what_a_killed_hub_left_behind_tells_its_tokens_to_nobody_else() {
+    let world = World::new();
+    let hub = world.hub();
+    world.say(&["join", "bob"]);
+    let address = format!("127.0.0.1:{}", hub.port());
+    hub.kill();
+    let stranger = TcpListener::bind(&address).expect("the port is free");
+    stranger.set_nonblocking(true).expect("set");
+    for args in [&["send", "bob", "hello"][..], &["inbox", "--as", "bob"], &["join", "alice"]] {
+        world.run(args).failed(5, "no hub is running on", "posthaste up");
+        assert!(stranger.accept().is_err(), "{args:?}");
+    }
+    // One that is named is believed in.
+    let named = format!("http://{address}");
+    let asks = world.start(&["agents", "--hub", &named]);
+    eventually(|| stranger.accept().is_ok());
+    drop(asks);
 }
 
 #[test]

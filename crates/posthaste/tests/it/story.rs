@@ -112,7 +112,7 @@ fn accepted_mail_survives_a_hub_that_is_killed() {
     world.say(&["send", "bob", "still here", "--as", "alice"]);
     hub.kill();
 
-    world.run(&["agents"]).failed(5, "no hub answers at", "posthaste up");
+    world.run(&["agents"]).failed(5, "no hub is running on", "posthaste up");
     let _hub = world.hub();
     let mail = world.json(&["inbox", "--as", "bob", "--batch-window", "0"]);
     assert_eq!(mail["messages"][0]["message"], "still here");

@@ -59,11 +59,22 @@ impl Hub {
     /// another port.
     pub(super) fn url(&self) -> Result<Arc<str>, ApiError> {
         let mut state = self.state.lock();
+        let named = self.session.hub.is_some();
+        // Whoever listens where the hub of the folder has died is somebody else.
+        let gone = || !named && !self.session.folder.has_hub();
+        if state.announced && gone() {
+            state.url = None;
+        }
         if let Some(url) = &state.url {
             return Ok(url.clone());
         }
-        let announced = self.session.folder.running().is_some();
-        if !announced && self.session.hub.is_none() {
+        let announced = self.session.folder.announced().is_some();
+        if announced && gone() {
+            state.announced = true;
+            self.start_if_missed(&mut state)?;
+            return Err(self.absent("the hub has died"));
+        }
+        if !announced && !named {
             if state.announced {
                 return Err(self.absent("the hub has stopped"));
             }
@@ -91,13 +102,18 @@ impl Hub {
         if state.url.as_deref() == Some(url) {
             state.url = None;
         }
+        // Why it cannot be started is told by whoever asks for it next.
+        let _ = self.start_if_missed(&mut state);
+    }
+
+    fn start_if_missed(&self, state: &mut State) -> Result<(), ApiError> {
         let since = *state.missed.get_or_insert_with(Instant::now);
         // Whoever stopped a hub in order wants it to be gone: then its address is
         // gone, too. One that died left it behind.
-        let died = self.session.folder.running().is_some();
-        if !state.met || (died && since.elapsed() >= MISSED) {
-            // Why it cannot be started is told by whoever asks for it next.
-            let _ = self.start_if_due(&mut state);
+        let died = self.session.folder.announced().is_some();
+        match !state.met || (died && since.elapsed() >= MISSED) {
+            true => self.start_if_due(state),
+            false => Ok(()),
         }
     }
 

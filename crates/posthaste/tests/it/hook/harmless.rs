@@ -31,7 +31,7 @@ fn without_a_hub_every_hook_is_silent_and_the_operator_can_see_it() {
     said(&fire(&world, "tool", "claude", &claude("s1", "PostToolUse")));
     hub.kill();
     for event in EVENTS {
-        failed_in_silence(&world, event, "no hub answers");
+        failed_in_silence(&world, event, "no hub runs here");
     }
     assert_eq!(mode(&world.file("hooks.log")), 0o600);
     world.hub().stop();
