@@ -133,6 +133,10 @@ impl HttpBody for Reply {
     }
 }
 
+/// What is no longer than this is written in one piece: a list of pieces costs the
+/// kernel more than the copy costs us.
+const SMALL: usize = 1024;
+
 /// A socket that tells when it has been flushed, and that does not wait for ever
 /// for a client that does not read.
 pub(crate) struct Wire {
@@ -217,8 +221,16 @@ impl Write for Wire {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.patiently(cx, written)
+        if bufs.iter().map(|buf| buf.len()).sum::<usize>() > SMALL {
+            let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+            return self.patiently(cx, written);
+        }
+        let (mut piece, mut length) = ([0; SMALL], 0);
+        for buf in bufs {
+            piece[length..][..buf.len()].copy_from_slice(buf);
+            length += buf.len();
+        }
+        self.poll_write(cx, &piece[..length])
     }
 }
 
