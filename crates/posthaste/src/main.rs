@@ -31,12 +31,6 @@ mod terminal;
 mod when;
 mod wiring;
 
-/// Thousands of connections that come and go leave the system's allocator in pieces;
-/// this one keeps a waiting reader a quarter smaller.
-#[cfg(unix)]
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
