@@ -145,7 +145,7 @@ fn answer(
     let request = request.map(|body| Inlet::new(body, &house));
     let mut call = Call::begin(&app.meters, request.method(), request.headers());
     if let Err(refused) = guard::check(app, request.method(), request.headers()) {
-        return Box::pin(ready(finish(call, Err(refused))));
+        return refuse(call, refused);
     }
     match (request.method(), request.uri().path()) {
         (&Method::POST, rest::SEND) => {
@@ -159,14 +159,14 @@ fn answer(
                         finish(call, sent)
                     })
                 }
-                Err(refused) => Box::pin(ready(finish(call, Err(refused)))),
+                Err(refused) => refuse(call, refused),
             }
         }
         (&Method::GET, rest::RECEIVE) => {
             call.route = Route::Receive;
             let (ask, receipt) = match rest::inbox::asked(app, &request) {
                 Ok(asked) => asked,
-                Err(refused) => return Box::pin(ready(finish(call, Err(refused)))),
+                Err(refused) => return refuse(call, refused),
             };
             call.who = Some(ask.reader);
             let finish = |received| finish(call, received);
@@ -199,6 +199,11 @@ fn answer(
             })
         }
     }
+}
+
+/// Nothing is waited for.
+fn refuse(call: Call, why: Failure) -> Answer {
+    Box::pin(ready(finish(call, Err(why))))
 }
 
 fn finish(

@@ -55,7 +55,7 @@ impl Ledger {
         own.map(|no| (no, &self.queues[no as usize]))
             .map(|(no, queue)| match (queue.len(), take.filter.is_empty()) {
                 (0, _) => 0,
-                (len, true) => len - self.overdue(no, now),
+                (len, true) => len.saturating_sub(self.overdue(no, now)),
                 (_, false) => queue
                     .all()
                     .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, heads))
@@ -171,8 +171,10 @@ impl Ledger {
             self.release(&out);
             out.state = state;
             note(&mut out.entry);
-            tickets.extend(self.stands(out));
-            self.tally.returned += 1;
+            // What is being settled is not back, and may never be.
+            let ticket = self.stands(out);
+            self.tally.returned += u64::from(ticket.is_some());
+            tickets.extend(ticket);
         }
         tickets
     }
@@ -232,12 +234,12 @@ impl Ledger {
                 continue;
             }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let own = self.queues[at as usize].all().filter(|e| may_take(e, reader, now));
-            let entries: Box<dyn Iterator<Item = &Queued>> = match mailbox.is_one_of() {
-                true => Box::new(self.one_of(at, reader, filter, now, heads).into_iter()),
-                false => Box::new(own),
+            let (one, all) = match mailbox.is_one_of() {
+                true => (self.one_of(at, reader, filter, now, heads), None),
+                false => (None, Some(self.queues[at as usize].all())),
             };
-            for entry in entries {
+            let own = all.into_iter().flatten().filter(|e| may_take(e, reader, now));
+            for entry in one.into_iter().chain(own) {
                 let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.
                 let human = entry.sender.is_none();

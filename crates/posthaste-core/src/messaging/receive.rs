@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Hub;
@@ -176,18 +177,14 @@ impl Hub {
                     }
                     Some(bell) => {
                         let bell = &mut **bell;
-                        let goes_on =
-                            match &mut endings {
-                                None => hub.wait(bell, &open.running, until).await,
-                                // In a box, for it is rare.
-                                Some(endings) => Box::pin(async {
-                                    tokio::select! {
-                                        goes_on = hub.wait(bell, &open.running, until) => goes_on,
-                                        _ = endings.changed() => true,
-                                    }
-                                })
-                                .await,
-                            };
+                        let goes_on = match &mut endings {
+                            None => hub.wait(bell, &open.running, until).await,
+                            // In a box, for it is rare.
+                            Some(endings) => {
+                                let waits = hub.wait_or_end(bell, &open.running, until, endings);
+                                Box::pin(waits).await
+                            }
+                        };
                         if !goes_on {
                             break (Lease::default(), BatchStatus::CallAgain, Vec::new());
                         }
@@ -219,6 +216,20 @@ impl Hub {
             () = self.stopping.cancelled() => false,
             () = bell.rung() => true,
             () = sleep_until(next_look) => true,
+        }
+    }
+
+    /// The same for those who wait for somebody: it may end.
+    async fn wait_or_end(
+        &self,
+        bell: &mut dyn Bell,
+        call: &Running,
+        until: Instant,
+        endings: &mut watch::Receiver<()>,
+    ) -> bool {
+        tokio::select! {
+            goes_on = self.wait(bell, call, until) => goes_on,
+            _ = endings.changed() => true,
         }
     }
 

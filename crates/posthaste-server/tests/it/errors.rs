@@ -4,3 +4,4 @@
 mod clients;
 mod inputs;
 mod sizes;
+mod words;

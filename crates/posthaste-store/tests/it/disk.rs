@@ -1,5 +1,6 @@
 //! What only a file can break: a second hub, damage, a full disk.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -47,17 +48,21 @@ async fn a_damaged_database_is_named_and_left_alone() {
     assert_eq!(std::fs::read(&file).expect("still there"), rubbish);
 }
 
-#[tokio::test]
-async fn a_database_with_damaged_pages_is_never_replaced_by_a_new_one() {
-    let folder = tempfile::tempdir().expect("a scratch folder");
-    let rig = rig::at(folder.path()).expect("a new store");
+/// A database of many pages, closed, and who reads its mail.
+async fn fifty_texts(folder: &Path) -> (PathBuf, Principal) {
+    let rig = rig::at(folder).expect("a new store");
     let bob = rig.agent("bob").await;
     for n in 0..50 {
         rig.send(HUMAN, &bob.to_string(), &n.to_string().repeat(900)).await.expect("accepted");
     }
     rig.store.close().await.expect("closed");
-    drop(rig);
-    let file = folder.path().join("hub.db");
+    (folder.join("hub.db"), bob)
+}
+
+#[tokio::test]
+async fn a_database_with_damaged_pages_is_never_replaced_by_a_new_one() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let (file, _) = fifty_texts(folder.path()).await;
     let mut bytes = std::fs::read(&file).expect("a file");
     bytes[8192..].fill(0x5a);
     std::fs::write(&file, &bytes).expect("damaged");
@@ -135,14 +140,7 @@ async fn a_first_start_that_was_interrupted_begins_again() {
 #[tokio::test]
 async fn a_text_on_a_damaged_page_names_the_file_and_the_store_is_not_well() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    let rig = rig::at(folder.path()).expect("a new store");
-    let bob = rig.agent("bob").await;
-    for n in 0..50 {
-        rig.send(HUMAN, &bob.to_string(), &n.to_string().repeat(900)).await.expect("accepted");
-    }
-    rig.store.close().await.expect("closed");
-    drop(rig);
-    let file = folder.path().join("hub.db");
+    let (file, bob) = fifty_texts(folder.path()).await;
     let db = Connection::open(&file).expect("a database");
     let sql = "SELECT pageno FROM dbstat WHERE name = 'messages' AND pagetype = 'leaf' LIMIT 1";
     let page: usize = db.query_row(sql, [], |row| row.get(0)).expect("a page of texts");
@@ -397,14 +395,7 @@ async fn an_end_takes_the_room_that_was_kept_for_it() {
     };
     let open = size();
 
-    let take = Take {
-        reader: bob,
-        answer: AnswerId(1),
-        filter: Filter::default(),
-        messages: 50,
-        bytes: usize::MAX,
-    };
-    let mail = rig.store.lease(take).await.expect("a lease").mail;
+    let mail = rig.read(bob, 1).await;
     let all = What::Deliveries(mail.iter().map(|leased| leased.delivery).collect());
     let acked = rig.store.ack(bob, all, Proof::Receipt).await.expect("acked");
     assert_eq!(acked.acked, 50);
