@@ -11,16 +11,19 @@ pub enum HookEvent {
     SessionStart,
     /// The user has written.
     Prompt,
-    /// A tool is about to run or has run.
+    /// A tool is about to run.
+    BeforeTool,
+    /// A tool has run.
     Tool,
     /// The model wants to finish its turn.
     Stop,
 }
 
 impl HookEvent {
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::SessionStart, "session_start"),
         (Self::Prompt, "prompt"),
+        (Self::BeforeTool, "before_tool"),
         (Self::Tool, "tool"),
         (Self::Stop, "stop"),
     ];
@@ -37,9 +40,26 @@ pub struct HookRequest {
     /// Why a session starts: `startup`, `resume`, `clear` or `compact`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The model goes on only because a stop was refused before.
+    /// The program's own flag for a stop after a refused one. Programs disagree about
+    /// it, so the hub counts refusals itself and ignores this.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stop_active: bool,
+    /// The agent program, by the name that `posthaste connect` gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The tool of a tool hook, as the program calls it (`mcp__posthaste__check_inbox`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The program's id of the tool call, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The tool failed: the program may drop what a hook adds to its result.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// A sub-agent is at work: the hook hands over no mail, for only the sub-agent
+    /// would see it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quiet: bool,
     /// Characters that the client lets through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chars: Option<usize>,

@@ -82,7 +82,9 @@ pub(crate) async fn fired(
     let most = app.mcp.hook_chars();
     let chars = request.max_chars.map_or(most, |given| given.min(most));
     // A model that may finish now sees nothing of what a hook says.
-    let mute = *event == HookEvent::Stop && request.stop_active || chars < LEAST;
+    let mute = *event == HookEvent::Stop && request.stop_active
+        || *event == HookEvent::BeforeTool
+        || chars < LEAST;
     let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
     let open = app.hub.open(who, Door::Hook, "", &[]);
     let batch = app.hub.enclose(open, (!mute).then_some(budget)).await?;

@@ -76,7 +76,8 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
     let request = HookRequest {
         source: input.source.clone(),
         stop_active: input.stop_active,
-        max_chars: None,
+        client: Some(args.client.name().to_owned()),
+        ..HookRequest::default()
     };
     let answer = match timeout_at(until, client.hook(to_hub(args.event), &request)).await {
         Ok(answer) => answer?,
