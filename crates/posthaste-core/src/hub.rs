@@ -81,7 +81,7 @@ impl Hub {
         limits: Limits,
     ) -> Arc<Self> {
         let hub = Arc::new(Self {
-            proofs: Arc::new(Mutex::new(Proofs::new(limits.proof_grace, limits.receipts))),
+            proofs: Arc::new(Mutex::new(Proofs::new(&limits))),
             store,
             queue,
             clock,

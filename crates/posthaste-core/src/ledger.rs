@@ -40,7 +40,7 @@ use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::figures::Tally;
 use crate::limits::Limits;
-use crate::messaging::delivery::{DeliveryNo, DeliveryState};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::ports::Ticket;
 use crate::registry::{Instance, Team, TokenHash};
@@ -79,7 +79,7 @@ pub(crate) struct Out {
     since: Timestamp,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Queue {
     mailbox: Mailbox,
     normal: VecDeque<Queued>,
@@ -136,7 +136,7 @@ impl Queue {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Ledger {
     limits: Limits,
     next_seq: u64,
@@ -255,6 +255,14 @@ impl Ledger {
         let queue = &self.queues[*self.numbers.get(at)? as usize];
         let entry = queue.find(delivery)?;
         Some(Standing::of(entry))
+    }
+
+    /// The reader and the answer that hold an open delivery.
+    pub fn holder(&self, delivery: DeliveryNo) -> Option<(Principal, AnswerId)> {
+        match self.out.get(&delivery)?.state.unsettle() {
+            DeliveryState::Leased { by, answer } => Some((by, answer)),
+            DeliveryState::Queued | DeliveryState::Settling { .. } => None,
+        }
     }
 
     pub fn mailbox(&self, number: BoxNo) -> Option<&Mailbox> {

@@ -118,6 +118,8 @@ limits! {
     event_readers_each: usize = 10;
     /// How long a later call must stay uncancelled before it counts as proof.
     proof_grace: Duration = Duration::from_secs(2), "humantime_serde";
+    /// The same for an agent program with hooks, which may store results late.
+    hook_grace: Duration = Duration::from_secs(5), "humantime_serde";
     /// Largest system prompt of a profile.
     profile_prompt_bytes: usize = 256 * KIB;
     /// Longest description of a profile.

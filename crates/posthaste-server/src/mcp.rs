@@ -24,7 +24,6 @@ mod label;
 pub(crate) mod mail;
 mod rpc;
 mod schema;
-mod starts;
 mod stream;
 mod text;
 mod tools;
@@ -37,13 +36,12 @@ use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::proof::{Door, Scope};
+use posthaste_core::messaging::proof::{Hello, Process};
 use tokio_util::sync::CancellationToken;
 
 use self::asker::Asker;
 use self::handler::{Front, Left, Service};
 use self::rpc::{Envelope, Kind, Params};
-use self::starts::{Hello, Starts};
 use crate::App;
 use crate::config::McpConfig;
 use crate::extract::whole_body;
@@ -59,18 +57,12 @@ pub(crate) const PATH: &str = "/mcp";
 /// What the door keeps between calls: nothing that a restart would miss.
 pub(crate) struct Mcp {
     config: McpConfig,
-    starts: Starts,
     service: Service,
 }
 
 impl Mcp {
     pub(crate) fn new(config: McpConfig, stop: CancellationToken) -> Self {
-        Self { config, starts: Starts::default(), service: handler::service(stop) }
-    }
-
-    /// A process of the reader has connected, and asked for nothing since.
-    pub(crate) fn is_fresh(&self, who: Principal) -> bool {
-        self.starts.is_fresh(who)
+        Self { config, service: handler::service(stop) }
     }
 
     /// Characters that a hook may put before a model.
@@ -128,7 +120,6 @@ async fn post(
     match method {
         "tools/call" => {
             let who = asker.somebody()?;
-            app.mcp.starts.called(who);
             if let Some(params) = rpc::plain_call(&parts.headers, &message) {
                 return Ok(call::answer(app, who, &asker, id, &params, outgoing).await);
             }
@@ -158,21 +149,12 @@ async fn post(
     Ok(response)
 }
 
-/// A new process of a reader: what the one before held unproven comes again.
+/// Tells the hub which process of the reader is there. A new one is a beginning.
 fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
     let Some(who) = asker.principal else { return };
-    let starts = &app.mcp.starts;
-    let new = match (&asker.bridge, hello) {
-        (Some(bridge), _) => starts.bridge(who, bridge),
-        (None, Some(hello)) => starts.hello(who, hello),
-        (None, None) => false,
-    };
-    if new {
-        app.hub.begin(who, Scope::Door(Door::Mcp));
-        starts.tidy(|who| match who {
-            Principal::Operator => true,
-            Principal::Instance(id) => app.hub.lives(id),
-        });
+    if asker.bridge.is_some() || hello.is_some() {
+        let (bridge, conversation) = (asker.bridge.as_deref(), asker.conversation.as_deref());
+        app.hub.meet(who, Process { bridge, conversation, hello });
     }
 }
 

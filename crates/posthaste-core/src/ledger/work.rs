@@ -19,14 +19,14 @@ use crate::registry::{Instance, NewInstance, RegistryError, Status, TokenHash, W
 use crate::time::Timestamp;
 
 /// Open assignments, and those whose settling somebody may still ask about.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Assignments {
     all: BTreeMap<Seq, Entry>,
     by: Map<Principal, BTreeSet<Seq>>,
     of: Map<InstanceId, BTreeSet<Seq>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     assignment: Assignment,
     /// The task itself waits for the commit: nobody can read it yet.

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::Hub;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::{Door, Running, Scope};
+use crate::messaging::proof::{Call, Door, Running, Scope};
 use crate::ports::{Bell, Filter, Lease, StoreError, Survey, Take};
 
 use self::answer::Judged;
@@ -88,20 +88,14 @@ impl Hub {
             Some(name) => &[name],
             None => &[],
         };
-        let open = self.open(ask.reader, ask.door, "", names);
+        let open = self.open(ask.reader, &Call { names, ..Call::through(ask.door) });
         self.receive_on(open, ask)
     }
 
     /// A call begins. Through the MCP door it is the later call that proves the
-    /// answers that the same process was given before; `label` says which it is.
-    pub fn open(
-        self: &Arc<Self>,
-        reader: Principal,
-        door: Door,
-        label: &str,
-        names: &[&str],
-    ) -> Open {
-        Open::new(self, reader, self.open_call(reader, door, label, names))
+    /// answers that the same process was given before.
+    pub fn open(self: &Arc<Self>, reader: Principal, call: &Call<'_>) -> Open {
+        Open::new(self, reader, self.open_call(reader, call))
     }
 
     /// What an answer to anything else carries along: what waits in the reader's

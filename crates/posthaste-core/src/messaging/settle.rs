@@ -11,7 +11,8 @@ use crate::address::InstanceId;
 use crate::hub::Counted;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
+use crate::messaging::proof::{Call, Door, Effect, Hook, Process, Proofs, Proves, Running, Scope};
+use crate::messaging::receive::Open;
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, StoreError, What};
 use crate::registry::{Instance, RegistryError, Status};
 
@@ -102,20 +103,28 @@ impl Hub {
         self.perform(effects);
     }
 
-    /// A session of the reader starts: whatever it held, at any door, comes again.
-    /// `same`: its MCP connection stays, or has begun just before and nothing was asked
-    /// since.
-    pub fn begin_session(&self, who: Principal, same: bool) {
+    /// A request of the reader came through the MCP door, from this process.
+    pub fn meet(&self, who: Principal, process: Process<'_>) {
         self.recall(who);
-        let effects = {
+        let effects = self.proofs.lock().meet(who, process);
+        self.perform(effects);
+    }
+
+    /// A hook of the reader runs. `None`: its answer carries no mail.
+    pub fn hook(self: &Arc<Self>, who: Principal, hook: &Hook<'_>) -> Option<Open> {
+        self.recall(who);
+        let now = tokio::time::Instant::now();
+        let (carries, effects, sooner) = {
             let mut proofs = self.proofs.lock();
-            let effects = proofs.begin(who, Scope::All);
-            if same {
-                proofs.keep_streams(who);
-            }
-            effects
+            let before = proofs.next_due();
+            let (carries, effects) = proofs.hook(who, hook, now);
+            (carries, effects, proofs.next_due() != before)
         };
         self.perform(effects);
+        if sooner {
+            self.soon.notify_one();
+        }
+        carries.then(|| self.open(who, &Call { client: hook.client, ..Call::through(Door::Hook) }))
     }
 
     /// The client cancelled a call by its own name for it.
@@ -170,20 +179,19 @@ impl Hub {
         Some(Attached { hub: Arc::clone(self), who, stream, _stays: self.stays(who) })
     }
 
-    pub(crate) fn open_call(
-        &self,
-        reader: Principal,
-        door: Door,
-        label: &str,
-        names: &[&str],
-    ) -> Running {
+    /// Whether the reader's client runs hooks.
+    pub fn has_hooks(&self, who: Principal) -> bool {
+        self.proofs.lock().has_hooks(who)
+    }
+
+    pub(crate) fn open_call(&self, reader: Principal, call: &Call<'_>) -> Running {
         self.recall(reader);
         let now = tokio::time::Instant::now();
         let receipt = rand::random();
         let (running, effects, sooner) = {
             let mut proofs = self.proofs.lock();
             let before = proofs.next_due();
-            let (running, effects) = proofs.open(reader, door, label, names, receipt, now);
+            let (running, effects) = proofs.open(reader, call, receipt, now);
             (running, effects, proofs.next_due() != before)
         };
         self.perform(effects);
@@ -268,7 +276,8 @@ pub struct Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.hub.proofs.lock().detach(self.who, self.stream);
+        let effects = self.hub.proofs.lock().detach(self.who, self.stream);
+        self.hub.perform(effects);
     }
 }
 

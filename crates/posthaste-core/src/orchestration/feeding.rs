@@ -11,7 +11,7 @@ use super::line::Staff;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::Principal;
-use crate::messaging::proof::Door;
+use crate::messaging::proof::{Call, Door};
 use crate::messaging::receive::Ask;
 use crate::ports::{Filter, Letter, StoreError};
 
@@ -30,7 +30,7 @@ impl Hub {
         while self.lives(who) && !self.stopping.is_cancelled() {
             let timeout = self.limits.wait;
             let ask = Ask { door: Door::Driver, timeout, filter: filter.clone(), ..Ask::now(me) };
-            let open = self.open(me, Door::Driver, "", &[]);
+            let open = self.open(me, &Call::through(Door::Driver));
             let batch = match self.receive_on(open, ask).await {
                 Ok(batch) => batch,
                 Err(StoreError::Closed) => return,

@@ -16,6 +16,10 @@ use crate::failure::Failure;
 /// The process that carries stdio to the hub names itself.
 const BRIDGE: &str = "x-posthaste-bridge";
 
+/// A bridge says which conversation it serves, or which process of the program where
+/// the program has no conversation.
+const CONVERSATION: &str = "x-posthaste-conversation";
+
 /// The longest label that is kept as it is.
 const LONG: usize = 100;
 
@@ -24,6 +28,7 @@ pub(crate) struct Asker {
     /// Nobody: may look at the tools and call none.
     pub(crate) principal: Option<Principal>,
     pub(crate) bridge: Option<CompactString>,
+    pub(crate) conversation: Option<CompactString>,
     /// The name space of this client's request ids; empty when there is none.
     pub(crate) label: CompactString,
     /// As its label says; `None` in the era without labels.
@@ -35,6 +40,11 @@ pub(crate) struct Asker {
 impl Asker {
     pub(crate) fn somebody(&self) -> Result<Principal, Failure> {
         self.principal.ok_or_else(auth::nobody)
+    }
+
+    /// Tells one process of the caller from another; bridges of one conversation are one.
+    pub(crate) fn process(&self) -> &CompactString {
+        self.conversation.as_ref().unwrap_or(&self.label)
     }
 
     /// What a request of this client is called, where ids mean something.
@@ -57,6 +67,7 @@ pub(crate) async fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure>
         None => None,
     };
     let bridge = auth::text(headers, BRIDGE)?.map(short);
+    let conversation = auth::text(headers, CONVERSATION)?.map(short);
     let label = bridge.clone().or(session.map(short)).unwrap_or_default();
     let dialect = match parts.uri.query() {
         None => Dialect::Native,
@@ -66,7 +77,7 @@ pub(crate) async fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure>
         },
     };
     let trace = auth::trace(app, headers);
-    Ok(Asker { principal, bridge, label, client, dialect, trace })
+    Ok(Asker { principal, bridge, conversation, label, client, dialect, trace })
 }
 
 /// A client may call itself what it likes, but not at any length.

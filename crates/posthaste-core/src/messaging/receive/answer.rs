@@ -74,9 +74,9 @@ impl Handed {
         self.auto = Some((by, what));
     }
 
-    /// So close to the client's known limit that it may have given up.
-    pub fn came_late(&self) {
-        self.hub.proofs.lock().came_late(self.id);
+    /// The call was answered after so long; its client may have given up by then.
+    pub fn waited(&self, waited: Duration) {
+        self.hub.proofs.lock().waited(self.id, waited);
     }
 
     /// The ids that count as read are not in it after all.

@@ -1,6 +1,8 @@
 //! The embedded hub without its file, its sockets and its clock: the real rules
-//! and the real table, glued as the hub glues them, with a disk that remembers
+//! and the real ledger, glued as the hub glues them, with a disk that remembers
 //! only what was committed.
+
+use std::hash::{Hash, Hasher};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +10,14 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::address::Mailbox;
 use posthaste_core::ledger::{AckPlan, End, Heads, Ledger, Planned, Queued, Settled};
+use posthaste_core::messaging::clients;
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof, Reason};
 use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
-use posthaste_core::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
+use posthaste_core::messaging::proof::{
+    Call, Door, Effect, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
+};
 use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
 use posthaste_core::time::Timestamp;
@@ -40,7 +45,17 @@ pub(crate) enum Fate {
     Vanished,
 }
 
+/// A promise of the store that the model can leave out, as it leaves out rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promise {
+    Clean,
+    Commit,
+    Maybe,
+    Fence,
+}
+
 /// One message on disk.
+#[derive(Clone)]
 struct Kept {
     message: Arc<Message>,
     delivery: DeliveryNo,
@@ -51,6 +66,7 @@ struct Kept {
 }
 
 /// An ack that is decided and not yet flushed.
+#[derive(Clone)]
 struct Unflushed {
     by: Principal,
     plan: AckPlan,
@@ -59,9 +75,13 @@ struct Unflushed {
     proof: Proof,
 }
 
+#[derive(Clone)]
 pub(crate) struct Post {
     ledger: Ledger,
     proofs: Proofs,
+    rules: Rules,
+    /// Promises that this hub breaks.
+    broken: Option<Promise>,
     limits: Limits,
     now: Instant,
     /// Acks lie unflushed until told.
@@ -87,7 +107,9 @@ impl Post {
         let limits = Limits::default();
         let mut post = Self {
             ledger: Ledger::new(limits.clone()),
-            proofs: Proofs::new(limits.proof_grace, limits.receipts),
+            proofs: Proofs::new(&limits),
+            rules: Rules::ALL,
+            broken: None,
             limits,
             now: Instant::now(),
             slow_disk,
@@ -106,11 +128,18 @@ impl Post {
         post
     }
 
+    /// The same without a rule, or with a broken promise.
+    pub(crate) fn with(mut self, rules: Rules, broken: Option<Promise>) -> Self {
+        (self.rules, self.broken) = (rules, broken);
+        self.proofs = self.proofs.with_rules(rules);
+        self
+    }
+
     /// One that remembers no more than so many answers of each reader.
     pub(crate) fn forgetful(mails: usize, answers: usize) -> Self {
         let mut post = Self::new(1, 0, false, false);
         post.limits.receipts = answers;
-        post.proofs = Proofs::new(post.limits.proof_grace, answers);
+        post.proofs = Proofs::new(&post.limits);
         (0..mails).for_each(|_| post.arrives());
         post
     }
@@ -170,7 +199,7 @@ impl Post {
     }
 
     pub(crate) fn opens_as(&mut self, agent: usize, names: &[&str], receipt: u64) -> Running {
-        self.opens_labelled(agent, "", names, receipt)
+        self.opens_call(agent, &Call { names, ..Call::through(Door::Mcp) }, receipt)
     }
 
     /// A call of one of the agent's processes.
@@ -181,20 +210,16 @@ impl Post {
         call: &str,
         receipt: u64,
     ) -> Running {
-        self.opens_labelled(agent, label, &[&format!("{label}|{call}")], receipt)
+        let name = format!("{label}|{call}");
+        let call = Call { label, names: &[&name], ..Call::through(Door::Mcp) };
+        self.opens_call(agent, &call, receipt)
     }
 
-    fn opens_labelled(
-        &mut self,
-        agent: usize,
-        label: &str,
-        names: &[&str],
-        receipt: u64,
-    ) -> Running {
+    pub(crate) fn opens_call(&mut self, agent: usize, call: &Call<'_>, receipt: u64) -> Running {
         let who = self.reader(agent);
         self.ledger.seen(who, WALL);
         self.recall(who);
-        let (running, effects) = self.proofs.open(who, Door::Mcp, label, names, receipt, self.now);
+        let (running, effects) = self.proofs.open(who, call, receipt, self.now);
         self.perform(effects);
         running
     }
@@ -249,9 +274,9 @@ impl Post {
         self.perform(effects);
     }
 
-    /// So close to the client's limit that the answer may have been dropped.
-    pub(crate) fn came_late(&mut self, call: &Running) {
-        self.proofs.came_late(call.id);
+    /// The call was answered after so long.
+    pub(crate) fn waited(&mut self, call: &Running, waited: Duration) {
+        self.proofs.waited(call.id, waited);
     }
 
     pub(crate) fn begins(&mut self, agent: usize, scope: Scope) {
@@ -261,13 +286,22 @@ impl Post {
         self.perform(effects);
     }
 
+    /// A request of this process of the agent.
+    pub(crate) fn meets(&mut self, agent: usize, process: Process<'_>) {
+        let who = self.reader(agent);
+        self.recall(who);
+        let effects = self.proofs.meet(who, process);
+        self.perform(effects);
+    }
+
     /// A stream of the agent is open.
     pub(crate) fn attaches(&mut self, agent: usize) -> u64 {
         self.proofs.attach(self.reader(agent), 9).expect("room for a stream")
     }
 
     pub(crate) fn detaches(&mut self, agent: usize, stream: u64) {
-        self.proofs.detach(self.reader(agent), stream);
+        let effects = self.proofs.detach(self.reader(agent), stream);
+        self.perform(effects);
     }
 
     pub(crate) fn cancelled(&mut self, agent: usize, call: &str) {
@@ -280,16 +314,26 @@ impl Post {
         self.perform(effects);
     }
 
-    /// A hook fires, and its answer is empty.
-    pub(crate) fn hook(&mut self, agent: usize) {
+    /// A hook runs. Whether its answer may carry mail.
+    pub(crate) fn hook(&mut self, agent: usize, hook: &Hook<'_>) -> bool {
         let who = self.reader(agent);
         self.ledger.seen(who, WALL);
         self.recall(who);
-        let (hook, effects) = self.proofs.open(who, Door::Hook, "", &[], u64::MAX, self.now);
+        let (carries, effects) = self.proofs.hook(who, hook, self.now);
         self.perform(effects);
-        self.proofs.answered(hook.id, &[]);
-        self.proofs.names_nothing(hook.id);
-        self.written(&hook);
+        carries
+    }
+
+    pub(crate) fn hooks(&mut self, agent: usize, moment: Moment) -> bool {
+        self.hook(agent, &Hook::new(moment, &clients::UNKNOWN))
+    }
+
+    /// The hook's answer takes what is there, and is written.
+    pub(crate) fn carries(&mut self, agent: usize, receipt: u64) -> (Running, Given) {
+        let call = self.opens_call(agent, &Call::through(Door::Hook), receipt);
+        let given = self.answers(agent, &call);
+        self.written(&call);
+        (call, given)
     }
 
     /// The reader names the receipt of an answer.
@@ -313,7 +357,11 @@ impl Post {
     pub(crate) fn nack(&mut self, agent: usize, receipt: u64) {
         let by = self.reader(agent);
         let Some((answer, what)) = self.proofs.receipt(by, receipt) else { return };
-        let plan = self.ledger.plan_nack(by, &What::Held(answer, what), WALL);
+        let what = match self.broken {
+            Some(Promise::Fence) => return self.takes_back(&what),
+            _ => What::Held(answer, what),
+        };
+        let plan = self.ledger.plan_nack(by, &what, WALL);
         for (delivery, attempts, _) in &plan.returned {
             let kept = self.kept(*delivery);
             (kept.attempts, kept.marked) = (*attempts, true);
@@ -321,6 +369,13 @@ impl Post {
         self.settle(&plan.dead);
         self.ledger.commit_nack(&plan, &mut Vec::new());
         self.proofs.refused(answer, &plan.lost);
+    }
+
+    /// Without the fence: whoever holds it, it goes back.
+    fn takes_back(&mut self, what: &[DeliveryNo]) {
+        for agent in 0..self.people.len() {
+            self.ledger.give_back(self.reader(agent), what, None, false);
+        }
     }
 
     /// The instance ends; `finished` if its model was seen to end its own turn.
@@ -367,13 +422,14 @@ impl Post {
         if clean {
             // Nothing is left unflushed, and what was handed out is noted.
             self.flush();
-            for delivery in self.ledger.possibly_seen() {
+            let notes = self.broken != Some(Promise::Clean);
+            for delivery in self.ledger.possibly_seen().into_iter().filter(|_| notes) {
                 self.kept(delivery).marked = true;
             }
         }
         self.unflushed.clear();
         self.ledger = Ledger::new(self.limits.clone());
-        self.proofs = Proofs::new(self.limits.proof_grace, self.limits.receipts);
+        self.proofs = Proofs::new(&self.limits).with_rules(self.rules);
         let last = self.disk.len() as u64;
         self.ledger.load_counters(last, last);
         for instance in &self.people {
@@ -402,11 +458,6 @@ impl Post {
         }
     }
 
-    /// When the next proof is due.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.proofs.next_due()
-    }
-
     pub(crate) fn now(&self) -> Instant {
         self.now
     }
@@ -415,6 +466,47 @@ impl Post {
         self.now = self.now.max(until);
         let effects = self.proofs.due(self.now);
         self.perform(effects);
+    }
+
+    /// The later call of this answer stays uncancelled for long enough.
+    pub(crate) fn grace_is_over(&mut self, id: AnswerId) {
+        let effects = self.proofs.grace_is_over(id);
+        self.perform(effects);
+    }
+
+    /// Whether a later call may prove this answer soon.
+    pub(crate) fn is_in_grace(&self, id: AnswerId) -> bool {
+        self.proofs.is_in_grace(id)
+    }
+
+    /// Whether the hub would still answer this call.
+    pub(crate) fn is_open(&self, id: AnswerId) -> bool {
+        self.proofs.is_open(id)
+    }
+
+    pub(crate) fn is_doubted(&self, mail: usize) -> bool {
+        let kept = &self.disk[mail];
+        self.ledger.standing(&kept.mailbox, kept.delivery).is_some_and(|s| s.doubted)
+    }
+
+    /// Hashes all that decides how the hub goes on. `call` numbers answers alike in
+    /// every world.
+    pub(crate) fn hash(&self, call: &dyn Fn(AnswerId) -> usize, into: &mut impl Hasher) {
+        let seen = self.ledger.possibly_seen();
+        for (mail, kept) in self.disk.iter().enumerate() {
+            (self.fate(mail), self.is_doubted(mail), kept.attempts, kept.marked).hash(into);
+            seen.contains(&kept.delivery).hash(into);
+            let holder = self.ledger.holder(kept.delivery);
+            holder.map(|(_, answer)| call(answer)).hash(into);
+        }
+        self.taken.len().hash(into);
+        for ack in &self.unflushed {
+            let settled = ack.plan.settled.iter().map(|s| s.delivery.0).collect::<Vec<_>>();
+            (settled, ack.proof.as_str()).hash(into);
+        }
+        for agent in 0..self.people.len() {
+            self.proofs.hash(self.reader(agent), call, into);
+        }
     }
 
     pub(crate) fn is_flushed(&self) -> bool {
@@ -441,7 +533,16 @@ impl Post {
         match kept.end {
             Some(End::Acked(proof)) => return Fate::Acked(proof.as_str()),
             Some(End::Dead { reason, maybe_seen }) => {
+                let maybe_seen = maybe_seen
+                    && (self.broken != Some(Promise::Maybe) || reason == Reason::RecipientGone);
                 return Fate::Dead { reason: Reason::as_str(reason), maybe_seen };
+            }
+            None if self.broken == Some(Promise::Commit) => {
+                let told =
+                    |ack: &&Unflushed| ack.plan.settled.iter().any(|s| s.delivery == kept.delivery);
+                if let Some(ack) = self.unflushed.iter().find(told) {
+                    return Fate::Acked(ack.proof.as_str());
+                }
             }
             None => {}
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::messaging::message::{Details, Kind, Priority};
-use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{BatchStatus, Budget, WaitFor};
 use posthaste_core::orchestration::{AgentsConfig, Assign, Waited};
 use posthaste_testkit::world::{Agent, World};
@@ -211,7 +211,7 @@ async fn one_report_can_be_waited_for_and_is_ordinary_mail() {
     let waits = |timeout| {
         let (hub, who) = (std::sync::Arc::clone(hub), yard.boss.who);
         tokio::spawn(async move {
-            let open = hub.open(who, Door::Rest, "", &[]);
+            let open = hub.open(who, &Call::through(Door::Rest));
             hub.await_report(&open, task, timeout).await.expect("a wait")
         })
     };

@@ -2,6 +2,7 @@
 
 use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::message::Details;
+use posthaste_core::messaging::proof::Scope;
 use posthaste_core::ports::RecordState;
 use tokio::time::sleep;
 
@@ -48,7 +49,7 @@ async fn whoever_tells_it_is_no_second_process_of_it() {
     let worker = yard.puts_to_work(&yard.boss, "listen").await;
     yard.boss.sends(&worker, "faster").await;
     yard.staff.has_told(1).await;
-    yard.world.hub.begin_session(worker.who, false);
+    yard.world.hub.begin(worker.who, Scope::All);
     let sent = yard.boss.sends("mason", "one brick").await;
     assert_eq!(worker.asks(worker.mcp("1")).await.texts(), ["one brick"]);
     worker.asks(worker.mcp("2")).await;

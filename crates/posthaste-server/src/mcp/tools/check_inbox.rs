@@ -110,15 +110,13 @@ impl Wait {
 
     /// The answer; `call_again` if the time was cut short and did not do.
     pub(crate) async fn take(self, ctx: Ctx) -> Result<Batch, ApiError> {
-        let (client, timeout) = (ctx.client, self.ask.timeout);
+        let timeout = self.ask.timeout;
         let mut batch = ctx.receive(self.ask).await?;
         let in_vain = matches!(batch.status, BatchStatus::Empty | BatchStatus::Partial);
         if self.short && in_vain && batch.waited >= timeout {
             batch.status = BatchStatus::CallAgain;
         }
-        if client.may_have_given_up(batch.waited) {
-            batch.handed.came_late();
-        }
+        batch.handed.waited(batch.waited);
         Ok(batch)
     }
 }
