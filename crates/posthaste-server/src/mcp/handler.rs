@@ -130,8 +130,7 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.map(|object| serde_json::value::to_raw_value(&object));
         let arguments =
             arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
-        let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default())
-            .begin(tool.name);
+        let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default()).begin(tool.name);
         let job = (tool.run)(ctx, arguments.as_deref());
         let done = tokio::select! {
             done = job => done,

@@ -14,8 +14,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
-use posthaste_core::messaging::message::{Principal, Seq};
 use posthaste_core::messaging::clients::{self, Client};
+use posthaste_core::messaging::message::{Principal, Seq};
 use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Batch, Budget};
 

@@ -11,7 +11,7 @@ use crate::house::{House, JOIN, request, send};
 use crate::mcp::agent::{Agent, Era};
 
 fn at_once() -> Limits {
-    Limits { proof_grace: Duration::ZERO, ..Limits::default() }
+    Limits { proof_grace: Duration::ZERO, hook_grace: Duration::ZERO, ..Limits::default() }
 }
 
 async fn fires(house: &House, who: &Joined, event: &str, body: Value) -> Value {
@@ -29,7 +29,7 @@ fn mail(answer: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_hook_brings_exact_mail_once_and_the_next_one_proves_it() {
+async fn a_hook_brings_mail_once_and_the_next_tool_that_begins_proves_it() {
     for event in ["session_start", "prompt", "tool"] {
         let house = House::with(at_once()).await;
         let (bob, _) = house.agent("bob").await;
@@ -41,30 +41,34 @@ async fn a_hook_brings_exact_mail_once_and_the_next_one_proves_it() {
         assert_eq!(mail(&told)[0]["message"], "hello");
         assert_eq!(house.standing(sent.seq).await.state, "leased");
 
-        let next = fires(&house, &bob, "tool", json!({})).await;
-        assert_eq!(next["messages"], 0);
+        let next = fires(&house, &bob, "before_tool", json!({ "tool": "Bash" })).await;
+        assert_eq!((&next["messages"], &next["text"]), (&json!(0), &Value::Null));
         let standing = house.becomes(sent.seq, "acked").await;
         assert_eq!(standing.proof.as_deref(), Some("hook"));
     }
 }
 
 #[tokio::test]
-async fn a_hook_proves_what_a_call_was_given_and_a_call_what_a_hook_brought() {
+async fn the_hook_after_a_call_proves_nothing_and_the_stop_or_the_next_call_does() {
     let house = House::with(at_once()).await;
     let (bob, _) = house.agent("bob").await;
     let me = Agent::old(&house, &bob).await;
     let first = send(&house.operator(), &bob.instance, "one").await;
     assert_eq!(me.check(5.0).await.texts(), ["one"]);
-    fires(&house, &bob, "tool", json!({})).await;
+    let after = json!({ "tool": "mcp__posthaste__check_inbox" });
+    assert_eq!(fires(&house, &bob, "tool", after.clone()).await["messages"], 0);
+    assert_eq!(house.standing(first.seq).await.state, "leased", "a kill would lose it now");
+    assert_eq!(fires(&house, &bob, "stop", json!({})).await["refuse"], false);
     assert_eq!(house.becomes(first.seq, "acked").await.proof.as_deref(), Some("hook"));
     let second = send(&house.operator(), &bob.instance, "two").await;
-    assert_eq!(mail(&fires(&house, &bob, "tool", json!({})).await)[0]["message"], "two");
+    let bash = json!({ "tool": "Bash" });
+    assert_eq!(mail(&fires(&house, &bob, "tool", bash).await)[0]["message"], "two");
     me.call("whoami", json!({})).await;
     assert_eq!(house.becomes(second.seq, "acked").await.proof.as_deref(), Some("next_call"));
 }
 
 #[tokio::test]
-async fn a_stop_with_unread_mail_is_refused_once_with_the_mail() {
+async fn a_stop_with_unread_mail_is_refused_once_for_each_message() {
     let house = House::with(at_once()).await;
     let (bob, _) = house.agent("bob").await;
     assert_eq!(fires(&house, &bob, "stop", json!({})).await["refuse"], false);
@@ -73,10 +77,45 @@ async fn a_stop_with_unread_mail_is_refused_once_with_the_mail() {
     assert_eq!(told["refuse"], true);
     assert_eq!(mail(&told)[0]["id"], sent.seq);
     let more = send(&house.operator(), &bob.instance, "and this").await;
+    // Programs disagree about this flag, so it says nothing.
     let again = fires(&house, &bob, "stop", json!({ "stop_active": true })).await;
-    assert_eq!((&again["refuse"], &again["text"]), (&json!(false), &Value::Null));
+    assert_eq!(again["refuse"], true);
+    assert_eq!((mail(&again)[0]["id"].as_u64(), &again["messages"]), (Some(more.seq), &json!(1)));
     house.becomes(sent.seq, "acked").await;
-    assert_eq!(house.standing(more.seq).await.state, "queued", "nobody would have seen it");
+    assert_eq!(fires(&house, &bob, "stop", json!({})).await["refuse"], false);
+    house.becomes(more.seq, "acked").await;
+}
+
+#[tokio::test]
+async fn what_a_user_interrupted_comes_again_with_the_next_prompt() {
+    let house = House::with(at_once()).await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    fires(&house, &bob, "session_start", json!({})).await;
+    let sent = send(&house.operator(), &bob.instance, "hello").await;
+    assert_eq!(me.check(5.0).await.texts(), ["hello"]);
+    let told = fires(&house, &bob, "prompt", json!({})).await;
+    assert_eq!(mail(&told)[0]["redelivered"], true);
+    assert_eq!(fires(&house, &bob, "stop", json!({})).await["refuse"], false);
+    house.becomes(sent.seq, "acked").await;
+}
+
+#[tokio::test]
+async fn a_failed_tool_and_a_sub_agent_bring_no_mail() {
+    let house = House::with(at_once()).await;
+    let (bob, _) = house.agent("bob").await;
+    fires(&house, &bob, "session_start", json!({})).await;
+    let sent = send(&house.operator(), &bob.instance, "hello").await;
+    for hook in
+        [json!({ "tool": "Bash", "failed": true }), json!({ "tool": "Bash", "quiet": true })]
+    {
+        assert_eq!(fires(&house, &bob, "tool", hook.clone()).await["messages"], 0, "{hook}");
+    }
+    let gemini = |tool: &str| json!({ "tool": tool, "client": "gemini" });
+    fires(&house, &bob, "before_tool", gemini("invoke_agent")).await;
+    assert_eq!(fires(&house, &bob, "tool", gemini("ls")).await["messages"], 0);
+    assert_eq!(house.standing(sent.seq).await.state, "queued");
+    assert_eq!(fires(&house, &bob, "tool", gemini("invoke_agent")).await["messages"], 1);
 }
 
 #[tokio::test]
@@ -159,7 +198,7 @@ async fn a_session_that_is_cleared_goes_on_with_its_connection() {
     // Its model has forgotten everything; the process and its line are the same.
     let told = fires(&house, &bob, "session_start", json!({ "source": "clear" })).await;
     assert_eq!(mail(&told)[0]["redelivered"], true);
-    fires(&house, &bob, "tool", json!({})).await;
+    fires(&house, &bob, "before_tool", json!({ "tool": "Bash" })).await;
     let standing = house.becomes(held.seq, "acked").await;
     assert_eq!(standing.proof.as_deref(), Some("hook"));
 }
