@@ -14,6 +14,7 @@ use crate::address::{InstanceId, Name};
 use crate::events::{About, Belongs, Event, EventFilter, Page};
 use crate::figures::Figures;
 use crate::limits::Limits;
+use crate::messaging::desk::Desk;
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
 use crate::orchestration::Staff;
@@ -33,7 +34,7 @@ pub struct Hub {
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
-    pub(crate) proofs: Arc<Mutex<Proofs>>,
+    pub(crate) desk: Arc<Mutex<Desk>>,
     pub(crate) stopping: CancellationToken,
     pub(crate) tasks: TaskTracker,
     /// A proof or an expiry may be due sooner than the upkeep knows.
@@ -81,7 +82,7 @@ impl Hub {
         limits: Limits,
     ) -> Arc<Self> {
         let hub = Arc::new(Self {
-            proofs: Arc::new(Mutex::new(Proofs::new(&limits))),
+            desk: Arc::new(Mutex::new(Desk::new(Proofs::new(&limits)))),
             store,
             queue,
             clock,
@@ -303,7 +304,7 @@ impl Hub {
         let mut next_sweep = Instant::now() + self.limits.sweep;
         let mut not_before = Instant::now();
         loop {
-            let due = self.proofs.lock().next_due();
+            let due = self.desk.lock().next_due();
             let expiry = self.store.next_expiry().map(|at| {
                 // The expiry itself is no longer alive: one tick later.
                 let left = at.since(self.clock.now()) + std::time::Duration::from_millis(1);
@@ -316,8 +317,7 @@ impl Hub {
                 () = self.soon.notified() => {}
                 () = sleep_until(until) => {}
             }
-            let effects = self.proofs.lock().due(Instant::now());
-            self.perform(effects);
+            self.at_desk(|desk, books| desk.pass(books, Instant::now()));
             let expired = Instant::now() >= not_before
                 && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
             if Instant::now() >= next_sweep || expired {

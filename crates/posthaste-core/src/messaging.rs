@@ -12,6 +12,7 @@
 
 pub mod clients;
 pub mod delivery;
+pub mod desk;
 pub mod message;
 pub mod proof;
 pub mod receive;

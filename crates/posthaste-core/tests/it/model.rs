@@ -166,7 +166,7 @@ scenarios! {
         Fault::Expiry,
         Fault::OperatorCancel,
         Fault::ClientCrash,
-    ]), 14_232; ; Clean Commit Maybe;
+    ]), 14_276; ; Clean Commit Maybe;
     the_agent_ends: Scenario::with(&[
         Fault::CleanEnd,
         Fault::UncleanEnd,

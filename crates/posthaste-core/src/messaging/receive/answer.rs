@@ -76,12 +76,12 @@ impl Handed {
 
     /// The call was answered after so long; its client may have given up by then.
     pub fn waited(&self, waited: Duration) {
-        self.hub.proofs.lock().waited(self.id, waited);
+        self.hub.desk.lock().waited(self.id, waited);
     }
 
     /// The ids that count as read are not in it after all.
     pub fn names_nothing(&self) {
-        self.hub.proofs.lock().names_nothing(self.id);
+        self.hub.desk.lock().names_nothing(self.id);
     }
 
     /// Everything is in the kernel's hands.
@@ -141,10 +141,11 @@ impl Hub {
         began: Instant,
     ) -> Batch {
         let Open { reader, running, mut handed } = open;
-        let told = self.proofs.lock().answered(running.id, &lease.mail);
+        let (id, mail) = (running.id, &lease.mail);
+        let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail));
         let Some(told) = told else {
-            // Ended from outside while the mail was fetched: it is for the next call.
-            self.put_back(reader, &mut handed, &lease.mail);
+            // Ended from outside while the mail was fetched.
+            handed.auto = None;
             return Batch {
                 mail: Vec::new(),
                 status: BatchStatus::CallAgain,
@@ -182,8 +183,6 @@ impl Hub {
         if let Some((_, taken)) = &mut handed.auto {
             taken.retain(|d| !what.contains(d));
         }
-        self.proofs.lock().left_behind(handed.id, &what);
-        self.store.put_back(by, what, handed.id);
-        self.soon.notify_one();
+        self.at_desk(|desk, books| desk.left_behind(books, by, handed.id, rest));
     }
 }
