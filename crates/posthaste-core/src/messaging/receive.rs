@@ -104,8 +104,8 @@ impl Hub {
         Open::new(self, reader, self.open_call(reader, door, label, names))
     }
 
-    /// What an answer to anything else carries along: what waits in the reader's
-    /// own mailbox, as far as it fits. Without a budget nothing is taken.
+    /// What an answer to anything else carries along: what a read would get, as far as
+    /// it fits. Without a budget nothing is taken.
     pub async fn enclose(
         self: &Arc<Self>,
         open: Open,
@@ -115,8 +115,7 @@ impl Hub {
         let lease = match budget {
             None => Lease::default(),
             Some(budget) => {
-                let filter = Filter { exact: true, ..Filter::default() };
-                let ask = Ask { filter, budget, ..Ask::now(open.reader) };
+                let ask = Ask { budget, ..Ask::now(open.reader) };
                 self.store.lease(self.take(&ask, open.running.id)).await?
             }
         };
@@ -125,9 +124,9 @@ impl Hub {
         Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), judged, began))
     }
 
-    /// What lies in the reader's own mailbox, without taking any of it.
+    /// What a read would get, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
-        self.store.survey(reader, Filter { exact: true, ..Filter::default() }).await
+        self.store.survey(reader, Filter::default()).await
     }
 
     /// Waits for mail in a call that has begun.
@@ -167,11 +166,7 @@ impl Hub {
                 };
                 match &mut bell {
                     None => {
-                        let mut keys = hub.store.keys(ask.reader);
-                        if ask.filter.exact {
-                            // What it may not take, it must not be rung for.
-                            keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
-                        }
+                        let keys = hub.store.keys(ask.reader);
                         bell = Some(hub.queue.listen(ask.reader, keys, ask.filter.clone()));
                         hub.begins_to_wait(ask.reader);
                     }

@@ -45,7 +45,7 @@ impl Hub {
 
     /// Agents that come by themselves, have mail and do not look.
     async fn wake_sleepers(self: &Arc<Self>, staff: &Staff) {
-        let here = vec![Status::Running, Status::Lost];
+        let here = vec![Status::Running, Status::Away, Status::Lost];
         let all = InstanceFilter { statuses: here, limit: usize::MAX, ..InstanceFilter::default() };
         let now = self.clock.now();
         for view in self.store.instances(&all) {
