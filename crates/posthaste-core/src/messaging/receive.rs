@@ -194,7 +194,6 @@ impl Hub {
             if ask.auto_ack {
                 open.handed.consumes(ask.reader, taken);
             }
-            hub.store.seen(ask.reader);
             let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
             Ok(hub.hand(open, lease, ask.budget, judged, began))
         }
