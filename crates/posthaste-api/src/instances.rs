@@ -53,7 +53,8 @@ pub struct InstanceView {
     pub agent: String,
     pub team: String,
     pub kind: String,
-    /// `starting`, `running`, `finished`, `failed`, `stopped` or `lost`.
+    /// `starting`, `running`, `away` (in place of `running` while nothing of it is
+    /// connected), `lost`, `finished`, `failed` or `stopped`.
     pub status: String,
     /// `waiting_inbox`, `waiting_user`, `busy` (a worker), `idle` (a worker that has
     /// reported) or `unknown`.
@@ -66,8 +67,12 @@ pub struct InstanceView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub thread_id: String,
-    /// Mail in its own mailbox that nobody proved yet.
+    /// Unproved mail that only this instance could take: in its own mailbox, and in those
+    /// of its name and of anyone while nobody else is alive who could.
     pub unread: usize,
+    /// Mail to its name or to anyone that other living instances could take as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unread_shared: usize,
     pub created_at: String,
     pub last_seen: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +100,10 @@ pub struct InstanceView {
     pub assignments: Vec<AssignmentView>,
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// `DELETE /v1/instances/{id}`: the instance as it is now. A process that was asked to
 /// end may still be running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +121,20 @@ pub struct StoppedAll {
     pub stopped: usize,
 }
 
+/// `POST /v1/instances/prune` (operator): who was away or lost and had neither mail nor
+/// open work. Nobody can write to them any more, and their history stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pruned {
+    pub forgotten: Vec<Forgotten>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Forgotten {
+    pub instance: String,
+    pub address: String,
+    pub last_seen: String,
+}
+
 /// `GET /v1/instances`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -126,7 +149,8 @@ pub struct InstancesQuery {
     /// Only those whose tree this instance, or `human`, is at the top of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// A status, or `active` (starting, running, lost), or `all`; default `active`.
+    /// A status, or `active` (starting, running), or `all`; by default all who have not
+    /// ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// 1 to 1000, default 100.

@@ -19,6 +19,7 @@ use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
 use crate::orchestration::Staff;
 use crate::ports::{Clock, Queue, Store, StoreError};
+use crate::presence::Staying;
 use crate::profiles::FileFault;
 use crate::registry::{
     Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
@@ -44,8 +45,6 @@ pub struct Hub {
     pub(crate) waiting: AtomicUsize,
     /// Who waits for an answer of the operator.
     asking: Counts,
-    /// Who keeps a stream open.
-    staying: Counts,
     /// Changes whenever an instance has ended.
     pub(crate) endings: watch::Sender<()>,
     /// Who follows messages on their road, if anybody does.
@@ -93,7 +92,6 @@ impl Hub {
             profile_faults: Mutex::default(),
             waiting: AtomicUsize::new(0),
             asking: Counts::default(),
-            staying: Counts::default(),
             endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
@@ -225,10 +223,9 @@ impl Hub {
         self.store.seen(who);
     }
 
-    /// The caller keeps a stream open as long as this is kept, and lives.
-    pub fn stays(&self, who: Principal) -> Counted {
-        self.store.seen(who);
-        self.staying.count(who)
+    /// The caller has a lasting connection as long as this is kept, and is alive.
+    pub fn stays(&self, who: Principal) -> Staying {
+        Staying::new(&self.store, who)
     }
 
     /// The caller waits for an answer of the operator as long as this is kept.
@@ -321,11 +318,13 @@ impl Hub {
             let expired = Instant::now() >= not_before
                 && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
             if Instant::now() >= next_sweep || expired {
-                let staying: Vec<Principal> = self.staying.0.lock().keys().copied().collect();
-                staying.into_iter().for_each(|who| self.store.seen(who));
                 if let Err(error) = self.store.sweep().await {
                     tracing::warn!(%error, "the sweep failed; it is tried again");
                     not_before = Instant::now() + RETRY;
+                }
+                let before = self.clock.now() - self.limits.forget_after;
+                if let Err(error) = self.forget_gone(before).await {
+                    tracing::warn!(%error, "nobody was forgotten; it is tried again");
                 }
                 next_sweep = Instant::now() + self.limits.sweep;
             }

@@ -20,6 +20,7 @@ mod append;
 mod lease;
 mod people;
 mod policy;
+mod presence;
 mod profiles;
 mod route;
 mod settle;
@@ -30,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 pub use append::{AppendPlan, KeyDigest, Planned};
-pub use lease::{Heads, Sought};
-pub use people::{EndPlan, JoinPlan};
+pub use lease::{Heads, Remaining, Sought};
+pub use people::{EndPlan, ForgetPlan, JoinPlan};
 pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 pub use work::{BeginPlan, HirePlan, PlannedHire};
@@ -87,6 +88,8 @@ struct Queue {
     /// Open deliveries: queued, leased, being settled, being appended.
     unread: usize,
     bytes: usize,
+    /// How many queued deliveries of a one-of mailbox each instance sent.
+    sent_by: Map<InstanceId, usize>,
 }
 
 impl Queue {
@@ -104,6 +107,9 @@ impl Queue {
 
     /// Puts a delivery where its number belongs; new mail belongs at the end.
     fn put(&mut self, entry: Queued) {
+        if let (true, Some(sender)) = (self.mailbox.is_one_of(), entry.sender) {
+            *self.sent_by.entry(sender).or_default() += 1;
+        }
         let lane = self.lane(entry.urgent);
         if lane.back().is_none_or(|last| last.delivery < entry.delivery) {
             return lane.push_back(entry);
@@ -119,12 +125,26 @@ impl Queue {
     }
 
     fn take(&mut self, delivery: DeliveryNo) -> Option<Queued> {
+        let mut taken = None;
         for lane in [&mut self.urgent, &mut self.normal] {
             if let Ok(i) = lane.binary_search_by_key(&delivery, |q| q.delivery) {
-                return lane.remove(i);
+                taken = lane.remove(i);
+                break;
             }
         }
-        None
+        if let Some(sender) = taken.as_ref().and_then(|entry| entry.sender)
+            && let Some(count) = self.sent_by.get_mut(&sender)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.sent_by.remove(&sender);
+            }
+        }
+        taken
+    }
+
+    fn sent_by(&self, who: InstanceId) -> usize {
+        self.sent_by.get(&who).copied().unwrap_or(0)
     }
 
     /// The queued delivery of a message, if this mailbox has one.
@@ -162,6 +182,11 @@ pub struct Ledger {
     teams: BTreeMap<Name, Team>,
     instances: BTreeMap<InstanceId, Instance>,
     named: Map<Name, BTreeSet<InstanceId>>,
+    presences: Map<InstanceId, presence::Presence>,
+    /// Who is away at this time unless it shows a sign of life before.
+    fading: BTreeSet<(Timestamp, InstanceId)>,
+    /// Of one-of mailboxes.
+    holders: Map<Mailbox, presence::Holders>,
     /// Whose conversation it is.
     threads: Map<ThreadId, InstanceId>,
     joined: Map<(Name, Name, String), InstanceId>,
@@ -194,6 +219,9 @@ impl Ledger {
             teams: BTreeMap::new(),
             instances: BTreeMap::new(),
             named: Map::default(),
+            presences: Map::default(),
+            fading: BTreeSet::new(),
+            holders: Map::default(),
             threads: Map::default(),
             joined: Map::default(),
             tokens: Map::default(),
@@ -334,6 +362,7 @@ impl Ledger {
             urgent: VecDeque::new(),
             unread: 0,
             bytes: 0,
+            sent_by: Map::default(),
         });
         number
     }

@@ -102,6 +102,10 @@ limits! {
     dead_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
     /// How often the hub looks for messages that nobody needs any more.
     prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// How long an instance without an open stream is active after its last call.
+    away_after: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// An instance that is away or lost for this long and has no mail is forgotten.
+    forget_after: Duration = Duration::from_secs(DAY), "humantime_serde";
     /// No sign of life for this long: the instance is lost.
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
     /// Unread or held unproven for longer than this: shown as stuck.

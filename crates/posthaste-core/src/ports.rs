@@ -58,9 +58,11 @@ pub trait Mail: Send + Sync {
     /// Tickets are put after the commit, in its order, before this answers.
     fn append(&self, draft: Draft) -> Started<Appended, SendError>;
 
-    /// Hands out queued mail, urgent first, then by number: everything of the
-    /// reader's own mailbox that fits and at most one message of each one-of
-    /// mailbox, never the reader's own. A gather (`or_ends_wait`) gets reports and
+    /// Hands out queued mail, urgent first, then by number: everything that fits and
+    /// that only this reader could take, and of each one-of mailbox at most one message
+    /// that other living instances could take as well; never what the reader sent. If
+    /// nobody else lives who holds a key to a one-of mailbox, or nobody but the sender,
+    /// its mail is the reader's own. A gather (`or_ends_wait`) gets reports and
     /// what ended it before the rest. A delivery has at most one lease; none is
     /// given once the stop is noted.
     fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
@@ -117,8 +119,28 @@ pub trait Registry: Send + Sync {
     /// Whose token this is: a sign of life. Ended instances have none.
     fn caller(&self, token: &TokenHash) -> Option<Principal>;
 
-    /// A sign of life; a lost instance is running again.
+    /// A sign of life: a lost instance is running again, and one without a lasting
+    /// connection is alive for `limits.away_after`.
     fn seen(&self, who: Principal);
+
+    /// A lasting connection (stream, bridge) opens: the instance is alive while it is
+    /// open.
+    fn connected(&self, who: Principal);
+
+    /// A lasting connection closes. After the last one the instance is away at once:
+    /// still an address, not active, and no taker of one-of mail while others live.
+    fn disconnected(&self, who: Principal);
+
+    /// A call begins: the instance is alive while it is open.
+    fn call_opened(&self, who: Principal) -> OpenCall;
+
+    /// A call ends. An instance without a lasting connection is alive for
+    /// `limits.away_after` after it, unless its last connection closed during the call.
+    fn call_closed(&self, who: Principal, call: OpenCall);
+
+    /// Ends everybody who is away or lost without a sign of life since `before` and has
+    /// neither mail nor open work. Decided inside the transaction that ends them.
+    fn forget_gone(&self, before: Timestamp) -> Started<Vec<Instance>, RegistryError>;
 
     fn instance(&self, id: crate::address::InstanceId) -> Option<InstanceView>;
 
@@ -147,6 +169,13 @@ pub trait Registry: Send + Sync {
     fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)>;
 
     fn teams(&self) -> Vec<Name>;
+}
+
+/// An open call of an instance.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenCall {
+    /// How often the instance's last lasting connection had closed when it began.
+    pub(crate) departures: u32,
 }
 
 /// What happened, in one ordered line.
@@ -237,8 +266,8 @@ pub struct Filter {
     pub among: Box<[Seq]>,
     /// What the human says to this question, after it: linked to it, or to nothing.
     pub answers: Option<Seq>,
-    /// The reader's own mailbox only: nothing that another could take as well.
-    pub exact: bool,
+    /// Nothing that another living instance could take as well.
+    pub own: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
     /// Whoever listens so is a driver, and nobody who waits.
@@ -360,8 +389,10 @@ pub struct Take {
 #[derive(Debug, Clone, Default)]
 pub struct Lease {
     pub mail: Vec<Leased>,
-    /// How much more waits for this reader that did not fit.
+    /// How much more this reader could take.
     pub remaining: usize,
+    /// Of those, how many others could take as well.
+    pub shared: usize,
 }
 
 /// A delivery in the hands of a reader.

@@ -50,10 +50,14 @@ impl FromStr for AgentKind {
 ///                 ▲ ▼
 ///                lost      (no sign of life; any sign brings it back)
 /// ```
+///
+/// `away` is what a listing shows in place of `running` while nothing of the instance
+/// is connected. It is never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Starting,
     Running,
+    Away,
     Lost,
     Finished,
     Failed,
@@ -61,9 +65,10 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::Starting, "starting"),
         (Self::Running, "running"),
+        (Self::Away, "away"),
         (Self::Lost, "lost"),
         (Self::Finished, "finished"),
         (Self::Failed, "failed"),
@@ -77,12 +82,12 @@ impl Status {
     /// Ended for good: its address takes no more mail.
     pub fn has_ended(self) -> bool {
         match self {
-            Self::Starting | Self::Running | Self::Lost => false,
+            Self::Starting | Self::Running | Self::Away | Self::Lost => false,
             Self::Finished | Self::Failed | Self::Stopped => true,
         }
     }
 
-    /// Counted by receipts and by `@everyone`.
+    /// Alive: counted by receipts and by `@everyone`.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
@@ -95,7 +100,7 @@ impl FromStr for Status {
         Self::ALL.iter().find(|(_, word)| *word == text).map(|(s, _)| *s).ok_or_else(|| {
             RegistryError::Invalid {
                 field: "status",
-                why: "it is starting, running, lost, finished, failed or stopped".into(),
+                why: "it is starting, running, away, lost, finished, failed or stopped".into(),
             }
         })
     }
@@ -167,8 +172,12 @@ pub struct Work {
 /// An instance in the words of a caller: what it is and what waits for it.
 #[derive(Debug, Clone)]
 pub struct InstanceView {
+    /// With the status that is shown: `away` in place of `running`.
     pub instance: Instance,
+    /// Mail that only this instance could take, or holds, and has not proved.
     pub unread: usize,
+    /// Queued one-of mail that other instances could take as well.
+    pub unread_shared: usize,
 }
 
 /// What the operator, or an agent that joins, asks for.

@@ -5,6 +5,7 @@
 //! ```
 
 mod choosing;
+mod presence;
 mod reading;
 mod watching;
 
@@ -28,6 +29,7 @@ use posthaste_core::registry::{NewInstance, RegistryError, Status};
 use posthaste_core::time::Timestamp;
 
 pub use self::choosing::*;
+pub use self::presence::*;
 pub use self::reading::*;
 pub use self::watching::*;
 
@@ -542,7 +544,7 @@ macro_rules! store_suite {
             urgent_mail_comes_first_then_by_number
             a_read_claims_one_message_of_a_one_of_mailbox
             a_sender_never_claims_its_own_mail
-            a_read_can_be_of_ones_own_mailbox_alone
+            a_read_can_be_of_what_nobody_else_could_take
             a_read_can_be_of_messages_by_number
             what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing
             it_is_known_what_a_sender_had_not_read_yet
@@ -560,6 +562,11 @@ macro_rules! store_suite {
             a_full_mailbox_refuses_all_but_results_and_answers
             an_end_is_one_transaction
             an_end_proves_only_what_that_answer_still_holds
+            one_of_mail_is_the_own_of_the_only_one_alive
+            who_closes_its_last_connection_is_away_at_once
+            an_open_call_keeps_its_instance_alive_and_a_while_after
+            a_call_that_ends_after_the_last_connection_is_no_sign_of_life
+            who_is_gone_is_forgotten_unless_it_has_mail
             the_silent_are_lost_and_come_back
             settled_mail_is_pruned_after_a_day_and_unread_mail_never
             a_key_brings_the_same_instance_back

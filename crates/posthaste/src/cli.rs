@@ -321,6 +321,9 @@ pub(crate) struct AgentsArgs {
     /// Who works for whom
     #[arg(long)]
     pub(crate) tree: bool,
+    /// Forget those who are away or lost and have neither mail nor open work
+    #[arg(long, conflicts_with_all = ["team", "all", "tree"])]
+    pub(crate) prune: bool,
 }
 
 #[derive(Args)]

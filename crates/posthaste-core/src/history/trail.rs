@@ -215,6 +215,7 @@ impl Hub {
         let (name, seen) = (&view.instance.address, view.instance.last_seen);
         match view.instance.status.as_str() {
             _ if waiting > 0 => format!("{name} waits for mail, but for other mail than this"),
+            "away" => format!("{name} is away: nothing of it is connected since {seen}"),
             "lost" => format!("{name} is lost: no sign of life since {seen}"),
             status if view.instance.status.has_ended() => format!("{name} has {status}"),
             _ => format!("{name} has not read its mail; its last sign of life was {seen}"),

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::presence::Rivals;
 use super::{BoxNo, Ledger, Out, Queued};
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
@@ -21,6 +22,14 @@ pub struct Sought {
     pub doubted: bool,
 }
 
+/// What a lease left behind that the reader could take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Remaining {
+    pub all: usize,
+    /// Of those, how many others could take as well.
+    pub shared: usize,
+}
+
 /// How far a look into another's mailbox goes.
 const LOOK: usize = 64;
 
@@ -29,10 +38,16 @@ pub type Heads = HashMap<Seq, Arc<Message>>;
 
 impl Ledger {
     /// Leases what fits, and counts what does not.
-    pub fn lease(&mut self, take: &Take, now: Timestamp, heads: &Heads) -> (Vec<Sought>, usize) {
+    pub fn lease(
+        &mut self,
+        take: &Take,
+        now: Timestamp,
+        heads: &Heads,
+    ) -> (Vec<Sought>, Remaining) {
         if self.stopping {
-            return (Vec::new(), 0);
+            return (Vec::new(), Remaining::default());
         }
+        self.fade(now);
         let wanted = self.wanted(take, now, heads);
         let mut bytes = 0;
         let mut found = Vec::with_capacity(wanted.len());
@@ -47,21 +62,39 @@ impl Ledger {
         (found, remaining)
     }
 
-    /// What still waits in the reader's own mailbox. Of one-of mailboxes nothing
-    /// remains: the rest is for others, too.
-    fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> usize {
-        let keys = self.keys_of(take.reader);
-        let own = keys.iter().filter(|m| !m.is_one_of()).filter_map(|m| self.mailbox_no(m));
-        own.map(|no| (no, &self.queues[no as usize]))
-            .map(|(no, queue)| match (queue.len(), take.filter.is_empty()) {
-                (0, _) => 0,
-                (len, true) => len.saturating_sub(self.overdue(no, now)),
-                (_, false) => queue
-                    .all()
-                    .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, heads))
-                    .count(),
-            })
-            .sum()
+    /// How much the reader could still take.
+    fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> Remaining {
+        let mut remaining = Remaining::default();
+        for mailbox in &*self.keys_of(take.reader) {
+            let Some(at) = self.mailbox_no(mailbox) else { continue };
+            let queue = &self.queues[at as usize];
+            if queue.len() == 0 {
+                continue;
+            }
+            if !mailbox.is_one_of() && take.filter.is_empty() {
+                remaining.all += queue.len().saturating_sub(self.overdue(at, now));
+                continue;
+            }
+            let rivals = self.rivals_at(mailbox, take.reader);
+            let fits =
+                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
+            for entry in queue.all().filter(fits) {
+                let shared = !rivals.leave(entry.sender);
+                if !shared || !take.filter.own {
+                    remaining.all += 1;
+                    remaining.shared += usize::from(shared);
+                }
+            }
+        }
+        remaining
+    }
+
+    /// Who could take mail of this mailbox in place of the reader; nobody for its own.
+    fn rivals_at(&self, mailbox: &Mailbox, reader: Principal) -> Rivals {
+        match mailbox.is_one_of() {
+            true => self.rivals(mailbox, reader),
+            false => Rivals::Nobody,
+        }
     }
 
     /// Queued deliveries of a mailbox that have outlived their time and are not yet
@@ -74,38 +107,46 @@ impl Ledger {
     /// Candidates in the order of reading.
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
         let mut wanted = Vec::new();
-        for mailbox in &*self.keys_of(take.reader) {
-            if take.filter.exact && mailbox.is_one_of() {
-                continue;
-            }
+        let Take { reader, filter, .. } = take;
+        let most = if filter.or_ends_wait { usize::MAX } else { take.messages };
+        for mailbox in &*self.keys_of(*reader) {
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let ranked = |e: &Queued| (rank(&take.filter, e, heads), at, e.size);
-            if mailbox.is_one_of() {
-                let one = self.one_of(at, take.reader, &take.filter, now, heads);
-                wanted.extend(one.map(ranked));
+            if self.queues[at as usize].len() == 0 {
                 continue;
             }
-            let most = if take.filter.or_ends_wait { usize::MAX } else { take.messages };
-            let fits =
-                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
-            let fitting = self.queues[at as usize].all().filter(fits);
-            wanted.extend(fitting.map(ranked).take(most));
+            let ranked = |e: &Queued| (rank(filter, e, heads), at, e.size);
+            let rivals = self.rivals_at(mailbox, *reader);
+            let fits = |e: &&Queued| may_take(e, *reader, now) && accepts(filter, e, heads);
+            let own = |e: &&Queued| rivals.leave(e.sender) && fits(e);
+            wanted.extend(self.queues[at as usize].all().filter(own).map(ranked).take(most));
+            let one = self.one_of_shared(at, rivals, *reader, filter, now, heads);
+            wanted.extend(one.map(ranked));
         }
         wanted.sort_unstable();
         wanted.truncate(take.messages);
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
     }
 
-    /// What a read gets of a one-of mailbox.
-    fn one_of(
+    /// The one message that a read gets of what others could take as well. A driver
+    /// takes none while its agent holds one: the others may have time for it.
+    fn one_of_shared(
         &self,
         at: BoxNo,
+        rivals: Rivals,
         reader: Principal,
         filter: &Filter,
         now: Timestamp,
         heads: &Heads,
     ) -> Option<&Queued> {
-        let fits = |e: &&Queued| may_take(e, reader, now) && accepts(filter, e, heads);
+        if matches!(rivals, Rivals::Nobody)
+            || filter.own
+            || filter.quiet && !self.one_of_held_by(reader).is_empty()
+        {
+            return None;
+        }
+        let fits = |e: &&Queued| {
+            !rivals.leave(e.sender) && may_take(e, reader, now) && accepts(filter, e, heads)
+        };
         let mut fitting = self.queues[at as usize].all().filter(fits);
         match filter.or_ends_wait {
             true => fitting.min_by_key(|e| rank(filter, e, heads)),
@@ -184,12 +225,39 @@ impl Ledger {
     pub fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
         let from = from.instance();
         let earlier = |e: &Queued| e.sender == from && e.seq < before;
-        let own = Mailbox::Instance(to);
-        let queued = self
-            .mailbox_no(&own)
-            .is_some_and(|no| self.queues[no as usize].all().take(LOOK).any(earlier));
-        let held = self.held.get(&Principal::Instance(to)).into_iter().flatten();
+        let reader = Principal::Instance(to);
+        let queued = self.keys_of(reader).iter().any(|mailbox| {
+            let Some(no) = self.mailbox_no(mailbox) else { return false };
+            let rivals = self.rivals_at(mailbox, reader);
+            let own = |e: &Queued| earlier(e) && rivals.leave(e.sender);
+            self.queues[no as usize].all().take(LOOK).any(own)
+        });
+        let held = self.held.get(&reader).into_iter().flatten();
         queued || held.take(LOOK).any(|d| self.out.get(d).is_some_and(|o| earlier(&o.entry)))
+    }
+
+    /// What an instance has not proved: the mail that only it could take or that it
+    /// holds, and the queued mail that others could take as well.
+    pub fn unread_of(&self, who: Principal) -> (usize, usize) {
+        let (mut own, mut shared) = (self.unread(&Mailbox::of(who)), 0);
+        let Principal::Instance(id) = who else { return (own, shared) };
+        own += self.one_of_held_by(who).len();
+        for mailbox in self.keys_of(who).iter().filter(|m| m.is_one_of()) {
+            let Some(at) = self.mailbox_no(mailbox) else { continue };
+            let queue = &self.queues[at as usize];
+            if queue.len() == 0 || !self.may_be_taken_by(mailbox, id) {
+                continue;
+            }
+            let all = queue.len() - queue.sent_by(id);
+            let alone = match self.rivals(mailbox, who) {
+                Rivals::Nobody => all,
+                Rivals::One(rival) => queue.sent_by(rival),
+                Rivals::Several => 0,
+            };
+            own += alone;
+            shared += all - alone;
+        }
+        (own, shared)
     }
 
     /// All that a reader holds.
@@ -230,15 +298,11 @@ impl Ledger {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
         for mailbox in &*self.keys_of(reader) {
-            if filter.exact && mailbox.is_one_of() {
-                continue;
-            }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let (one, all) = match mailbox.is_one_of() {
-                true => (self.one_of(at, reader, filter, now, heads), None),
-                false => (None, Some(self.queues[at as usize].all())),
-            };
-            let own = all.into_iter().flatten().filter(|e| may_take(e, reader, now));
+            let rivals = self.rivals_at(mailbox, reader);
+            let one = self.one_of_shared(at, rivals, reader, filter, now, heads);
+            let own = self.queues[at as usize].all();
+            let own = own.filter(|e| rivals.leave(e.sender) && may_take(e, reader, now));
             for entry in one.into_iter().chain(own) {
                 let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.

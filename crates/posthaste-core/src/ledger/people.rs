@@ -1,6 +1,6 @@
 //! Instances and teams: joining, signs of life, the end.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::append::AppendPlan;
@@ -47,6 +47,12 @@ pub struct EndPlan {
     before: Instance,
     tokens: VecDeque<TokenHash>,
     one_of: Vec<DeliveryNo>,
+}
+
+/// The ends of those who are forgotten.
+#[derive(Debug, Default)]
+pub struct ForgetPlan {
+    pub ends: Vec<EndPlan>,
 }
 
 impl Ledger {
@@ -161,6 +167,7 @@ impl Ledger {
             self.teams.insert(name.clone(), Team { name: name.clone(), leaders: Vec::new() });
         }
         self.add_instance(instance.clone());
+        self.lives_on(instance.id, now);
         Ok(JoinPlan {
             resumed: before.is_some(),
             instance,
@@ -227,6 +234,7 @@ impl Ledger {
         });
         let instance = Instance { status: *status, ended_at: Some(now), work, ..before.clone() };
         self.instances.insert(id, instance.clone());
+        self.count_holder(me);
         // Whoever waits for it hears of its end with it.
         let reports = self.plan_last_reports(&instance, ending, now, dice);
         let tokens = self.token_lists.remove(&id).unwrap_or_default();
@@ -256,10 +264,35 @@ impl Ledger {
         }
         self.unsettle(&plan.settled);
         self.instances.insert(plan.before.id, plan.before.clone());
+        self.count_holder(Principal::Instance(plan.before.id));
         for token in &plan.tokens {
             self.tokens.insert(*token, plan.before.id);
         }
         self.token_lists.insert(plan.before.id, plan.tokens.clone());
+    }
+
+    /// Ends everybody who is away or lost, showed no sign of life since `before`, and
+    /// has neither mail nor open work.
+    pub fn plan_forget(
+        &mut self,
+        before: Timestamp,
+        now: Timestamp,
+        mut dice: impl FnMut() -> u64,
+    ) -> ForgetPlan {
+        self.fade(now);
+        let here = self.instances.values().filter(|i| !i.status.has_ended());
+        let parents: HashSet<InstanceId> = here.filter_map(|i| i.parent).collect();
+        let gone = |i: &&Instance| {
+            matches!(self.shown(i), Status::Away | Status::Lost)
+                && i.last_seen <= before
+                && self.unread_of(Principal::Instance(i.id)).0 == 0
+                && !self.has_open_work(i.id)
+                && !parents.contains(&i.id)
+        };
+        let gone: Vec<InstanceId> = self.instances.values().filter(gone).map(|i| i.id).collect();
+        let ending = Ending::plain(Status::Stopped, Vec::new());
+        let plans = gone.into_iter().map(|id| self.plan_end(id, &ending, now, &mut dice));
+        ForgetPlan { ends: plans.filter_map(Result::ok).collect() }
     }
 
     /// Returns the team as it was, for an undo.
@@ -286,17 +319,17 @@ impl Ledger {
         if instance.status.has_ended() {
             return;
         }
-        if instance.status == Status::Lost {
+        let was_lost = instance.status == Status::Lost;
+        if was_lost {
             instance.status = Status::Running;
         }
         instance.last_seen = now;
-        self.unsaved_signs.insert(instance.id);
-    }
-
-    /// Those who are running, as far as is known.
-    pub fn running(&self) -> Vec<InstanceId> {
-        let running = self.instances.values().filter(|i| i.status == Status::Running);
-        running.map(|i| i.id).collect()
+        let id = instance.id;
+        self.unsaved_signs.insert(id);
+        self.lives_on(id, now);
+        if was_lost {
+            self.count_holder(who);
+        }
     }
 
     /// Marks those lost who showed no sign of life since `before`, and returns the
@@ -313,6 +346,7 @@ impl Ledger {
                 self.unsaved_signs.insert(*id);
             }
             let me = Principal::Instance(*id);
+            self.count_holder(me);
             let held = self.one_of_held_by(me);
             tickets.extend(self.give_back(me, &held, None, false));
         }
@@ -342,7 +376,7 @@ impl Ledger {
         let wanted = |i: &&Instance| {
             filter.agent.as_ref().is_none_or(|a| i.agent == *a)
                 && filter.team.as_ref().is_none_or(|t| i.team == *t)
-                && (filter.statuses.is_empty() || filter.statuses.contains(&i.status))
+                && (filter.statuses.is_empty() || filter.statuses.contains(&self.shown(i)))
                 && filter.parent.is_none_or(|parent| i.parent == Some(parent))
                 && filter.after.is_none_or(|after| i.id > after)
                 && filter.session.is_none_or(|top| self.session(i.id) == top)
@@ -353,7 +387,7 @@ impl Ledger {
     pub fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
         let team = self.teams.get(name)?.clone();
         let here = |i: &&Instance| i.team == *name && !i.status.has_ended();
-        Some((team, self.instances.values().filter(here).cloned().collect()))
+        Some((team, self.instances.values().filter(here).map(|i| self.as_shown(i)).collect()))
     }
 
     pub fn team_names(&self) -> Vec<Name> {
@@ -376,10 +410,8 @@ impl Ledger {
     }
 
     fn view(&self, instance: &Instance) -> InstanceView {
-        InstanceView {
-            unread: self.unread(&Mailbox::Instance(instance.id)),
-            instance: instance.clone(),
-        }
+        let (unread, unread_shared) = self.unread_of(Principal::Instance(instance.id));
+        InstanceView { unread, unread_shared, instance: self.as_shown(instance) }
     }
 
     fn add_instance(&mut self, instance: Instance) {
@@ -389,7 +421,9 @@ impl Ledger {
             self.joined.insert(known, instance.id);
         }
         self.threads.insert(instance.thread, instance.id);
-        self.instances.insert(instance.id, instance);
+        let id = instance.id;
+        self.instances.insert(id, instance);
+        self.count_holder(Principal::Instance(id));
     }
 
     fn remove_instance(&mut self, instance: &Instance) {
@@ -403,6 +437,7 @@ impl Ledger {
             }
         }
         self.token_lists.remove(&instance.id);
+        self.uncount_holder(instance);
         self.threads.remove(&instance.thread);
         self.instances.remove(&instance.id);
     }

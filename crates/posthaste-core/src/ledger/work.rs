@@ -117,6 +117,7 @@ impl Ledger {
         now: Timestamp,
         mut dice: impl FnMut() -> u64,
     ) -> Result<PlannedHire, AssignError> {
+        self.fade(now);
         let Hire { mut draft, agent, team, work, line, depth } = hire;
         let by = draft.from;
         let key = KeyDigest::of(&draft);
@@ -200,8 +201,8 @@ impl Ledger {
         }
     }
 
-    /// Of those who came by themselves: who has the least to do, and of them the one
-    /// that has been quiet the longest.
+    /// Of those who came by themselves the living before the away; of them who has the
+    /// least to do, and of them the one that has been quiet the longest.
     fn idlest(
         &self,
         by: Principal,
@@ -216,7 +217,8 @@ impl Ledger {
                 && team.is_none_or(|team| i.team == *team)
         });
         let load = |i: &&Instance| {
-            (self.assignments.of(i.id).filter(|entry| entry.is_open()).count(), i.last_seen)
+            let open = self.assignments.of(i.id).filter(|entry| entry.is_open()).count();
+            (!self.is_living(i), open, i.last_seen)
         };
         here.min_by_key(load).ok_or_else(|| AssignError::NobodyHere { name: agent.to_string() })
     }
@@ -238,6 +240,7 @@ impl Ledger {
             ..before.clone()
         };
         self.instances.insert(id, instance.clone());
+        self.count_holder(Principal::Instance(id));
         let dropped = self.add_token(token, id);
         Ok(BeginPlan { instance, token, dropped, before })
     }
@@ -245,6 +248,7 @@ impl Ledger {
     pub fn undo_begin_work(&mut self, plan: &BeginPlan) {
         self.take_token(plan.token, plan.before.id, &plan.dropped);
         self.instances.insert(plan.before.id, plan.before.clone());
+        self.count_holder(Principal::Instance(plan.before.id));
     }
 
     /// A `result` to whoever gave the sender work settles that: the task that it
@@ -366,7 +370,7 @@ impl Ledger {
     pub fn assignment(&self, task: Seq) -> Option<Given> {
         let entry = self.assignments.all.get(&task)?;
         let worker = self.instances.get(&entry.assignment.worker);
-        let (address, status) = worker.map(|i| (Arc::clone(&i.address), i.status)).unzip();
+        let (address, status) = worker.map(|i| (Arc::clone(&i.address), self.shown(i))).unzip();
         let standing = self.report_stands(&entry.assignment);
         Some(Given { assignment: entry.assignment.clone(), standing, address, status })
     }
@@ -388,6 +392,12 @@ impl Ledger {
             .mailbox_no(mailbox)
             .is_some_and(|no| self.queues[no as usize].find(*delivery).is_some());
         if waits { Standing::Waits(*seq) } else { Standing::Done(*seq) }
+    }
+
+    /// Work that this instance has to do, or gave out and has no proven report on.
+    pub(super) fn has_open_work(&self, id: InstanceId) -> bool {
+        self.assignments.of(id).any(Entry::is_open)
+            || !self.given(Principal::Instance(id), false).is_empty()
     }
 
     pub fn taken_on(&self, worker: InstanceId) -> Vec<Assignment> {

@@ -98,8 +98,8 @@ impl Hub {
         Open::new(self, reader, self.open_call(reader, call))
     }
 
-    /// What an answer to anything else carries along: what waits in the reader's
-    /// own mailbox, as far as it fits. Without a budget nothing is taken.
+    /// What an answer to anything else carries along: what a read would get, as far as
+    /// it fits. Without a budget nothing is taken.
     pub async fn enclose(
         self: &Arc<Self>,
         open: Open,
@@ -109,8 +109,7 @@ impl Hub {
         let lease = match budget {
             None => Lease::default(),
             Some(budget) => {
-                let filter = Filter { exact: true, ..Filter::default() };
-                let ask = Ask { filter, budget, ..Ask::now(open.reader) };
+                let ask = Ask { budget, ..Ask::now(open.reader) };
                 self.store.lease(self.take(&ask, open.running.id)).await?
             }
         };
@@ -119,9 +118,9 @@ impl Hub {
         Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), judged, began))
     }
 
-    /// What lies in the reader's own mailbox, without taking any of it.
+    /// What a read would get, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
-        self.store.survey(reader, Filter { exact: true, ..Filter::default() }).await
+        self.store.survey(reader, Filter::default()).await
     }
 
     /// Waits for mail in a call that has begun.
@@ -161,11 +160,7 @@ impl Hub {
                 };
                 match &mut bell {
                     None => {
-                        let mut keys = hub.store.keys(ask.reader);
-                        if ask.filter.exact {
-                            // What it may not take, it must not be rung for.
-                            keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
-                        }
+                        let keys = hub.store.keys(ask.reader);
                         bell = Some(hub.queue.listen(ask.reader, keys, ask.filter.clone()));
                         hub.begins_to_wait(ask.reader);
                     }
@@ -193,7 +188,6 @@ impl Hub {
             if ask.auto_ack {
                 open.handed.consumes(ask.reader, taken);
             }
-            hub.store.seen(ask.reader);
             let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
             Ok(hub.hand(open, lease, ask.budget, judged, began))
         }

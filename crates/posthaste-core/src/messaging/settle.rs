@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 
 use crate::Hub;
 use crate::address::InstanceId;
-use crate::hub::Counted;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::desk::{Books, Desk};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Call, Door, Hook, Process, Proves, Running, Scope};
 use crate::messaging::receive::Open;
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, StoreError, What};
+use crate::presence::Staying;
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
@@ -247,7 +247,7 @@ pub struct Attached {
     hub: Arc<Hub>,
     who: Principal,
     stream: u64,
-    _stays: Counted,
+    _stays: Staying,
 }
 
 impl Drop for Attached {

@@ -1,6 +1,6 @@
 //! Mail into a running worker, for those that can be told.
 //!
-//! The driver reads the worker's own mailbox like any reader, under the same
+//! The driver reads the worker's mail like any reader, under the same
 //! lease, so a message goes one way only. Writing it proves nothing: it is proved
 //! when the worker answers it, or comes to its end by itself.
 
@@ -26,7 +26,7 @@ impl Hub {
     async fn feed(self: Arc<Self>, who: InstanceId) {
         let Some(staff) = self.staff.get() else { return };
         let me = Principal::Instance(who);
-        let filter = Filter { exact: true, quiet: true, ..Filter::default() };
+        let filter = Filter { quiet: true, ..Filter::default() };
         while self.lives(who) && !self.stopping.is_cancelled() {
             let timeout = self.limits.wait;
             let ask = Ask { door: Door::Driver, timeout, filter: filter.clone(), ..Ask::now(me) };

@@ -123,7 +123,7 @@ impl Hub {
         let cancelled = || NoStart::Stopped("its task was taken back".to_owned());
         let task = task.ok_or_else(cancelled)?;
         let me = Principal::Instance(worker.id);
-        let filter = Filter { among: [task].into(), exact: true, ..Filter::default() };
+        let filter = Filter { among: [task].into(), own: true, ..Filter::default() };
         let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
         let open = self.open(me, &Call::through(Door::Driver));
         let batch = self.receive_on(open, ask).await?;

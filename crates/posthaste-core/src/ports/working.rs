@@ -94,7 +94,7 @@ pub trait Working: Send + Sync {
     /// in order; with `done` also what is behind it, as long as that is known.
     fn given(&self, by: Principal, done: bool) -> Vec<Given>;
 
-    /// Mail in its own mailbox that it has not proved.
+    /// Mail that only it could take, or that it holds, and has not proved.
     fn unread(&self, who: Principal) -> usize;
 
     /// What this one was given, in order; what is settled is forgotten in time.

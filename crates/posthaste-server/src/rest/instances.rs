@@ -4,8 +4,8 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use posthaste_api::instances::{
-    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined, Stopped,
-    StoppedAll,
+    CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
+    Pruned, Stopped, StoppedAll,
 };
 use posthaste_core::Hub;
 use posthaste_core::address::{InstanceId, Name};
@@ -97,7 +97,8 @@ pub(crate) async fn list(
         return Err(invalid("limit", "it lies between 1 and 1000"));
     }
     let statuses = match query.status.as_deref() {
-        None | Some("active") => vec![Status::Starting, Status::Running, Status::Lost],
+        None => vec![Status::Starting, Status::Running, Status::Away, Status::Lost],
+        Some("active") => vec![Status::Starting, Status::Running],
         Some("all") => Vec::new(),
         Some(one) => vec![one.parse()?],
     };
@@ -148,6 +149,17 @@ pub(crate) async fn stop_all(
     Ok(Answer(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
+/// `POST /v1/instances/prune`: forgets who is gone and has nothing to lose.
+pub(crate) async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<Pruned>, Failure> {
+    let gone = app.hub.forget_all_gone().await?;
+    let forgotten = |i: Instance| Forgotten {
+        instance: i.id.to_string(),
+        address: i.address.to_string(),
+        last_seen: i.last_seen.to_string(),
+    };
+    Ok(Answer(Pruned { forgotten: gone.into_iter().map(forgotten).collect() }))
+}
+
 fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {
     let i = found.instance;
     let taken = app.hub.taken_on(i.id);
@@ -171,6 +183,7 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         label: i.label,
         thread_id: i.thread.to_string(),
         unread: found.unread,
+        unread_shared: found.unread_shared,
         created_at: i.created_at.to_string(),
         last_seen: i.last_seen.to_string(),
         ended_at: i.ended_at.map(|t| t.to_string()),

@@ -7,7 +7,7 @@ use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_core::Limits;
 use serde_json::{Value, json};
 
-use crate::house::{House, JOIN, request, send};
+use crate::house::{House, JOIN, by_ids, request, send};
 use crate::mcp::agent::{Agent, Era};
 
 fn at_once() -> Limits {
@@ -34,7 +34,6 @@ async fn a_hook_brings_mail_once_and_the_next_tool_that_begins_proves_it() {
         let house = House::with(at_once()).await;
         let (bob, _) = house.agent("bob").await;
         assert_eq!(fires(&house, &bob, event, json!({})).await["text"], Value::Null);
-        send(&house.operator(), "bob", "for one of you").await;
         let sent = send(&house.operator(), &bob.instance, "hello").await;
         let told = fires(&house, &bob, event, json!({})).await;
         assert_eq!((&told["messages"], &told["refuse"]), (&json!(1), &json!(false)));
@@ -45,6 +44,31 @@ async fn a_hook_brings_mail_once_and_the_next_tool_that_begins_proves_it() {
         assert_eq!((&next["messages"], &next["text"]), (&json!(0), &Value::Null));
         let standing = house.becomes(sent.seq, "acked").await;
         assert_eq!(standing.proof.as_deref(), Some("hook"));
+    }
+}
+
+#[tokio::test]
+async fn every_hook_brings_all_mail_to_the_name_while_one_lives_and_one_at_a_time_while_two_do() {
+    for event in ["session_start", "prompt", "tool", "stop"] {
+        let house = House::new().await;
+        let (bob, as_bob) = house.agent("bob").await;
+        send(&house.operator(), "bob", "one").await;
+        send(&house.operator(), &bob.instance, "two").await;
+        send(&house.operator(), "bob@main", "three").await;
+        let told = fires(&house, &bob, event, json!({})).await;
+        assert_eq!((&told["messages"], &told["remaining"]), (&json!(3), &json!(0)), "{event}");
+        let mail = mail(&told);
+        assert_eq!((&mail[0]["message"], &mail[2]["message"]), (&json!("one"), &json!("three")));
+        assert_eq!(told["refuse"], event == "stop");
+        let seqs: Vec<u64> = (0..3).filter_map(|n| mail[n]["id"].as_u64()).collect();
+        as_bob.ack(&by_ids(&seqs)).await.expect("proved");
+
+        let (_other, _) = house.agent("bob").await;
+        for text in ["four", "five"] {
+            send(&house.operator(), "bob", text).await;
+        }
+        let told = fires(&house, &bob, event, json!({})).await;
+        assert_eq!((&told["messages"], &told["remaining"]), (&json!(1), &json!(1)), "{event}");
     }
 }
 

@@ -10,6 +10,7 @@ mod house;
 mod mail;
 mod mcp;
 mod people;
+mod presence;
 mod profiles;
 mod reading;
 mod security;

@@ -246,7 +246,7 @@ async fn an_instance_shows_what_it_is() {
     };
     let (pump, as_pump) = house.create(request).await;
     send(&house.operator(), &pump.instance, "one").await;
-    send(&house.operator(), "pump", "not its own mailbox").await;
+    send(&house.operator(), "pump", "it is the only pump").await;
 
     let shown = as_pump.instance(&pump.instance).await.expect("known");
 
@@ -254,7 +254,7 @@ async fn an_instance_shows_what_it_is() {
     assert_eq!((&*shown.agent, &*shown.team, &*shown.kind), ("pump", "avalon", "mechanical"));
     assert_eq!((&*shown.status, &*shown.activity), ("running", "unknown"));
     assert_eq!(shown.parent.as_ref(), Some(&boss.instance));
-    assert_eq!((shown.label.as_deref(), shown.unread), (Some("the cellar"), 1));
+    assert_eq!((shown.label.as_deref(), shown.unread), (Some("the cellar"), 2));
     assert_eq!((&shown.thread_id, shown.ended_at), (&pump.thread_id, None));
     assert_eq!(refusal(as_pump.instance("00000000").await).code, ErrorCode::NotFound);
 }

@@ -6,12 +6,13 @@ use posthaste_core::ports::{Filter, Take, What};
 
 use super::{HUMAN, Rig, address, bodies};
 
-pub async fn a_read_can_be_of_ones_own_mailbox_alone(rig: Rig) {
+pub async fn a_read_can_be_of_what_nobody_else_could_take(rig: Rig) {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let _rival = rig.agent("bob").await;
     for to in ["bob", "@anyone", &address(bob)] {
         rig.send(alice, to, to).await.expect("accepted");
     }
-    let filter = Filter { exact: true, ..Filter::default() };
+    let filter = Filter { own: true, ..Filter::default() };
     let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
     assert_eq!(survey.waiting, 1);
     let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };

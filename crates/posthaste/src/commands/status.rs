@@ -119,7 +119,7 @@ fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [String; 6] {
         agent.key.as_deref().map_or_else(String::new, short),
         agent.status.clone(),
         agent.activity.replace('_', " "),
-        agent.unread.to_string(),
+        super::agents::unread(agent),
         when::ago(&agent.last_seen, now),
     ]
 }

@@ -12,12 +12,13 @@ use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Running;
 use crate::ports::{Lease, Leased};
+use crate::presence::Calling;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchStatus {
     /// What was waited for is here.
     Complete,
-    /// Some of it; the rest is `missing`.
+    /// Some of it; the rest is `missing`, or is one-of mail that several could take.
     Partial,
     /// Time is up and nothing came.
     Empty,
@@ -105,6 +106,8 @@ pub struct Open {
     pub(super) reader: Principal,
     pub(super) running: Running,
     pub(super) handed: Handed,
+    /// Its instance is alive while the call is open.
+    _calling: Calling,
 }
 
 impl Open {
@@ -118,7 +121,8 @@ impl Open {
 
     pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
         let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
-        Self { reader, running, handed }
+        let calling = Calling::new(&hub.store, reader);
+        Self { reader, running, handed, _calling: calling }
     }
 }
 
@@ -140,7 +144,7 @@ impl Hub {
         judged: Judged,
         began: Instant,
     ) -> Batch {
-        let Open { reader, running, mut handed } = open;
+        let Open { reader, running, mut handed, _calling } = open;
         let (id, mail) = (running.id, &lease.mail);
         let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail));
         let Some(told) = told else {
@@ -158,6 +162,10 @@ impl Hub {
             };
         };
         let Judged { mut status, missing, gathers } = judged;
+        if lease.shared > 0 && status == BatchStatus::Complete {
+            // A read takes one message of a mailbox that several could read.
+            status = BatchStatus::Partial;
+        }
         let (mail, rest) = clip(lease.mail, budget);
         if !rest.is_empty() {
             self.put_back(reader, &mut handed, &rest);

@@ -100,7 +100,7 @@ impl Hub {
             WaitFor::All if met => BatchStatus::Partial,
             _ if mail.is_empty() => BatchStatus::Empty,
             WaitFor::Any => BatchStatus::Complete,
-            WaitFor::Senders(_) if met && lease.remaining > 0 => BatchStatus::CallAgain,
+            WaitFor::Senders(_) if met && lease.remaining > lease.shared => BatchStatus::CallAgain,
             WaitFor::Senders(n) if senders(mail) >= n => BatchStatus::Complete,
             WaitFor::All | WaitFor::Senders(_) => BatchStatus::Partial,
         };

@@ -323,7 +323,7 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
         return ctx.reply_without_mail(Ok(told)).await;
     }
     let wanted = Ask {
-        filter: Filter { among: unread.into(), exact: true, ..Filter::default() },
+        filter: Filter { among: unread.into(), own: true, ..Filter::default() },
         ..Ask::now(me)
     };
     let chars = ctx.client.chars;

@@ -83,7 +83,7 @@ struct Summary {
 fn status(status: Status) -> &'static str {
     match status {
         Status::Starting => "starting",
-        Status::Running | Status::Lost => "running",
+        Status::Running | Status::Away | Status::Lost => "running",
         Status::Finished => "finished",
         Status::Failed | Status::Stopped => "failed",
     }
