@@ -20,7 +20,8 @@ use crate::orchestration::Staff;
 use crate::ports::{Clock, Queue, Store, StoreError};
 use crate::profiles::FileFault;
 use crate::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Team,
+    TokenHash,
 };
 use crate::road::Road;
 use crate::time::Timestamp;
@@ -184,17 +185,21 @@ impl Hub {
     }
 
     pub async fn join(&self, new: NewInstance) -> Result<Joined, RegistryError> {
-        let long = |text: &Option<String>, limit| {
-            text.as_ref().is_some_and(|t| t.is_empty() || t.chars().count() > limit)
+        let long = |text: Option<&String>, limit| {
+            text.is_some_and(|t| t.is_empty() || t.chars().count() > limit)
         };
         for (field, text, limit) in [
-            ("key", &new.key, self.limits.key_chars),
-            ("label", &new.label, self.limits.label_chars),
+            ("key", new.key.as_ref().map(|key| &key.key), self.limits.key_chars),
+            ("label", new.label.as_ref(), self.limits.label_chars),
         ] {
             if long(text, limit) {
                 let why = format!("it has 1 to {limit} characters");
                 return Err(RegistryError::Invalid { field, why });
             }
+        }
+        if new.key.is_some() {
+            // Whoever keeps a stream open is here, however long ago it called.
+            self.see_those_who_stay();
         }
         self.store.join(new).await
     }
@@ -208,8 +213,8 @@ impl Hub {
         self.store.instance(id).is_some_and(|view| !view.instance.status.has_ended())
     }
 
-    /// Who joined with this key and has not ended.
-    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+    /// Who joined with this key and secret and has not ended.
+    pub fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.store.keyed(agent, team, key)
     }
 
@@ -228,6 +233,11 @@ impl Hub {
     pub fn stays(&self, who: Principal) -> Counted {
         self.store.seen(who);
         self.staying.count(who)
+    }
+
+    fn see_those_who_stay(&self) {
+        let staying: Vec<Principal> = self.staying.0.lock().keys().copied().collect();
+        staying.into_iter().for_each(|who| self.store.seen(who));
     }
 
     /// The caller waits for an answer of the operator as long as this is kept.
@@ -321,8 +331,7 @@ impl Hub {
             let expired = Instant::now() >= not_before
                 && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
             if Instant::now() >= next_sweep || expired {
-                let staying: Vec<Principal> = self.staying.0.lock().keys().copied().collect();
-                staying.into_iter().for_each(|who| self.store.seen(who));
+                self.see_those_who_stay();
                 if let Err(error) = self.store.sweep().await {
                     tracing::warn!(%error, "the sweep failed; it is tried again");
                     not_before = Instant::now() + RETRY;

@@ -54,6 +54,8 @@ limits! {
     label_chars: usize = 200;
     /// Longest idempotency key or join key.
     key_chars: usize = 200;
+    /// Shortest secret that a joining agent may choose for its key.
+    secret_chars: usize = 32;
     /// Most addresses in one list.
     recipients: usize = 100;
     /// Most leaders of one team.
@@ -102,6 +104,8 @@ limits! {
     dead_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
     /// How often the hub looks for messages that nobody needs any more.
     prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// An agent without an open connection is away after this long without a call.
+    away_after: Duration = Duration::from_secs(MINUTE), "humantime_serde";
     /// No sign of life for this long: the instance is lost.
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
     /// Unread or held unproven for longer than this: shown as stuck.

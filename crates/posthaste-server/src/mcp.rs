@@ -87,13 +87,13 @@ pub(crate) async fn answer(
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let (parts, body) = request.into_parts();
-    let asker = asker::identify(app, &parts).await?;
-    *who = asker.principal;
+    let asker = asker::identify(app, &parts)?;
+    *who = asker.principal();
     meet(app, &asker, None);
     match parts.method {
         Method::POST => {
             let body = whole_body(body, &app.config).await?;
-            post(app, parts, &body, asker, outgoing).await
+            post(app, parts, &body, asker, who, outgoing).await
         }
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
@@ -107,7 +107,8 @@ async fn post(
     app: &App,
     parts: Parts,
     body: &Bytes,
-    asker: Asker,
+    mut asker: Asker,
+    caller: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let message: Envelope<'_> = match rpc::read(body) {
@@ -117,7 +118,7 @@ async fn post(
     let (id, method) = match message.kind() {
         Kind::Request { id, method } => (id, method),
         Kind::Notification { method } => {
-            if let (Some(who), "notifications/cancelled") = (asker.principal, method) {
+            if let (Some(who), "notifications/cancelled") = (asker.principal(), method) {
                 cancelled(app, who, &asker, &message);
             }
             return Ok(empty(StatusCode::ACCEPTED));
@@ -127,7 +128,8 @@ async fn post(
     };
     match method {
         "tools/call" => {
-            let who = asker.somebody()?;
+            let who = asker.acts(app).await?;
+            *caller = Some(who);
             app.mcp.starts.called(who);
             if let Some(params) = rpc::plain_call(&parts.headers, &message) {
                 return Ok(call::answer(app, who, &asker, id, &params, outgoing).await);
@@ -151,7 +153,7 @@ async fn post(
     let begins = method == "initialize";
     let mut response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
     if begins
-        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal, named.client()))
+        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal(), named.client()))
     {
         response.headers_mut().insert(label::HEADER, label);
     }
@@ -160,7 +162,7 @@ async fn post(
 
 /// A new process of a reader: what the one before held unproven comes again.
 fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
-    let Some(who) = asker.principal else { return };
+    let Some(who) = asker.principal() else { return };
     let starts = &app.mcp.starts;
     let new = match (&asker.bridge, hello) {
         (Some(bridge), _) => starts.bridge(who, bridge),

@@ -49,8 +49,8 @@ use posthaste_core::ports::{
     Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
 };
 use posthaste_core::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
-    TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
+    Team, TokenHash,
 };
 use posthaste_core::time::Timestamp;
 use tokio::sync::watch;
@@ -365,7 +365,7 @@ impl Registry for SqliteStore {
         self.shared.ledger.lock().instance(id)
     }
 
-    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.shared.ledger.lock().keyed(agent, team, key)
     }
 

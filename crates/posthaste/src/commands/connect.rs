@@ -192,6 +192,7 @@ async fn joined(
                 agent: wish.name.clone().unwrap_or_else(|| client.name().to_owned()),
                 team: wish.team.clone(),
                 key: format!("connect:{}{place}", client.name()),
+                secret: None,
             };
             let token = session.joining()?.join(&request).await?.token;
             Ok(Server::Http { url, token })

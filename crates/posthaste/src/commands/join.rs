@@ -22,8 +22,12 @@ pub(super) async fn join(
         Some(team) => format!("cli:{agent}@{team}"),
         None => format!("cli:{agent}"),
     });
-    let request =
-        JoinRequest { agent: agent.to_string(), team: team.map(|team| team.to_string()), key };
+    let request = JoinRequest {
+        agent: agent.to_string(),
+        team: team.map(|team| team.to_string()),
+        key,
+        secret: None,
+    };
     let joined = session.joining()?.join(&request).await?;
     session.folder.keep_identity(&agent, &Identity::from(&joined))?;
 

@@ -121,6 +121,7 @@ impl Who {
             agent: wish.name.clone().unwrap_or_else(|| agents.program.name()).to_string(),
             team: wish.team.as_ref().map(Name::to_string),
             key: key.clone(),
+            secret: None,
         };
         let client = Client::new(hub).map_err(trouble)?;
         let client = client.with_token(self.join_token(hub, wish)?.reveal());
