@@ -252,7 +252,7 @@ impl Keyring {
 
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(".lock");
-        let file = OpenOptions::new().write(true).create(true).mode(0o600).open(path)?;
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         file.lock()?;
         Ok(file)
     }

@@ -185,7 +185,7 @@ fn every_request_of_a_bridge_says_which_conversation_it_is_of() {
     let world = World::new();
     let ear = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", ear.local_addr().expect("bound"));
-    let mut heard = |program: &str, variables: &[(&str, &str)]| -> String {
+    let heard = |program: &str, variables: &[(&str, &str)]| -> String {
         let args = ["--hub", &url, "--token", "a-token-of-somebody"];
         let mut agent = Agent::new(&world, &args, variables);
         let params: Value = json!({
