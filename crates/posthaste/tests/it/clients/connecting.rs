@@ -161,24 +161,18 @@ async fn it_is_connected_gets_mail_and_is_taken_back(program: Program) {
 /// folder, it is the same agent, and what it may not have seen comes again.
 async fn it_comes_back_as_itself(program: Program) {
     let Some(mut machine) = Machine::set_up(program).await else { return };
-    machine.says(&["connect", program.name(), "--yes"]);
+    // Without hooks, which have stories of their own: nothing proves a read before the kill.
+    machine.says(&["connect", program.name(), "--yes", "--no-hooks"]);
     machine.says(&["send", program.name(), "the tower fell", "--as", "alice"]);
     for again in [false, true] {
         let prompt = Some("Read your mail.");
         let task = Task { model: machine.model.url(), prompt, ..Task::default() };
         let agent = machine.program.start(&machine.tools, &machine.world, &task);
-        let turn = offered(&mut machine.model).await;
-        // Hooks may have brought it by now.
-        let turn = match turn.saw("the tower fell") {
-            true => turn,
-            false => {
-                turn.call("check_inbox", json!({ "timeout": 0 }));
-                machine.model.asked().await
-            }
-        };
-        assert!(turn.saw("the tower fell"), "{:?}", turn.results());
+        offered(&mut machine.model).await.call("check_inbox", json!({ "timeout": 0 }));
+        let turn = machine.model.asked().await;
+        let entry = mail(&turn, "the tower fell");
+        assert_eq!(entry["redelivered"] == true, again, "{entry}");
         if again {
-            assert_eq!(mail(&turn, "the tower fell")["redelivered"], true);
             turn.say("done");
             assert_eq!(agent.end().code, Some(0));
         } else {
@@ -218,7 +212,7 @@ each! {
     copilot_comes_back_as_itself: it_comes_back_as_itself Program::Copilot;
     qwen_comes_back_as_itself: it_comes_back_as_itself Program::Qwen;
     claude_code_that_lists_its_servers_is_no_agent: it_lists_its_servers Program::ClaudeCode;
-    gemini_that_lists_its_servers_is_no_agent: it_lists_its_servers Program::Gemini;
+    qwen_that_lists_its_servers_is_no_agent: it_lists_its_servers Program::Qwen;
     claude_code_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::ClaudeCode;
     codex_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::Codex;
     gemini_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::Gemini;
