@@ -22,7 +22,7 @@ pub struct CreateInstance {
     pub kind: Option<String>,
 }
 
-/// `POST /v1/join` (join token): the same instance for the same key.
+/// `POST /v1/join` (join token): the same instance for the same key and secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinRequest {
@@ -31,6 +31,10 @@ pub struct JoinRequest {
     pub team: Option<String>,
     /// What stays the same when the same conversation comes back.
     pub key: String,
+    /// What proves that it is the same: the secret that the first join answered with. A
+    /// join that makes an instance may bring a secret of its own; else the hub makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 /// 201: the instance and its token. The token is shown this once.
@@ -41,9 +45,12 @@ pub struct Joined {
     pub team: String,
     pub thread_id: String,
     pub token: String,
-    /// The key was known: this instance was here before.
+    /// The key and its secret were known: this instance was here before.
     #[serde(default)]
     pub resumed: bool,
+    /// The secret of the key, told once, when it became the instance's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

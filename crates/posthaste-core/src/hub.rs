@@ -22,7 +22,8 @@ use crate::ports::{Clock, Queue, Store, StoreError};
 use crate::presence::Staying;
 use crate::profiles::FileFault;
 use crate::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Team,
+    TokenHash,
 };
 use crate::road::Road;
 use crate::time::Timestamp;
@@ -183,12 +184,12 @@ impl Hub {
     }
 
     pub async fn join(&self, new: NewInstance) -> Result<Joined, RegistryError> {
-        let long = |text: &Option<String>, limit| {
-            text.as_ref().is_some_and(|t| t.is_empty() || t.chars().count() > limit)
+        let long = |text: Option<&String>, limit| {
+            text.is_some_and(|t| t.is_empty() || t.chars().count() > limit)
         };
         for (field, text, limit) in [
-            ("key", &new.key, self.limits.key_chars),
-            ("label", &new.label, self.limits.label_chars),
+            ("key", new.key.as_ref().map(|key| &key.key), self.limits.key_chars),
+            ("label", new.label.as_ref(), self.limits.label_chars),
         ] {
             if long(text, limit) {
                 let why = format!("it has 1 to {limit} characters");
@@ -207,8 +208,8 @@ impl Hub {
         self.store.instance(id).is_some_and(|view| !view.instance.status.has_ended())
     }
 
-    /// Who joined with this key and has not ended.
-    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+    /// Who joined with this key and secret and has not ended.
+    pub fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.store.keyed(agent, team, key)
     }
 

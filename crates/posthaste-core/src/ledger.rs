@@ -17,6 +17,7 @@
 //! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
 
 mod append;
+mod identity;
 mod lease;
 mod people;
 mod policy;
@@ -189,7 +190,7 @@ pub struct Ledger {
     holders: Map<Mailbox, presence::Holders>,
     /// Whose conversation it is.
     threads: Map<ThreadId, InstanceId>,
-    joined: Map<(Name, Name, String), InstanceId>,
+    joined: Map<(Name, Name, String), Vec<InstanceId>>,
     tokens: Map<TokenHash, InstanceId>,
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,

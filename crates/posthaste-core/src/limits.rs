@@ -54,6 +54,8 @@ limits! {
     label_chars: usize = 200;
     /// Longest idempotency key or join key.
     key_chars: usize = 200;
+    /// Shortest secret that a joining agent may choose for its key.
+    secret_chars: usize = 32;
     /// Most addresses in one list.
     recipients: usize = 100;
     /// Most leaders of one team.

@@ -23,8 +23,8 @@ use crate::messaging::message::{
 };
 use crate::messaging::send::SendError;
 use crate::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
-    TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
+    Team, TokenHash,
 };
 use crate::time::Timestamp;
 
@@ -112,8 +112,8 @@ pub trait Mail: Send + Sync {
 
 /// Instances, teams, tokens.
 pub trait Registry: Send + Sync {
-    /// Creates an instance, or finds the one that joined with the same key. An
-    /// unknown agent becomes a profile of kind external, an unknown team a team.
+    /// Creates an instance, or finds the one that joined with the same key and secret.
+    /// A key of somebody who lives is refused without its secret. An unknown agent becomes a profile of kind external, an unknown team a team.
     fn join(&self, new: NewInstance) -> Started<Joined, RegistryError>;
 
     /// Whose token this is: a sign of life. Ended instances have none.
@@ -144,8 +144,9 @@ pub trait Registry: Send + Sync {
 
     fn instance(&self, id: crate::address::InstanceId) -> Option<InstanceView>;
 
-    /// Who joined with this key and has not ended.
-    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<crate::address::InstanceId>;
+    /// Who joined with this key and secret and has not ended.
+    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey)
+    -> Option<crate::address::InstanceId>;
 
     fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView>;
 

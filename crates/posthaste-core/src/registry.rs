@@ -118,6 +118,9 @@ pub struct Instance {
     pub thread: ThreadId,
     /// The key that it joined with.
     pub key: Option<String>,
+    /// The hash of the secret that belongs to the key. An instance that joined before
+    /// keys had secrets has a key and none.
+    pub secret: Option<TokenHash>,
     pub status: Status,
     pub created_at: Timestamp,
     pub last_seen: Timestamp,
@@ -188,9 +191,18 @@ pub struct NewInstance {
     pub label: Option<String>,
     pub parent: Option<InstanceId>,
     pub kind: Option<AgentKind>,
-    /// The same key gives the same instance again.
-    pub key: Option<String>,
+    /// The same key and secret give the same instance again.
+    pub key: Option<JoinKey>,
     pub token: TokenHash,
+}
+
+/// What an agent joins with to be found again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinKey {
+    /// Says which conversation it is. Others may guess it.
+    pub key: String,
+    /// The hash of what only its owner knows.
+    pub secret: TokenHash,
 }
 
 /// The instance that a create or a join led to.
@@ -199,6 +211,8 @@ pub struct Joined {
     pub instance: Instance,
     /// It was here before.
     pub resumed: bool,
+    /// The secret of this join became the secret of the instance.
+    pub secret_kept: bool,
 }
 
 /// An address scope with leaders.
@@ -311,6 +325,8 @@ pub enum RegistryError {
     NotFound { what: &'static str, name: String, nearest: Vec<String> },
     #[error("{0} has already ended")]
     Ended(String),
+    #[error("another agent called {0} is here with this key, and its secret is a different one")]
+    Taken(String),
     #[error("there is already a profile called {0}")]
     Exists(String),
     #[error("{name} has changed: it is at version {current} now")]

@@ -79,13 +79,13 @@ pub(crate) async fn answer(
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let (parts, body) = request.into_parts();
-    let asker = asker::identify(app, &parts).await?;
-    *who = asker.principal;
+    let asker = asker::identify(app, &parts)?;
+    *who = asker.principal();
     meet(app, &asker, None);
     match parts.method {
         Method::POST => {
             let body = whole_body(body, &app.config).await?;
-            post(app, parts, &body, asker, outgoing).await
+            post(app, parts, &body, asker, who, outgoing).await
         }
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
@@ -99,7 +99,8 @@ async fn post(
     app: &App,
     parts: Parts,
     body: &Bytes,
-    asker: Asker,
+    mut asker: Asker,
+    caller: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let message: Envelope<'_> = match rpc::read(body) {
@@ -109,7 +110,7 @@ async fn post(
     let (id, method) = match message.kind() {
         Kind::Request { id, method } => (id, method),
         Kind::Notification { method } => {
-            if let (Some(who), "notifications/cancelled") = (asker.principal, method) {
+            if let (Some(who), "notifications/cancelled") = (asker.principal(), method) {
                 cancelled(app, who, &asker, &message);
             }
             return Ok(empty(StatusCode::ACCEPTED));
@@ -119,7 +120,8 @@ async fn post(
     };
     match method {
         "tools/call" => {
-            let who = asker.somebody()?;
+            let who = asker.acts(app).await?;
+            *caller = Some(who);
             if let Some(params) = rpc::plain_call(&parts.headers, &message) {
                 return Ok(call::answer(app, who, &asker, id, &params, outgoing).await);
             }
@@ -142,7 +144,7 @@ async fn post(
     let begins = method == "initialize";
     let mut response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
     if begins
-        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal, named.client()))
+        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal(), named.client()))
     {
         response.headers_mut().insert(label::HEADER, label);
     }
@@ -151,7 +153,7 @@ async fn post(
 
 /// Tells the hub which process of the reader is there. A new one is a beginning.
 fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
-    let Some(who) = asker.principal else { return };
+    let Some(who) = asker.principal() else { return };
     if asker.bridge.is_some() || hello.is_some() {
         let (bridge, conversation) = (asker.bridge.as_deref(), asker.conversation.as_deref());
         app.hub.meet(who, Process { bridge, conversation, hello });

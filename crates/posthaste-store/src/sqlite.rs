@@ -50,8 +50,8 @@ use posthaste_core::ports::{
     What,
 };
 use posthaste_core::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
-    TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
+    Team, TokenHash,
 };
 use posthaste_core::time::Timestamp;
 use tokio::sync::watch;
@@ -395,7 +395,7 @@ impl Registry for SqliteStore {
         self.shared.now().instance(id)
     }
 
-    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.shared.ledger.lock().keyed(agent, team, key)
     }
 

@@ -32,7 +32,9 @@ pub struct JoinPlan {
 
 impl JoinPlan {
     pub fn joined(&self) -> Joined {
-        Joined { instance: self.instance.clone(), resumed: self.resumed }
+        let before = self.before.as_ref().and_then(|i| i.secret);
+        let secret_kept = self.instance.secret.is_some() && before != self.instance.secret;
+        Joined { instance: self.instance.clone(), resumed: self.resumed, secret_kept }
     }
 }
 
@@ -69,15 +71,8 @@ impl Ledger {
         self.add_token(token, of);
     }
 
-    /// Who joined with this key and has not ended.
-    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
-        let known = (agent.clone(), team.clone(), key.to_owned());
-        let id = *self.joined.get(&known)?;
-        self.instances.get(&id).filter(|i| !i.status.has_ended()).map(|i| i.id)
-    }
-
-    /// Creates an instance, or finds the one with the same key. `dice` gives
-    /// random numbers for ids.
+    /// Creates an instance, or finds the one with the same key and secret. `dice`
+    /// gives random numbers for ids.
     pub fn plan_join(
         &mut self,
         new: NewInstance,
@@ -116,14 +111,17 @@ impl Ledger {
                 why: "the default team has no valid name".into(),
             })?,
         };
-        let before = new.key.as_ref().and_then(|key| {
-            let known = (new.agent.clone(), team.clone(), key.clone());
-            self.joined.get(&known).and_then(|id| self.instances.get(id)).cloned()
-        });
-        let before = before.filter(|i| !i.status.has_ended());
+        self.fade(now);
+        let before = match &new.key {
+            Some(key) => self.owner_of_key(&new.agent, &team, key)?.cloned(),
+            None => None,
+        };
+        let (key, secret) = new.key.map(|k| (k.key, k.secret)).unzip();
         let known_kind = self.profiles.get(&new.agent).map(|known| known.kind);
         let instance = match &before {
-            Some(old) => Instance { status: Status::Running, last_seen: now, ..old.clone() },
+            Some(old) => {
+                Instance { status: Status::Running, last_seen: now, secret, ..old.clone() }
+            }
             None => {
                 let id = loop {
                     let id = InstanceId(dice());
@@ -148,7 +146,8 @@ impl Ledger {
                     label: new.label,
                     parent: new.parent,
                     thread,
-                    key: new.key,
+                    key,
+                    secret,
                     status: if work.is_some() { Status::Starting } else { Status::Running },
                     created_at: now,
                     last_seen: now,
@@ -416,10 +415,7 @@ impl Ledger {
 
     fn add_instance(&mut self, instance: Instance) {
         self.named.entry(instance.agent.clone()).or_default().insert(instance.id);
-        if let Some(key) = &instance.key {
-            let known = (instance.agent.clone(), instance.team.clone(), key.clone());
-            self.joined.insert(known, instance.id);
-        }
+        self.index_key(&instance);
         self.threads.insert(instance.thread, instance.id);
         let id = instance.id;
         self.instances.insert(id, instance);
@@ -430,12 +426,7 @@ impl Ledger {
         if let Some(ids) = self.named.get_mut(&instance.agent) {
             ids.remove(&instance.id);
         }
-        if let Some(key) = &instance.key {
-            let known = (instance.agent.clone(), instance.team.clone(), key.clone());
-            if self.joined.get(&known) == Some(&instance.id) {
-                self.joined.remove(&known);
-            }
-        }
+        self.unindex_key(instance);
         self.token_lists.remove(&instance.id);
         self.uncount_holder(instance);
         self.threads.remove(&instance.thread);

@@ -8,7 +8,7 @@ use posthaste_core::messaging::message::Details;
 use posthaste_core::messaging::receive::BatchStatus;
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::RecordState;
-use posthaste_core::registry::{NewInstance, RegistryError, Status};
+use posthaste_core::registry::{JoinKey, NewInstance, RegistryError, Status};
 use posthaste_testkit::world::{Agent, World, new_instance};
 use tokio::time::sleep;
 
@@ -144,10 +144,13 @@ async fn a_token_dies_with_its_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_key_brings_the_same_instance_back_and_its_mail() {
+async fn the_same_key_and_secret_bring_the_same_instance_back_and_its_mail() {
     let world = World::new();
     let alice = world.agent("alice").await;
-    let resumed = |key: &str| NewInstance { key: Some(key.into()), ..new_instance("bob") };
+    let resumed = |key: &str| {
+        let key = JoinKey { key: key.into(), secret: [7; 32] };
+        NewInstance { key: Some(key), ..new_instance("bob") }
+    };
     let bob = world.joins(resumed("window 1")).await;
     alice.sends(&bob, "hello").await;
     let again = world.joins(resumed("window 1")).await;
@@ -157,6 +160,25 @@ async fn the_same_key_brings_the_same_instance_back_and_its_mail() {
     assert_eq!(again.reads().await.texts(), ["hello"]);
     world.hub.end(bob.id(), Status::Finished, true).await.expect("ended");
     assert_ne!(world.joins(resumed("window 1")).await.id(), bob.id(), "the ended stay ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_with_an_open_stream_keeps_its_key_however_long_ago_it_called() {
+    let seldom = Duration::from_secs(60 * 60);
+    let world = World::with(Limits { sweep: seldom, ..Limits::default() });
+    let secret = |secret| {
+        let key = JoinKey { key: "k".into(), secret: [secret; 32] };
+        NewInstance { key: Some(key), ..new_instance("bob") }
+    };
+    let bob = world.joins(secret(1)).await;
+    let stream = world.hub.stays(bob.who);
+    sleep(world.hub.limits().away_after * 2).await;
+    let refused = world.hub.join(secret(2)).await.expect_err("bob is here");
+    assert_eq!(refused, RegistryError::Taken("bob".into()));
+    drop(stream);
+    sleep(world.hub.limits().away_after).await;
+    let other = world.hub.join(secret(2)).await.expect("the key is free");
+    assert_ne!(other.instance.id, bob.id());
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,12 +68,12 @@ struct Begun {
 
 impl Front {
     pub(crate) fn new(app: &App, asker: &Asker, id: &RawValue, left: Left) -> Self {
-        let begun =
-            asker.principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
+        let principal = asker.principal();
+        let begun = principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
         Self {
             app: app.clone(),
             dialect: asker.dialect,
-            principal: asker.principal,
+            principal,
             calling: begun.map(|begun| Arc::new(Mutex::new(Some(begun)))),
             left,
         }

@@ -11,10 +11,12 @@ use posthaste_core::Hub;
 use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::Assignment;
-use posthaste_core::registry::{self, Instance, InstanceFilter, NewInstance, Status};
+use posthaste_core::registry::{
+    self, Instance, InstanceFilter, JoinKey, NewInstance, Status, TokenHash,
+};
 
 use crate::App;
-use crate::auth::{Caller, Joiner, Operator, digest};
+use crate::auth::{Caller, Joiner, Operator, digest, secret_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 use crate::work::assignment;
@@ -36,7 +38,7 @@ pub(crate) async fn create(
         key: None,
         token: [0; 32],
     };
-    admit(&app, new).await
+    admit(&app, new, None).await
 }
 
 /// `POST /v1/join`
@@ -45,16 +47,23 @@ pub(crate) async fn join(
     _: Joiner,
     Json(request): Json<JoinRequest>,
 ) -> Result<Created, Failure> {
+    let (secret, hash) = match request.secret {
+        Some(secret) => {
+            let hash = secret_of(&app, "secret", &secret)?;
+            (secret, hash)
+        }
+        None => random(),
+    };
     let new = NewInstance {
         agent: name(&request.agent)?,
         team: request.team.as_deref().map(name).transpose()?,
         label: None,
         parent: None,
         kind: None,
-        key: Some(request.key),
+        key: Some(JoinKey { key: request.key, secret: hash }),
         token: [0; 32],
     };
-    admit(&app, new).await
+    admit(&app, new, Some(secret)).await
 }
 
 /// Who stands at the top of a tree.
@@ -69,11 +78,18 @@ fn name(text: &str) -> Result<Name, Failure> {
     Ok(text.parse::<Name>()?)
 }
 
-/// The token is made here, told once, and kept only as its hash.
-async fn admit(app: &App, new: NewInstance) -> Result<Created, Failure> {
+/// 256 random bits, and their hash.
+fn random() -> (String, TokenHash) {
     let random: [u8; 32] = rand::random();
-    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let joined = app.hub.join(NewInstance { token: digest(&token), ..new }).await?;
+    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = digest(&text);
+    (text, hash)
+}
+
+/// The token is made here, told once, and kept only as its hash; so is the secret.
+async fn admit(app: &App, new: NewInstance, secret: Option<String>) -> Result<Created, Failure> {
+    let (token, hash) = random();
+    let joined = app.hub.join(NewInstance { token: hash, ..new }).await?;
     let i = joined.instance;
     let answer = Joined {
         instance: i.id.to_string(),
@@ -82,6 +98,7 @@ async fn admit(app: &App, new: NewInstance) -> Result<Created, Failure> {
         thread_id: i.thread.to_string(),
         token,
         resumed: joined.resumed,
+        secret: secret.filter(|_| joined.secret_kept),
     };
     Ok((StatusCode::CREATED, Answer(answer)))
 }

@@ -7,7 +7,7 @@ use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_core::Limits;
 use serde_json::{Value, json};
 
-use crate::house::{House, JOIN, by_ids, request, send};
+use crate::house::{House, JOIN, SECRET, by_ids, request, send};
 use crate::mcp::agent::{Agent, Era};
 
 fn at_once() -> Limits {
@@ -228,12 +228,13 @@ async fn a_session_that_is_cleared_goes_on_with_its_connection() {
 }
 
 #[tokio::test]
-async fn a_hook_is_whoever_its_key_says() {
+async fn a_hook_is_whoever_its_key_and_secret_say() {
     let house = House::new().await;
     let keys = |key: &'static str| {
         [
             ("X-Posthaste-Agent", "claude"),
             ("X-Posthaste-Key", key),
+            ("X-Posthaste-Secret", SECRET),
             ("Content-Type", "application/json"),
         ]
     };

@@ -7,6 +7,7 @@ mod errors;
 mod events;
 mod hooks;
 mod house;
+mod identity;
 mod mail;
 mod mcp;
 mod people;

@@ -20,7 +20,7 @@ impl Working for SqliteStore {
         let shared = Arc::clone(&self.shared);
         async move {
             match answer.await {
-                Ok(Ok(HireOutcome::New(hired))) => Ok(hired),
+                Ok(Ok(HireOutcome::New(hired))) => Ok(*hired),
                 Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire.draft).await,
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(StoreError::Closed.into()),

@@ -18,8 +18,9 @@ Connect an agent with `posthaste connect`, or by hand:
 Who the agent is, from the strongest:
   POSTHASTE_TOKEN                       whoever the token belongs to
   POSTHASTE_INSTANCE, CAO_TERMINAL_ID   that instance
-  otherwise it joins: the same conversation (or --key) has the same mailbox again,
-  and two windows have two
+  otherwise it joins: the same conversation (or --key) has the same mailbox again; a
+  program whose conversations have no name is who went away in its folder, unless it
+  says --new; and two windows have two
 
 A hub that this starts writes to hub.log in the data folder and goes on when the
 agent ends; `posthaste up` says which process it is.";
@@ -59,15 +60,20 @@ pub(crate) struct McpArgs {
 #[derive(Args, Clone)]
 pub(crate) struct AgentArgs {
     /// What the agent is called [default: by its program: claude, codex, gemini …]
-    #[arg(long, env = "POSTHASTE_AGENT", hide_env_values = true)]
+    #[arg(long, env = "POSTHASTE_AGENT", hide_env_values = true, overrides_with = "name")]
     pub(crate) name: Option<String>,
     /// Its team [default: main]
-    #[arg(long, env = "POSTHASTE_TEAM", hide_env_values = true)]
+    #[arg(long, env = "POSTHASTE_TEAM", hide_env_values = true, overrides_with = "team")]
     pub(crate) team: Option<String>,
     /// The same key gives the same mailbox again [default: the program's conversation, or else
-    /// the program's process]
+    /// its folder: whoever went away there]
     #[arg(long, env = "POSTHASTE_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
+    /// Be a new agent, and not the one that went away in this folder; POSTHASTE_NEW=1 says the
+    /// same
+    #[arg(long, env = "POSTHASTE_NEW", hide_env = true,
+        value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) new: bool,
     /// Act as this instance, with the operator's token; CAO_TERMINAL_ID says the same
     #[arg(long, value_name = "ID", env = "POSTHASTE_INSTANCE", hide_env_values = true)]
     pub(crate) instance: Option<String>,

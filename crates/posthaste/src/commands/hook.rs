@@ -8,6 +8,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use posthaste_api::client::ClientError;
 use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_bridges::clients::Event;
@@ -15,8 +16,9 @@ use posthaste_core::address::Name;
 use tokio::time::{Instant, timeout_at};
 
 use super::Session;
-use super::program::{Program, behind_shells};
-use super::way::{Way, Wish};
+use super::member::Member;
+use super::program::Program;
+use super::way::Way;
 use crate::cli::{Global, HookArgs};
 use crate::config;
 use crate::failure::{Failure, internal, told};
@@ -72,18 +74,35 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         // What a helper of the agent reads, the agent never sees.
         return Ok(());
     }
-    let client = client(args, session, &input)?;
     let request = HookRequest {
         source: input.source.clone(),
         stop_active: input.stop_active,
         client: Some(args.client.name().to_owned()),
         ..HookRequest::default()
     };
-    let answer = match timeout_at(until, client.hook(to_hub(args.event), &request)).await {
+    let answer = match timeout_at(until, ask(args, session, &input, &request)).await {
         Ok(answer) => answer?,
         Err(_) => return Err(late("the hub did not answer").into()),
     };
     Ok(say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?)
+}
+
+/// What the hub says. An agent that it has forgotten joins again, once.
+async fn ask(
+    args: &HookArgs,
+    session: &Session,
+    input: &Input,
+    request: &HookRequest,
+) -> Result<HookAnswer, Failure> {
+    let (hub, member) = client(args, session, input).await?;
+    match (hub.hook(to_hub(args.event), request).await, member) {
+        (Err(ClientError::Api(e)), Some(member)) if e.code == ErrorCode::Unauthorized => {
+            member.expire()?;
+            let (hub, _) = client(args, session, input).await?;
+            Ok(hub.hook(to_hub(args.event), request).await?)
+        }
+        (answer, _) => Ok(answer?),
+    }
 }
 
 fn late(what: &str) -> ApiError {
@@ -100,31 +119,36 @@ fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
     out.flush()
 }
 
-/// The hub, as the agent of this conversation.
-fn client(args: &HookArgs, session: &Session, input: &Input) -> Result<Client, Failure> {
+/// The hub, as the agent of this conversation; and that agent, where it joined.
+async fn client(
+    args: &HookArgs,
+    session: &Session,
+    input: &Input,
+) -> Result<(Client, Option<Member>), Failure> {
     let way = Way::of(&args.agent, session, config::of_others)?;
     if session.hub.is_none() && session.folder.running().is_none() {
         return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
     }
     let client = session.stranger()?;
     Ok(match way {
-        Way::Token(token) => client.with_token(token.reveal()),
+        Way::Token(token) => (client.with_token(token.reveal()), None),
         Way::Acting(id) => {
             let token = session.key(Key::Operator, &client)?;
-            client.with_token(token.reveal()).acting_for(id.to_string())
+            (client.with_token(token.reveal()).acting_for(id.to_string()), None)
         }
-        Way::Join(Wish { name, team, key, token }) => {
-            let token = match token {
-                Some(token) => token,
+        Way::Join(wish) => {
+            let token = match &wish.token {
+                Some(token) => token.clone(),
                 None => session.key(Key::Join, &client)?,
             };
             let mut program = Program::new(config::of_others);
             program.calls_itself(args.client.name());
-            let said = || program.conversation_of_tools(input.conversation.as_deref());
-            let key = key.or_else(said).unwrap_or_else(behind_shells);
-            let name = name.unwrap_or_else(|| program.name());
-            let team = team.as_ref().map(Name::as_str);
-            client.with_token(token.reveal()).known_by(name.as_str(), team, &key)
+            let said = program.conversation_of_tools(input.conversation.as_deref());
+            let name = wish.name.clone().unwrap_or_else(|| program.name());
+            let whom = (name.as_str(), wish.team.as_ref().map(Name::as_str));
+            let door = client.clone().with_token(token.reveal());
+            let member = Member::of(session, &door, whom, wish.which(said)).await?;
+            (client.with_token(member.me.token.reveal()), Some(member))
         }
     })
 }

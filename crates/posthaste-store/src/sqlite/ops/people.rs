@@ -238,8 +238,10 @@ pub(super) fn write_arrival(
     }
     db.connection.execute(
         "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
-         created_at, last_seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-         ON CONFLICT (id) DO UPDATE SET status = excluded.status, last_seen = excluded.last_seen",
+         created_at, last_seen, secret) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+         ON CONFLICT (id) DO UPDATE SET status = excluded.status, \
+         last_seen = excluded.last_seen, secret = excluded.secret",
         params![
             i.id.0,
             i.agent.as_str(),
@@ -251,7 +253,8 @@ pub(super) fn write_arrival(
             i.key,
             i.status.as_str(),
             i.created_at.0,
-            i.last_seen.0
+            i.last_seen.0,
+            i.secret
         ],
     )?;
     if let Some(token) = plan.token {

@@ -88,7 +88,7 @@ impl Wish {
         if same
             && let Some(Server::Http { url: old, token }) = written(client, scope, ground)?
             && old == url
-            && proof::over_http(&url, &token).await.is_ok()
+            && proof::over_http(&url, &token, session).await.is_ok()
         {
             return Ok(Server::Http { url, token });
         }

@@ -53,7 +53,8 @@ fn a_hub_that_accepts_and_never_answers_is_given_up() {
     world.hub().stop();
     let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", deaf.local_addr().expect("bound"));
-    let mut command = world.command(&["hook", "tool", "--client", "claude", "--hub", &url]);
+    let mut command =
+        world.command(&["hook", "tool", "--client", "claude", "--hub", &url, "--token", "whoever"]);
     command.stdin(Stdio::null());
     let hook = Started::new(command);
     let (mut line, _) = deaf.accept().expect("it calls");
