@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How the text of every refused stop begins. Some programs show a refusal to their model
+/// as a prompt, and run their prompt hook for it.
+pub const REFUSAL: &str = "Posthaste: do not finish yet";
+
 /// What the client was about to do, in every client's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -9,8 +9,9 @@ use std::os::unix::process::parent_id;
 use std::path::Path;
 
 /// What stands between a program and its hook.
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"];
-const SHELLS_DEEP: usize = 4;
+const SHELLS: [&str; 10] =
+    ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox", "timeout", "coreutils"];
+const SHELLS_DEEP: usize = 6;
 
 /// The process that started this one.
 pub(in crate::commands) fn process() -> String {
