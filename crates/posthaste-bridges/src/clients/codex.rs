@@ -4,7 +4,26 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Hooks, Names, Place, Scope, Server, Servers, bearer, stdio};
+use super::hooks::Written;
+use super::{
+    Client, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server, Servers,
+    bearer, stdio,
+};
+
+/// It has no hook for a failed tool of an MCP server.
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "SessionStart"),
+        (Event::Prompt, "UserPromptSubmit"),
+        (Event::BeforeTool, "PreToolUse"),
+        (Event::Tool, "PostToolUse"),
+        (Event::Stop, "Stop"),
+    ],
+    unheard: &[],
+    context: Context::Nested,
+    refuses: "block",
+    written: Written::Groups { timeout: HOOK_PATIENCE_S, title: None },
+};
 
 pub(super) struct Codex;
 
@@ -34,8 +53,8 @@ impl Client for Codex {
         }
     }
 
-    fn hooks(&self) -> Option<&'static Hooks> {
-        Some(&super::claude::HOOKS)
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
     }
 
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
@@ -45,7 +64,8 @@ impl Client for Codex {
     fn advice(&self, scope: Scope, hooks: bool) -> Option<&'static str> {
         match (scope, hooks) {
             (_, true) => Some(
-                "Codex runs new hooks only after you have trusted them once: type /hooks in Codex",
+                "Codex runs new or changed hooks only after you have trusted them, and says nothing \
+                 until then: start `codex`, type /hooks, and trust those of posthaste",
             ),
             (Scope::Project, false) => {
                 Some("Codex reads the configuration of a folder only if you trust the folder")

@@ -1,8 +1,28 @@
-//! Copilot CLI: servers in a file of their own.
+//! Copilot CLI: servers in a file of their own, hooks in a folder of files.
+
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer};
+use super::hooks::Written;
+use super::{Client, Context, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer};
+
+const FOLDER: &str = "COPILOT_HOME";
+
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "sessionStart"),
+        (Event::Prompt, "userPromptSubmitted"),
+        (Event::BeforeTool, "preToolUse"),
+        (Event::Tool, "postToolUse"),
+        (Event::Tool, "postToolUseFailure"),
+        (Event::Stop, "agentStop"),
+    ],
+    unheard: &[],
+    context: Context::Top,
+    refuses: "block",
+    written: Written::Commands,
+};
 
 pub(super) struct Copilot;
 
@@ -19,7 +39,7 @@ impl Client for Copilot {
     /// Of the two files that it reads in a folder, the one that is not Claude Code's.
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
         let file = match scope {
-            Scope::User => place.folder("COPILOT_HOME", ".copilot").join("mcp-config.json"),
+            Scope::User => place.folder(FOLDER, ".copilot").join("mcp-config.json"),
             Scope::Project => place.project.join(".github/mcp.json"),
         };
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
@@ -34,6 +54,18 @@ impl Client for Copilot {
             Server::Http { url, token } => {
                 json!({ "type": "http", "url": url, "headers": bearer(token), "tools": ["*"] })
             }
+        }
+    }
+
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
+    }
+
+    /// Hooks of a repository do not run in every mode, so there are none.
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+        match scope {
+            Scope::User => Some(place.folder(FOLDER, ".copilot").join("hooks/posthaste.json")),
+            Scope::Project => None,
         }
     }
 

@@ -4,9 +4,25 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::hooks::Written;
 use super::{
-    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope, Server, Servers,
-    bearer, stdio,
+    Client, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope, Server,
+    Servers, bearer, stdio,
+};
+
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "SessionStart"),
+        (Event::Prompt, "BeforeAgent"),
+        (Event::BeforeTool, "BeforeTool"),
+        (Event::Tool, "AfterTool"),
+        (Event::Stop, "AfterAgent"),
+    ],
+    unheard: &[],
+    context: Context::Nested,
+    refuses: "deny",
+    // It counts in milliseconds.
+    written: Written::Groups { timeout: HOOK_PATIENCE_S * 1000, title: Some(OURS) },
 };
 
 pub(super) struct Gemini;
@@ -43,19 +59,8 @@ impl Client for Gemini {
         }
     }
 
-    fn hooks(&self) -> Option<&'static Hooks> {
-        Some(&Hooks {
-            events: [
-                (Event::SessionStart, "SessionStart"),
-                (Event::Prompt, "BeforeAgent"),
-                (Event::Tool, "AfterTool"),
-                (Event::Stop, "AfterAgent"),
-            ],
-            refuses: "deny",
-            title: Some(OURS),
-            // It counts in milliseconds.
-            timeout: HOOK_PATIENCE_S * 1000,
-        })
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
     }
 
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {

@@ -31,12 +31,22 @@ pub(super) mod log;
 
 /// So long an agent waits for its mail at most, all in all.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same before a tool, which brings no mail.
+const PATIENCE_BEFORE_TOOL: Duration = Duration::from_millis(300);
+
+fn patience(event: Event) -> Duration {
+    match event {
+        Event::BeforeTool => PATIENCE_BEFORE_TOOL,
+        _ => PATIENCE,
+    }
+}
 
 /// The same in the hub's words.
 fn to_hub(event: Event) -> HookEvent {
     match event {
         Event::SessionStart => HookEvent::SessionStart,
         Event::Prompt => HookEvent::Prompt,
+        Event::BeforeTool => HookEvent::BeforeTool,
         Event::Tool => HookEvent::Tool,
         Event::Stop => HookEvent::Stop,
     }
@@ -44,7 +54,7 @@ fn to_hub(event: Event) -> HookEvent {
 
 /// It never fails: nobody could do anything about it in the middle of a turn.
 pub(super) async fn run(args: &HookArgs, global: &Global) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience(args.event);
     let done = match Session::new(global) {
         Ok(session) => {
             let done = fired(args, &session, until).await;
@@ -65,19 +75,26 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
 }
 
 async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(), Failure> {
+    let late = |what: &str| {
+        let told = format!("{what} within {} ms", patience(args.event).as_millis());
+        ApiError::new(ErrorCode::Unavailable, told)
+    };
     let input = match timeout_at(until, input::of_stdin()?).await {
         Ok(Ok(input)) => input,
         Ok(Err(_)) => Input::default(),
         Err(_) => return Err(late("stdin was not closed").into()),
     };
-    if input.is_of_a_helper() {
-        // What a helper of the agent reads, the agent never sees.
+    // What a helper of the agent reads, the agent never sees.
+    if input.is_of_a_helper() || args.event == Event::Prompt && !input.is_prompt() {
         return Ok(());
     }
     let request = HookRequest {
         source: input.source.clone(),
-        stop_active: input.stop_active,
         client: Some(args.client.name().to_owned()),
+        tool: input.tool.clone(),
+        call: input.call.clone(),
+        failed: input.failed,
+        quiet: args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
     let answer = match timeout_at(until, ask(args, session, &input, &request)).await {
@@ -105,14 +122,13 @@ async fn ask(
     }
 }
 
-fn late(what: &str) -> ApiError {
-    let told = format!("{what} within {} ms", PATIENCE.as_millis());
-    ApiError::new(ErrorCode::Unavailable, told)
-}
-
+/// In one piece, so that a program never reads half of it.
 fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
-    let hooks = args.client.hooks();
-    let said = hooks.and_then(|hooks| form::of(hooks, args.event, input.event.as_deref(), answer));
+    if input.failed {
+        // Programs drop what is added to the result of a failed tool.
+        return Ok(());
+    }
+    let said = form::of(args.client.hooks(), args.event, input.event.as_deref(), answer);
     let Some(said) = said else { return Ok(()) };
     let mut out = io::stdout().lock();
     out.write_all(format!("{said}\n").as_bytes())?;

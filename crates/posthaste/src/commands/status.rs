@@ -1,8 +1,10 @@
 //! `posthaste status`: which agent programs are connected, and which of their
 //! conversations are here.
 
+use std::path::Path;
+
 use posthaste_api::instances::{InstanceView, InstancesQuery};
-use posthaste_bridges::clients;
+use posthaste_bridges::clients::{self, Place, Scope};
 use serde_json::json;
 
 use super::Session;
@@ -177,6 +179,9 @@ fn line(record: &Record) -> &'static str {
 }
 
 fn has_hooks(record: &Record) -> bool {
+    let scope = if record.wish.scope == "project" { Scope::Project } else { Scope::User };
+    let (home, project, variable) = (Path::new(""), record.project.as_path(), &|_: &str| None);
     let client = clients::by_name(&record.client);
-    record.wish.hooks && client.is_some_and(|client| client.hooks().is_some())
+    let file = client.and_then(|c| c.hooks_file(scope, &Place { home, project, variable }));
+    record.wish.hooks && file.is_some()
 }

@@ -39,7 +39,7 @@ pub struct Hook<'a> {
     pub call: &'a str,
     /// The tool failed.
     pub failed: bool,
-    /// It is a sub-agent's.
+    /// The agent's model would not see what the hook adds.
     pub quiet: bool,
 }
 
@@ -85,9 +85,6 @@ impl Proofs {
 
     /// A hook of the reader runs. Tells whether its answer may carry mail.
     pub fn hook(&mut self, who: Principal, hook: &Hook<'_>, now: Instant) -> (bool, Vec<Effect>) {
-        if hook.quiet {
-            return (false, Vec::new());
-        }
         let effects = match hook.moment {
             // After a compaction the same process goes on and knows what it held.
             Moment::SessionStart if hook.source == "compact" => Vec::new(),
@@ -95,11 +92,15 @@ impl Proofs {
             Moment::Prompt => self.turn(who, false, now),
             Moment::Stop => self.turn(who, true, now),
             Moment::BeforeTool => self.announce(who, hook, now),
-            Moment::AfterTool => return self.tool_is_over(who, hook, now),
+            Moment::AfterTool => {
+                let (carries, effects) = self.tool_is_over(who, hook, now);
+                return (carries && !hook.quiet, effects);
+            }
         };
         let reader = self.readers.entry(who).or_default();
         reader.has_hooks = true;
-        (hook.moment != Moment::BeforeTool && !reader.runs_sub_agent(), effects)
+        let heard = hook.moment != Moment::BeforeTool && !hook.quiet;
+        (heard && !reader.runs_sub_agent(), effects)
     }
 
     /// A tool is about to run: a call that begins.

@@ -186,7 +186,7 @@ fn a_sub_agent_that_is_not_marked_gets_no_mail_until_its_tool_is_over() {
     post.hook(0, &of(Moment::BeforeTool, BASH));
     assert!(!post.hook(0, &of(Moment::AfterTool, BASH)), "only the sub-agent would see it");
     assert!(post.hook(0, &of(Moment::AfterTool, "invoke_agent")));
-    assert!(!post.hook(0, &Hook { quiet: true, ..after(BASH) }), "one that is marked");
+    assert!(!post.hook(0, &Hook { quiet: true, ..after(BASH) }), "nobody would see it");
 }
 
 #[test]

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Pid, test_kill_process};
 
 /// What stands between a program and its hook.
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"];
-const SHELLS_DEEP: usize = 4;
+const SHELLS: [&str; 10] =
+    ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox", "timeout", "coreutils"];
+const SHELLS_DEEP: usize = 6;
 
 /// The process of the program that started this one.
 pub(in crate::commands) fn process() -> String {

@@ -2,15 +2,15 @@
 //! and takes it back.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::json;
 
-use super::program::{self, Program, Task, home, shut_in};
+use super::program::{self, Program, Task, home};
 use super::stories::mail;
-use crate::world::{Hub, Ran, Started, World, eventually};
+use super::user;
+use crate::world::{Hub, World, eventually};
 
 /// A machine with a hub and one agent program on the path.
 struct Machine {
@@ -28,39 +28,13 @@ impl Machine {
         let hub = world.hub();
         world.say(&["join", "alice"]);
         let model = ModelServer::start().await;
-        let machine = Self { program, tools, world, model, _hub: hub };
-        machine.put_on_path();
-        Some(machine)
-    }
-
-    /// As a package manager would: a file of its name that starts it.
-    fn put_on_path(&self) {
-        let bin = home(&self.world).join("bin");
-        fs::create_dir_all(&bin).expect("a folder");
-        let (program, script) = self.program.binary(&self.tools);
-        let script = script.map(|script| format!("'{}' ", script.display())).unwrap_or_default();
-        let text = format!("#!/bin/sh\nexec '{}' {script}\"$@\"\n", program.display());
-        let file = bin.join(self.program.name());
-        fs::write(&file, text).expect("written");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
-    }
-
-    /// One of our commands, as the user types it.
-    fn posthaste(&self, args: &[&str]) -> Ran {
-        let home = home(&self.world);
-        let mut command = self.world.command(args);
-        shut_in(&mut command, &home);
-        command
-            .env("POSTHASTE_DATA", self.world.data())
-            .env("PATH", format!("{}:/usr/bin:/bin", home.join("bin").display()));
-        Started::new(command).end()
+        user::put_on_path(program, &tools, &world);
+        Some(Self { program, tools, world, model, _hub: hub })
     }
 
     #[track_caller]
     fn says(&self, args: &[&str]) -> String {
-        let ran = self.posthaste(args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
-        ran.out
+        user::says(&self.world, args)
     }
 
     /// Where the user's own settings are, and some.
@@ -85,7 +59,7 @@ impl Machine {
         let prompt = Some("Wait for mail.");
         let task = Task { model: self.model.url(), prompt, ..Task::default() };
         let agent = self.program.start(&self.tools, &self.world, &task);
-        let turn = offered(&mut self.model).await;
+        let turn = offered(&mut self.model, "check_inbox").await;
         turn.call("check_inbox", json!({ "timeout": 50 }));
         let name = format!("{}.", self.program.name());
         let waits = |line: &str| line.starts_with(&name) && line.contains("waiting inbox");
@@ -100,16 +74,16 @@ impl Machine {
     }
 }
 
-/// The first turn in which our tools are offered. Some programs offer a search for
+/// The first turn in which a tool of ours is offered. Some programs offer a search for
 /// tools first, and their model has to use it.
-async fn offered(model: &mut ModelServer) -> Asked {
+pub(super) async fn offered(model: &mut ModelServer, tool: &str) -> Asked {
     let turn = model.asked().await;
     let has = |turn: &Asked, name: &str| turn.tools().iter().any(|tool| tool.name == name);
-    if has(&turn, "check_inbox") {
+    if has(&turn, tool) {
         return turn;
     }
     assert!(has(&turn, "tool_search"), "{:?}", turn.tools());
-    turn.call("tool_search", json!({ "query": "select:mcp__posthaste__check_inbox" }));
+    turn.call("tool_search", json!({ "query": format!("select:mcp__posthaste__{tool}") }));
     model.asked().await
 }
 
@@ -168,7 +142,7 @@ async fn it_comes_back_as_itself(program: Program) {
         let prompt = Some("Read your mail.");
         let task = Task { model: machine.model.url(), prompt, ..Task::default() };
         let agent = machine.program.start(&machine.tools, &machine.world, &task);
-        offered(&mut machine.model).await.call("check_inbox", json!({ "timeout": 0 }));
+        offered(&mut machine.model, "check_inbox").await.call("check_inbox", json!({ "timeout": 0 }));
         let turn = machine.model.asked().await;
         let entry = mail(&turn, "the tower fell");
         assert_eq!(entry["redelivered"] == true, again, "{entry}");
