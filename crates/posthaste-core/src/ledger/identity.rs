@@ -7,6 +7,7 @@
 use super::Ledger;
 use crate::address::{InstanceId, Name};
 use crate::registry::{Instance, JoinKey, RegistryError};
+use crate::time::Timestamp;
 
 impl Ledger {
     /// The instance that joined with this key and secret and has not ended.
@@ -21,12 +22,16 @@ impl Ledger {
         agent: &Name,
         team: &Name,
         key: &JoinKey,
+        now: Timestamp,
     ) -> Result<Option<&Instance>, RegistryError> {
         let same = || self.with_key(agent, team, &key.key);
         if let Some(owner) = same().find(|i| i.secret == Some(key.secret)) {
             return Ok(Some(owner));
         }
-        if same().any(|i| self.is_living(i)) {
+        // Right after a start nobody has shown up yet, and one without a secret could not
+        // tell its owner from a stranger later.
+        let seen = |i: &Instance| now.since(i.last_seen) < self.limits.away_after;
+        if same().any(|i| self.is_living(i) || i.secret.is_none() && seen(i)) {
             return Err(RegistryError::Taken(agent.to_string()));
         }
         // It joined before keys had secrets: the first that asks for it is its owner.

@@ -113,7 +113,7 @@ impl Ledger {
         };
         self.fade(now);
         let before = match &new.key {
-            Some(key) => self.owner_of_key(&new.agent, &team, key)?.cloned(),
+            Some(key) => self.owner_of_key(&new.agent, &team, key, now)?.cloned(),
             None => None,
         };
         let (key, secret) = new.key.map(|k| (k.key, k.secret)).unzip();
