@@ -1,5 +1,6 @@
 //! Hooks of real programs: mail reaches a model that never asks for it.
 
+mod by_name;
 mod edges;
 
 use std::path::PathBuf;
