@@ -222,8 +222,8 @@ pub trait Queue: Send + Sync {
     fn put(&self, ticket: Ticket);
 
     /// Listens on these mailboxes from now on. Mail of an exact mailbox rings
-    /// all its listeners, one-of mail rings the first that may take it, and one who
-    /// gathers only if nobody else waits.
+    /// all its listeners. One-of mail rings the first that may take it: readers before
+    /// drivers, and last those who gather or want only what nobody else could take.
     fn listen(&self, reader: Principal, mailboxes: Arc<[Mailbox]>, filter: Filter)
     -> Box<dyn Bell>;
 
@@ -271,7 +271,8 @@ pub struct Filter {
     pub own: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
-    /// Whoever listens so is a driver, and nobody who waits.
+    /// Set by drivers: not counted by `Queue::waiting`, and given no second message that
+    /// others could take before the first is proved.
     pub quiet: bool,
 }
 

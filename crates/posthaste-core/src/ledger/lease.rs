@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::presence::Rivals;
-use super::{BoxNo, Ledger, Out, Queued};
+use super::{BoxNo, Ledger, Out, Queue, Queued};
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq};
@@ -71,11 +71,14 @@ impl Ledger {
             if queue.len() == 0 {
                 continue;
             }
-            if !mailbox.is_one_of() && take.filter.is_empty() {
-                remaining.all += queue.len().saturating_sub(self.overdue(at, now));
+            let rivals = self.rivals_at(mailbox, take.reader);
+            if take.filter.is_empty() && self.overdue(at, now) == 0 {
+                let (alone, shared) = split(queue, rivals, take.reader);
+                let shared = if take.filter.own { 0 } else { shared };
+                remaining.all += alone + shared;
+                remaining.shared += shared;
                 continue;
             }
-            let rivals = self.rivals_at(mailbox, take.reader);
             let fits =
                 |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
             for entry in queue.all().filter(fits) {
@@ -118,7 +121,9 @@ impl Ledger {
             let rivals = self.rivals_at(mailbox, *reader);
             let fits = |e: &&Queued| may_take(e, *reader, now) && accepts(filter, e, heads);
             let own = |e: &&Queued| rivals.leave(e.sender) && fits(e);
-            wanted.extend(self.queues[at as usize].all().filter(own).map(ranked).take(most));
+            if split(&self.queues[at as usize], rivals, *reader).0 > 0 {
+                wanted.extend(self.queues[at as usize].all().filter(own).map(ranked).take(most));
+            }
             let one = self.one_of_shared(at, rivals, *reader, filter, now, heads);
             wanted.extend(one.map(ranked));
         }
@@ -248,14 +253,9 @@ impl Ledger {
             if queue.len() == 0 || !self.may_be_taken_by(mailbox, id) {
                 continue;
             }
-            let all = queue.len() - queue.sent_by(id);
-            let alone = match self.rivals(mailbox, who) {
-                Rivals::Nobody => all,
-                Rivals::One(rival) => queue.sent_by(rival),
-                Rivals::Several => 0,
-            };
+            let (alone, together) = split(queue, self.rivals(mailbox, who), who);
             own += alone;
-            shared += all - alone;
+            shared += together;
         }
         (own, shared)
     }
@@ -328,6 +328,18 @@ impl Ledger {
         survey.labels = labels.into_iter().collect();
         survey
     }
+}
+
+/// How many queued messages only the reader could take, and how many others could as
+/// well.
+fn split(queue: &Queue, rivals: Rivals, reader: Principal) -> (usize, usize) {
+    let all = queue.len() - reader.instance().map_or(0, |id| queue.sent_by(id));
+    let alone = match rivals {
+        Rivals::Nobody => all,
+        Rivals::One(rival) => queue.sent_by(rival),
+        Rivals::Several => 0,
+    };
+    (alone, all - alone)
 }
 
 /// A sender never claims its own mail, and the expired are nobody's.

@@ -279,3 +279,160 @@ impl Ledger {
         self.presences.get_mut(&who.instance()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::ports::Ending;
+    use crate::registry::NewInstance;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Connect(usize),
+        Disconnect(usize),
+        OpenCall(usize),
+        CloseCall(usize),
+        Seen(usize),
+        Pass(u64),
+        Lose,
+        End(usize),
+        UndoneEnd(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let who = 0..4usize;
+        prop_oneof![
+            who.clone().prop_map(Step::Connect),
+            who.clone().prop_map(Step::Disconnect),
+            who.clone().prop_map(Step::OpenCall),
+            who.clone().prop_map(Step::CloseCall),
+            who.clone().prop_map(Step::Seen),
+            (1..100u64).prop_map(Step::Pass),
+            Just(Step::Lose),
+            who.clone().prop_map(Step::End),
+            who.prop_map(Step::UndoneEnd),
+        ]
+    }
+
+    /// What is known of one instance, kept the plain way.
+    #[derive(Debug, Clone, Default)]
+    struct Known {
+        connections: u32,
+        calls: Vec<(OpenCall, bool)>,
+        until: Timestamp,
+        last_seen: Timestamp,
+        lost: bool,
+        ended: bool,
+    }
+
+    impl Known {
+        fn seen(&mut self, now: Timestamp, away_after: std::time::Duration) {
+            if self.ended {
+                return;
+            }
+            (self.lost, self.last_seen) = (false, now);
+            if self.connections == 0 {
+                self.until = now + away_after;
+            }
+        }
+
+        fn lives(&self, now: Timestamp) -> bool {
+            let here = self.connections > 0 || !self.calls.is_empty() || self.until > now;
+            !self.ended && !self.lost && here
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_sets_of_holders_are_what_a_count_of_all_would_give(
+            steps in proptest::collection::vec(step(), 0..60),
+        ) {
+            // Less than a call keeps one alive, so that the lost may be so before.
+            let lost_after = std::time::Duration::from_secs(40);
+            let limits = Limits { lost_after, ..Limits::default() };
+            let (away, lost) = (limits.away_after, limits.lost_after);
+            let mut ledger = Ledger::new(limits);
+            let mut now = Timestamp(1_000_000);
+            let mut dice = 1..;
+            let ids: Vec<InstanceId> = (0..4u8).map(|n| {
+                let new = NewInstance {
+                    agent: if n < 3 { "mason" } else { "bob" }.parse().expect("a name"),
+                    team: None, label: None, parent: None, kind: None, key: None, token: [n; 32],
+                };
+                let roll = || dice.next().expect("another roll");
+                ledger.plan_join(new, now, roll).expect("joined").instance.id
+            }).collect();
+            let born = Known { until: now + away, last_seen: now, ..Known::default() };
+            let mut known = vec![born; 4];
+            let of = |n: usize| Principal::Instance(ids[n]);
+            for step in steps {
+                ledger.fade(now);
+                match step {
+                    Step::Connect(n) => {
+                        ledger.connect(of(n), now);
+                        known[n].seen(now, away);
+                        known[n].connections += 1;
+                    }
+                    Step::Disconnect(n) if known[n].connections > 0 => {
+                        ledger.disconnect(of(n), now);
+                        known[n].seen(now, away);
+                        known[n].connections -= 1;
+                        if known[n].connections == 0 {
+                            known[n].until = now;
+                            known[n].calls.iter_mut().for_each(|(_, counts)| *counts = false);
+                        }
+                    }
+                    Step::OpenCall(n) => {
+                        let call = ledger.open_call(of(n), now);
+                        known[n].seen(now, away);
+                        known[n].calls.push((call, true));
+                    }
+                    Step::CloseCall(n) => {
+                        let Some((call, counts)) = known[n].calls.pop() else { continue };
+                        ledger.close_call(of(n), call, now);
+                        if counts {
+                            known[n].seen(now, away);
+                        }
+                    }
+                    Step::Seen(n) => {
+                        ledger.seen(of(n), now);
+                        known[n].seen(now, away);
+                    }
+                    Step::Pass(seconds) => now = now + std::time::Duration::from_secs(seconds),
+                    Step::Lose => {
+                        ledger.keep_alive(now);
+                        ledger.lose(now - lost);
+                        for one in known.iter_mut().filter(|one| !one.ended) {
+                            if one.connections > 0 || !one.calls.is_empty() {
+                                one.seen(now, away);
+                            }
+                            one.lost |= one.last_seen < now - lost;
+                        }
+                    }
+                    Step::End(n) | Step::UndoneEnd(n) => {
+                        let ending = Ending::plain(Status::Stopped, Vec::new());
+                        let Ok(plan) = ledger.plan_end(ids[n], &ending, now, || 7) else { continue };
+                        match step {
+                            Step::End(_) => known[n].ended = true,
+                            _ => ledger.undo_end(&plan),
+                        }
+                    }
+                    Step::Disconnect(_) => {}
+                }
+                ledger.fade(now);
+                let mason = Mailbox::Name("mason".parse().expect("a name"));
+                for (mailbox, holders) in [(mason, &known[..3]), (Mailbox::Anyone, &known[..])] {
+                    let living = holders.iter().filter(|one| one.lives(now)).count();
+                    prop_assert_eq!(ledger.active(&mailbox, Principal::Operator) as usize, living);
+                }
+                for (n, one) in known.iter().enumerate() {
+                    let lives = ledger.instances.get(&ids[n]).is_some_and(|i| ledger.is_living(i));
+                    prop_assert_eq!(lives, one.lives(now), "{} at {:?}: {:?}", n, now, one);
+                }
+            }
+        }
+    }
+}

@@ -34,6 +34,9 @@ async fn an_agent_whose_stream_closes_is_away_in_every_door() {
     let active = InstancesQuery { status: Some("active".into()), ..InstancesQuery::default() };
     let here = house.operator().instances(&active).await.expect("a list").instances;
     assert_eq!(here.iter().map(|i| &i.instance).collect::<Vec<_>>(), [&alice.instance]);
+    let away = InstancesQuery { status: Some("away".into()), ..InstancesQuery::default() };
+    let away = house.operator().instances(&away).await.expect("a list").instances;
+    assert_eq!(away.iter().map(|i| &i.instance).collect::<Vec<_>>(), [&bob.instance]);
     let alice = Agent::old(&house, &alice).await;
     let found = alice.call("find_agents", json!({})).await.json();
     let of_bob = found["agents"].as_array().and_then(|all| all.iter().find(|a| a["name"] == "bob"));

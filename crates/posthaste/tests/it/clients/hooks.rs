@@ -1,6 +1,7 @@
 //! Hooks of real programs: mail reaches a model that never asks for it.
 
 mod broken;
+mod by_name;
 mod edges;
 mod helpers;
 mod idle;

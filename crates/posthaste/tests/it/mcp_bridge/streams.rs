@@ -72,7 +72,8 @@ fn an_agent_is_alive_as_long_as_its_bridge_is() {
 fn an_agent_is_away_as_soon_as_its_program_has_gone_and_its_mail_waits() {
     for era in BOTH {
         let world = World::new();
-        let _hub = world.hub();
+        let file = world.config("[limits]\naway_after = '1h'\n");
+        let _hub = world.hub_with(&["--config", &file]);
         let mut agent = Agent::ready(&world, era, &["--key", "k"]);
         let address = agent.address();
         let name = address.split('.').next().expect("a name").to_owned();
@@ -100,7 +101,8 @@ fn an_agent_is_away_as_soon_as_its_program_has_gone_and_its_mail_waits() {
 #[test]
 fn agents_that_are_gone_are_forgotten_when_the_operator_says_so() {
     let world = World::new();
-    let _hub = world.hub();
+    let file = world.config("[limits]\naway_after = '1h'\n");
+    let _hub = world.hub_with(&["--config", &file]);
     let mut agent = Agent::ready(&world, Era::Old, &["--key", "k"]);
     let address = agent.address();
     assert_eq!(
