@@ -104,7 +104,7 @@ limits! {
     dead_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
     /// How often the hub looks for messages that nobody needs any more.
     prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
-    /// An agent without an open connection is away after this long without a call.
+    /// How long an instance without an open stream is active after its last call.
     away_after: Duration = Duration::from_secs(MINUTE), "humantime_serde";
     /// No sign of life for this long: the instance is lost.
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";

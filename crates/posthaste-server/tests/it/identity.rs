@@ -111,7 +111,7 @@ async fn whoever_only_looks_at_the_tools_leaves_nobody_behind() {
     // Its first call makes it somebody, and the stream is its own from then on.
     let me = client.call("whoami", json!({})).await.json();
     let id = me["instance"].as_str().expect("an instance").to_owned();
-    assert_eq!(everybody(&house).await, [id.clone()]);
+    assert_eq!(everybody(&house).await, [id.as_str()]);
     let seen = async || house.operator().instance(&id).await.expect("known").last_seen;
     let before = seen().await;
     until("its stream is a sign of life", async || seen().await > before).await;
