@@ -12,10 +12,12 @@
 //! A program whose conversations have no name of their own is known by its process while
 //! it runs, and by its folder when it comes back: see [`choose`].
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use posthaste_api::ApiError;
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,10 @@ use sha2::{Digest, Sha256};
 use crate::failure::machine;
 use crate::identity::{Identity, Token};
 use crate::private;
+
+/// So long a change waits for those of others, which take a few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The longest key that every hub takes.
 const LONGEST_KEY: usize = 200;
@@ -149,7 +155,7 @@ impl Keyring {
     ) -> Result<(), ApiError> {
         self.change(owner, which, |all| {
             if let Some(one) = all.iter_mut().find(|one| one.secret == *secret) {
-                one.joined = Some(joined);
+                one.joined = Some(joined.clone());
             }
         })
     }
@@ -218,28 +224,33 @@ impl Keyring {
         found
     }
 
-    /// Reads a file, changes it, and writes it if that changed anything, while nobody
-    /// else does. A file without credentials is removed.
+    /// Reads a file, changes it, and writes it while nobody else does. Where nothing has
+    /// to be changed nobody is waited for. A file without credentials is removed.
     fn change<T>(
         &self,
         owner: &Owner,
         which: &Which,
-        change: impl FnOnce(&mut Vec<Credentials>) -> T,
+        change: impl Fn(&mut Vec<Credentials>) -> T,
     ) -> Result<T, ApiError> {
         let path = self.folder.join(file_name(owner, which));
         let fails = |what: &str| {
             let (what, path) = (what.to_owned(), path.clone());
             move |e: io::Error| machine(&what, &path, e)
         };
-        private::folder(&self.folder).map_err(fails("make the folder of"))?;
-        let _lock = self.lock().map_err(fails("lock"))?;
-        let kept = read(&path).map_err(fails("read"))?;
-        let before = kept.map(|record| record.credentials).unwrap_or_default();
-        let mut after = before.clone();
-        let made = change(&mut after);
-        if after == before {
+        let look = || -> Result<(T, Option<Vec<Credentials>>), ApiError> {
+            let kept = read(&path).map_err(fails("read"))?;
+            let before = kept.map(|record| record.credentials).unwrap_or_default();
+            let mut after = before.clone();
+            let made = change(&mut after);
+            Ok((made, (after != before).then_some(after)))
+        };
+        if let (made, None) = look()? {
             return Ok(made);
         }
+        private::folder(&self.folder).map_err(fails("make the folder of"))?;
+        let _lock = self.lock().map_err(fails("lock"))?;
+        let (made, after) = look()?;
+        let Some(after) = after else { return Ok(made) };
         if after.is_empty() {
             fs::remove_file(&path).map_err(fails("remove"))?;
             return Ok(made);
@@ -253,8 +264,17 @@ impl Keyring {
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(".lock");
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        file.lock()?;
-        Ok(file)
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(e)) => return Err(e),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                    return Err(io::Error::other("another process does not let go of it"));
+                }
+                Err(TryLockError::WouldBlock) => sleep(PAUSE),
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use posthaste_core::Limits;
 use posthaste_server::McpConfig;
 use serde_json::json;
 
-use crate::house::{House, JOIN, SECRET, now, read, refusal, request, send, texts, until};
+use crate::house::{House, JOIN, Plan, SECRET, now, read, refusal, request, send, texts, until};
 use crate::mcp::agent::{Agent, Era};
 
 /// Not the owner's.
@@ -99,7 +99,12 @@ async fn a_thief_with_the_join_token_gets_nothing_of_an_owner_who_is_away() {
 #[tokio::test]
 async fn whoever_only_looks_at_the_tools_leaves_nobody_behind() {
     let often = Duration::from_millis(10);
-    let house = House::with(McpConfig { ping: often, ..Default::default() }).await;
+    let house = House::with(Plan {
+        limits: Limits { sweep: often, ..Limits::default() },
+        mcp: McpConfig { ping: often, ..Default::default() },
+        ..Plan::default()
+    })
+    .await;
     let mut client = Agent::silent(&house, JOIN, Era::Old, "test");
     client.more = headers(SECRET);
     client.hello().await;
@@ -108,10 +113,11 @@ async fn whoever_only_looks_at_the_tools_leaves_nobody_behind() {
     assert_eq!(stream.status(), 200, "it may listen all the same");
     assert!(everybody(&house).await.is_empty());
 
-    // Its first call makes it somebody, and the stream is its own from then on.
+    // Its first call makes it somebody, and the stream is its own from then on: a sign of
+    // life again and again.
     let me = client.call("whoami", json!({})).await.json();
     let id = me["instance"].as_str().expect("an instance").to_owned();
-    assert_eq!(everybody(&house).await, [id.clone()]);
+    assert_eq!(everybody(&house).await, [id.as_str()]);
     let seen = async || house.operator().instance(&id).await.expect("known").last_seen;
     let before = seen().await;
     until("its stream is a sign of life", async || seen().await > before).await;

@@ -159,6 +159,18 @@ fn many_that_begin_at_once_in_one_process_have_one_secret() {
 }
 
 #[test]
+fn whoever_holds_the_lock_for_ever_keeps_nobody_from_what_is_there() {
+    let (_scratch, ring) = ring();
+    let first = keyed(&ring, "k");
+    let held = ring.lock().expect("free");
+    assert_eq!(keyed(&ring, "k"), first);
+    let refused = ring.keyed(&gemini(), "new").expect_err("it cannot be written");
+    assert!(refused.message.contains("does not let go"), "{}", refused.message);
+    drop(held);
+    keyed(&ring, "new");
+}
+
+#[test]
 fn secrets_are_for_their_owner_alone_and_a_damaged_file_is_made_anew() {
     let (scratch, ring) = ring();
     let first = keyed(&ring, "k");

@@ -79,10 +79,14 @@ async fn left(session: &Session, key: &str) -> Result<String, ApiError> {
     Ok(me.address)
 }
 
+/// The environment of whatever a client starts.
+pub(crate) fn handed_on() -> impl Iterator<Item = (&'static str, String)> {
+    HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)))
+}
+
 /// As a client would that starts its servers itself. Returns the number of tools.
 fn over_stdio(program: &str, args: &[String], key: &str) -> Result<usize, ApiError> {
-    let variables = HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)));
-    let variables = variables.chain([("POSTHASTE_KEY", key.to_owned())]);
+    let variables = handed_on().chain([("POSTHASTE_KEY", key.to_owned())]);
     let mut bridge = Bridge::start(program, args, variables, PATIENCE)
         .map_err(|e| failed(&format!("{program} cannot be started: {e}")))?;
     let proved = talk(&mut bridge);

@@ -115,12 +115,12 @@ impl Who {
         if let Some(own) = &message.client {
             agents.program.calls_itself(own);
         }
-        let said = agents.conversation(message);
-        let conversation = said.clone().unwrap_or_else(|| self.process.clone());
         let wish = match &self.way {
             Way::Join(wish) => wish,
-            _ => return self.given(hub, conversation),
+            _ => return self.given(hub, &agents),
         };
+        let said = agents.conversation(message);
+        let conversation = said.clone().unwrap_or_else(|| self.process.clone());
         let identity = match message.is("tools/call") {
             true => label(wish.key.as_ref().or(said.as_ref())),
             false => match agents.latest.clone() {
@@ -151,7 +151,7 @@ impl Who {
         let agents = self.agents.lock().await;
         match &self.way {
             Way::Join(_) => Some(agents.joined.get(identity)?.bearer(identity.to_owned())),
-            _ => self.given(hub, self.process.clone()).ok(),
+            _ => self.given(hub, &agents).ok(),
         }
     }
 
@@ -182,7 +182,10 @@ impl Who {
         }
     }
 
-    fn given(&self, hub: &str, conversation: String) -> Result<Bearer, Trouble> {
+    /// One agent, whichever of the program's conversations calls.
+    fn given(&self, hub: &str, agents: &Agents) -> Result<Bearer, Trouble> {
+        let conversation = agents.program.conversation(None);
+        let conversation = conversation.unwrap_or_else(|| self.process.clone());
         let key = |key| {
             let client = Client::new(hub).map_err(trouble)?;
             self.session.key(key, &client).map_err(no_key)

@@ -17,8 +17,8 @@ const GEMINI: &str = "gemini-cli-mcp-client";
 fn program(world: &World, folder: &str, args: &[&str], variables: &[(&str, &str)]) -> Agent {
     let folder = place(world, folder);
     std::fs::create_dir_all(&folder).expect("a folder");
-    let mut command =
-        world.program("timeout", &[&["100", BINARY, "mcp", "--no-start"], args].concat());
+    let args = [&["--fork", "--wait", BINARY, "mcp", "--no-start"], args].concat();
+    let mut command = world.program("setsid", &args);
     command.env("PATH", "/usr/bin:/bin").envs(variables.iter().copied()).current_dir(folder);
     Agent::of(GEMINI, Era::Old, Agent::started_by(command))
 }
