@@ -58,11 +58,15 @@ pub(crate) async fn of_configuration(
     }
 }
 
+/// The environment of whatever a client starts.
+pub(crate) fn handed_on() -> impl Iterator<Item = (&'static str, String)> {
+    HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)))
+}
+
 /// As a client would that starts its servers itself.
 fn over_stdio(program: &str, args: &[String]) -> Result<Proved, ApiError> {
-    let variables = HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)));
     let key = format!("connect:{:016x}", rand::random::<u64>());
-    let variables = variables.chain([("POSTHASTE_KEY", key)]);
+    let variables = handed_on().chain([("POSTHASTE_KEY", key)]);
     let mut bridge = Bridge::start(program, args, variables, PATIENCE)
         .map_err(|e| failed(&format!("{program} cannot be started: {e}")))?;
     let proved = talk(&mut bridge);
