@@ -39,10 +39,27 @@ pub trait Client: Send + Sync {
     fn hooks(&self) -> &'static Hooks;
     /// The file that has them, where it reads one for this scope.
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf>;
+    /// Why it does not use what is written here, if it does not trust the folder. `read`
+    /// gives the text of a file.
+    fn distrust(
+        &self,
+        _scope: Scope,
+        _place: &Place<'_>,
+        _read: &dyn Fn(&Path) -> Option<String>,
+    ) -> Option<Distrust> {
+        None
+    }
     /// What its user has to know or do once it is connected.
     fn advice(&self, _scope: Scope, _hooks: bool) -> Option<&'static str> {
         None
     }
+}
+
+/// A folder that a program does not trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distrust {
+    pub told: &'static str,
+    pub hint: &'static str,
 }
 
 /// What a program is called by whom.

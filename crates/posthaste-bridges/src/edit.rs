@@ -111,10 +111,16 @@ pub fn at<'a>(value: &'a Value, path: &[impl AsRef<str>]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, part| value.get(part.as_ref()))
 }
 
-/// The items of ours in a list.
-fn is_ours(item: &Value, mark: &str) -> bool {
+/// The commands of an item.
+pub(crate) fn commands(item: &Value) -> Vec<&str> {
     let mut commands = Vec::new();
     gather(item, &mut commands);
+    commands
+}
+
+/// The items of ours in a list.
+fn is_ours(item: &Value, mark: &str) -> bool {
+    let commands = commands(item);
     !commands.is_empty() && commands.iter().all(|command| command.contains(mark))
 }
 

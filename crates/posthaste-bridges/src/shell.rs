@@ -15,8 +15,8 @@ const LIMIT_S: u32 = 3;
 pub(crate) fn harmless<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     format!(
         "{{ r() {{ if command -v timeout >/dev/null; then timeout -s KILL {LIMIT_S} \"$@\"; \
-         else \"$@\"; fi; }}; o=$(r {}) && case $o in '{{\"'*'}}') printf '%s\\n' \"$o\";; esac \
-         || r cat >/dev/null; }} 2>/dev/null || :",
+         else \"$@\"; fi; }}; o=$(r {}) && case $o in '{{\"'*'}}') printf '%s\\n' \"$o\";; esac; \
+         read -r o && r cat >/dev/null; }} 2>/dev/null || :",
         line(words)
     )
 }

@@ -1,11 +1,14 @@
 //! Copilot CLI: servers in a file of their own, hooks in a folder of files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::hooks::Written;
-use super::{Client, Context, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer};
+use super::{
+    Client, Context, Distrust, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer,
+};
+use crate::edit;
 
 const FOLDER: &str = "COPILOT_HOME";
 
@@ -67,6 +70,25 @@ impl Client for Copilot {
             Scope::User => Some(place.folder(FOLDER, ".copilot").join("hooks/posthaste.json")),
             Scope::Project => None,
         }
+    }
+
+    /// It reads the servers of a folder only where it trusts the folder.
+    fn distrust(
+        &self,
+        scope: Scope,
+        place: &Place<'_>,
+        read: &dyn Fn(&Path) -> Option<String>,
+    ) -> Option<Distrust> {
+        let file = place.folder(FOLDER, ".copilot").join("config.json");
+        let config = edit::value(Form::Json, &read(&file).unwrap_or_default()).unwrap_or_default();
+        let lists = ["trustedFolders", "trusted_folders"].map(|name| config[name].as_array());
+        let trusted = lists.into_iter().flatten().flatten().filter_map(Value::as_str);
+        let trusted = trusted.into_iter().any(|folder| place.project.starts_with(folder));
+        (scope == Scope::Project && !trusted).then_some(Distrust {
+            told: "Copilot CLI does not trust this folder, so it reads nothing of what is written \
+                   here",
+            hint: "start `copilot` here and say that you trust the folder",
+        })
     }
 
     fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {

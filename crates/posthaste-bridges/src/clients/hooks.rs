@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Edit, HOOK_PATIENCE_S, OURS};
-use crate::edit::{Entry, Form};
+use crate::edit::{self, Entry, Form};
 use crate::shell;
 
 /// A client's words for hooks.
@@ -83,6 +83,27 @@ impl Hooks {
         self.events.iter().find(|(known, _)| *known == event).map_or("", |(_, theirs)| theirs)
     }
 
+    /// The words that the client starts for an event, as they stand in its file.
+    pub fn command(&self, client: &str, event: Event, text: &str) -> Option<Vec<String>> {
+        if let Written::Plugin { .. } = self.written {
+            let said = |name: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+                serde_json::from_str::<Value>(line).ok()
+            };
+            let program = said("const PROGRAM = ")?.as_str()?.to_owned();
+            let flags = said("const FLAGS = ")?;
+            let flags = flags.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned);
+            let ours = ["hook", event.as_str()].map(str::to_owned);
+            return Some([program].into_iter().chain(ours).chain(flags).collect());
+        }
+        let file = edit::value(Form::Json, text).ok()?;
+        let items = edit::at(&file, &["hooks", self.called(event)])?.as_array()?;
+        let mut commands = items.iter().flat_map(edit::commands);
+        let mark = mark(client, event);
+        let line = commands.find(|command| command.contains(&mark))?;
+        Some(["/bin/sh", "-c", line].map(str::to_owned).to_vec())
+    }
+
     /// What is written so that the client runs our hooks.
     pub(super) fn edits(&self, client: &str, file: &Path, line: HookLine<'_>) -> Vec<Edit> {
         let edit = |file: &Path, form, entries| Edit {
@@ -97,7 +118,7 @@ impl Hooks {
             let words = [line.program].into_iter().chain(ours).chain(flags);
             Entry::Item {
                 list: vec!["hooks".to_owned(), (*theirs).to_owned()],
-                mark: format!(" {}", shell::line(ours)),
+                mark: mark(client, *event),
                 value: value(shell::harmless(words)),
             }
         };
@@ -137,4 +158,9 @@ impl Hooks {
             }
         }
     }
+}
+
+/// What a command line of ours contains, and nobody else's.
+fn mark(client: &str, event: Event) -> String {
+    format!(" {}", shell::line(["hook", event.as_str(), "--client", client]))
 }

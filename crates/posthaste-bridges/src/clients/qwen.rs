@@ -10,6 +10,8 @@ use super::{
     Servers, bearer, stdio,
 };
 
+/// It does not say which hooks are those of a helper that its agent has started, but when
+/// a helper begins and ends: to the hub that is a tool at work.
 static HOOKS: Hooks = Hooks {
     events: &[
         (Event::SessionStart, "SessionStart"),
@@ -17,6 +19,8 @@ static HOOKS: Hooks = Hooks {
         (Event::BeforeTool, "PreToolUse"),
         (Event::Tool, "PostToolUse"),
         (Event::Tool, "PostToolUseFailure"),
+        (Event::BeforeTool, "SubagentStart"),
+        (Event::Tool, "SubagentStop"),
         (Event::Stop, "Stop"),
     ],
     unheard: &[Event::SessionStart],

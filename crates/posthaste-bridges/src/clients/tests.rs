@@ -215,3 +215,50 @@ fn the_entry_of_each_client_has_its_own_form() {
     assert_eq!(said("copilot", &bridge())["tools"], json!(["*"]));
     assert_eq!(said("claude", &bridge())["type"], "stdio");
 }
+
+#[test]
+fn the_command_of_a_hook_is_found_in_the_file_that_has_it() {
+    for client in ALL {
+        let name = client.name();
+        let edits = planned(client, Scope::User, &bridge(), true);
+        let place =
+            Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+        let file = client.hooks_file(Scope::User, &place).expect("it has hooks");
+        let edit = edits.iter().find(|edit| edit.files.contains(&file)).expect("planned");
+        let text = edit.put("", "").expect("written");
+        for (event, word, _) in Event::ALL {
+            let words = client.hooks().command(name, event, &text).expect("it is there");
+            let line = words.join(" ");
+            let ours = format!("/bin/posthaste hook {word} --client {name} --name bob");
+            assert!(line.contains(&ours), "{name}: {line}");
+            assert_eq!(client.hooks().command(name, event, "{}"), None);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_a_program_does_not_trust_is_told() {
+    let place =
+        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let asked = |name: &str, scope, text: &'static str| {
+        let read = |_: &Path| Some(text.to_owned());
+        by_name(name).expect("known").distrust(scope, &place, &read).is_some()
+    };
+    for (name, scope, text, distrusted) in [
+        ("gemini", Scope::User, "{}", true),
+        ("gemini", Scope::User, r#"{"/src":"TRUST_FOLDER"}"#, false),
+        ("gemini", Scope::User, r#"{"/src/q":"TRUST_PARENT"}"#, false),
+        ("gemini", Scope::User, r#"{"/src/p":"DO_NOT_TRUST"}"#, true),
+        ("gemini", Scope::User, r#"{"security":{"folderTrust":{"enabled":false}}}"#, false),
+        ("codex", Scope::User, "", false),
+        ("codex", Scope::Project, "", true),
+        ("codex", Scope::Project, "[projects.\"/src/p\"]\ntrust_level = \"trusted\"", false),
+        ("codex", Scope::Project, "[projects.\"/src/p\"]\ntrust_level = \"untrusted\"", true),
+        ("copilot", Scope::User, "{}", false),
+        ("copilot", Scope::Project, "// x\n{}", true),
+        ("copilot", Scope::Project, r#"{"trustedFolders":["/src"]}"#, false),
+        ("claude", Scope::Project, "{}", false),
+    ] {
+        assert_eq!(asked(name, scope, text), distrusted, "{name} {text}");
+    }
+}

@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The same before a tool, which brings no mail.
 const PATIENCE_BEFORE_TOOL: Duration = Duration::from_millis(300);
 
+/// The tool that starts helpers in Qwen Code, which also tells when one begins and ends.
+const HELPER: &str = "agent";
+
 fn patience(event: Event) -> Duration {
     match event {
         Event::BeforeTool => PATIENCE_BEFORE_TOOL,
@@ -84,17 +87,20 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         Ok(Err(_)) => Input::default(),
         Err(_) => return Err(late("stdin was not closed").into()),
     };
+    let helper = input.helper_itself();
     // What a helper of the agent reads, the agent never sees.
-    if input.is_of_a_helper() || args.event == Event::Prompt && !input.is_prompt() {
+    if input.is_of_a_helper() && helper.is_none()
+        || args.event == Event::Prompt && !input.is_prompt()
+    {
         return Ok(());
     }
     let request = HookRequest {
         source: input.source.clone(),
         client: Some(args.client.name().to_owned()),
-        tool: input.tool.clone(),
-        call: input.call.clone(),
+        tool: helper.map_or_else(|| input.tool.clone(), |_| Some(HELPER.to_owned())),
+        call: helper.map_or_else(|| input.call.clone(), |helper| Some(helper.to_owned())),
         failed: input.failed,
-        quiet: args.client.hooks().unheard.contains(&args.event),
+        quiet: helper.is_some() || args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
     let answer = match timeout_at(until, ask(args, session, &input, &request)).await {

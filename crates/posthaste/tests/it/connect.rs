@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::world::{Hub, Ran, Started, World, mode};
+use crate::world::{BINARY, Hub, Ran, Started, World, mode};
 
 const CLIENTS: [&str; 6] = ["claude", "codex", "gemini", "opencode", "copilot", "qwen"];
 
@@ -377,10 +377,18 @@ fn the_doctor_of_a_client_names_what_is_wrong() {
 
     user.says(&["connect", "claude", "--yes"]);
     let well = user.says(&["doctor", "claude"]);
-    assert!(well.contains("is 1.2.3") && well.contains("has all four"), "{well}");
+    assert!(well.contains("is 1.2.3") && well.contains("has all of them"), "{well}");
     assert!(well.contains("round trip") && !well.contains("warn"), "{well}");
+    assert!(well.contains("reaches the hub"), "{well}");
+    let left = user.world.json(&["agents"]);
+    assert_eq!(left["instances"].as_array().map(Vec::len), Some(0), "nobody is left: {left}");
 
     let settings = user.home().join(".claude/settings.json");
+    let gone = text(&settings).replace(BINARY, "/nowhere/posthaste");
+    fs::write(&settings, gone).expect("written");
+    let told = user.says(&["doctor", "claude"]);
+    let trip = told.lines().find(|line| line.contains("hook trip")).expect("it tries");
+    assert!(trip.starts_with("warn") && trip.contains("nobody came"), "{told}");
     fs::write(&settings, "{}").expect("written");
     let told = user.says(&["doctor", "claude"]);
     assert!(told.contains("does not have all of them"), "{told}");
@@ -395,6 +403,29 @@ fn the_doctor_of_a_client_names_what_is_wrong() {
     fs::write(&state, "{").expect("written");
     let ran = user.run(&["doctor", "claude"]);
     assert!(ran.code != Some(0) && ran.out.contains("line 1"), "{ran:?}");
+}
+
+#[test]
+fn the_doctor_tries_the_hook_of_every_client_and_tells_of_folders_without_trust() {
+    let user = User::new();
+    for client in CLIENTS {
+        user.says(&["connect", client, "--yes"]);
+        let told = user.says(&["doctor", client]);
+        let trip = told.lines().find(|line| line.contains("hook trip")).expect("it tries");
+        assert!(trip.starts_with("ok") && trip.contains("reaches the hub"), "{told}");
+        assert_eq!(told.contains("does not trust this folder"), client == "gemini", "{told}");
+    }
+    let project = user.home().join("project");
+    let rule = format!("{{\"{}\": \"TRUST_FOLDER\"}}", project.display());
+    user.write(".gemini/trustedFolders.json", &rule);
+    let told = user.says(&["doctor", "gemini"]);
+    assert!(!told.contains("warn"), "{told}");
+
+    for client in ["codex", "copilot"] {
+        user.says(&["connect", client, "--yes", "--scope", "project"]);
+        let told = user.says(&["doctor", client, "--scope", "project"]);
+        assert!(told.contains("does not trust this folder"), "{told}");
+    }
 }
 
 #[test]

@@ -40,6 +40,12 @@ impl Input {
         self.helper.as_deref().is_some_and(|helper| !helper.is_empty())
     }
 
+    /// The helper that begins or ends here, where a program tells of that.
+    pub(super) fn helper_itself(&self) -> Option<&str> {
+        let told = ["SubagentStart", "SubagentStop"].map(Some).contains(&self.event.as_deref());
+        self.helper.as_deref().filter(|helper| told && !helper.is_empty())
+    }
+
     /// Whether a user has written. Qwen Code runs its prompt hook before every request to
     /// its model, with an empty prompt after tools; and some programs run theirs for the
     /// reason of a refused stop.

@@ -107,6 +107,8 @@ async fn it_is_connected_gets_mail_and_is_taken_back(program: Program) {
         assert!(written.contains("posthaste"), "{written}");
         let well = machine.says(&["doctor", name]);
         assert!(!well.contains("fail") && well.contains("round trip"), "{well}");
+        let trip = well.lines().find(|line| line.contains("hook trip"));
+        assert!(trip.is_some_and(|trip| trip.starts_with("ok")), "{well}");
 
         machine.gets_mail("the build is red").await;
 

@@ -65,32 +65,46 @@ fn a_hub_that_accepts_and_never_answers_is_given_up() {
     assert!(log(&world).contains("did not answer within 1000 ms"), "{}", log(&world));
 }
 
-/// The hub decides by it which call of a tool a hook is about.
-#[test]
-fn the_hub_is_told_the_program_the_tool_the_call_and_its_failure() {
+/// What the hub is asked by a hook of Qwen Code.
+fn asked(event: &str, input: &Value) -> Value {
     let world = World::new();
     world.hub().stop();
     let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", deaf.local_addr().expect("bound"));
-    let input = json!({
-        "session_id": "s1", "tool_name": "mcp__posthaste__check_inbox", "tool_use_id": "c1",
-        "error": "it broke",
-    });
-    let mut command = world.command(&["hook", "tool", "--client", "qwen", "--hub", &url]);
+    let mut command = world.command(&["hook", event, "--client", "qwen", "--hub", &url]);
     command.stdin(Stdio::piped());
     let mut hook = Started::new(command);
-    let (mut stdin, _out) = hook.talk();
-    stdin.write_all(input.to_string().as_bytes()).expect("it reads");
-    drop(stdin);
+    hook.feed(input.to_string().as_bytes());
     let (mut line, _) = deaf.accept().expect("it calls");
     let mut asked = String::new();
     line.read_to_string(&mut asked).expect("it hung up");
     let (_, body) = asked.split_once("\r\n\r\n").expect("a body");
-    let body: Value = serde_json::from_str(body).expect("JSON");
+    serde_json::from_str(body).expect("JSON")
+}
+
+/// The hub decides by it which call of a tool a hook is about.
+#[test]
+fn the_hub_is_told_the_program_the_tool_the_call_and_its_failure() {
+    let input = json!({
+        "session_id": "s1", "tool_name": "mcp__posthaste__check_inbox", "tool_use_id": "c1",
+        "error": "it broke",
+    });
     let wanted = json!({
         "client": "qwen", "tool": "mcp__posthaste__check_inbox", "call": "c1", "failed": true,
     });
-    assert_eq!(body, wanted);
+    assert_eq!(asked("tool", &input), wanted);
+}
+
+#[test]
+fn the_hub_is_told_that_a_helper_is_at_work_and_brings_no_mail() {
+    for (name, event) in [("SubagentStart", "before-tool"), ("SubagentStop", "tool")] {
+        let input = json!({ "session_id": "s1", "hook_event_name": name, "agent_id": "a1" });
+        let wanted = json!({ "client": "qwen", "tool": "agent", "call": "a1", "quiet": true });
+        assert_eq!(asked(event, &input), wanted);
+    }
+    // Its session starts before anything that a hook says reaches its model.
+    let start = asked("session-start", &json!({ "session_id": "s1", "source": "startup" }));
+    assert_eq!(start, json!({ "client": "qwen", "source": "startup", "quiet": true }));
 }
 
 #[test]
