@@ -16,7 +16,8 @@ pub struct InboxQuery {
     /// Seconds to wait for the first message, 0 to 600; default 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// Seconds to go on collecting after the first message arrived; default 2.
+    /// Seconds to go on collecting after the first message arrived; default 0.05, and 2
+    /// while work that the caller gave out is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_window: Option<f64>,
     /// `any` (default), `all` or a number of distinct senders.

@@ -82,7 +82,11 @@ limits! {
     attempts: u8 = 5;
     /// Longest wait for mail in one call.
     wait: Duration = Duration::from_secs(600), "humantime_serde";
-    /// Longest batch window.
+    /// How long a read collects more after the first message, unless it says otherwise.
+    default_window: Duration = Duration::from_millis(50), "humantime_serde";
+    /// The same while work that the reader gave out is open: reports come together.
+    gather_window: Duration = Duration::from_secs(2), "humantime_serde";
+    /// Longest batch window that a read may ask for.
     batch_window: Duration = Duration::from_secs(60), "humantime_serde";
     /// Most messages in one answer.
     answer_messages: usize = 1_000;

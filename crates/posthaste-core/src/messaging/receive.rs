@@ -92,6 +92,16 @@ impl Hub {
         self.receive_on(open, ask)
     }
 
+    /// How long a read of this one collects more after the first message, where it does
+    /// not say so itself.
+    pub fn batch_window(&self, reader: Principal) -> Duration {
+        let window = match self.is_owed(reader) {
+            true => self.limits.gather_window,
+            false => self.limits.default_window,
+        };
+        window.min(self.limits.batch_window)
+    }
+
     /// A call begins. Through the MCP door it is the later call that proves the
     /// answers that the same process was given before; `label` says which it is.
     pub fn open(

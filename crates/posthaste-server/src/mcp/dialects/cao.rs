@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::cao::WINDOW;
 use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
@@ -198,7 +199,7 @@ fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
     let limits = ctx.app.hub.limits();
     let plain = |Failure(error)| error;
     let timeout = seconds("timeout", args.timeout, 60.0, limits.wait).map_err(plain)?;
-    let window = seconds("batch_window", args.batch_window, 2.0, limits.batch_window);
+    let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window);
     let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
     let ask = Ask {
         window: window.map_err(plain)?,

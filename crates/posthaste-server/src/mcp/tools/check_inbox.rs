@@ -79,10 +79,7 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
         ctx,
         asked,
         Ask {
-            window: match ctx.app.hub.is_owed(ctx.me) {
-                true => ctx.app.mcp.config.gather_window,
-                false => ctx.app.mcp.config.batch_window,
-            },
+            window: ctx.app.hub.batch_window(ctx.me),
             wait_for,
             filter: Filter {
                 from: args.from.into(),

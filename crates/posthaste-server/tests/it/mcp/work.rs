@@ -5,6 +5,7 @@ mod handing_off;
 mod telling;
 
 use posthaste_api::instances::Joined;
+use posthaste_core::Limits;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_server::McpConfig;
 use serde_json::{Value, json};
@@ -97,8 +98,8 @@ async fn quick_reports_wait_for_the_gather_and_only_what_presses_comes_beside_an
 async fn while_work_is_open_the_inbox_collects_and_closes_when_all_is_here() {
     // Nobody waits this long: the window closes because everything is settled.
     let long = std::time::Duration::from_secs(25);
-    let mcp = McpConfig { gather_window: long, ..McpConfig::default() };
-    let (house, staff) = staffed(mcp, AgentsConfig::default()).await;
+    let limits = Limits { gather_window: long, ..Limits::default() };
+    let (house, staff) = staffed(limits, AgentsConfig::default()).await;
     let (_, me) = boss(&house).await;
     let one = assign(&me, json!({ "agent": "worker", "message": "a" })).await;
     let two = assign(&me, json!({ "agent": "worker", "message": "b" })).await;
