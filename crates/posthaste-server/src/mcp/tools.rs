@@ -23,7 +23,7 @@ Posthaste is the post office of the agents here: you have an address and a mailb
 everyone else, the human operator included (`human`).
 - Mail arrives while you work. Call check_inbox before you finish, and whenever you wait for \
 somebody. It waits for you: never poll in a loop, never sleep. `call_again` only means that the \
-wait was cut short: call again.
+wait was cut short: call again, with the `after` that it names.
 - One task whose answer you need now: handoff. Several at once: assign each, with a label, then \
 check_inbox(wait_for=\"all\") gathers every report in one turn. `missing` names who is not done: \
 call again, and in the end go on with what is there and say what is missing. A failed worker \

@@ -74,6 +74,11 @@ impl Handed {
         self.auto = Some((by, what));
     }
 
+    /// Another one for each answer.
+    pub fn number(&self) -> u64 {
+        self.id.0
+    }
+
     /// So close to the client's known limit that it may have given up.
     pub fn came_late(&self) {
         self.hub.proofs.lock().came_late(self.id);

@@ -10,6 +10,7 @@ use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::{Ask, Budget};
 use posthaste_core::ports::{Filter, Leased};
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -17,7 +18,7 @@ use crate::cao::WINDOW;
 use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
-use crate::mcp::tools::check_inbox::Wait;
+use crate::mcp::tools::check_inbox::{Wait, call_again};
 use crate::mcp::tools::send_message::{Told, send};
 use crate::mcp::{mail, schema, text};
 use crate::rest::inbox::{entry, parse_receipt, print_receipt, seconds};
@@ -158,6 +159,10 @@ struct Check {
     /// Of the answer before, to confirm it
     #[serde(default)]
     receipt: Option<String>,
+    /// The number that call_again names
+    #[serde(default, rename = "after")]
+    #[schemars(with = "Option<u64>")]
+    _after: IgnoredAny,
 }
 
 #[derive(Debug, Serialize)]
@@ -166,6 +171,9 @@ struct Inbox<'a> {
     terminal_id: String,
     messages: Vec<posthaste_api::inbox::Entry<'a>>,
     total: usize,
+    /// The wait was cut short, and what to call instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_again: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<compact_str::CompactString>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,6 +234,7 @@ async fn take(ctx: Ctx, wait: Wait) -> Done {
         terminal_id: my_id(me),
         messages: batch.mail.iter().map(entry).collect(),
         total: batch.mail.len(),
+        call_again: call_again(&batch),
         receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),
         remaining: (batch.remaining > 0).then_some(batch.remaining),
         settled: batch.settled.iter().map(|seq| seq.0).collect(),

@@ -8,6 +8,7 @@ use posthaste_core::messaging::receive::{
 };
 use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -21,8 +22,8 @@ use crate::rest::inbox::{seconds, wait_for};
 pub(crate) const TOOL: Tool = Tool {
     name: "check_inbox",
     description: "Posthaste: your new mail; waits up to `timeout` seconds. Call it before you finish \
-        and when you need an answer, never in a loop of short waits. After assign use wait_for \
-        `all`. status `call_again`: call again at once.",
+        and when you need an answer, never in a loop. After assign use wait_for `all`. On \
+        `call_again` call again, with its `after`.",
     schema: schema::of::<Args>,
     reads: true,
     waits: true,
@@ -48,6 +49,10 @@ struct Args {
     /// agents or labels
     #[serde(default, deserialize_with = "text::list")]
     from: Vec<String>,
+    // Any value: it only makes a repeated call another one.
+    #[serde(default, rename = "after")]
+    #[schemars(with = "Option<u64>")]
+    _after: IgnoredAny,
 }
 
 fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -120,10 +125,20 @@ impl Wait {
     }
 }
 
+/// What to call when the wait was cut short. Its number is another one each time:
+/// some programs stop a model that makes the same call over and over.
+pub(crate) fn call_again(batch: &Batch) -> Option<String> {
+    let after = batch.handed.number();
+    (batch.status == BatchStatus::CallAgain)
+        .then(|| format!("check_inbox again, same arguments and after={after}"))
+}
+
 #[derive(Debug, Serialize)]
 struct Inbox<'a> {
     messages: Vec<Entry<'a>>,
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_again: Option<String>,
     waited_s: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<Missing<'a>>,
@@ -158,6 +173,7 @@ async fn read(ctx: Ctx, wait: Wait) -> Done {
     let mut inbox = Inbox {
         messages: batch.mail.iter().map(|e| Entry::new(&hub, me, e)).collect(),
         status: batch.status.as_str(),
+        call_again: call_again(&batch),
         waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,
         missing: Vec::new(),
         more_missing: batch.missing.len(),
