@@ -92,7 +92,9 @@ limits! {
     answer_messages: usize = 1_000;
     /// Bytes of bodies after which an answer takes no more whole messages.
     answer_bytes: usize = 4 * MIB;
-    /// Smallest share of a clipped answer that a message gets.
+    /// Longest body that is never clipped to make room for others.
+    answer_whole_chars: usize = 1_000;
+    /// Smallest share of an answer that a longer body gets.
     answer_share_chars: usize = 100;
     /// Unproven answers whose receipts are remembered for one reader.
     receipts: usize = 1_000;

@@ -354,6 +354,26 @@ pub struct Take {
     pub messages: usize,
     /// Bytes of bodies after which no more is taken; the first always is.
     pub bytes: usize,
+    /// Set for answers that clip long bodies: then reports come first.
+    pub clips: Option<Clips>,
+}
+
+/// How an answer clips: bodies of more than `whole` characters may shrink to `share`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clips {
+    pub whole: usize,
+    pub share: usize,
+}
+
+impl Take {
+    /// What a body of this many bytes takes of the answer at least.
+    pub(crate) fn least(&self, size: usize) -> usize {
+        match self.clips {
+            // No character is shorter than a byte, so it may be a long one.
+            Some(Clips { whole, share }) if size > whole => size.min(share),
+            _ => size,
+        }
+    }
 }
 
 /// What one read got.

@@ -37,10 +37,11 @@ impl Ledger {
         let mut bytes = 0;
         let mut found = Vec::with_capacity(wanted.len());
         for (at, delivery, size) in wanted {
-            if !found.is_empty() && bytes + size as usize > take.bytes {
+            let size = take.least(size as usize);
+            if !found.is_empty() && bytes + size > take.bytes {
                 break;
             }
-            bytes += size as usize;
+            bytes += size;
             found.extend(self.hand_out(at, delivery, take, now));
         }
         let remaining = self.remaining(take, now, heads);
@@ -74,18 +75,23 @@ impl Ledger {
     /// Candidates in the order of reading.
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
         let mut wanted = Vec::new();
+        let first = self.first_reports(take);
         for mailbox in &*self.keys_of(take.reader) {
             if take.filter.exact && mailbox.is_one_of() {
                 continue;
             }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let ranked = |e: &Queued| (rank(&take.filter, e, heads), at, e.size);
+            let ranked = |e: &Queued| {
+                let (later, normal, delivery) = rank(&take.filter, e, heads);
+                ((later && !first.contains(&delivery), normal, delivery), at, e.size)
+            };
             if mailbox.is_one_of() {
                 let one = self.one_of(at, take.reader, &take.filter, now, heads);
                 wanted.extend(one.map(ranked));
                 continue;
             }
-            let most = if take.filter.or_ends_wait { usize::MAX } else { take.messages };
+            let by_rank = take.filter.or_ends_wait || !first.is_empty();
+            let most = if by_rank { usize::MAX } else { take.messages };
             let fits =
                 |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
             let fitting = self.queues[at as usize].all().filter(fits);
@@ -94,6 +100,14 @@ impl Ledger {
         wanted.sort_unstable();
         wanted.truncate(take.messages);
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
+    }
+
+    /// Reports that come first, because the answer may not hold everything.
+    fn first_reports(&self, take: &Take) -> HashSet<DeliveryNo> {
+        match take.clips {
+            Some(_) => self.waiting_reports(take.reader).map(|report| report.delivery).collect(),
+            None => HashSet::new(),
+        }
     }
 
     /// What a read gets of a one-of mailbox.

@@ -390,6 +390,18 @@ impl Ledger {
         if waits { Standing::Waits(*seq) } else { Standing::Done(*seq) }
     }
 
+    /// Deliveries in this one's mailbox that report on work that it gave out.
+    pub(super) fn waiting_reports(&self, by: Principal) -> impl Iterator<Item = &Report> {
+        let own = Mailbox::of(by);
+        let queue = self.mailbox_no(&own).map(|no| &self.queues[no as usize]);
+        let tasks = self.assignments.by.get(&by).into_iter().flatten();
+        let reports =
+            tasks.filter_map(|task| self.assignments.all.get(task)?.assignment.report.as_ref());
+        reports.filter(move |report| {
+            report.mailbox == own && queue.is_some_and(|q| q.find(report.delivery).is_some())
+        })
+    }
+
     pub fn taken_on(&self, worker: InstanceId) -> Vec<Assignment> {
         self.assignments.of(worker).map(|entry| entry.assignment.clone()).collect()
     }

@@ -24,6 +24,7 @@ use crate::ports::{Bell, Filter, Lease, StoreError, Survey, Take};
 use self::answer::Judged;
 pub use self::answer::{Batch, BatchStatus, Handed, Missing, Open};
 pub use self::budget::{Budget, Clip, Entry, json_cost};
+use self::budget::{Room, TooLarge};
 
 /// What a reader asks for.
 #[derive(Debug, Clone)]
@@ -132,7 +133,8 @@ impl Hub {
         };
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
         let judged = Judged { status, missing: Vec::new(), gathers: false };
-        Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), judged, began))
+        let (budget, too_large) = (budget.unwrap_or(Budget::Whole), TooLarge::Leave);
+        Ok(self.hand(open, lease, budget, too_large, judged, began))
     }
 
     /// What lies in the reader's own mailbox, without taking any of it.
@@ -211,7 +213,7 @@ impl Hub {
             }
             hub.store.seen(ask.reader);
             let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
-            Ok(hub.hand(open, lease, ask.budget, judged, began))
+            Ok(hub.hand(open, lease, ask.budget, TooLarge::Clip, judged, began))
         }
     }
 
@@ -284,9 +286,9 @@ impl Hub {
     }
 
     fn take(&self, ask: &Ask, answer: AnswerId) -> Take {
-        let (messages, bytes) = ask.budget.room(&self.limits);
+        let Room { messages, bytes, clips } = ask.budget.room(&self.limits);
         let messages = messages.min(ask.most);
-        Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
+        Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes, clips }
     }
 }
 

@@ -249,11 +249,13 @@ impl Ctx {
                 return Done { blocks, is_error, handed: None };
             }
         };
-        let unopened = match with_mail && !fits {
+        // What the room is too small for is named.
+        let left_out = batch.mail.is_empty() && batch.remaining > 0;
+        let unopened = match with_mail && (!fits || left_out) {
             true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
             false => None,
         };
-        if let Some(text) = Piggyback::text(&hub, me, &batch, unopened) {
+        if let Some(text) = Piggyback::text(&batch, unopened) {
             blocks.push(Block::from(text));
         }
         Done { blocks, is_error, handed: Some(batch.handed) }

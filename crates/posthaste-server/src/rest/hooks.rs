@@ -101,7 +101,7 @@ async fn told(
     batch: &Batch,
 ) -> Result<HookAnswer, Failure> {
     let stop = event == HookEvent::Stop;
-    let block = mail::Piggyback::text(&app.hub, who, batch, None);
+    let block = mail::Piggyback::text(batch, None);
     if !batch.mail.is_empty() {
         let preface = if stop { BEFORE } else { MAIL };
         return Ok(HookAnswer {

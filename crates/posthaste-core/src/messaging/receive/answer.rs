@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budget::{Budget, Entry, clip};
+use super::budget::{Budget, Entry, TooLarge, fit};
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
@@ -142,6 +142,7 @@ impl Hub {
         open: Open,
         lease: Lease,
         budget: Budget,
+        too_large: TooLarge,
         judged: Judged,
         began: Instant,
     ) -> Batch {
@@ -162,7 +163,10 @@ impl Hub {
             };
         };
         let Judged { mut status, missing, gathers } = judged;
-        let (mail, rest) = clip(lease.mail, budget);
+        let crossed = |l: &Leased| {
+            l.message.from.instance.is_some_and(|from| self.crossed(reader, from, l.message.seq))
+        };
+        let (mail, rest) = fit(lease.mail, budget, &self.limits, too_large, crossed);
         if !rest.is_empty() {
             self.put_back(reader, &mut handed, &rest);
             if gathers && status == BatchStatus::Complete {

@@ -213,6 +213,7 @@ impl Post {
             filter: Filter::default(),
             messages: usize::MAX,
             bytes: usize::MAX,
+            clips: None,
         };
         let (found, _) = self.ledger.lease(&take, WALL, &Heads::new());
         let leased = found.into_iter().map(|sought| Leased {

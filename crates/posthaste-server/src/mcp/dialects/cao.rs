@@ -7,8 +7,8 @@ use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::receive::{Ask, Budget};
-use posthaste_core::ports::{Filter, Leased};
+use posthaste_core::messaging::receive::{Ask, Budget, Entry as Handed};
+use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -183,10 +183,9 @@ struct Inbox<'a> {
 }
 
 /// What a full entry takes beside its text.
-fn beside(leased: &Leased) -> usize {
-    let m = &leased.message;
-    let metadata = m.metadata.as_ref().map_or(0, String::len);
-    mail::beside(leased) + m.to.len() + metadata + 260
+fn beside(e: &Handed) -> usize {
+    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry(e) };
+    json(&empty).map_or(mail::WRAPPER, |json| json.len() + 1)
 }
 
 fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {

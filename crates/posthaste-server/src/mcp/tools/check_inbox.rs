@@ -165,13 +165,13 @@ struct Missing<'a> {
 }
 
 async fn read(ctx: Ctx, wait: Wait) -> Done {
-    let (hub, me, chars) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me, ctx.client.chars);
+    let chars = ctx.client.chars;
     let batch = match wait.take(ctx).await {
         Ok(batch) => batch,
         Err(error) => return done(refusal(&error), true, None),
     };
     let mut inbox = Inbox {
-        messages: batch.mail.iter().map(|e| Entry::new(&hub, me, e)).collect(),
+        messages: batch.mail.iter().map(Entry::new).collect(),
         status: batch.status.as_str(),
         call_again: call_again(&batch),
         waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,
