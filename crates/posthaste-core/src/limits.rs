@@ -96,6 +96,9 @@ limits! {
     answer_whole_chars: usize = 1_000;
     /// Smallest share of an answer that a longer body gets.
     answer_share_chars: usize = 100;
+    /// How long the report of an assignment is left for a gather before it comes along
+    /// with other answers and hooks.
+    report_hold: Duration = Duration::from_secs(30), "humantime_serde";
     /// Unproven answers whose receipts are remembered for one reader.
     receipts: usize = 1_000;
     /// Tokens that one instance may hold at a time; the oldest goes first.

@@ -241,6 +241,9 @@ pub struct Filter {
     pub exact: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
+    /// Leaves out reports on the reader's assignments that came within
+    /// `limits.report_hold`: a gather may still fetch them.
+    pub holds_reports: bool,
     /// Whoever listens so is a driver, and nobody who waits.
     pub quiet: bool,
 }

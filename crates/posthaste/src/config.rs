@@ -161,6 +161,7 @@ impl Config {
             ("limits.default_window", limits.default_window),
             ("limits.gather_window", limits.gather_window),
             ("limits.batch_window", limits.batch_window),
+            ("limits.report_hold", limits.report_hold),
             ("limits.proof_grace", limits.proof_grace),
             ("server.shutdown_grace", self.server.shutdown_grace),
             ("mcp.patience", self.mcp.patience),

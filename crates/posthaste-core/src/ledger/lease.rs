@@ -53,13 +53,16 @@ impl Ledger {
     fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> usize {
         let keys = self.keys_of(take.reader);
         let own = keys.iter().filter(|m| !m.is_one_of()).filter_map(|m| self.mailbox_no(m));
+        let held = self.held_reports(take.reader, &take.filter, now);
+        let all = take.filter.is_empty() && held.is_empty();
         own.map(|no| (no, &self.queues[no as usize]))
-            .map(|(no, queue)| match (queue.len(), take.filter.is_empty()) {
+            .map(|(no, queue)| match (queue.len(), all) {
                 (0, _) => 0,
                 (len, true) => len.saturating_sub(self.overdue(no, now)),
                 (_, false) => queue
                     .all()
                     .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, heads))
+                    .filter(|e| !held.contains(&e.delivery))
                     .count(),
             })
             .sum()
@@ -75,6 +78,7 @@ impl Ledger {
     /// Candidates in the order of reading.
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
         let mut wanted = Vec::new();
+        let held = self.held_reports(take.reader, &take.filter, now);
         let first = self.first_reports(take);
         for mailbox in &*self.keys_of(take.reader) {
             if take.filter.exact && mailbox.is_one_of() {
@@ -92,14 +96,32 @@ impl Ledger {
             }
             let by_rank = take.filter.or_ends_wait || !first.is_empty();
             let most = if by_rank { usize::MAX } else { take.messages };
-            let fits =
-                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
+            let fits = |e: &&Queued| {
+                may_take(e, take.reader, now)
+                    && accepts(&take.filter, e, heads)
+                    && !held.contains(&e.delivery)
+            };
             let fitting = self.queues[at as usize].all().filter(fits);
             wanted.extend(fitting.map(ranked).take(most));
         }
         wanted.sort_unstable();
         wanted.truncate(take.messages);
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
+    }
+
+    /// Reports that are left for a gather of the reader.
+    fn held_reports(
+        &self,
+        reader: Principal,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> HashSet<DeliveryNo> {
+        if !filter.holds_reports {
+            return HashSet::new();
+        }
+        let reports = self.waiting_reports(reader);
+        let recent = reports.filter(|report| now.since(report.at) < self.limits.report_hold);
+        recent.map(|report| report.delivery).collect()
     }
 
     /// Reports that come first, because the answer may not hold everything.
@@ -243,6 +265,7 @@ impl Ledger {
     ) -> Survey {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
+        let held = self.held_reports(reader, filter, now);
         for mailbox in &*self.keys_of(reader) {
             if filter.exact && mailbox.is_one_of() {
                 continue;
@@ -253,6 +276,7 @@ impl Ledger {
                 false => (None, Some(self.queues[at as usize].all())),
             };
             let own = all.into_iter().flatten().filter(|e| may_take(e, reader, now));
+            let own = own.filter(|e| !held.contains(&e.delivery));
             for entry in one.into_iter().chain(own) {
                 let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.

@@ -22,9 +22,10 @@ use crate::messaging::proof::{Door, Running, Scope};
 use crate::ports::{Bell, Filter, Lease, StoreError, Survey, Take};
 
 use self::answer::Judged;
-pub use self::answer::{Batch, BatchStatus, Handed, Missing, Open};
+pub use self::answer::{Already, Batch, BatchStatus, Handed, Missing, Open};
 pub use self::budget::{Budget, Clip, Entry, json_cost};
 use self::budget::{Room, TooLarge};
+use self::gather::Gathered;
 
 /// What a reader asks for.
 #[derive(Debug, Clone)]
@@ -116,30 +117,50 @@ impl Hub {
     }
 
     /// What an answer to anything else carries along: what waits in the reader's
-    /// own mailbox, as far as it fits. Without a budget nothing is taken.
+    /// own mailbox, as far as it fits. Reports on its assignments are left for a gather
+    /// at first (`limits.report_hold`). Without a budget nothing is taken.
     pub async fn enclose(
         self: &Arc<Self>,
         open: Open,
         budget: Option<Budget>,
     ) -> Result<Batch, StoreError> {
+        self.enclose_of(open, budget, along(), TooLarge::Leave).await
+    }
+
+    /// The same for a reader that is about to finish: it will not gather any more, so
+    /// reports are not left out, and at least one message comes.
+    pub async fn enclose_at_stop(
+        self: &Arc<Self>,
+        open: Open,
+        budget: Option<Budget>,
+    ) -> Result<Batch, StoreError> {
+        let filter = Filter { holds_reports: false, ..along() };
+        self.enclose_of(open, budget, filter, TooLarge::Clip).await
+    }
+
+    async fn enclose_of(
+        self: &Arc<Self>,
+        open: Open,
+        budget: Option<Budget>,
+        filter: Filter,
+        too_large: TooLarge,
+    ) -> Result<Batch, StoreError> {
         let began = Instant::now();
         let lease = match budget {
             None => Lease::default(),
             Some(budget) => {
-                let filter = Filter { exact: true, ..Filter::default() };
                 let ask = Ask { filter, budget, ..Ask::now(open.reader) };
                 self.store.lease(self.take(&ask, open.running.id)).await?
             }
         };
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
-        let judged = Judged { status, missing: Vec::new(), gathers: false };
-        let (budget, too_large) = (budget.unwrap_or(Budget::Whole), TooLarge::Leave);
-        Ok(self.hand(open, lease, budget, too_large, judged, began))
+        let judged = Judged { status, found: Gathered::default(), gathers: false };
+        Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), too_large, judged, began))
     }
 
-    /// What lies in the reader's own mailbox, without taking any of it.
+    /// What an answer to anything else could carry along, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
-        self.store.survey(reader, Filter { exact: true, ..Filter::default() }).await
+        self.store.survey(reader, along()).await
     }
 
     /// Waits for mail in a call that has begun.
@@ -158,7 +179,7 @@ impl Hub {
             let mut bell: Option<Box<dyn Bell>> = None;
             let deadline = began + ask.timeout;
             let mut endings = hub.endings_for(&ask);
-            let (lease, status, missing) = loop {
+            let (lease, status, found) = loop {
                 let until = match hub.look(&ask, &owed, deadline).await? {
                     Look::WaitUntil(until) => until,
                     Look::Take { met } => {
@@ -170,8 +191,8 @@ impl Hub {
                         let over = Instant::now() >= deadline;
                         let all_here = ask.wait_for == WaitFor::All && met;
                         if !lease.mail.is_empty() || over || all_here {
-                            let (status, missing) = hub.judge(&ask, &lease, met);
-                            break (lease, status, missing);
+                            let (status, found) = hub.judge(&ask, &owed, &lease, met);
+                            break (lease, status, found);
                         }
                         // Nothing yet, or another reader was quicker.
                         deadline
@@ -198,7 +219,8 @@ impl Hub {
                             }
                         };
                         if !goes_on {
-                            break (Lease::default(), BatchStatus::CallAgain, Vec::new());
+                            let found = Gathered::default();
+                            break (Lease::default(), BatchStatus::CallAgain, found);
                         }
                     }
                 }
@@ -212,7 +234,7 @@ impl Hub {
                 open.handed.consumes(ask.reader, taken);
             }
             hub.store.seen(ask.reader);
-            let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
+            let judged = Judged { status, found, gathers: ask.wait_for != WaitFor::Any };
             Ok(hub.hand(open, lease, ask.budget, TooLarge::Clip, judged, began))
         }
     }
@@ -259,12 +281,6 @@ impl Hub {
             return Ok(Look::WaitUntil(deadline));
         }
         if !plain {
-            if let Some(soon) = self.proved_soon(ask, deadline)
-                && met
-                && !survey.ends_wait
-            {
-                return Ok(Look::WaitUntil(soon));
-            }
             let take = met || over || survey.ends_wait;
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }
@@ -290,6 +306,11 @@ impl Hub {
         let messages = messages.min(ask.most);
         Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes, clips }
     }
+}
+
+/// What comes along with other answers.
+fn along() -> Filter {
+    Filter { exact: true, holds_reports: true, ..Filter::default() }
 }
 
 /// One who waits, counted.

@@ -87,7 +87,11 @@ pub(crate) async fn fired(
         || chars < LEAST;
     let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
     let open = app.hub.open(who, Door::Hook, "", &[]);
-    let batch = app.hub.enclose(open, (!mute).then_some(budget)).await?;
+    let budget = (!mute).then_some(budget);
+    let batch = match event {
+        HookEvent::Stop => app.hub.enclose_at_stop(open, budget).await?,
+        _ => app.hub.enclose(open, budget).await?,
+    };
     let answer = told(&app, who, *event, mute, &batch).await?;
     let json = serde_json::to_vec(&answer).map_err(unwritable)?;
     Ok(watched(json, batch.handed, outgoing).map(Body::new))

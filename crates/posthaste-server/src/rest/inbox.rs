@@ -10,7 +10,9 @@ use axum::http::{Request, Response};
 use compact_str::{CompactString, ToCompactString, format_compact};
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_api::inbox::{Acked, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest};
+use posthaste_api::inbox::{
+    Acked, Already, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest,
+};
 use posthaste_api::messages::MessageRef;
 use posthaste_core::Hub;
 use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
@@ -172,6 +174,11 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
                 label: m.label.clone(),
                 status: m.status.to_owned(),
             })
+            .collect(),
+        already: batch
+            .already
+            .iter()
+            .map(|a| Already { id: a.id.0, label: a.label.clone() })
             .collect(),
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|s| s.0).collect(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::budget::{Budget, Entry, TooLarge, fit};
+use super::gather::Gathered;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
@@ -44,6 +45,13 @@ pub struct Missing {
     pub status: &'static str,
 }
 
+/// A report that was handed over before the gather that waited for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Already {
+    pub id: Seq,
+    pub label: Option<String>,
+}
+
 /// An answer. Its mail is leased until [`Handed::written`] and a proof, or until
 /// it is dropped unwritten.
 #[derive(Debug)]
@@ -52,6 +60,7 @@ pub struct Batch {
     pub status: BatchStatus,
     pub waited: Duration,
     pub missing: Vec<Missing>,
+    pub already: Vec<Already>,
     pub remaining: usize,
     pub settled: Vec<Seq>,
     pub receipt: u64,
@@ -130,7 +139,7 @@ impl Open {
 /// What is said of a read, before it is known how much of it fits.
 pub(super) struct Judged {
     pub(super) status: BatchStatus,
-    pub(super) missing: Vec<Missing>,
+    pub(super) found: Gathered,
     /// It is complete only with all that it waited for.
     pub(super) gathers: bool,
 }
@@ -156,13 +165,14 @@ impl Hub {
                 status: BatchStatus::CallAgain,
                 waited: began.elapsed(),
                 missing: Vec::new(),
+                already: Vec::new(),
                 remaining: 0,
                 settled: Vec::new(),
                 receipt: 0,
                 handed,
             };
         };
-        let Judged { mut status, missing, gathers } = judged;
+        let Judged { mut status, found, gathers } = judged;
         let crossed = |l: &Leased| {
             l.message.from.instance.is_some_and(|from| self.crossed(reader, from, l.message.seq))
         };
@@ -177,7 +187,8 @@ impl Hub {
             mail,
             status,
             waited: began.elapsed(),
-            missing,
+            missing: found.missing,
+            already: found.already,
             remaining: lease.remaining + rest.len(),
             settled: told.settled,
             receipt: told.receipt,
