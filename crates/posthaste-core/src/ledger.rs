@@ -416,7 +416,12 @@ impl Ledger {
         }
         match settled.end {
             End::Acked(_) => self.tally.acked += 1,
-            End::Dead { reason, .. } => self.tally.died(reason),
+            End::Dead { reason, maybe_seen } => {
+                self.tally.died(reason);
+                if !maybe_seen {
+                    self.died_unseen(out.at, delivery);
+                }
+            }
         }
     }
 

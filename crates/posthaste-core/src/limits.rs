@@ -84,14 +84,23 @@ limits! {
     attempts: u8 = 5;
     /// Longest wait for mail in one call.
     wait: Duration = Duration::from_secs(600), "humantime_serde";
-    /// Longest batch window.
+    /// How long a read collects more after the first message, unless it says otherwise.
+    default_window: Duration = Duration::from_millis(50), "humantime_serde";
+    /// The same while work that the reader gave out is open: reports come together.
+    gather_window: Duration = Duration::from_secs(2), "humantime_serde";
+    /// Longest batch window that a read may ask for.
     batch_window: Duration = Duration::from_secs(60), "humantime_serde";
     /// Most messages in one answer.
     answer_messages: usize = 1_000;
     /// Bytes of bodies after which an answer takes no more whole messages.
     answer_bytes: usize = 4 * MIB;
-    /// Smallest share of a clipped answer that a message gets.
+    /// Longest body that is never clipped to make room for others.
+    answer_whole_chars: usize = 1_000;
+    /// Smallest share of an answer that a longer body gets.
     answer_share_chars: usize = 100;
+    /// How long the report of an assignment is left for a gather before it comes along
+    /// with other answers and hooks.
+    report_hold: Duration = Duration::from_secs(30), "humantime_serde";
     /// Unproven answers whose receipts are remembered for one reader.
     receipts: usize = 1_000;
     /// Tokens that one instance may hold at a time; the oldest goes first.

@@ -271,6 +271,9 @@ pub struct Filter {
     pub own: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
+    /// Leaves out reports on the reader's assignments that came within
+    /// `limits.report_hold`: a gather may still fetch them.
+    pub holds_reports: bool,
     /// Set by drivers: not counted by `Queue::waiting`, and given no second message that
     /// others could take before the first is proved.
     pub quiet: bool,
@@ -385,6 +388,26 @@ pub struct Take {
     pub messages: usize,
     /// Bytes of bodies after which no more is taken; the first always is.
     pub bytes: usize,
+    /// Set for answers that clip long bodies: then reports come first.
+    pub clips: Option<Clips>,
+}
+
+/// How an answer clips: bodies of more than `whole` characters may shrink to `share`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clips {
+    pub whole: usize,
+    pub share: usize,
+}
+
+impl Take {
+    /// What a body of this many bytes takes of the answer at least.
+    pub(crate) fn least(&self, size: usize) -> usize {
+        match self.clips {
+            // No character is shorter than a byte, so it may be a long one.
+            Some(Clips { whole, share }) if size > whole => size.min(share),
+            _ => size,
+        }
+    }
 }
 
 /// What one read got.

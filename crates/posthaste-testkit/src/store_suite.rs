@@ -147,6 +147,7 @@ impl Rig {
             filter: Filter::default(),
             messages,
             bytes: usize::MAX,
+            clips: None,
         };
         self.store.lease(take).await.expect("a lease").mail
     }
@@ -465,7 +466,14 @@ pub async fn mail_beyond_the_window_is_read_from_the_store(rig: Rig) {
     let filter = Filter { label: Some("last".into()), ..Filter::default() };
     let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
     assert_eq!(survey.waiting, 1);
-    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter,
+        messages: 10,
+        bytes: usize::MAX,
+        clips: None,
+    };
     let found = rig.store.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), [format!("{}", many - 1)]);
     let rest = rig.read(bob, 2).await;

@@ -52,10 +52,11 @@ impl Ledger {
         let mut bytes = 0;
         let mut found = Vec::with_capacity(wanted.len());
         for (at, delivery, size) in wanted {
-            if !found.is_empty() && bytes + size as usize > take.bytes {
+            let size = take.least(size as usize);
+            if !found.is_empty() && bytes + size > take.bytes {
                 break;
             }
-            bytes += size as usize;
+            bytes += size;
             found.extend(self.hand_out(at, delivery, take, now));
         }
         let remaining = self.remaining(take, now, heads);
@@ -64,6 +65,8 @@ impl Ledger {
 
     /// How much the reader could still take.
     fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> Remaining {
+        let held = self.held_reports(take.reader, &take.filter, now);
+        let all = take.filter.is_empty() && held.is_empty();
         let mut remaining = Remaining::default();
         for mailbox in &*self.keys_of(take.reader) {
             let Some(at) = self.mailbox_no(mailbox) else { continue };
@@ -72,15 +75,18 @@ impl Ledger {
                 continue;
             }
             let rivals = self.rivals_at(mailbox, take.reader);
-            if take.filter.is_empty() && self.overdue(at, now) == 0 {
+            if all && self.overdue(at, now) == 0 {
                 let (alone, shared) = split(queue, rivals, take.reader);
                 let shared = if take.filter.own { 0 } else { shared };
                 remaining.all += alone + shared;
                 remaining.shared += shared;
                 continue;
             }
-            let fits =
-                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
+            let fits = |e: &&Queued| {
+                may_take(e, take.reader, now)
+                    && accepts(&take.filter, e, heads)
+                    && !held.contains(&e.delivery)
+            };
             for entry in queue.all().filter(fits) {
                 let shared = !rivals.leave(entry.sender);
                 if !shared || !take.filter.own {
@@ -111,15 +117,25 @@ impl Ledger {
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
         let mut wanted = Vec::new();
         let Take { reader, filter, .. } = take;
-        let most = if filter.or_ends_wait { usize::MAX } else { take.messages };
+        let held = self.held_reports(*reader, filter, now);
+        let first = self.first_reports(take);
+        let by_rank = filter.or_ends_wait || !first.is_empty();
+        let most = if by_rank { usize::MAX } else { take.messages };
         for mailbox in &*self.keys_of(*reader) {
             let Some(at) = self.mailbox_no(mailbox) else { continue };
             if self.queues[at as usize].len() == 0 {
                 continue;
             }
-            let ranked = |e: &Queued| (rank(filter, e, heads), at, e.size);
+            let ranked = |e: &Queued| {
+                let (later, normal, delivery) = rank(filter, e, heads);
+                ((later && !first.contains(&delivery), normal, delivery), at, e.size)
+            };
             let rivals = self.rivals_at(mailbox, *reader);
-            let fits = |e: &&Queued| may_take(e, *reader, now) && accepts(filter, e, heads);
+            let fits = |e: &&Queued| {
+                may_take(e, *reader, now)
+                    && accepts(filter, e, heads)
+                    && !held.contains(&e.delivery)
+            };
             let own = |e: &&Queued| rivals.leave(e.sender) && fits(e);
             if split(&self.queues[at as usize], rivals, *reader).0 > 0 {
                 wanted.extend(self.queues[at as usize].all().filter(own).map(ranked).take(most));
@@ -130,6 +146,29 @@ impl Ledger {
         wanted.sort_unstable();
         wanted.truncate(take.messages);
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
+    }
+
+    /// Reports that are left for a gather of the reader.
+    fn held_reports(
+        &self,
+        reader: Principal,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> HashSet<DeliveryNo> {
+        if !filter.holds_reports {
+            return HashSet::new();
+        }
+        let reports = self.waiting_reports(reader);
+        let recent = reports.filter(|report| now.since(report.at) < self.limits.report_hold);
+        recent.map(|report| report.delivery).collect()
+    }
+
+    /// Reports that come first, because the answer may not hold everything.
+    fn first_reports(&self, take: &Take) -> HashSet<DeliveryNo> {
+        match take.clips {
+            Some(_) => self.waiting_reports(take.reader).map(|report| report.delivery).collect(),
+            None => HashSet::new(),
+        }
     }
 
     /// The one message that a read gets of what others could take as well. A driver
@@ -297,12 +336,14 @@ impl Ledger {
     ) -> Survey {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
+        let held = self.held_reports(reader, filter, now);
         for mailbox in &*self.keys_of(reader) {
             let Some(at) = self.mailbox_no(mailbox) else { continue };
             let rivals = self.rivals_at(mailbox, reader);
             let one = self.one_of_shared(at, rivals, reader, filter, now, heads);
             let own = self.queues[at as usize].all();
             let own = own.filter(|e| rivals.leave(e.sender) && may_take(e, reader, now));
+            let own = own.filter(|e| !held.contains(&e.delivery));
             for entry in one.into_iter().chain(own) {
                 let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.

@@ -204,20 +204,6 @@ impl Ctx {
         self.finish_as(told, true, refused).await
     }
 
-    /// The answer to somebody who gives out work. The reports of quick workers stay
-    /// where they are, so that one call gathers all; only what ends every wait comes
-    /// along, and the rest with it.
-    pub(crate) async fn reply_to_giver<T: Serialize>(
-        self,
-        told: Result<T, ApiError>,
-        refused: fn(&ApiError) -> String,
-    ) -> Done {
-        let told = told.and_then(|told| text(&told));
-        let waiting = self.app.hub.glance(self.me).await;
-        let pressing = waiting.is_ok_and(|survey| survey.ends_wait);
-        self.finish_as(told, pressing, refused).await
-    }
-
     /// The same for a read, which then carries nothing.
     pub(crate) async fn refuse(self, error: ApiError, refused: fn(&ApiError) -> String) -> Done {
         self.finish_as(Err(error), false, refused).await
@@ -258,11 +244,13 @@ impl Ctx {
                 return Done { blocks, is_error, handed: None };
             }
         };
-        let unopened = match with_mail && !fits {
+        // What the room is too small for is named.
+        let left_out = batch.mail.is_empty() && batch.remaining > 0;
+        let unopened = match with_mail && (!fits || left_out) {
             true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
             false => None,
         };
-        if let Some(text) = Piggyback::text(&hub, me, &batch, unopened) {
+        if let Some(text) = Piggyback::text(&batch, unopened) {
             blocks.push(Block::from(text));
         }
         Done { blocks, is_error, handed: Some(batch.handed) }

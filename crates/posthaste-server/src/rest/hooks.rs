@@ -82,7 +82,11 @@ pub(crate) async fn fired(
     let chars = request.max_chars.map_or(most, |given| given.min(most));
     let mute = chars < LEAST;
     let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
-    let batch = app.hub.enclose(open, (!mute).then_some(budget)).await?;
+    let budget = (!mute).then_some(budget);
+    let batch = match event {
+        HookEvent::Stop => app.hub.enclose_at_stop(open, budget).await?,
+        _ => app.hub.enclose(open, budget).await?,
+    };
     let answer = told(&app, who, *event, mute, &batch).await?;
     let json = serde_json::to_vec(&answer).map_err(unwritable)?;
     Ok(watched(json, batch.handed, outgoing).map(Body::new))
@@ -116,7 +120,7 @@ async fn told(
     batch: &Batch,
 ) -> Result<HookAnswer, Failure> {
     let stop = event == HookEvent::Stop;
-    let block = mail::Piggyback::text(&app.hub, who, batch, None);
+    let block = mail::Piggyback::text(batch, None);
     if !batch.mail.is_empty() {
         let preface = if stop { BEFORE } else { MAIL };
         return Ok(HookAnswer {

@@ -254,3 +254,18 @@ async fn a_hook_is_whoever_its_key_and_secret_say() {
     assert_eq!(status, 422, "{told}");
     assert!(told["error"]["message"].as_str().expect("why").contains("session_start"));
 }
+
+#[tokio::test]
+async fn the_report_of_a_worker_waits_for_the_gather_and_a_stop_brings_it() {
+    let (house, staff) = crate::staff::house().await;
+    let (boss, _) = house.agent("boss").await;
+    let me = Agent::old(&house, &boss).await;
+    let given = me.call("assign", json!({ "agent": "worker", "message": "count" })).await.json();
+    staff.answers(given["instance"].as_str().expect("an id"), "42").await;
+    for event in ["session_start", "prompt", "tool"] {
+        let told = fires(&house, &boss, event, json!({})).await;
+        assert_eq!((&told["messages"], &told["remaining"]), (&json!(0), &json!(0)), "{event}");
+    }
+    let told = fires(&house, &boss, "stop", json!({})).await;
+    assert_eq!((&told["refuse"], &mail(&told)[0]["message"]), (&json!(true), &json!("42")));
+}

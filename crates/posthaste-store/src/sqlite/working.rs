@@ -54,6 +54,10 @@ impl Working for SqliteStore {
         self.shared.now().given(by, done)
     }
 
+    fn given_in_round(&self, by: Principal) -> Vec<Given> {
+        self.shared.ledger.lock().given_in_round(by)
+    }
+
     fn unread(&self, who: Principal) -> usize {
         self.shared.now().unread_of(who).0
     }

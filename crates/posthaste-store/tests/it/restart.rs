@@ -22,6 +22,7 @@ async fn read(rig: &Rig, reader: Principal, answer: u64, messages: usize) -> Vec
         filter: Filter::default(),
         messages,
         bytes: usize::MAX,
+        clips: None,
     };
     rig.store.lease(take).await.expect("a lease").mail
 }

@@ -27,6 +27,7 @@ pub async fn one_of_mail_is_the_own_of_the_only_one_alive(rig: Rig) {
         filter: Filter::default(),
         messages: 9,
         bytes: usize::MAX,
+        clips: None,
     };
     let shared = rig.store.lease(take(1)).await.expect("a lease");
     assert_eq!((bodies(&shared.mail), shared.remaining, shared.shared), (vec!["0"], 3, 3));

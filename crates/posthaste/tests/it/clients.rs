@@ -3,6 +3,7 @@
 //! What they are is pinned in `scripts/agents`, and `scripts/test` installs it.
 
 mod at_the_answer;
+mod calling_again;
 mod claude;
 mod codex;
 mod connecting;

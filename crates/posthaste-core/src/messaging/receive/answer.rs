@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budget::{Budget, Entry, clip};
+use super::budget::{Budget, Entry, TooLarge, fit};
+use super::gather::Gathered;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
@@ -45,6 +46,13 @@ pub struct Missing {
     pub status: &'static str,
 }
 
+/// A report that was handed over before the gather that waited for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Already {
+    pub id: Seq,
+    pub label: Option<String>,
+}
+
 /// An answer. Its mail is leased until [`Handed::written`] and a proof, or until
 /// it is dropped unwritten.
 #[derive(Debug)]
@@ -53,6 +61,7 @@ pub struct Batch {
     pub status: BatchStatus,
     pub waited: Duration,
     pub missing: Vec<Missing>,
+    pub already: Vec<Already>,
     pub remaining: usize,
     pub settled: Vec<Seq>,
     pub receipt: u64,
@@ -73,6 +82,11 @@ impl Handed {
     /// Consumed once written.
     pub(super) fn consumes(&mut self, by: Principal, what: Vec<DeliveryNo>) {
         self.auto = Some((by, what));
+    }
+
+    /// Another one for each answer.
+    pub fn number(&self) -> u64 {
+        self.id.0
     }
 
     /// The call was answered after so long; its client may have given up by then.
@@ -129,7 +143,7 @@ impl Open {
 /// What is said of a read, before it is known how much of it fits.
 pub(super) struct Judged {
     pub(super) status: BatchStatus,
-    pub(super) missing: Vec<Missing>,
+    pub(super) found: Gathered,
     /// It is complete only with all that it waited for.
     pub(super) gathers: bool,
 }
@@ -141,6 +155,7 @@ impl Hub {
         open: Open,
         lease: Lease,
         budget: Budget,
+        too_large: TooLarge,
         judged: Judged,
         began: Instant,
     ) -> Batch {
@@ -155,18 +170,22 @@ impl Hub {
                 status: BatchStatus::CallAgain,
                 waited: began.elapsed(),
                 missing: Vec::new(),
+                already: Vec::new(),
                 remaining: 0,
                 settled: Vec::new(),
                 receipt: 0,
                 handed,
             };
         };
-        let Judged { mut status, missing, gathers } = judged;
+        let Judged { mut status, found, gathers } = judged;
         if lease.shared > 0 && status == BatchStatus::Complete {
             // A read takes one message of a mailbox that several could read.
             status = BatchStatus::Partial;
         }
-        let (mail, rest) = clip(lease.mail, budget);
+        let crossed = |l: &Leased| {
+            l.message.from.instance.is_some_and(|from| self.crossed(reader, from, l.message.seq))
+        };
+        let (mail, rest) = fit(lease.mail, budget, &self.limits, too_large, crossed);
         if !rest.is_empty() {
             self.put_back(reader, &mut handed, &rest);
             if gathers && status == BatchStatus::Complete {
@@ -177,7 +196,8 @@ impl Hub {
             mail,
             status,
             waited: began.elapsed(),
-            missing,
+            missing: found.missing,
+            already: found.already,
             remaining: lease.remaining + rest.len(),
             settled: told.settled,
             receipt: told.receipt,

@@ -284,6 +284,7 @@ impl Post {
             filter: Filter::default(),
             messages: usize::MAX,
             bytes: usize::MAX,
+            clips: None,
         };
         let (found, _) = self.books.ledger.lease(&take, WALL, &Heads::new());
         let leased = found.into_iter().map(|sought| Leased {

@@ -111,7 +111,7 @@ pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
             truncated_message: None,
         };
         let Some(longest) = waits else {
-            return ctx.reply_to_giver(Ok(spawned(worker.status)), refusal).await;
+            return ctx.reply(Ok(spawned(worker.status))).await;
         };
         let heard = heard(ctx, &assigned, longest).await;
         let now = hub.instance(worker.id).map_or(worker.status, |view| view.instance.status);
