@@ -144,7 +144,9 @@ async fn it_comes_back_as_itself(program: Program) {
         let prompt = Some("Read your mail.");
         let task = Task { model: machine.model.url(), prompt, ..Task::default() };
         let agent = machine.program.start(&machine.tools, &machine.world, &task);
-        offered(&mut machine.model, "check_inbox").await.call("check_inbox", json!({ "timeout": 0 }));
+        offered(&mut machine.model, "check_inbox")
+            .await
+            .call("check_inbox", json!({ "timeout": 0 }));
         let turn = machine.model.asked().await;
         let entry = mail(&turn, "the tower fell");
         assert_eq!(entry["redelivered"] == true, again, "{entry}");
