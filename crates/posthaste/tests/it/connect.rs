@@ -369,6 +369,21 @@ fn a_round_trip_leaves_nobody_behind_and_takes_no_mail() {
 }
 
 #[test]
+fn a_plugin_goes_also_when_nothing_is_kept_of_its_making() {
+    let user = User::new();
+    user.says(&["connect", "opencode", "--yes"]);
+    let plugin = user.home().join(".config/opencode/plugins/posthaste.js");
+    assert!(text(&plugin).contains("posthaste"));
+    fs::remove_dir_all(user.world.file("connections")).expect("what is kept");
+    user.says(&["connect", "opencode", "--undo"]);
+    assert!(!plugin.exists());
+    // One that is somebody else's stays.
+    let theirs = user.write(".config/opencode/plugins/posthaste.js", "export const X = 1\n");
+    user.says(&["connect", "opencode", "--undo"]);
+    assert!(theirs.exists());
+}
+
+#[test]
 fn the_doctor_of_a_client_names_what_is_wrong() {
     let user = User::new();
     let ran = user.run(&["doctor", "claude"]);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use posthaste_bridges::clients::{Client, Edit, Scope, Server};
-use posthaste_bridges::edit;
+use posthaste_bridges::edit::{self, Form};
 use serde_json::{Value, json};
 
 use super::files::{self, Change};
@@ -78,7 +78,7 @@ fn undone(
             let earlier = before.as_deref().unwrap_or_default();
             let rest = edit.take(now, earlier).map_err(|e| files::broken(&path, &e))?;
             let exact = Some(&rest) == before.as_ref();
-            let made = kept.is_some_and(|kept| kept.before.is_none());
+            let made = edit.form == Form::Text || kept.is_some_and(|kept| kept.before.is_none());
             let empty = edit::value(edit.form, &rest) == Ok(Value::Object(serde_json::Map::new()));
             ((!(made && empty)).then_some(rest), exact)
         }

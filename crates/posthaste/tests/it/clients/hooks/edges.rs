@@ -93,6 +93,25 @@ async fn mail_comes_once_when_several_tools_run_at_once() {
     machine.until_acked(seq);
 }
 
+/// OpenCode's plugin hears of it in another way than of a tool that has run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hub_is_told_of_a_failed_tool_of_opencode_once() {
+    let Some(mut machine) = Machine::set_up(Program::OpenCode, false).await else { return };
+    machine.hub.take().expect("a hub").kill();
+    let agent = machine.start(None);
+    let turn = machine.model.asked().await;
+    turn.call("read", json!({ "filePath": "/nowhere/at/all" }));
+    let turn = machine.model.asked().await;
+    assert!(turn.result().contains("not found"), "{}", turn.result());
+    turn.say("done");
+    assert_eq!(agent.end().code, Some(0));
+    // There is no hub to tell, so there is a line for each that was told.
+    let log = std::fs::read_to_string(machine.world.file("hooks.log")).expect("a log");
+    for event in ["before-tool", "tool"] {
+        assert_eq!(log.matches(&format!(" opencode {event}: ")).count(), 1, "{log}");
+    }
+}
+
 /// The user clears the conversation: Claude Code gives it a new name, and its tools
 /// stay. So does the agent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

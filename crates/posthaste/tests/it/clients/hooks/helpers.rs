@@ -44,7 +44,9 @@ fn starts_a_helper(program: Program, turn: Asked) {
 /// A helper's last words.
 fn helped(program: Program, helper: Asked) {
     match program {
-        Program::Gemini => helper.call("complete_task", json!({ "response": "helped" })),
+        Program::Gemini => {
+            helper.call("complete_task", json!({ "result": { "response": "helped" } }))
+        }
         _ => helper.say("helped"),
     }
 }
