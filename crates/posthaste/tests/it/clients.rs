@@ -18,6 +18,7 @@ mod qwen;
 mod running;
 mod stage;
 mod stories;
+mod truth;
 
 use posthaste_testkit::model_server::ModelServer;
 

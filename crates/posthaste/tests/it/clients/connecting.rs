@@ -2,15 +2,14 @@
 //! and takes it back.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::json;
 
-use super::program::{self, Program, Task, home, shut_in};
+use super::program::{self, Program, Task, home};
 use super::stories::mail;
-use crate::world::{Hub, Ran, Started, World, eventually};
+use crate::world::{Hub, Ran, World, eventually};
 
 /// A machine with a hub and one agent program on the path.
 struct Machine {
@@ -28,32 +27,13 @@ impl Machine {
         let hub = world.hub();
         world.say(&["join", "alice"]);
         let model = ModelServer::start().await;
-        let machine = Self { program, tools, world, model, _hub: hub };
-        machine.put_on_path();
-        Some(machine)
-    }
-
-    /// As a package manager would: a file of its name that starts it.
-    fn put_on_path(&self) {
-        let bin = home(&self.world).join("bin");
-        fs::create_dir_all(&bin).expect("a folder");
-        let (program, script) = self.program.binary(&self.tools);
-        let script = script.map(|script| format!("'{}' ", script.display())).unwrap_or_default();
-        let text = format!("#!/bin/sh\nexec '{}' {script}\"$@\"\n", program.display());
-        let file = bin.join(self.program.name());
-        fs::write(&file, text).expect("written");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
+        program.put_on_path(&tools, &world);
+        Some(Self { program, tools, world, model, _hub: hub })
     }
 
     /// One of our commands, as the user types it.
     fn posthaste(&self, args: &[&str]) -> Ran {
-        let home = home(&self.world);
-        let mut command = self.world.command(args);
-        shut_in(&mut command, &home);
-        command
-            .env("POSTHASTE_DATA", self.world.data())
-            .env("PATH", format!("{}:/usr/bin:/bin", home.join("bin").display()));
-        Started::new(command).end()
+        program::posthaste(&self.world, args)
     }
 
     #[track_caller]

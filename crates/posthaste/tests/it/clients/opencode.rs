@@ -1,7 +1,7 @@
 //! OpenCode, headless.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -19,13 +19,23 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     let options = json!({ "baseURL": format!("{}/v1", task.model), "apiKey": "test-key" });
     let provider =
         json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": model });
-    let settings = json!({ "provider": { "scripted": provider }, "permission": "allow" });
+    let settings = json!({ "provider": { "scripted": provider }, "permission": "allow", "model": "scripted/m" });
     let (binary, _) = Program::OpenCode.binary(tools);
-    let mut command = world.program(binary.to_str().expect("a plain path"), &["run", "--pure"]);
-    command
-        .args(["--format", "json", "-m", "scripted/m"])
-        .arg(task.prompt.expect("one turn has one prompt"))
-        .env("OPENCODE_CONFIG_CONTENT", settings.to_string());
+    let mut command = world.program(binary.to_str().expect("a plain path"), &[]);
+    match task.prompt {
+        Some(prompt) => {
+            command.args(["run", "--format", "json", "-m", "scripted/m"]);
+            if task.continues {
+                command.arg("--continue");
+            }
+            command.arg(prompt)
+        }
+        None => command.arg("acp").stdin(Stdio::piped()),
+    };
+    if !task.hooked {
+        command.arg("--pure");
+    }
+    command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());
     for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
         command.env(format!("OPENCODE_DISABLE_{switch}"), "1");
     }
