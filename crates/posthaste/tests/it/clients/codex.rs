@@ -22,6 +22,7 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         r#"model_provider="scripted""#.to_owned(),
         format!("model_providers.scripted={provider}"),
         r#"approval_policy="never""#.to_owned(),
+        r#"sandbox_mode="danger-full-access""#.to_owned(),
         "check_for_update_on_startup=false".to_owned(),
         "analytics.enabled=false".to_owned(),
     ];

@@ -66,9 +66,7 @@ impl Running {
     /// Waits until it has ended by itself.
     pub(super) fn end(mut self) -> Ran {
         let until = Instant::now() + PATIENCE;
-        // Seen and not yet reaped: its id is still its own.
-        let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        while waitid(WaitId::Pid(self.id()), seen).expect("our own child").is_none() {
+        while !self.has_ended() {
             assert!(Instant::now() < until, "process {} does not end", self.child.id());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -79,6 +77,12 @@ impl Running {
             out: text(self.out.take()),
             err: text(self.err.take()),
         }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        // Seen and not yet reaped: its id is still its own.
+        let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.id()), seen).expect("our own child").is_some()
     }
 
     /// Ends whoever is left of its group, while its id is surely its own.

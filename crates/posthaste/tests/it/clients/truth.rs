@@ -12,6 +12,7 @@ mod machine;
 mod own;
 mod processes;
 mod seen;
+mod story;
 mod talk;
 mod waiting;
 
@@ -53,6 +54,8 @@ macro_rules! play_all {
             cancelling:
                 mail_in_flight_when_the_user_breaks_in_comes_again
                 mail_after_the_user_broke_in_is_seen;
+            story:
+                mail_to_its_name_is_never_lost_and_the_trail_is_true;
         })*
     };
 }

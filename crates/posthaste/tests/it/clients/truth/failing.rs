@@ -30,6 +30,6 @@ async fn mail_waits_out(mut machine: Machine, (tool, arguments): Call) {
     look(turn, 1);
     let turn = run.turn().await;
     machine.until(seq, "acked");
-    run.ends(turn);
+    run.ends(turn).await;
     machine.is_truthful();
 }

@@ -14,7 +14,11 @@ use super::seen::{Seen, brief, entries_of};
 use crate::clients::gemini;
 use crate::clients::program::{self, Program, Task, home};
 use crate::clients::running::Running;
+use crate::clients::stories::documents;
 use crate::world::{Hub, World};
+
+/// What the user wants first.
+pub(super) const TASK: &str = "Read your mail.";
 
 /// Looks of a second each, after which a message is lost.
 const LOOKS: u32 = 9;
@@ -22,7 +26,7 @@ const LOOKS: u32 = 9;
 pub(super) struct Machine {
     pub(super) program: Program,
     pub(super) world: World,
-    tools: PathBuf,
+    pub(super) tools: PathBuf,
     hub: Option<Hub>,
     operator: Client,
     sent: Vec<u64>,
@@ -60,7 +64,7 @@ impl Machine {
 
     /// The user starts it with a task; it ends with its turn.
     pub(super) async fn start(&self) -> Run {
-        self.start_with(Some("Read your mail."), false).await
+        self.start_with(Some(TASK), false).await
     }
 
     /// The user goes on with the last conversation.
@@ -133,6 +137,19 @@ impl Machine {
         last.unwrap_or_default()["event"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// How much unread mail its agents have, as `posthaste agents` says.
+    pub(super) fn unread(&self) -> u64 {
+        self.agents().iter().filter_map(|one| one["unread"].as_u64()).sum()
+    }
+
+    /// Until all its agents are away.
+    #[track_caller]
+    pub(super) fn until_away(&self) {
+        eventually_or(|| self.agents().iter().all(|one| one["status"] == "away"), || {
+            format!("not away: {:?}", self.agents())
+        });
+    }
+
     /// Every agent of this program's name.
     pub(super) fn agents(&self) -> Vec<Value> {
         let query = InstancesQuery::default();
@@ -165,12 +182,10 @@ impl Machine {
             let record = self.record(*seq);
             let seen = self.seen.lock().has(*seq);
             assert!(record.state != "acked" || seen, "no model has seen it: {record:?}");
+            let trail = block(self.operator.trail(&seq.to_string())).expect("kept");
+            let proved = trail.steps.iter().any(|step| step.event == "acked");
+            assert_eq!(proved, record.state == "acked", "{}", trail.verdict);
         }
-    }
-
-    /// Whether any model was given this message.
-    pub(super) fn has_seen(&self, seq: u64) -> bool {
-        self.seen.lock().has(seq)
     }
 }
 
@@ -212,11 +227,30 @@ impl Run {
         turn
     }
 
-    /// Ends the turn, and the program with it.
-    #[track_caller]
-    pub(super) fn ends(self, turn: Asked) {
-        let told = brief(&turn);
+    /// The model asks who it is, and ends its turn.
+    pub(super) async fn whoami(mut self, turn: Asked) -> String {
+        turn.call("whoami", json!({}));
+        let turn = self.turn().await;
+        let me = documents(&turn.result());
+        let address = me.iter().find_map(|me| me["address"].as_str());
+        let address = address.unwrap_or_else(|| panic!("nobody: {}", brief(&turn))).to_owned();
+        self.ends(turn).await;
+        address
+    }
+
+    /// Ends the turn, and the program with it. It may be told to go on, but not for ever.
+    pub(super) async fn ends(mut self, turn: Asked) {
+        let mut told = brief(&turn);
         turn.say("I am done.");
+        for _ in 0..3 {
+            eventually_or(|| self.agent.has_ended() || !self.model.is_idle(), || told.clone());
+            if self.agent.has_ended() {
+                break;
+            }
+            let turn = self.turn().await;
+            told = brief(&turn);
+            turn.say("I am done.");
+        }
         let ran = self.agent.end();
         let err: String = ran.err.chars().take(2000).collect();
         assert_eq!(ran.code, Some(0), "{err}; {told}");

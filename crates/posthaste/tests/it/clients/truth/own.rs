@@ -92,6 +92,19 @@ pub(super) fn works_slowly(run: &Run) -> (Hold, Call) {
     (hold, call)
 }
 
+/// A call that takes long and lets later calls of its turn run beside it. Claude Code
+/// runs its shell alone; it waits for an agent that never writes. Qwen Code runs no
+/// call beside another.
+pub(super) fn takes_long_beside_others(program: Program) -> Option<Call> {
+    match program {
+        Program::ClaudeCode => {
+            Some(("check_inbox", json!({ "timeout": 60, "from": ["alice"] })))
+        }
+        Program::Qwen => None,
+        _ => Some(shell(program, "sleep 60")),
+    }
+}
+
 impl Machine {
     /// The user has a hook of their own after every tool, beside ours.
     pub(super) fn add_a_slow_hook(&self) -> Hold {
@@ -118,8 +131,9 @@ impl Machine {
                 write(&home.join(".copilot/hooks/own.json"), &hooks.to_string());
             }
             Program::OpenCode => {
-                let plugin = home.join(".config/opencode/plugins/own.js");
-                write(&plugin, &plugin_that_waits(&hold));
+                let config = home.join(".config/opencode");
+                write(&config.join("plugins/own.js"), &plugin_that_waits(&hold));
+                bring_what_plugins_need(&self.tools, &config);
             }
         }
         hold
@@ -165,6 +179,31 @@ export const Own = async () => ({{
         hold = hold.hold,
         begun = hold.begun,
     )
+}
+
+/// OpenCode fetches a package for whoever has plugins, once, before it starts. Their
+/// user has had it for long.
+fn bring_what_plugins_need(tools: &Path, config: &Path) {
+    let lock = config.join("package-lock.json");
+    if lock.exists() {
+        return;
+    }
+    let version = read(&tools.join("opencode-linux-x64/package.json"))["version"].clone();
+    let needs = json!({ "@opencode-ai/plugin": version });
+    let package = json!({ "name": "@opencode-ai/plugin", "version": version, "main": "index.js" });
+    let locked = json!({
+        "lockfileVersion": 3,
+        "requires": true,
+        "packages": {
+            "": { "dependencies": needs },
+            "node_modules/@opencode-ai/plugin": { "version": version },
+        },
+    });
+    let module = config.join("node_modules/@opencode-ai/plugin");
+    write(&module.join("package.json"), &package.to_string());
+    write(&module.join("index.js"), "");
+    write(&config.join("package.json"), &json!({ "dependencies": needs }).to_string());
+    write(&lock, &locked.to_string());
 }
 
 /// Adds to a list in a file of JSON, which may not be there yet.

@@ -29,7 +29,7 @@ pub(super) async fn mail_while_it_waits_comes_once(mut machine: Machine) {
     look(turn, 2);
     let turn = run.turn().await;
     assert_eq!(entries_of(&turn, seq).len(), 1, "{}", brief(&turn));
-    run.ends(turn);
+    run.ends(turn).await;
     machine.is_truthful();
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn two_hundred_messages_come_once_each(mut machine: Machine) {
     let turn = run.turn().await;
     sent.iter().for_each(|seq| machine.until(*seq, "acked"));
     assert_eq!(entries(&turn).len(), sent.len(), "and none again");
-    run.ends(turn);
+    run.ends(turn).await;
     machine.is_truthful();
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn mail_after_its_time_out_comes_with_the_next_call(mut machine
     let turn = run.turn().await;
     let [entry] = entries_of(&turn, seq).try_into().expect(&brief(&turn));
     assert!(!entry.marked, "nobody had it before: {}", brief(&turn));
-    run.ends(turn);
+    run.ends(turn).await;
     machine.is_truthful();
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn mail_in_flight_at_its_time_out_comes_again(mut machine: Mach
 
     let turn = run.until_seen(&machine, turn, seq).await;
     assert!(entries_of(&turn, seq)[0].marked, "{}", brief(&turn));
-    run.ends(turn);
+    run.ends(turn).await;
     machine.is_truthful();
 }
 
@@ -119,6 +119,6 @@ pub(super) async fn a_hub_killed_in_the_wait_loses_nothing(mut machine: Machine)
     let turn = run.turn().await;
     machine.until(before, "acked");
     machine.until(after, "acked");
-    run.ends(turn);
+    run.ends(turn).await;
     machine.is_truthful();
 }
