@@ -74,8 +74,7 @@ impl Machine {
 
     pub(super) async fn start_with(&self, prompt: Option<&str>, continues: bool) -> Run {
         let model = ModelServer::start().await;
-        let task =
-            Task { model: model.url(), prompt, continues, hooked: true, ..Task::default() };
+        let task = Task { model: model.url(), prompt, continues, hooked: true, ..Task::default() };
         let agent = self.program.start(&self.tools, &self.world, &task);
         let number = self.seen.lock().start(continues);
         let (program, seen) = (self.program, Arc::clone(&self.seen));
@@ -125,9 +124,10 @@ impl Machine {
 
     #[track_caller]
     pub(super) fn until(&self, seq: u64, state: &str) {
-        eventually_or(|| self.state(seq) == state, || {
-            format!("message {seq} is not {state}: {:?}", self.record(seq))
-        });
+        eventually_or(
+            || self.state(seq) == state,
+            || format!("message {seq} is not {state}: {:?}", self.record(seq)),
+        );
     }
 
     /// What `posthaste trail` says happened last.
@@ -145,9 +145,10 @@ impl Machine {
     /// Until all its agents are away.
     #[track_caller]
     pub(super) fn until_away(&self) {
-        eventually_or(|| self.agents().iter().all(|one| one["status"] == "away"), || {
-            format!("not away: {:?}", self.agents())
-        });
+        eventually_or(
+            || self.agents().iter().all(|one| one["status"] == "away"),
+            || format!("not away: {:?}", self.agents()),
+        );
     }
 
     /// Every agent of this program's name.
@@ -163,9 +164,10 @@ impl Machine {
     #[track_caller]
     pub(super) fn until_it_waits(&self, waits: bool) {
         let waiting = || self.agents().iter().any(|one| one["activity"] == "waiting_inbox");
-        eventually_or(|| waiting() == waits, || {
-            format!("waiting is not {waits}: {:?}", self.agents())
-        });
+        eventually_or(
+            || waiting() == waits,
+            || format!("waiting is not {waits}: {:?}", self.agents()),
+        );
     }
 
     /// The plug is pulled; the hub comes back at the same address.

@@ -95,13 +95,11 @@ pub(super) fn works_slowly(run: &Run) -> (Hold, Call) {
 /// A call that takes long and lets later calls of its turn run beside it. Claude Code
 /// runs its shell alone; it waits for an agent that never writes. Qwen Code runs no
 /// call beside another.
-pub(super) fn takes_long_beside_others(program: Program) -> Option<Call> {
-    match program {
-        Program::ClaudeCode => {
-            Some(("check_inbox", json!({ "timeout": 60, "from": ["alice"] })))
-        }
+pub(super) fn takes_long_beside_others(run: &Run) -> Option<Call> {
+    match run.program {
+        Program::ClaudeCode => Some(("check_inbox", json!({ "timeout": 60, "from": ["alice"] }))),
         Program::Qwen => None,
-        _ => Some(shell(program, "sleep 60")),
+        _ => Some(works_slowly(run).1),
     }
 }
 
@@ -111,9 +109,7 @@ impl Machine {
         let home = self.home();
         let hold = Hold::new(&home, "hook");
         let command = format!("cat > /dev/null; {}", hold.line());
-        let hook = |patience: u64| {
-            json!({ "hooks": [{ "type": "command", "command": command, "timeout": patience }] })
-        };
+        let hook = |patience: u64| json!({ "hooks": [{ "type": "command", "command": command, "timeout": patience }] });
         match self.program {
             Program::ClaudeCode => {
                 add(&home.join(".claude/settings.json"), "/hooks/PostToolUse", hook(60));

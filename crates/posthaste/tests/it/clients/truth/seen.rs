@@ -78,6 +78,21 @@ pub(super) fn entries_of(turn: &Asked, id: u64) -> Vec<Entry> {
     entries(turn).into_iter().filter(|entry| entry.id == id).collect()
 }
 
+/// The message stands there once, and is new: nobody had it before.
+#[track_caller]
+pub(super) fn is_there_once_and_new(turn: &Asked, id: u64) {
+    let found = entries_of(turn, id);
+    assert_eq!(found.len(), 1, "times that message {id} stands there; {}", brief(turn));
+    assert!(!found[0].marked, "nobody had message {id} before; {}", brief(turn));
+}
+
+/// The message has come again, and says so.
+#[track_caller]
+pub(super) fn is_marked(turn: &Asked, id: u64) {
+    let found = entries_of(turn, id);
+    assert!(found.first().is_some_and(|entry| entry.marked), "{id}: {found:?}; {}", brief(turn));
+}
+
 fn walk(value: &Value, found: &mut Vec<Entry>) {
     match value {
         // Long prompts are full of braces; mail has these words.

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::machine::{Machine, look};
 use super::own::works_slowly;
 use super::processes::pause_program;
-use super::seen::{brief, entries, entries_of};
+use super::seen::{brief, entries, is_marked, is_there_once_and_new};
 use super::talk::Talk;
 use crate::clients::program::Program;
 
@@ -22,7 +22,7 @@ pub(super) async fn mail_to_its_name_is_never_lost_and_the_trail_is_true(mut mac
     let mut run = machine.start().await;
     let turn = run.first_turn().await;
     let turn = run.until_seen(&machine, turn, sixth).await;
-    assert!(entries_of(&turn, sixth)[0].marked, "{}", brief(&turn));
+    is_marked(&turn, sixth);
     look(turn, 1);
     let turn = run.turn().await;
     for seq in [fifth, sixth] {
@@ -45,8 +45,7 @@ async fn it_has_its_mail_and_three_more_at_the_next_boundary(
 ) -> String {
     let mut run = machine.start().await;
     let turn = run.first_turn().await;
-    let [entry] = entries_of(&turn, first).try_into().expect(&brief(&turn));
-    assert!(!entry.marked, "nobody had it before: {}", brief(&turn));
+    is_there_once_and_new(&turn, first);
     assert_eq!(machine.trail(first), "leased", "it was handed over and is not proved");
 
     let (work, (tool, arguments)) = works_slowly(&run);

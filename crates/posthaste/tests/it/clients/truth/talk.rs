@@ -85,9 +85,10 @@ impl Talk {
     }
 
     pub(super) fn until_the_turn_has_ended(&self) {
-        eventually_or(|| self.ended() >= self.turns, || {
-            format!("the turn has not ended: {}", self.tail())
-        });
+        eventually_or(
+            || self.ended() >= self.turns,
+            || format!("the turn has not ended: {}", self.tail()),
+        );
     }
 
     /// Turns that have ended, in the program's own words.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::machine::{Machine, look};
 use super::processes::pause_bridges;
-use super::seen::{brief, entries, entries_of};
+use super::seen::{brief, entries, entries_of, is_marked, is_there_once_and_new};
 
 /// Seconds after which an impatient program gives a call up. The rows need less for
 /// what they do meanwhile.
@@ -17,8 +17,7 @@ pub(super) async fn mail_while_it_waits_comes_once(mut machine: Machine) {
     machine.until_it_waits(true);
     let seq = machine.send("the build is red");
     let turn = run.turn().await;
-    let [entry] = entries_of(&turn, seq).try_into().expect(&brief(&turn));
-    assert!(!entry.marked, "nobody had it before: {}", brief(&turn));
+    is_there_once_and_new(&turn, seq);
     assert_eq!(machine.trail(seq), "leased", "nothing has proved it yet");
 
     // It goes on, which proves it, and sees it no second time.
@@ -77,8 +76,7 @@ pub(super) async fn mail_after_its_time_out_comes_with_the_next_call(mut machine
 
     turn.call("check_inbox", json!({ "timeout": 2 }));
     let turn = run.turn().await;
-    let [entry] = entries_of(&turn, seq).try_into().expect(&brief(&turn));
-    assert!(!entry.marked, "nobody had it before: {}", brief(&turn));
+    is_there_once_and_new(&turn, seq);
     run.ends(turn).await;
     machine.is_truthful();
 }
@@ -97,7 +95,7 @@ pub(super) async fn mail_in_flight_at_its_time_out_comes_again(mut machine: Mach
     drop(paused);
 
     let turn = run.until_seen(&machine, turn, seq).await;
-    assert!(entries_of(&turn, seq)[0].marked, "{}", brief(&turn));
+    is_marked(&turn, seq);
     run.ends(turn).await;
     machine.is_truthful();
 }
