@@ -19,6 +19,7 @@ mod running;
 mod stage;
 mod stories;
 mod truth;
+mod user;
 
 use posthaste_testkit::model_server::ModelServer;
 

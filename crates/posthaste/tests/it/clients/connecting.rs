@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::program::{self, Program, Task, home};
 use super::stories::mail;
-use crate::world::{Hub, Ran, World, eventually};
+use super::user;
+use crate::world::{Hub, World, eventually};
 
 /// A machine with a hub and one agent program on the path.
 struct Machine {
@@ -27,20 +28,13 @@ impl Machine {
         let hub = world.hub();
         world.say(&["join", "alice"]);
         let model = ModelServer::start().await;
-        program.put_on_path(&tools, &world);
+        user::put_on_path(program, &tools, &world);
         Some(Self { program, tools, world, model, _hub: hub })
-    }
-
-    /// One of our commands, as the user types it.
-    fn posthaste(&self, args: &[&str]) -> Ran {
-        program::posthaste(&self.world, args)
     }
 
     #[track_caller]
     fn says(&self, args: &[&str]) -> String {
-        let ran = self.posthaste(args);
-        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
-        ran.out
+        user::says(&self.world, args)
     }
 
     /// Where the user's own settings are, and some.

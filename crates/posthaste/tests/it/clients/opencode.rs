@@ -13,28 +13,40 @@ pub(super) fn binary(tools: &Path) -> PathBuf {
     tools.join("opencode-linux-x64/bin/opencode")
 }
 
-/// Settings go by a variable, so that its file is the user's own.
 pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
-    let model = json!({ "m": { "name": "m", "tool_call": true } });
-    let options = json!({ "baseURL": format!("{}/v1", task.model), "apiKey": "test-key" });
-    let provider =
-        json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": model });
-    let settings = json!({ "provider": { "scripted": provider }, "permission": "allow", "model": "scripted/m" });
-    let (binary, _) = Program::OpenCode.binary(tools);
-    let mut command = world.program(binary.to_str().expect("a plain path"), &[]);
-    match task.prompt {
+    let mut command = match task.prompt {
         Some(prompt) => {
-            command.args(["run", "--format", "json", "-m", "scripted/m"]);
+            let mut command = subcommand(tools, world, task.model, &["run"]);
+            command.args(["--format", "json", "-m", "scripted/m"]);
             if task.continues {
                 command.arg("--continue");
             }
-            command.arg(prompt)
+            command.arg(prompt);
+            command
         }
-        None => command.arg("acp").stdin(Stdio::piped()),
+        None => {
+            let mut command = subcommand(tools, world, task.model, &["acp"]);
+            command.stdin(Stdio::piped());
+            command
+        }
     };
     if !task.hooked {
         command.arg("--pure");
     }
+    command
+}
+
+/// Settings go by a variable, so that its file is the user's own.
+pub(super) fn subcommand(tools: &Path, world: &World, model: &str, args: &[&str]) -> Command {
+    let models = json!({ "m": { "name": "m", "tool_call": true } });
+    let options = json!({ "baseURL": format!("{model}/v1"), "apiKey": "test-key" });
+    let provider =
+        json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
+    let settings = json!({
+        "provider": { "scripted": provider }, "model": "scripted/m", "permission": "allow",
+    });
+    let (binary, _) = Program::OpenCode.binary(tools);
+    let mut command = world.program(binary.to_str().expect("a plain path"), args);
     command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());
     for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
         command.env(format!("OPENCODE_DISABLE_{switch}"), "1");

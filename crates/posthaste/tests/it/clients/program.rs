@@ -1,13 +1,11 @@
 //! A real agent program in a home of its own, cut off from everything but loopback.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{BINARY, Ran, Started, World, is_required, quick};
+use crate::world::{BINARY, Ran, World, is_required, quick};
 
 use super::running::Running;
 use super::{claude, codex, copilot, gemini, opencode, qwen};
@@ -113,18 +111,6 @@ impl Program {
         }
     }
 
-    /// As a package manager would: a file of its name that starts it.
-    pub(super) fn put_on_path(self, tools: &Path, world: &World) {
-        let bin = home(world).join("bin");
-        fs::create_dir_all(&bin).expect("a folder");
-        let (program, script) = self.binary(tools);
-        let script = script.map(|script| format!("'{}' ", script.display())).unwrap_or_default();
-        let text = format!("#!/bin/sh\nexec '{}' {script}\"$@\"\n", program.display());
-        let file = bin.join(self.name());
-        fs::write(&file, text).expect("written");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
-    }
-
     /// Runs another of its commands, at the same home.
     pub(super) fn run(self, tools: &Path, world: &World, args: &[&str]) -> Ran {
         let (binary, script) = self.binary(tools);
@@ -145,17 +131,6 @@ impl Program {
         let mut found = lines.filter_map(|line| line[key].as_str().map(str::to_owned));
         found.next().unwrap_or_else(|| panic!("no {key}: {ran:?}"))
     }
-}
-
-/// One of our commands, as the user of the program's home types it.
-pub(super) fn posthaste(world: &World, args: &[&str]) -> Ran {
-    let home = home(world);
-    let mut command = world.command(args);
-    shut_in(&mut command, &home);
-    command
-        .env("POSTHASTE_DATA", world.data())
-        .env("PATH", format!("{}:/usr/bin:/bin", home.join("bin").display()));
-    Started::new(command).end()
 }
 
 /// Where an agent's program lives.

@@ -4,11 +4,10 @@ use super::machine::{Machine, look};
 use super::own::{Call, fails, fails_at_the_hub, works};
 use super::seen::{brief, entries_of};
 
-/// A tool of the program's own fails. Codex has none that does.
+/// A tool of the program's own fails.
 pub(super) async fn mail_waits_out_a_failing_tool(machine: Machine) {
-    if let Some(failing) = fails(machine.program) {
-        mail_waits_out(machine, failing).await;
-    }
+    let failing = fails(machine.program);
+    mail_waits_out(machine, failing).await;
 }
 
 /// A tool of the hub refuses.

@@ -10,11 +10,13 @@ use posthaste_api::messages::{DeliveryView, ReadQuery, SendRequest};
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::{Value, json};
 
+use super::own::works;
 use super::seen::{Seen, brief, entries_of};
 use crate::clients::gemini;
 use crate::clients::program::{self, Program, Task, home};
 use crate::clients::running::Running;
 use crate::clients::stories::documents;
+use crate::clients::user;
 use crate::world::{Hub, World};
 
 /// What the user wants first.
@@ -53,9 +55,8 @@ impl Machine {
         let tools = program::tools()?;
         let world = World::new();
         let hub = world.hub();
-        program.put_on_path(&tools, &world);
-        let ran = program::posthaste(&world, &["connect", program.name(), "--yes"]);
-        assert_eq!(ran.code, Some(0), "{ran:?}");
+        user::put_on_path(program, &tools, &world);
+        user::says(&world, &["connect", program.name(), "--yes"]);
         let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
         let operator = Client::new(&hub.url).expect("a good address").with_token(token.trim());
         let seen = Arc::default();
@@ -203,11 +204,10 @@ impl Run {
     /// them, and its model uses it.
     pub(super) async fn first_turn(&mut self) -> Asked {
         let turn = self.turn().await;
-        let has = |name: &str| turn.tools().iter().any(|tool| tool.name == name);
-        if has("check_inbox") {
+        if offers(&turn, "check_inbox") {
             return turn;
         }
-        assert!(has("tool_search"), "no tool of the hub: {:?}", turn.tools());
+        assert!(offers(&turn, "tool_search"), "no tool of the hub: {:?}", turn.tools());
         let ours = ["check_inbox", "whoami", "find_agents", "read_messages"];
         let ours = ours.map(|name| format!("mcp__posthaste__{name}")).join(",");
         turn.call("tool_search", json!({ "query": format!("select:{ours}") }));
@@ -221,7 +221,12 @@ impl Run {
             if !entries_of(&turn, seq).is_empty() {
                 return turn;
             }
-            turn.call("check_inbox", json!({ "timeout": 1.0 + f64::from(n) / 100.0 }));
+            // Copilot CLI drops a server that stood still, and takes it up again.
+            let (tool, arguments) = match offers(&turn, "check_inbox") {
+                true => ("check_inbox", json!({ "timeout": 1.0 + f64::from(n) / 100.0 })),
+                false => works(self.program),
+            };
+            turn.call(tool, arguments);
             turn = self.turn().await;
         }
         let record = machine.record(seq);
@@ -262,6 +267,10 @@ impl Run {
     pub(super) fn kill(self) {
         self.agent.kill();
     }
+}
+
+fn offers(turn: &Asked, name: &str) -> bool {
+    turn.tools().iter().any(|tool| tool.name == name)
 }
 
 /// A call that changes nothing. Programs stop a model that repeats itself, so each is

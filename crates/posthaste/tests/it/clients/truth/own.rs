@@ -33,16 +33,15 @@ pub(super) fn works(program: Program) -> Call {
     shell(program, "echo at work")
 }
 
-/// Something that goes wrong, as the program sees it. Codex knows no failure of a tool
-/// of its own: to it a command that ends badly has run well.
-pub(super) fn fails(program: Program) -> Option<Call> {
+/// Something that goes wrong, as the program sees it.
+pub(super) fn fails(program: Program) -> Call {
     let file = "/nowhere/to/be/found";
     match program {
-        Program::ClaudeCode => Some(shell(program, "exit 3")),
-        Program::Codex => None,
-        Program::Gemini | Program::Qwen => Some(("read_file", json!({ "file_path": file }))),
-        Program::OpenCode => Some(("read", json!({ "filePath": file }))),
-        Program::Copilot => Some(("view", json!({ "path": file }))),
+        Program::ClaudeCode => shell(program, "exit 3"),
+        Program::Codex => panic!("to Codex a command that ends badly has run well"),
+        Program::Gemini | Program::Qwen => ("read_file", json!({ "file_path": file })),
+        Program::OpenCode => ("read", json!({ "filePath": file })),
+        Program::Copilot => ("view", json!({ "path": file })),
     }
 }
 
@@ -93,13 +92,12 @@ pub(super) fn works_slowly(run: &Run) -> (Hold, Call) {
 }
 
 /// A call that takes long and lets later calls of its turn run beside it. Claude Code
-/// runs its shell alone; it waits for an agent that never writes. Qwen Code runs no
-/// call beside another.
-pub(super) fn takes_long_beside_others(run: &Run) -> Option<Call> {
+/// runs its shell alone, so there it waits for an agent that never writes.
+pub(super) fn takes_long_beside_others(run: &Run) -> Call {
     match run.program {
-        Program::ClaudeCode => Some(("check_inbox", json!({ "timeout": 60, "from": ["alice"] }))),
-        Program::Qwen => None,
-        _ => Some(works_slowly(run).1),
+        Program::ClaudeCode => ("check_inbox", json!({ "timeout": 60, "from": ["alice"] })),
+        Program::Qwen => panic!("Qwen Code runs one call after the other"),
+        _ => works_slowly(run).1,
     }
 }
 

@@ -48,6 +48,12 @@ async fn it_has_its_mail_and_three_more_at_the_next_boundary(
     is_there_once_and_new(&turn, first);
     assert_eq!(machine.trail(first), "leased", "it was handed over and is not proved");
 
+    look(turn, 1);
+    let turn = run.turn().await;
+    machine.until(first, "acked");
+    assert_eq!(machine.trail(first), "acked");
+    assert_eq!(machine.unread(), 0, "it has read all: {:?}", machine.agents());
+
     let (work, (tool, arguments)) = works_slowly(&run);
     turn.call(tool, arguments);
     work.until_begun();
@@ -63,9 +69,9 @@ async fn it_has_its_mail_and_three_more_at_the_next_boundary(
     assert!(came.iter().all(|entry| !entry.marked && !entry.cut), "{}", brief(&turn));
     three.iter().for_each(|seq| assert_eq!(machine.trail(*seq), "leased"));
 
-    look(turn, 1);
+    look(turn, 2);
     let turn = run.turn().await;
-    for seq in [&[first], three.as_slice()].concat() {
+    for seq in three {
         machine.until(seq, "acked");
         assert_eq!(machine.trail(seq), "acked");
     }
