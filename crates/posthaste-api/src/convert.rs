@@ -136,6 +136,7 @@ impl From<RegistryError> for ApiError {
                 Self::new(ErrorCode::NotFound, message).hint(nearest_hint(&nearest, otherwise))
             }
             RegistryError::Ended(_) => Self::new(ErrorCode::Conflict, message),
+            RegistryError::Taken(_) => Self::new(ErrorCode::IdentityTaken, message),
             RegistryError::Exists(_) => Self::new(ErrorCode::Conflict, message)
                 .hint("PUT /v1/profiles/{name} replaces a profile that is not in a file"),
             RegistryError::Stale { current, .. } => Self::new(ErrorCode::Conflict, message)

@@ -27,6 +27,8 @@ pub enum ErrorCode {
     LeaseLost,
     /// The same idempotency key came with another message.
     KeyReused,
+    /// Somebody else is here with this join key.
+    IdentityTaken,
     /// The thing is in a state that does not allow this.
     Conflict,
     /// The recipient has ended.
@@ -50,7 +52,7 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -60,6 +62,7 @@ impl ErrorCode {
         Self::RequestTimeout,
         Self::LeaseLost,
         Self::KeyReused,
+        Self::IdentityTaken,
         Self::Conflict,
         Self::RecipientGone,
         Self::TooLarge,
@@ -86,6 +89,7 @@ impl ErrorCode {
             Self::RequestTimeout => (408, 5),
             Self::LeaseLost => (409, 4),
             Self::KeyReused => (409, 4),
+            Self::IdentityTaken => (409, 4),
             Self::Conflict => (409, 4),
             Self::RecipientGone => (410, 3),
             Self::TooLarge => (413, 2),
@@ -115,6 +119,7 @@ impl ErrorCode {
             Self::RequestTimeout => "The client was too slow to send its request.",
             Self::LeaseLost => "Another reader holds it now.",
             Self::KeyReused => "The same idempotency key came with another message.",
+            Self::IdentityTaken => "Somebody else is here with this join key.",
             Self::Conflict => "The thing is in a state that does not allow this.",
             Self::RecipientGone => "The recipient has ended.",
             Self::TooLarge => "Larger than a limit, which the details name.",
@@ -148,6 +153,9 @@ impl ErrorCode {
             Self::RequestTimeout => "send it again, quicker, or raise server.body_timeout",
             Self::LeaseLost => "read again: another reader has it now",
             Self::KeyReused => "give each message a key of its own",
+            Self::IdentityTaken => {
+                "send the secret that the first join with this key answered with, or join with another key"
+            }
             Self::Conflict => {
                 "look at it again: it is no longer, or not yet, as this call needs it"
             }

@@ -3,6 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How the text of every refused stop begins. Some programs show a refusal to their model
+/// as a prompt, and run their prompt hook for it.
+pub const REFUSAL: &str = "Posthaste: do not finish yet";
+
 /// What the client was about to do, in every client's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -56,8 +60,8 @@ pub struct HookRequest {
     /// The tool failed: the program may drop what a hook adds to its result.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
-    /// A sub-agent is at work: the hook hands over no mail, for only the sub-agent
-    /// would see it.
+    /// The agent's model would not see what the hook adds (it is a sub-agent's, or its
+    /// program drops it): the hook hands over no mail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quiet: bool,
     /// Characters that the client lets through.

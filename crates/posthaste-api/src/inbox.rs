@@ -16,7 +16,8 @@ pub struct InboxQuery {
     /// Seconds to wait for the first message, 0 to 600; default 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// Seconds to go on collecting after the first message arrived; default 2.
+    /// Seconds to go on collecting after the first message arrived; default 0.05, and 2
+    /// while work that the caller gave out is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_window: Option<f64>,
     /// `any` (default), `all` or a number of distinct senders.
@@ -54,6 +55,9 @@ pub struct Inbox<'a> {
     /// Whom the wait was for and who has not sent yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
+    /// Reports that a gather waited for and that earlier answers held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub already: Vec<Already>,
     /// How many more wait that did not fit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
@@ -117,6 +121,15 @@ pub struct Missing {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub status: String,
+}
+
+/// A report that was handed over before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Already {
+    /// The message's number: read it again with `GET /v1/messages/{id}`.
+    pub id: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// `POST /v1/inbox/ack` and `/v1/inbox/nack`: a receipt or ids, not both.

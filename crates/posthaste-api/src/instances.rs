@@ -22,7 +22,7 @@ pub struct CreateInstance {
     pub kind: Option<String>,
 }
 
-/// `POST /v1/join` (join token): the same instance for the same key.
+/// `POST /v1/join` (join token): the same instance for the same key and secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinRequest {
@@ -31,6 +31,10 @@ pub struct JoinRequest {
     pub team: Option<String>,
     /// What stays the same when the same conversation comes back.
     pub key: String,
+    /// What proves that it is the same: the secret that the first join answered with. A
+    /// join that makes an instance may bring a secret of its own; else the hub makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 /// 201: the instance and its token. The token is shown this once.
@@ -41,9 +45,12 @@ pub struct Joined {
     pub team: String,
     pub thread_id: String,
     pub token: String,
-    /// The key was known: this instance was here before.
+    /// The key and its secret were known: this instance was here before.
     #[serde(default)]
     pub resumed: bool,
+    /// The secret of the key, told once, when it became the instance's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +60,8 @@ pub struct InstanceView {
     pub agent: String,
     pub team: String,
     pub kind: String,
-    /// `starting`, `running`, `finished`, `failed`, `stopped` or `lost`.
+    /// `starting`, `running`, `away` (in place of `running` while nothing of it is
+    /// connected), `lost`, `finished`, `failed` or `stopped`.
     pub status: String,
     /// `waiting_inbox`, `waiting_user`, `busy` (a worker), `idle` (a worker that has
     /// reported) or `unknown`.
@@ -66,8 +74,12 @@ pub struct InstanceView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub thread_id: String,
-    /// Mail in its own mailbox that nobody proved yet.
+    /// Unproved mail that only this instance could take: in its own mailbox, and in those
+    /// of its name and of anyone while nobody else is alive who could.
     pub unread: usize,
+    /// Mail to its name or to anyone that other living instances could take as well.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unread_shared: usize,
     pub created_at: String,
     pub last_seen: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +107,10 @@ pub struct InstanceView {
     pub assignments: Vec<AssignmentView>,
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// `DELETE /v1/instances/{id}`: the instance as it is now. A process that was asked to
 /// end may still be running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +128,20 @@ pub struct StoppedAll {
     pub stopped: usize,
 }
 
+/// `POST /v1/instances/prune` (operator): who was away or lost and had neither mail nor
+/// open work. Nobody can write to them any more, and their history stays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pruned {
+    pub forgotten: Vec<Forgotten>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Forgotten {
+    pub instance: String,
+    pub address: String,
+    pub last_seen: String,
+}
+
 /// `GET /v1/instances`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -126,7 +156,8 @@ pub struct InstancesQuery {
     /// Only those whose tree this instance, or `human`, is at the top of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// A status, or `active` (starting, running, lost), or `all`; default `active`.
+    /// A status, or `active` (starting, running), or `all`; by default all who have not
+    /// ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// 1 to 1000, default 100.

@@ -43,6 +43,9 @@ impl Inbox<'_> {
         if !self.missing.is_empty() {
             out.other(",\"missing\":", &self.missing)?;
         }
+        if !self.already.is_empty() {
+            out.other(",\"already\":", &self.already)?;
+        }
         if self.remaining > 0 {
             out.number(",\"remaining\":", self.remaining as u64);
         }
@@ -171,7 +174,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::inbox::Missing;
+    use crate::inbox::{Already, Missing};
 
     const TEXTS: [&str; 9] = [
         "",
@@ -232,6 +235,7 @@ mod tests {
                 status: "partial".into(),
                 waited_s: 0.25,
                 missing: vec![missing.clone(), missing.clone()],
+                already: vec![Already { id: 7, label: Some("\"y\"".into()) }],
                 remaining: 3,
                 settled: vec![1, 2],
                 receipt: Some("r-0000000000000001".into()),
@@ -245,6 +249,7 @@ mod tests {
                 status: "empty".into(),
                 waited_s: 60.0,
                 missing: Vec::new(),
+                already: Vec::new(),
                 remaining: 0,
                 settled: Vec::new(),
                 receipt: None,

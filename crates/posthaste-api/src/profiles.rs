@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use crate::error::{ApiError, ErrorCode};
 
 /// `POST /v1/profiles` and `PUT /v1/profiles/{name}` (operator). What is left out
-/// is empty: a write replaces the whole.
+/// is empty: a write replaces the whole. `POST` with nothing but a name makes the name
+/// an address, as a join does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProfileInput {

@@ -16,6 +16,10 @@ pub struct MailboxStats {
     pub mailbox: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
+    /// The only instance that could take what waits in the mailbox of a name or of
+    /// anyone: it counts that mail as its own unread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<String>,
 }
 
 /// `GET /v1/stats/agents`

@@ -195,7 +195,7 @@ pub struct ContextView {
 pub struct ContextState {
     /// The caller's own workers that have not ended.
     pub running: Vec<RunningView>,
-    /// Mail in its own mailbox.
+    /// Unread mail that only it could take.
     pub pending_msgs: usize,
     /// What it gave out and has no report on yet.
     pub open_assignments: Vec<AssignmentView>,

@@ -7,6 +7,7 @@ mod claude;
 mod codex;
 mod copilot;
 mod gemini;
+mod hooks;
 mod opencode;
 mod qwen;
 #[cfg(test)]
@@ -17,12 +18,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::edit::{self, Broken, Entry, Form};
-use crate::shell;
+pub use hooks::{Context, Event, HookLine, Hooks};
 
 /// What our server is called in every client's list.
 pub const OURS: &str = "posthaste";
 
-/// Seconds after which a client may give up a hook; the hub answers in milliseconds.
+/// Seconds after which a client may give up a hook; the hub answers in milliseconds, and
+/// the command line of a hook has a shorter limit of its own.
 const HOOK_PATIENCE_S: u64 = 10;
 
 /// An agent program.
@@ -33,18 +35,31 @@ pub trait Client: Send + Sync {
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers;
     /// Our server as it stands in that list.
     fn server(&self, server: &Server) -> Value;
-    /// Its hooks, if it has any.
-    fn hooks(&self) -> Option<&'static Hooks> {
-        None
-    }
-    /// Where it keeps them, in JSON.
-    fn hooks_file(&self, _scope: Scope, _place: &Place<'_>) -> Option<PathBuf> {
+    /// Its words for hooks.
+    fn hooks(&self) -> &'static Hooks;
+    /// The file that has them, where it reads one for this scope.
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf>;
+    /// Why it does not use what is written here, if it does not trust the folder. `read`
+    /// gives the text of a file.
+    fn distrust(
+        &self,
+        _scope: Scope,
+        _place: &Place<'_>,
+        _read: &dyn Fn(&Path) -> Option<String>,
+    ) -> Option<Distrust> {
         None
     }
     /// What its user has to know or do once it is connected.
     fn advice(&self, _scope: Scope, _hooks: bool) -> Option<&'static str> {
         None
     }
+}
+
+/// A folder that a program does not trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distrust {
+    pub told: &'static str,
+    pub hint: &'static str,
 }
 
 /// What a program is called by whom.
@@ -136,51 +151,6 @@ pub struct Servers {
     pub list: &'static str,
 }
 
-/// A client's words for hooks.
-pub struct Hooks {
-    /// What it calls each event.
-    pub events: [(Event, &'static str); 4],
-    /// How it is told that its model may not finish yet.
-    pub refuses: &'static str,
-    /// A name that it shows, where it shows one.
-    title: Option<&'static str>,
-    timeout: u64,
-}
-
-impl Hooks {
-    /// What the client calls this event.
-    pub fn called(&self, event: Event) -> &'static str {
-        self.events.iter().find(|(known, _)| *known == event).map_or("", |(_, theirs)| theirs)
-    }
-}
-
-/// The moments at which mail can reach a model that does not ask for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    SessionStart,
-    Prompt,
-    Tool,
-    Stop,
-}
-
-impl Event {
-    /// Each, as `posthaste hook` takes it, and what it is.
-    pub const ALL: [(Self, &'static str, &'static str); 4] = [
-        (Self::SessionStart, "session-start", "A conversation begins or is resumed"),
-        (Self::Prompt, "prompt", "The user has written"),
-        (Self::Tool, "tool", "A tool is about to run or has run"),
-        (Self::Stop, "stop", "The model wants to finish its turn"),
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(event, ..)| *event == self).map_or("", |(_, word, _)| word)
-    }
-
-    pub fn by_name(word: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, known, _)| *known == word).map(|(event, ..)| *event)
-    }
-}
-
 /// How a client reaches the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Server {
@@ -239,14 +209,13 @@ impl Edit {
     }
 }
 
-/// Everything that connecting this client writes. `hook` is the command line of a
-/// hook: what stands before its event, and what stands behind its client.
+/// Everything that connecting this client writes.
 pub fn plan(
     client: &dyn Client,
     scope: Scope,
     place: &Place<'_>,
     server: &Server,
-    hook: (&[String], &[String]),
+    hook: HookLine<'_>,
     with_hooks: bool,
 ) -> Vec<Edit> {
     let servers = client.servers(scope, place);
@@ -256,45 +225,20 @@ pub fn plan(
         entries: vec![Entry::key(&[servers.list, OURS], client.server(server))],
         unwanted: Vec::new(),
     }];
-    if let (Some(hooks), Some(file)) = (client.hooks(), client.hooks_file(scope, place)) {
-        let entries: Vec<Entry> =
-            hooks.events.iter().map(|event| hooks.entry(client, *event, hook)).collect();
-        let same = edits.iter().position(|edit| edit.files.contains(&file));
-        let place = same.unwrap_or_else(|| {
-            edits.push(Edit {
-                files: vec![file],
-                form: Form::Json,
-                entries: Vec::new(),
-                unwanted: Vec::new(),
-            });
-            edits.len() - 1
-        });
-        let list = if with_hooks { &mut edits[place].entries } else { &mut edits[place].unwanted };
-        list.extend(entries);
+    let file = client.hooks_file(scope, place);
+    for mut edit in file.iter().flat_map(|file| client.hooks().edits(client.name(), file, hook)) {
+        if !with_hooks {
+            std::mem::swap(&mut edit.entries, &mut edit.unwanted);
+        }
+        match edits.iter_mut().find(|known| known.files == edit.files) {
+            Some(known) => {
+                known.entries.extend(edit.entries);
+                known.unwanted.extend(edit.unwanted);
+            }
+            None => edits.push(edit),
+        }
     }
     edits
-}
-
-impl Hooks {
-    fn entry(
-        &self,
-        client: &dyn Client,
-        (event, theirs): (Event, &str),
-        (before, behind): (&[String], &[String]),
-    ) -> Entry {
-        let ours = ["hook", event.as_str(), "--client", client.name()];
-        let words = before.iter().map(String::as_str).chain(ours);
-        let command = shell::line(words.chain(behind.iter().map(String::as_str)));
-        let mut hook = json!({ "type": "command", "command": command, "timeout": self.timeout });
-        if let Some(title) = self.title {
-            hook["name"] = json!(title);
-        }
-        Entry::Item {
-            list: vec!["hooks".to_owned(), theirs.to_owned()],
-            mark: format!(" {}", shell::line(ours)),
-            value: json!({ "hooks": [hook] }),
-        }
-    }
 }
 
 /// The form in which most clients write a server that they start.

@@ -6,6 +6,7 @@
 
 mod endings;
 mod json;
+mod lines;
 #[cfg(test)]
 mod tests;
 mod toml;
@@ -20,6 +21,10 @@ pub enum Form {
     /// With comments and trailing commas, if its owner likes them.
     Json,
     Toml,
+    /// A line `key=value` each, as npm has them.
+    Lines,
+    /// Anything: the whole file is ours.
+    Text,
 }
 
 /// Something of ours in somebody's file.
@@ -29,6 +34,8 @@ pub enum Entry {
     Key { path: Vec<String>, value: Value },
     /// Of this list, the items whose every command contains the mark are ours.
     Item { list: Vec<String>, mark: String, value: Value },
+    /// The whole file is ours, if it begins with the mark.
+    Whole { mark: String, text: String },
 }
 
 /// Why a file was not touched.
@@ -48,6 +55,7 @@ impl Entry {
         match self {
             Self::Key { path, .. } => path,
             Self::Item { list, .. } => list,
+            Self::Whole { .. } => &[],
         }
     }
 }
@@ -58,16 +66,26 @@ pub fn put(form: Form, text: &str, entries: &[Entry]) -> Result<String, Broken> 
     edited(text, |text| match form {
         Form::Json => json::put(text, entries),
         Form::Toml => toml::put(text, entries),
+        Form::Lines => Ok(lines::put(text, entries)),
+        Form::Text => Ok(entries.iter().find_map(|entry| match entry {
+            Entry::Whole { text: ours, .. } if ours != text => Some(ours.clone()),
+            _ => None,
+        })),
     })
 }
 
 /// The file without our entries. Where one had the place of something that was in
 /// the file before us, that comes back, and what was made only to hold one goes.
 pub fn take(form: Form, text: &str, before: &str, entries: &[Entry]) -> Result<String, Broken> {
-    let before = value(form, before).unwrap_or_default();
+    let said = value(form, before).unwrap_or_default();
     edited(text, |text| match form {
-        Form::Json => json::take(text, &before, entries),
-        Form::Toml => toml::take(text, &before, entries),
+        Form::Json => json::take(text, &said, entries),
+        Form::Toml => toml::take(text, &said, entries),
+        Form::Lines => Ok(lines::take(text, &said, entries)),
+        Form::Text => Ok(entries.iter().find_map(|entry| match entry {
+            Entry::Whole { mark, .. } if text.starts_with(mark) => Some(before.to_owned()),
+            _ => None,
+        })),
     })
 }
 
@@ -77,6 +95,9 @@ pub fn value(form: Form, text: &str) -> Result<Value, Broken> {
     match form {
         Form::Json => json::value(text),
         Form::Toml => toml::value(text),
+        Form::Lines => Ok(lines::value(text)),
+        Form::Text if text.trim().is_empty() => Ok(Value::Object(serde_json::Map::new())),
+        Form::Text => Ok(Value::String(text.to_owned())),
     }
 }
 
@@ -90,17 +111,24 @@ pub fn at<'a>(value: &'a Value, path: &[impl AsRef<str>]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, part| value.get(part.as_ref()))
 }
 
-/// The items of ours in a list.
-fn is_ours(item: &Value, mark: &str) -> bool {
+/// The commands of an item.
+pub(crate) fn commands(item: &Value) -> Vec<&str> {
     let mut commands = Vec::new();
     gather(item, &mut commands);
+    commands
+}
+
+/// The items of ours in a list.
+fn is_ours(item: &Value, mark: &str) -> bool {
+    let commands = commands(item);
     !commands.is_empty() && commands.iter().all(|command| command.contains(mark))
 }
 
 fn gather<'a>(value: &'a Value, commands: &mut Vec<&'a str>) {
     match value {
         Value::Object(fields) => {
-            commands.extend(fields.get("command").and_then(Value::as_str));
+            let named = ["command", "bash"].iter().filter_map(|name| fields.get(*name));
+            commands.extend(named.filter_map(Value::as_str));
             fields.values().for_each(|field| gather(field, commands));
         }
         Value::Array(items) => items.iter().for_each(|item| gather(item, commands)),

@@ -14,13 +14,16 @@ use crate::address::{InstanceId, Name};
 use crate::events::{About, Belongs, Event, EventFilter, Page};
 use crate::figures::Figures;
 use crate::limits::Limits;
+use crate::messaging::desk::Desk;
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
 use crate::orchestration::Staff;
 use crate::ports::{Clock, Queue, Store, StoreError};
+use crate::presence::Staying;
 use crate::profiles::FileFault;
 use crate::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Team, TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Team,
+    TokenHash,
 };
 use crate::road::Road;
 use crate::time::Timestamp;
@@ -33,7 +36,7 @@ pub struct Hub {
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
-    pub(crate) proofs: Arc<Mutex<Proofs>>,
+    pub(crate) desk: Arc<Mutex<Desk>>,
     pub(crate) stopping: CancellationToken,
     pub(crate) tasks: TaskTracker,
     /// A proof or an expiry may be due sooner than the upkeep knows.
@@ -43,8 +46,6 @@ pub struct Hub {
     pub(crate) waiting: AtomicUsize,
     /// Who waits for an answer of the operator.
     asking: Counts,
-    /// Who keeps a stream open.
-    staying: Counts,
     /// Changes whenever an instance has ended.
     pub(crate) endings: watch::Sender<()>,
     /// Who follows messages on their road, if anybody does.
@@ -81,7 +82,7 @@ impl Hub {
         limits: Limits,
     ) -> Arc<Self> {
         let hub = Arc::new(Self {
-            proofs: Arc::new(Mutex::new(Proofs::new(limits.proof_grace, limits.receipts))),
+            desk: Arc::new(Mutex::new(Desk::new(Proofs::new(&limits)))),
             store,
             queue,
             clock,
@@ -92,7 +93,6 @@ impl Hub {
             profile_faults: Mutex::default(),
             waiting: AtomicUsize::new(0),
             asking: Counts::default(),
-            staying: Counts::default(),
             endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
@@ -184,12 +184,12 @@ impl Hub {
     }
 
     pub async fn join(&self, new: NewInstance) -> Result<Joined, RegistryError> {
-        let long = |text: &Option<String>, limit| {
-            text.as_ref().is_some_and(|t| t.is_empty() || t.chars().count() > limit)
+        let long = |text: Option<&String>, limit| {
+            text.is_some_and(|t| t.is_empty() || t.chars().count() > limit)
         };
         for (field, text, limit) in [
-            ("key", &new.key, self.limits.key_chars),
-            ("label", &new.label, self.limits.label_chars),
+            ("key", new.key.as_ref().map(|key| &key.key), self.limits.key_chars),
+            ("label", new.label.as_ref(), self.limits.label_chars),
         ] {
             if long(text, limit) {
                 let why = format!("it has 1 to {limit} characters");
@@ -208,8 +208,8 @@ impl Hub {
         self.store.instance(id).is_some_and(|view| !view.instance.status.has_ended())
     }
 
-    /// Who joined with this key and has not ended.
-    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+    /// Who joined with this key and secret and has not ended.
+    pub fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.store.keyed(agent, team, key)
     }
 
@@ -224,10 +224,9 @@ impl Hub {
         self.store.seen(who);
     }
 
-    /// The caller keeps a stream open as long as this is kept, and lives.
-    pub fn stays(&self, who: Principal) -> Counted {
-        self.store.seen(who);
-        self.staying.count(who)
+    /// The caller has a lasting connection as long as this is kept, and is alive.
+    pub fn stays(&self, who: Principal) -> Staying {
+        Staying::new(&self.store, who)
     }
 
     /// The caller waits for an answer of the operator as long as this is kept.
@@ -303,7 +302,7 @@ impl Hub {
         let mut next_sweep = Instant::now() + self.limits.sweep;
         let mut not_before = Instant::now();
         loop {
-            let due = self.proofs.lock().next_due();
+            let due = self.desk.lock().next_due();
             let expiry = self.store.next_expiry().map(|at| {
                 // The expiry itself is no longer alive: one tick later.
                 let left = at.since(self.clock.now()) + std::time::Duration::from_millis(1);
@@ -316,16 +315,17 @@ impl Hub {
                 () = self.soon.notified() => {}
                 () = sleep_until(until) => {}
             }
-            let effects = self.proofs.lock().due(Instant::now());
-            self.perform(effects);
+            self.at_desk(|desk, books| desk.pass(books, Instant::now()));
             let expired = Instant::now() >= not_before
                 && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
             if Instant::now() >= next_sweep || expired {
-                let staying: Vec<Principal> = self.staying.0.lock().keys().copied().collect();
-                staying.into_iter().for_each(|who| self.store.seen(who));
                 if let Err(error) = self.store.sweep().await {
                     tracing::warn!(%error, "the sweep failed; it is tried again");
                     not_before = Instant::now() + RETRY;
+                }
+                let before = self.clock.now() - self.limits.forget_after;
+                if let Err(error) = self.forget_gone(before).await {
+                    tracing::warn!(%error, "nobody was forgotten; it is tried again");
                 }
                 next_sweep = Instant::now() + self.limits.sweep;
             }

@@ -17,9 +17,11 @@
 //! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
 
 mod append;
+mod identity;
 mod lease;
 mod people;
 mod policy;
+mod presence;
 mod profiles;
 mod route;
 mod settle;
@@ -30,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
 pub use append::{AppendPlan, KeyDigest, Planned};
-pub use lease::{Heads, Sought};
-pub use people::{EndPlan, JoinPlan};
+pub use lease::{Heads, Remaining, Sought};
+pub use people::{EndPlan, ForgetPlan, JoinPlan};
 pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
 pub use work::{BeginPlan, HirePlan, PlannedHire};
@@ -40,7 +42,7 @@ use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::figures::Tally;
 use crate::limits::Limits;
-use crate::messaging::delivery::{DeliveryNo, DeliveryState};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::ports::Ticket;
 use crate::registry::{Instance, Team, TokenHash};
@@ -79,7 +81,7 @@ pub(crate) struct Out {
     since: Timestamp,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Queue {
     mailbox: Mailbox,
     normal: VecDeque<Queued>,
@@ -87,6 +89,8 @@ struct Queue {
     /// Open deliveries: queued, leased, being settled, being appended.
     unread: usize,
     bytes: usize,
+    /// How many queued deliveries of a one-of mailbox each instance sent.
+    sent_by: Map<InstanceId, usize>,
 }
 
 impl Queue {
@@ -104,6 +108,9 @@ impl Queue {
 
     /// Puts a delivery where its number belongs; new mail belongs at the end.
     fn put(&mut self, entry: Queued) {
+        if let (true, Some(sender)) = (self.mailbox.is_one_of(), entry.sender) {
+            *self.sent_by.entry(sender).or_default() += 1;
+        }
         let lane = self.lane(entry.urgent);
         if lane.back().is_none_or(|last| last.delivery < entry.delivery) {
             return lane.push_back(entry);
@@ -119,12 +126,26 @@ impl Queue {
     }
 
     fn take(&mut self, delivery: DeliveryNo) -> Option<Queued> {
+        let mut taken = None;
         for lane in [&mut self.urgent, &mut self.normal] {
             if let Ok(i) = lane.binary_search_by_key(&delivery, |q| q.delivery) {
-                return lane.remove(i);
+                taken = lane.remove(i);
+                break;
             }
         }
-        None
+        if let Some(sender) = taken.as_ref().and_then(|entry| entry.sender)
+            && let Some(count) = self.sent_by.get_mut(&sender)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.sent_by.remove(&sender);
+            }
+        }
+        taken
+    }
+
+    fn sent_by(&self, who: InstanceId) -> usize {
+        self.sent_by.get(&who).copied().unwrap_or(0)
     }
 
     /// The queued delivery of a message, if this mailbox has one.
@@ -136,7 +157,7 @@ impl Queue {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Ledger {
     limits: Limits,
     next_seq: u64,
@@ -162,9 +183,14 @@ pub struct Ledger {
     teams: BTreeMap<Name, Team>,
     instances: BTreeMap<InstanceId, Instance>,
     named: Map<Name, BTreeSet<InstanceId>>,
+    presences: Map<InstanceId, presence::Presence>,
+    /// Who is away at this time unless it shows a sign of life before.
+    fading: BTreeSet<(Timestamp, InstanceId)>,
+    /// Of one-of mailboxes.
+    holders: Map<Mailbox, presence::Holders>,
     /// Whose conversation it is.
     threads: Map<ThreadId, InstanceId>,
-    joined: Map<(Name, Name, String), InstanceId>,
+    joined: Map<(Name, Name, String), Vec<InstanceId>>,
     tokens: Map<TokenHash, InstanceId>,
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
@@ -194,6 +220,9 @@ impl Ledger {
             teams: BTreeMap::new(),
             instances: BTreeMap::new(),
             named: Map::default(),
+            presences: Map::default(),
+            fading: BTreeSet::new(),
+            holders: Map::default(),
             threads: Map::default(),
             joined: Map::default(),
             tokens: Map::default(),
@@ -255,6 +284,14 @@ impl Ledger {
         let queue = &self.queues[*self.numbers.get(at)? as usize];
         let entry = queue.find(delivery)?;
         Some(Standing::of(entry))
+    }
+
+    /// The reader and the answer that hold an open delivery.
+    pub fn holder(&self, delivery: DeliveryNo) -> Option<(Principal, AnswerId)> {
+        match self.out.get(&delivery)?.state.unsettle() {
+            DeliveryState::Leased { by, answer } => Some((by, answer)),
+            DeliveryState::Queued | DeliveryState::Settling { .. } => None,
+        }
     }
 
     pub fn mailbox(&self, number: BoxNo) -> Option<&Mailbox> {
@@ -326,6 +363,7 @@ impl Ledger {
             urgent: VecDeque::new(),
             unread: 0,
             bytes: 0,
+            sent_by: Map::default(),
         });
         number
     }
@@ -378,7 +416,12 @@ impl Ledger {
         }
         match settled.end {
             End::Acked(_) => self.tally.acked += 1,
-            End::Dead { reason, .. } => self.tally.died(reason),
+            End::Dead { reason, maybe_seen } => {
+                self.tally.died(reason);
+                if !maybe_seen {
+                    self.died_unseen(out.at, delivery);
+                }
+            }
         }
     }
 

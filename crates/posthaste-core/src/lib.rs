@@ -16,6 +16,7 @@ pub mod limits;
 pub mod messaging;
 pub mod orchestration;
 pub mod ports;
+mod presence;
 pub mod profiles;
 pub mod registry;
 pub mod road;
@@ -25,6 +26,7 @@ pub mod time;
 
 pub use hub::{Counted, Hub, NotReady};
 pub use limits::Limits;
+pub use presence::Staying;
 pub use time::{SystemClock, Timestamp};
 
 /// Keys here are numbers and digests of our own making, and names of bounded

@@ -54,6 +54,8 @@ limits! {
     label_chars: usize = 200;
     /// Longest idempotency key or join key.
     key_chars: usize = 200;
+    /// Shortest secret that a joining agent may choose for its key.
+    secret_chars: usize = 32;
     /// Most addresses in one list.
     recipients: usize = 100;
     /// Most leaders of one team.
@@ -82,14 +84,23 @@ limits! {
     attempts: u8 = 5;
     /// Longest wait for mail in one call.
     wait: Duration = Duration::from_secs(600), "humantime_serde";
-    /// Longest batch window.
+    /// How long a read collects more after the first message, unless it says otherwise.
+    default_window: Duration = Duration::from_millis(50), "humantime_serde";
+    /// The same while work that the reader gave out is open: reports come together.
+    gather_window: Duration = Duration::from_secs(2), "humantime_serde";
+    /// Longest batch window that a read may ask for.
     batch_window: Duration = Duration::from_secs(60), "humantime_serde";
     /// Most messages in one answer.
     answer_messages: usize = 1_000;
     /// Bytes of bodies after which an answer takes no more whole messages.
     answer_bytes: usize = 4 * MIB;
-    /// Smallest share of a clipped answer that a message gets.
+    /// Longest body that is never clipped to make room for others.
+    answer_whole_chars: usize = 1_000;
+    /// Smallest share of an answer that a longer body gets.
     answer_share_chars: usize = 100;
+    /// How long the report of an assignment is left for a gather before it comes along
+    /// with other answers and hooks.
+    report_hold: Duration = Duration::from_secs(30), "humantime_serde";
     /// Unproven answers whose receipts are remembered for one reader.
     receipts: usize = 1_000;
     /// Tokens that one instance may hold at a time; the oldest goes first.
@@ -102,6 +113,10 @@ limits! {
     dead_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
     /// How often the hub looks for messages that nobody needs any more.
     prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// How long an instance without an open stream is active after its last call.
+    away_after: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// An instance that is away or lost for this long and has no mail is forgotten.
+    forget_after: Duration = Duration::from_secs(DAY), "humantime_serde";
     /// No sign of life for this long: the instance is lost.
     lost_after: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
     /// Unread or held unproven for longer than this: shown as stuck.
@@ -118,6 +133,8 @@ limits! {
     event_readers_each: usize = 10;
     /// How long a later call must stay uncancelled before it counts as proof.
     proof_grace: Duration = Duration::from_secs(2), "humantime_serde";
+    /// The same for an agent program with hooks, which may store results late.
+    hook_grace: Duration = Duration::from_secs(5), "humantime_serde";
     /// Largest system prompt of a profile.
     profile_prompt_bytes: usize = 256 * KIB;
     /// Longest description of a profile.

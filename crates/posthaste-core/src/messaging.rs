@@ -10,7 +10,9 @@
 //! before it is true: reading leases, and only proof acks. [`delivery`] knows the
 //! moves of one delivery, [`proof`] what a reader's behaviour proves.
 
+pub mod clients;
 pub mod delivery;
+pub mod desk;
 pub mod message;
 pub mod proof;
 pub mod receive;

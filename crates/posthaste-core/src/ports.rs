@@ -23,8 +23,8 @@ use crate::messaging::message::{
 };
 use crate::messaging::send::SendError;
 use crate::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
-    TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
+    Team, TokenHash,
 };
 use crate::time::Timestamp;
 
@@ -58,9 +58,11 @@ pub trait Mail: Send + Sync {
     /// Tickets are put after the commit, in its order, before this answers.
     fn append(&self, draft: Draft) -> Started<Appended, SendError>;
 
-    /// Hands out queued mail, urgent first, then by number: everything of the
-    /// reader's own mailbox that fits and at most one message of each one-of
-    /// mailbox, never the reader's own. A gather (`or_ends_wait`) gets reports and
+    /// Hands out queued mail, urgent first, then by number: everything that fits and
+    /// that only this reader could take, and of each one-of mailbox at most one message
+    /// that other living instances could take as well; never what the reader sent. If
+    /// nobody else lives who holds a key to a one-of mailbox, or nobody but the sender,
+    /// its mail is the reader's own. A gather (`or_ends_wait`) gets reports and
     /// what ended it before the rest. A delivery has at most one lease; none is
     /// given once the stop is noted.
     fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
@@ -110,20 +112,41 @@ pub trait Mail: Send + Sync {
 
 /// Instances, teams, tokens.
 pub trait Registry: Send + Sync {
-    /// Creates an instance, or finds the one that joined with the same key. An
-    /// unknown agent becomes a profile of kind external, an unknown team a team.
+    /// Creates an instance, or finds the one that joined with the same key and secret.
+    /// A key of somebody who lives is refused without its secret. An unknown agent becomes a profile of kind external, an unknown team a team.
     fn join(&self, new: NewInstance) -> Started<Joined, RegistryError>;
 
     /// Whose token this is: a sign of life. Ended instances have none.
     fn caller(&self, token: &TokenHash) -> Option<Principal>;
 
-    /// A sign of life; a lost instance is running again.
+    /// A sign of life: a lost instance is running again, and one without a lasting
+    /// connection is alive for `limits.away_after`.
     fn seen(&self, who: Principal);
+
+    /// A lasting connection (stream, bridge) opens: the instance is alive while it is
+    /// open.
+    fn connected(&self, who: Principal);
+
+    /// A lasting connection closes. After the last one the instance is away at once:
+    /// still an address, not active, and no taker of one-of mail while others live.
+    fn disconnected(&self, who: Principal);
+
+    /// A call begins: the instance is alive while it is open.
+    fn call_opened(&self, who: Principal) -> OpenCall;
+
+    /// A call ends. An instance without a lasting connection is alive for
+    /// `limits.away_after` after it, unless its last connection closed during the call.
+    fn call_closed(&self, who: Principal, call: OpenCall);
+
+    /// Ends everybody who is away or lost without a sign of life since `before` and has
+    /// neither mail nor open work. Decided inside the transaction that ends them.
+    fn forget_gone(&self, before: Timestamp) -> Started<Vec<Instance>, RegistryError>;
 
     fn instance(&self, id: crate::address::InstanceId) -> Option<InstanceView>;
 
-    /// Who joined with this key and has not ended.
-    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<crate::address::InstanceId>;
+    /// Who joined with this key and secret and has not ended.
+    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey)
+    -> Option<crate::address::InstanceId>;
 
     fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView>;
 
@@ -147,6 +170,13 @@ pub trait Registry: Send + Sync {
     fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)>;
 
     fn teams(&self) -> Vec<Name>;
+}
+
+/// An open call of an instance.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenCall {
+    /// How often the instance's last lasting connection had closed when it began.
+    pub(crate) departures: u32,
 }
 
 /// What happened, in one ordered line.
@@ -192,8 +222,8 @@ pub trait Queue: Send + Sync {
     fn put(&self, ticket: Ticket);
 
     /// Listens on these mailboxes from now on. Mail of an exact mailbox rings
-    /// all its listeners, one-of mail rings the first that may take it, and one who
-    /// gathers only if nobody else waits.
+    /// all its listeners. One-of mail rings the first that may take it: readers before
+    /// drivers, and last those who gather or want only what nobody else could take.
     fn listen(&self, reader: Principal, mailboxes: Arc<[Mailbox]>, filter: Filter)
     -> Box<dyn Bell>;
 
@@ -237,11 +267,15 @@ pub struct Filter {
     pub among: Box<[Seq]>,
     /// What the human says to this question, after it: linked to it, or to nothing.
     pub answers: Option<Seq>,
-    /// The reader's own mailbox only: nothing that another could take as well.
-    pub exact: bool,
+    /// Nothing that another living instance could take as well.
+    pub own: bool,
     /// Also what ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
-    /// Whoever listens so is a driver, and nobody who waits.
+    /// Leaves out reports on the reader's assignments that came within
+    /// `limits.report_hold`: a gather may still fetch them.
+    pub holds_reports: bool,
+    /// Set by drivers: not counted by `Queue::waiting`, and given no second message that
+    /// others could take before the first is proved.
     pub quiet: bool,
 }
 
@@ -354,14 +388,36 @@ pub struct Take {
     pub messages: usize,
     /// Bytes of bodies after which no more is taken; the first always is.
     pub bytes: usize,
+    /// Set for answers that clip long bodies: then reports come first.
+    pub clips: Option<Clips>,
+}
+
+/// How an answer clips: bodies of more than `whole` characters may shrink to `share`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clips {
+    pub whole: usize,
+    pub share: usize,
+}
+
+impl Take {
+    /// What a body of this many bytes takes of the answer at least.
+    pub(crate) fn least(&self, size: usize) -> usize {
+        match self.clips {
+            // No character is shorter than a byte, so it may be a long one.
+            Some(Clips { whole, share }) if size > whole => size.min(share),
+            _ => size,
+        }
+    }
 }
 
 /// What one read got.
 #[derive(Debug, Clone, Default)]
 pub struct Lease {
     pub mail: Vec<Leased>,
-    /// How much more waits for this reader that did not fit.
+    /// How much more this reader could take.
     pub remaining: usize,
+    /// Of those, how many others could take as well.
+    pub shared: usize,
 }
 
 /// A delivery in the hands of a reader.

@@ -50,10 +50,14 @@ impl FromStr for AgentKind {
 ///                 ▲ ▼
 ///                lost      (no sign of life; any sign brings it back)
 /// ```
+///
+/// `away` is what a listing shows in place of `running` while nothing of the instance
+/// is connected. It is never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Starting,
     Running,
+    Away,
     Lost,
     Finished,
     Failed,
@@ -61,9 +65,10 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::Starting, "starting"),
         (Self::Running, "running"),
+        (Self::Away, "away"),
         (Self::Lost, "lost"),
         (Self::Finished, "finished"),
         (Self::Failed, "failed"),
@@ -77,12 +82,12 @@ impl Status {
     /// Ended for good: its address takes no more mail.
     pub fn has_ended(self) -> bool {
         match self {
-            Self::Starting | Self::Running | Self::Lost => false,
+            Self::Starting | Self::Running | Self::Away | Self::Lost => false,
             Self::Finished | Self::Failed | Self::Stopped => true,
         }
     }
 
-    /// Counted by receipts and by `@everyone`.
+    /// Alive: counted by receipts and by `@everyone`.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
@@ -95,7 +100,7 @@ impl FromStr for Status {
         Self::ALL.iter().find(|(_, word)| *word == text).map(|(s, _)| *s).ok_or_else(|| {
             RegistryError::Invalid {
                 field: "status",
-                why: "it is starting, running, lost, finished, failed or stopped".into(),
+                why: "it is starting, running, away, lost, finished, failed or stopped".into(),
             }
         })
     }
@@ -113,6 +118,9 @@ pub struct Instance {
     pub thread: ThreadId,
     /// The key that it joined with.
     pub key: Option<String>,
+    /// The hash of the secret that belongs to the key. An instance that joined before
+    /// keys had secrets has a key and none.
+    pub secret: Option<TokenHash>,
     pub status: Status,
     pub created_at: Timestamp,
     pub last_seen: Timestamp,
@@ -167,8 +175,12 @@ pub struct Work {
 /// An instance in the words of a caller: what it is and what waits for it.
 #[derive(Debug, Clone)]
 pub struct InstanceView {
+    /// With the status that is shown: `away` in place of `running`.
     pub instance: Instance,
+    /// Mail that only this instance could take, or holds, and has not proved.
     pub unread: usize,
+    /// Queued one-of mail that other instances could take as well.
+    pub unread_shared: usize,
 }
 
 /// What the operator, or an agent that joins, asks for.
@@ -179,9 +191,18 @@ pub struct NewInstance {
     pub label: Option<String>,
     pub parent: Option<InstanceId>,
     pub kind: Option<AgentKind>,
-    /// The same key gives the same instance again.
-    pub key: Option<String>,
+    /// The same key and secret give the same instance again.
+    pub key: Option<JoinKey>,
     pub token: TokenHash,
+}
+
+/// What an agent joins with to be found again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinKey {
+    /// Says which conversation it is. Others may guess it.
+    pub key: String,
+    /// The hash of what only its owner knows.
+    pub secret: TokenHash,
 }
 
 /// The instance that a create or a join led to.
@@ -190,6 +211,8 @@ pub struct Joined {
     pub instance: Instance,
     /// It was here before.
     pub resumed: bool,
+    /// The secret of this join became the secret of the instance.
+    pub secret_kept: bool,
 }
 
 /// An address scope with leaders.
@@ -302,6 +325,8 @@ pub enum RegistryError {
     NotFound { what: &'static str, name: String, nearest: Vec<String> },
     #[error("{0} has already ended")]
     Ended(String),
+    #[error("another agent called {0} is here with this key, and its secret is a different one")]
+    Taken(String),
     #[error("there is already a profile called {0}")]
     Exists(String),
     #[error("{name} has changed: it is at version {current} now")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Hub;
-use crate::address::{Mailbox, Name};
+use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::message::{Principal, Seq};
 use crate::ports::{HeldMail, Kept, OpenBox, StoreError};
 use crate::registry::{InstanceFilter, InstanceView};
@@ -19,6 +19,9 @@ use crate::time::Timestamp;
 pub struct MailboxStats {
     pub mailbox: Mailbox,
     pub team: Option<Name>,
+    /// The only instance that could take what waits in a one-of mailbox: it counts that
+    /// mail as its own, too.
+    pub reader: Option<InstanceId>,
     /// Messages that are kept, read ones too.
     pub total: u64,
     pub unread: usize,
@@ -102,6 +105,7 @@ impl Hub {
             unread: b.unread,
             oldest_unread: b.oldest.and_then(|o| o.at).map_or(Duration::ZERO, |at| now.since(at)),
             team: b.team,
+            reader: b.only,
             mailbox: b.mailbox,
         };
         // Mailboxes of those who are long gone say nothing.
@@ -115,6 +119,7 @@ impl Hub {
         let silent = self.visible(by).into_iter().map(|view| MailboxStats {
             mailbox: Mailbox::Instance(view.instance.id),
             team: Some(view.instance.team),
+            reader: None,
             total: 0,
             unread: 0,
             oldest_unread: Duration::ZERO,
@@ -259,7 +264,7 @@ impl Hub {
         }
     }
 
-    fn is_here(&self, id: crate::address::InstanceId) -> bool {
+    fn is_here(&self, id: InstanceId) -> bool {
         self.instance(id).is_some_and(|view| !view.instance.status.has_ended())
     }
 }

@@ -37,9 +37,15 @@ struct Listener {
 }
 
 impl Listener {
-    /// Waits for more than the next message.
-    fn gathers(&self) -> bool {
-        self.filter.or_ends_wait
+    /// How late one-of mail is offered to it. A reader comes before a driver, and both
+    /// before one that may not take the mail for long: it gathers, or wants only what
+    /// nobody else could take.
+    fn rank(&self) -> u8 {
+        match &self.filter {
+            filter if filter.or_ends_wait || filter.own => 2,
+            filter if filter.quiet => 1,
+            _ => 0,
+        }
     }
 
     fn may_want(&self, ticket: &Ticket) -> bool {
@@ -69,12 +75,11 @@ impl Queue for LocalQueue {
             rung.for_each(|l| l.notify.notify_one());
             return;
         }
-        // The first who may take it and was not rung for another one already; who
-        // gathers may not take it for long, so rather somebody else.
+        // The first of those who may take it; who was rung for another one comes last.
         let able = || all(listeners).filter(|l| l.may_want(&ticket));
-        let free = || able().filter(|l| l.handed.lock().is_empty());
-        let first = free().find(|l| !l.gathers()).or_else(|| free().next());
-        if let Some(listener) = first.or_else(|| able().next()) {
+        let is_busy = |l: &Listener| !l.handed.lock().is_empty();
+        let first = able().find(|l| l.rank() == 0 && !is_busy(l));
+        if let Some(listener) = first.or_else(|| able().min_by_key(|l| (is_busy(l), l.rank()))) {
             listener.handed.lock().push(ticket);
             listener.notify.notify_one();
         }

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::{Principal, Via};
-use posthaste_core::registry::{NewInstance, TokenHash};
+use posthaste_core::registry::{JoinKey, NewInstance, TokenHash};
 use posthaste_core::road::TraceParent;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -20,10 +20,11 @@ use crate::{App, guard};
 
 /// The operator acts for this instance.
 const INSTANCE: &str = "x-posthaste-instance";
-/// Joining by headers: the same key is the same instance.
+/// Joining by headers: the same key and secret are the same instance.
 const AGENT: &str = "x-posthaste-agent";
 const TEAM: &str = "x-posthaste-team";
 const KEY: &str = "x-posthaste-key";
+const SECRET: &str = "x-posthaste-secret";
 
 /// SHA-256 of the two tokens that are not an instance's.
 #[derive(Clone)]
@@ -96,17 +97,36 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
     }
 }
 
+/// Who a request is from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    Known(Principal),
+    /// An agent that says who it is and was never here: its first act makes it known.
+    Newcomer(Box<NewInstance>),
+    /// The join token alone.
+    Nobody,
+}
+
 /// Who it is: by its own token, by the operator's and the instance that it acts for,
-/// or by the join token and its headers. `None` with the join token alone.
-pub(crate) async fn somebody(app: &App, headers: &HeaderMap) -> Result<Option<Principal>, Failure> {
+/// or by the join token and its headers.
+pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
     match opens(app, headers)? {
         Some(Opens::Mail(Principal::Operator)) => match text(headers, INSTANCE)? {
-            Some(id) => act_as(app, id).map(Some),
-            None => Ok(Some(Principal::Operator)),
+            Some(id) => act_as(app, id).map(Origin::Known),
+            None => Ok(Origin::Known(Principal::Operator)),
         },
-        Some(Opens::Mail(principal)) => Ok(Some(principal)),
-        Some(Opens::Join) => by_key(app, headers).await,
+        Some(Opens::Mail(principal)) => Ok(Origin::Known(principal)),
+        Some(Opens::Join) => by_key(app, headers),
         None => Err(unauthorized("this door needs a token")),
+    }
+}
+
+/// The request is an act of its sender: a newcomer joins.
+pub(crate) async fn admit(app: &App, from: Origin) -> Result<Principal, Failure> {
+    match from {
+        Origin::Known(who) => Ok(who),
+        Origin::Newcomer(new) => Ok(Principal::Instance(app.hub.join(*new).await?.instance.id)),
+        Origin::Nobody => Err(nobody()),
     }
 }
 
@@ -134,9 +154,9 @@ fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
     }
 }
 
-/// Whoever has the join token is who its headers say, and stays it by its key.
-async fn by_key(app: &App, headers: &HeaderMap) -> Result<Option<Principal>, Failure> {
-    let Some(agent) = text(headers, AGENT)? else { return Ok(None) };
+/// Whoever has the join token is who its headers say, and stays it by key and secret.
+fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
+    let Some(agent) = text(headers, AGENT)? else { return Ok(Origin::Nobody) };
     let agent: Name = agent.parse().map_err(ApiError::from)?;
     let team = text(headers, TEAM)?.unwrap_or(DEFAULT_TEAM);
     let team: Name = team.parse().map_err(ApiError::from)?;
@@ -144,27 +164,48 @@ async fn by_key(app: &App, headers: &HeaderMap) -> Result<Option<Principal>, Fai
         let why = "it is missing: it says which conversation this is";
         return Err(invalid("X-Posthaste-Key", why));
     };
-    if let Some(id) = app.hub.keyed(&agent, &team, key) {
-        return Ok(Some(known(app, id)));
+    let Some(secret) = text(headers, SECRET)? else {
+        let why = "it is missing: it proves that the key is yours; choose one and keep it";
+        return Err(invalid("X-Posthaste-Secret", why));
+    };
+    let secret = secret_of(app, "X-Posthaste-Secret", secret)?;
+    let key = JoinKey { key: key.to_owned(), secret };
+    if let Some(id) = app.hub.keyed(&agent, &team, &key) {
+        return Ok(Origin::Known(known(app, id)));
     }
-    let new = NewInstance {
+    Ok(Origin::Newcomer(Box::new(NewInstance {
         agent,
         team: Some(team),
         label: None,
         parent: None,
         kind: None,
-        key: Some(key.to_owned()),
-        // Nobody will ever know it: the key opens the door.
+        key: Some(key),
+        // Nobody will ever know it: key and secret open the door.
         token: rand::random(),
-    };
-    Ok(Some(Principal::Instance(app.hub.join(new).await?.instance.id)))
+    })))
+}
+
+/// The hash of a secret that a joiner shows; one that could be guessed is refused.
+pub(crate) fn secret_of(
+    app: &App,
+    field: &'static str,
+    secret: &str,
+) -> Result<TokenHash, Failure> {
+    let least = app.hub.limits().secret_chars;
+    match secret.chars().count() >= least {
+        true => Ok(digest(secret)),
+        false => {
+            let why = format!("it has at least {least} characters (limits.secret_chars)");
+            Err(invalid(field, why))
+        }
+    }
 }
 
 /// The join token alone is nobody's.
 pub(crate) fn nobody() -> Failure {
     let why = "the join token alone is nobody's: the hub does not know who is calling";
     let error = ApiError::new(ErrorCode::Forbidden, why).hint(
-        "join first (POST /v1/join gives a token), or send X-Posthaste-Agent and X-Posthaste-Key beside the join token",
+        "join first (POST /v1/join gives a token), or send X-Posthaste-Agent, X-Posthaste-Key and X-Posthaste-Secret beside the join token",
     );
     error.into()
 }
@@ -267,7 +308,7 @@ impl FromRequestParts<App> for Joiner {
     }
 }
 
-/// Whoever it is by token or by key, but somebody.
+/// Whoever it is by token, or by key and secret: somebody who acts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Somebody(pub(crate) Principal);
 
@@ -275,7 +316,7 @@ impl FromRequestParts<App> for Somebody {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let who = somebody(app, &parts.headers).await?.ok_or_else(nobody)?;
+        let who = admit(app, identify(app, &parts.headers)?).await?;
         note(parts, who);
         Ok(Self(who))
     }

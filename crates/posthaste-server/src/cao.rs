@@ -26,6 +26,9 @@ use crate::failure::{Failure, invalid, not_found};
 use crate::rest::inbox::seconds;
 use crate::written::{Outgoing, watched};
 
+/// Seconds for which CAO collects more after the first message.
+pub(crate) const WINDOW: f64 = 2.0;
+
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/terminals/{id}/inbox/messages", get(list).post(post))
@@ -169,7 +172,7 @@ async fn wait(
     let timeout = query.timeout.map(f64::from);
     let ask = Ask {
         timeout: seconds("timeout", timeout, 60.0, limits.wait)?,
-        window: seconds("batch_window", query.batch_window, 2.0, limits.batch_window)?,
+        window: seconds("batch_window", query.batch_window, WINDOW, limits.batch_window)?,
         auto_ack: true,
         ..Ask::now(reader)
     };

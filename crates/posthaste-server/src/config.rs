@@ -50,10 +50,6 @@ settings! {
         patience_most: Duration = Duration::from_secs(290), "humantime_serde";
         /// How often a waiting call tells of progress.
         progress_every: Duration = Duration::from_secs(10), "humantime_serde";
-        /// How long check_inbox collects more after the first message.
-        batch_window: Duration = Duration::from_millis(50), "humantime_serde";
-        /// The same while work that the caller gave out is open: reports come together.
-        gather_window: Duration = Duration::from_secs(2), "humantime_serde";
         /// Characters of an answer to a client that nothing is known of.
         answer_chars: usize = 10_000;
         /// Characters of mail that another tool's answer carries along.

@@ -24,7 +24,6 @@ mod label;
 pub(crate) mod mail;
 mod rpc;
 mod schema;
-mod starts;
 mod stream;
 mod text;
 mod tools;
@@ -37,13 +36,12 @@ use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::proof::{Door, Scope};
+use posthaste_core::messaging::proof::{Hello, Process};
 use tokio_util::sync::CancellationToken;
 
 use self::asker::Asker;
 use self::handler::{Front, Left, Service};
 use self::rpc::{Envelope, Kind, Params};
-use self::starts::{Hello, Starts};
 use crate::App;
 use crate::config::McpConfig;
 use crate::extract::whole_body;
@@ -59,18 +57,12 @@ pub(crate) const PATH: &str = "/mcp";
 /// What the door keeps between calls: nothing that a restart would miss.
 pub(crate) struct Mcp {
     config: McpConfig,
-    starts: Starts,
     service: Service,
 }
 
 impl Mcp {
     pub(crate) fn new(config: McpConfig, stop: CancellationToken) -> Self {
-        Self { config, starts: Starts::default(), service: handler::service(stop) }
-    }
-
-    /// A process of the reader has connected, and asked for nothing since.
-    pub(crate) fn is_fresh(&self, who: Principal) -> bool {
-        self.starts.is_fresh(who)
+        Self { config, service: handler::service(stop) }
     }
 
     /// Characters that a hook may put before a model.
@@ -87,13 +79,13 @@ pub(crate) async fn answer(
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let (parts, body) = request.into_parts();
-    let asker = asker::identify(app, &parts).await?;
-    *who = asker.principal;
+    let asker = asker::identify(app, &parts)?;
+    *who = asker.principal();
     meet(app, &asker, None);
     match parts.method {
         Method::POST => {
             let body = whole_body(body, &app.config).await?;
-            post(app, parts, &body, asker, outgoing).await
+            post(app, parts, &body, asker, who, outgoing).await
         }
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
@@ -107,7 +99,8 @@ async fn post(
     app: &App,
     parts: Parts,
     body: &Bytes,
-    asker: Asker,
+    mut asker: Asker,
+    caller: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let message: Envelope<'_> = match rpc::read(body) {
@@ -117,7 +110,7 @@ async fn post(
     let (id, method) = match message.kind() {
         Kind::Request { id, method } => (id, method),
         Kind::Notification { method } => {
-            if let (Some(who), "notifications/cancelled") = (asker.principal, method) {
+            if let (Some(who), "notifications/cancelled") = (asker.principal(), method) {
                 cancelled(app, who, &asker, &message);
             }
             return Ok(empty(StatusCode::ACCEPTED));
@@ -127,8 +120,8 @@ async fn post(
     };
     match method {
         "tools/call" => {
-            let who = asker.somebody()?;
-            app.mcp.starts.called(who);
+            let who = asker.acts(app).await?;
+            *caller = Some(who);
             if let Some(params) = rpc::plain_call(&parts.headers, &message) {
                 return Ok(call::answer(app, who, &asker, id, &params, outgoing).await);
             }
@@ -151,28 +144,19 @@ async fn post(
     let begins = method == "initialize";
     let mut response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
     if begins
-        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal, named.client()))
+        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal(), named.client()))
     {
         response.headers_mut().insert(label::HEADER, label);
     }
     Ok(response)
 }
 
-/// A new process of a reader: what the one before held unproven comes again.
+/// Tells the hub which process of the reader is there. A new one is a beginning.
 fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
-    let Some(who) = asker.principal else { return };
-    let starts = &app.mcp.starts;
-    let new = match (&asker.bridge, hello) {
-        (Some(bridge), _) => starts.bridge(who, bridge),
-        (None, Some(hello)) => starts.hello(who, hello),
-        (None, None) => false,
-    };
-    if new {
-        app.hub.begin(who, Scope::Door(Door::Mcp));
-        starts.tidy(|who| match who {
-            Principal::Operator => true,
-            Principal::Instance(id) => app.hub.lives(id),
-        });
+    let Some(who) = asker.principal() else { return };
+    if asker.bridge.is_some() || hello.is_some() {
+        let (bridge, conversation) = (asker.bridge.as_deref(), asker.conversation.as_deref());
+        app.hub.meet(who, Process { bridge, conversation, hello });
     }
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/hooks/{event}", post(hooks::fired))
         .route("/v1/join", post(instances::join))
         .route("/v1/instances", post(instances::create).get(instances::list))
+        .route("/v1/instances/prune", post(instances::prune))
         .route("/v1/instances/{id}", get(instances::show).delete(instances::stop))
         .route("/v1/instances/{id}/output", get(output::output))
         .route("/v1/stop", post(instances::stop_all))

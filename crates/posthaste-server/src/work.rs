@@ -54,7 +54,7 @@ pub(crate) async fn assign(
 
 /// The read that takes one report.
 pub(crate) fn take_report(reader: Principal, report: Seq, budget: Budget) -> Ask {
-    let filter = Filter { among: [report].into(), exact: true, ..Filter::default() };
+    let filter = Filter { among: [report].into(), own: true, ..Filter::default() };
     Ask { filter, budget, ..Ask::now(reader) }
 }
 

@@ -33,24 +33,25 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::events::Page;
 use posthaste_core::figures::Figures;
-use posthaste_core::ledger::{Heads, Ledger, Sought};
+use posthaste_core::ledger::{Heads, Ledger, Remaining, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use posthaste_core::messaging::message::{
     Draft, Message, MessageRef, Principal, Recipient, Sender, Seq,
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
-    Acked, ActError, Appended, Clock, Ending, Filter, Journal, Lease, Leased, Mail, Nacked, Queue,
-    Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep, What,
+    Acked, ActError, Appended, Clock, Ending, Filter, Journal, Lease, Leased, Mail, Nacked,
+    OpenCall, Queue, Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep,
+    What,
 };
 use posthaste_core::registry::{
-    Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Relation, Team,
-    TokenHash,
+    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
+    Team, TokenHash,
 };
 use posthaste_core::time::Timestamp;
 use tokio::sync::watch;
@@ -99,6 +100,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The ledger, which knows who is alive at this moment.
+    pub(crate) fn now(&self) -> MutexGuard<'_, Ledger> {
+        let mut ledger = self.ledger.lock();
+        ledger.fade(self.clock.now());
+        ledger
+    }
+
     async fn figures(&self) -> Result<Figures, StoreError> {
         let (tally, (open, oldest)) = {
             let ledger = self.ledger.lock();
@@ -210,7 +218,8 @@ impl SqliteStore {
                 message,
             })
         });
-        Ok(Lease { mail: mail.collect(), remaining })
+        let Remaining { all: remaining, shared } = remaining;
+        Ok(Lease { mail: mail.collect(), remaining, shared })
     }
 
     /// The texts that are not in the window.
@@ -282,7 +291,7 @@ impl Mail for SqliteStore {
         async move {
             let heads = self.heads(reader, &filter).await?;
             let now = self.shared.clock.now();
-            Ok(self.shared.ledger.lock().survey(reader, &filter, now, &heads))
+            Ok(self.shared.now().survey(reader, &filter, now, &heads))
         }
         .boxed()
     }
@@ -332,7 +341,7 @@ impl Mail for SqliteStore {
     }
 
     fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
-        self.shared.ledger.lock().unseen(from, to, before)
+        self.shared.now().unseen(from, to, before)
     }
 
     fn taken(&self, reader: Principal) -> Vec<Seq> {
@@ -361,16 +370,37 @@ impl Registry for SqliteStore {
         self.shared.ledger.lock().seen(who, self.shared.clock.now());
     }
 
-    fn instance(&self, id: InstanceId) -> Option<InstanceView> {
-        self.shared.ledger.lock().instance(id)
+    fn connected(&self, who: Principal) {
+        self.shared.ledger.lock().connect(who, self.shared.clock.now());
     }
 
-    fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
+    fn disconnected(&self, who: Principal) {
+        self.shared.ledger.lock().disconnect(who, self.shared.clock.now());
+    }
+
+    fn call_opened(&self, who: Principal) -> OpenCall {
+        self.shared.ledger.lock().open_call(who, self.shared.clock.now())
+    }
+
+    fn call_closed(&self, who: Principal, call: OpenCall) {
+        self.shared.ledger.lock().close_call(who, call, self.shared.clock.now());
+    }
+
+    fn forget_gone(&self, before: Timestamp) -> Started<Vec<Instance>, RegistryError> {
+        let answer = self.shared.commands.push(|tx| ops::people::ForgetGone::new(before, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    fn instance(&self, id: InstanceId) -> Option<InstanceView> {
+        self.shared.now().instance(id)
+    }
+
+    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.shared.ledger.lock().keyed(agent, team, key)
     }
 
     fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {
-        self.shared.ledger.lock().instances(filter)
+        self.shared.now().instances(filter)
     }
 
     fn keys(&self, reader: Principal) -> Arc<[Mailbox]> {
@@ -392,7 +422,7 @@ impl Registry for SqliteStore {
     }
 
     fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
-        self.shared.ledger.lock().team(name)
+        self.shared.now().team(name)
     }
 
     fn teams(&self) -> Vec<Name> {
@@ -473,7 +503,7 @@ async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended,
     if record.message.body != draft.body() {
         return Err(SendError::KeyReused { seq });
     }
-    let (from, ledger) = (draft.from, shared.ledger.lock());
+    let (from, ledger) = (draft.from, shared.now());
     let recipients = record.deliveries.into_iter().map(|d| Recipient {
         active: ledger.active(&d.mailbox, from),
         waiting: shared.queue.waiting(&d.mailbox, from),

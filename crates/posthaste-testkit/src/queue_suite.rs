@@ -102,6 +102,22 @@ pub async fn two_one_of_tickets_ring_two_readers(queue: Arc<dyn Queue>) {
     assert!(rings(&mut *first).await && rings(&mut *second).await);
 }
 
+pub async fn one_of_mail_rings_a_reader_before_a_driver_and_a_driver_before_a_gather(
+    queue: Arc<dyn Queue>,
+) {
+    let quiet = Filter { quiet: true, ..Filter::default() };
+    let gathers = Filter { or_ends_wait: true, ..Filter::default() };
+    let mut gather = queue.listen(BOB, [anyones()].into(), gathers);
+    let mut driver = queue.listen(EVE, [anyones()].into(), quiet);
+    let mut reader = queue.listen(EVE, [anyones()].into(), Filter::default());
+    queue.put(ticket(1, anyones(), Principal::Operator));
+    assert!(rings(&mut *reader).await && !rings(&mut *driver).await);
+    queue.put(ticket(2, anyones(), Principal::Operator));
+    assert!(rings(&mut *driver).await && !rings(&mut *gather).await);
+    queue.put(ticket(3, anyones(), Principal::Operator));
+    assert!(rings(&mut *gather).await);
+}
+
 pub async fn a_reader_that_goes_away_passes_its_ticket_on(queue: Arc<dyn Queue>) {
     let first = queue.listen(BOB, [anyones()].into(), Filter::default());
     let mut second = queue.listen(EVE, [anyones()].into(), Filter::default());
@@ -163,6 +179,7 @@ macro_rules! queue_suite {
             one_of_mail_rings_one_reader
             one_of_mail_never_rings_its_sender
             two_one_of_tickets_ring_two_readers
+            one_of_mail_rings_a_reader_before_a_driver_and_a_driver_before_a_gather
             a_reader_that_goes_away_passes_its_ticket_on
             what_an_answer_did_not_take_is_passed_on
             a_filter_keeps_the_bell_still

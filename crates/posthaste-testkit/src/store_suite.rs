@@ -5,6 +5,8 @@
 //! ```
 
 mod choosing;
+mod joining;
+mod presence;
 mod reading;
 mod watching;
 
@@ -28,6 +30,8 @@ use posthaste_core::registry::{NewInstance, RegistryError, Status};
 use posthaste_core::time::Timestamp;
 
 pub use self::choosing::*;
+pub use self::joining::*;
+pub use self::presence::*;
 pub use self::reading::*;
 pub use self::watching::*;
 
@@ -143,6 +147,7 @@ impl Rig {
             filter: Filter::default(),
             messages,
             bytes: usize::MAX,
+            clips: None,
         };
         self.store.lease(take).await.expect("a lease").mail
     }
@@ -450,42 +455,6 @@ pub async fn settled_mail_is_pruned_after_a_day_and_unread_mail_never(rig: Rig) 
     assert_eq!(next.seq.0, dead.seq.0 + 1, "a number is never given twice");
 }
 
-pub async fn a_key_brings_the_same_instance_back(rig: Rig) {
-    let join = |key: &str, token: u8| NewInstance {
-        agent: "claude".parse().expect("a good name"),
-        team: None,
-        label: None,
-        parent: None,
-        kind: None,
-        key: Some(key.into()),
-        token: [token; 32],
-    };
-    let first = rig.store.join(join("window-1", 1)).await.expect("joined");
-    let again = rig.store.join(join("window-1", 2)).await.expect("joined");
-    let other = rig.store.join(join("window-2", 3)).await.expect("joined");
-    assert_eq!(first.instance.id, again.instance.id);
-    assert_ne!(first.instance.id, other.instance.id);
-    assert_eq!((first.resumed, again.resumed), (false, true));
-    let name = |word: &str| word.parse().expect("a name");
-    let keyed = |key: &str| rig.store.keyed(&first.instance.agent, &first.instance.team, key);
-    assert_eq!(keyed("window-1"), Some(first.instance.id));
-    assert_eq!(keyed("window-3"), None);
-    assert_eq!(rig.store.keyed(&name("other"), &first.instance.team, "window-1"), None);
-    let me = Some(Principal::Instance(first.instance.id));
-    assert_eq!((rig.store.caller(&[1; 32]), rig.store.caller(&[2; 32])), (me, me));
-    rig.clock.advance(rig.limits.lost_after + Duration::from_secs(1));
-    assert_eq!(rig.store.caller(&[1; 32]), me);
-    assert_eq!(rig.store.sweep().await.expect("swept").lost, 1, "who showed its token lives");
-    rig.store
-        .end(first.instance.id, Ending::plain(Status::Stopped, Vec::new()))
-        .await
-        .expect("ended");
-    assert_eq!(rig.store.caller(&[1; 32]), None, "the ended have no token");
-    assert_eq!(keyed("window-1"), None, "the ended have no key");
-    let anew = rig.store.join(join("window-1", 4)).await.expect("joined");
-    assert_ne!(anew.instance.id, first.instance.id);
-}
-
 pub async fn mail_beyond_the_window_is_read_from_the_store(rig: Rig) {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
     let many = rig.limits.window_messages + 5;
@@ -497,7 +466,14 @@ pub async fn mail_beyond_the_window_is_read_from_the_store(rig: Rig) {
     let filter = Filter { label: Some("last".into()), ..Filter::default() };
     let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
     assert_eq!(survey.waiting, 1);
-    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter,
+        messages: 10,
+        bytes: usize::MAX,
+        clips: None,
+    };
     let found = rig.store.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), [format!("{}", many - 1)]);
     let rest = rig.read(bob, 2).await;
@@ -542,7 +518,7 @@ macro_rules! store_suite {
             urgent_mail_comes_first_then_by_number
             a_read_claims_one_message_of_a_one_of_mailbox
             a_sender_never_claims_its_own_mail
-            a_read_can_be_of_ones_own_mailbox_alone
+            a_read_can_be_of_what_nobody_else_could_take
             a_read_can_be_of_messages_by_number
             what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing
             it_is_known_what_a_sender_had_not_read_yet
@@ -560,9 +536,17 @@ macro_rules! store_suite {
             a_full_mailbox_refuses_all_but_results_and_answers
             an_end_is_one_transaction
             an_end_proves_only_what_that_answer_still_holds
+            one_of_mail_is_the_own_of_the_only_one_alive
+            who_closes_its_last_connection_is_away_at_once
+            an_open_call_keeps_its_instance_alive_and_a_while_after
+            a_call_that_ends_after_the_last_connection_is_no_sign_of_life
+            who_is_gone_is_forgotten_unless_it_has_mail
             the_silent_are_lost_and_come_back
             settled_mail_is_pruned_after_a_day_and_unread_mail_never
-            a_key_brings_the_same_instance_back
+            a_key_and_its_secret_bring_the_same_instance_back
+            a_key_without_its_secret_is_refused_while_its_owner_lives
+            an_owner_finds_its_instance_although_a_stranger_took_its_key
+            who_shows_the_wrong_secret_changes_nothing_of_the_owner
             mail_beyond_the_window_is_read_from_the_store
             history_shows_and_never_consumes
             events_are_numbered_in_order_and_none_is_left_out

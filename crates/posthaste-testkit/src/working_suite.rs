@@ -6,11 +6,11 @@
 //! ```
 
 use posthaste_core::address::{Address, InstanceId};
-use posthaste_core::messaging::delivery::Proof;
+use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Draft, Kind, Principal, Seq, Via};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::orchestration::{AssignError, Standing};
-use posthaste_core::ports::{Ending, Hire, Hired, Leased, What};
+use posthaste_core::ports::{Ending, Filter, Hire, Hired, Leased, Take, What};
 use posthaste_core::registry::{RegistryError, Status, Work};
 
 use crate::profiles_suite::put;
@@ -127,6 +127,43 @@ pub async fn what_was_given_out_is_known_until_its_report_is_proved(rig: Rig) {
     assert_eq!(rig.store.given(boss, true).len(), 1);
 }
 
+pub async fn a_round_is_what_was_given_out_since_no_report_was_due_or_unread(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    let round = || -> Vec<Seq> {
+        rig.store.given_in_round(boss).into_iter().map(|g| g.assignment.task).collect()
+    };
+    let wall = hired(&rig, boss, "wall").await;
+    rig.store.end(wall.instance.id, ending(Some("a wall"))).await.expect("ended");
+    let roof = hired(&rig, boss, "roof").await;
+    assert_eq!(round(), [wall.task, roof.task], "the report on the wall was unread");
+    rig.store.end(roof.instance.id, ending(None)).await.expect("ended");
+    let read = rig.read(boss, 1).await.iter().map(|l| l.delivery).collect();
+    assert_eq!(round(), [wall.task, roof.task]);
+    rig.store.ack(boss, What::Deliveries(read), Proof::Receipt).await.expect("acked");
+    assert_eq!(round(), [wall.task, roof.task], "until more is given out");
+    let door = hired(&rig, boss, "door").await;
+    assert_eq!(round(), [door.task]);
+}
+
+pub async fn a_read_can_leave_new_reports_where_they_are(rig: Rig) {
+    let boss = rig.agent("boss").await;
+    let wall = hired(&rig, boss, "wall").await;
+    rig.store.end(wall.instance.id, ending(Some("a wall"))).await.expect("ended");
+    let filter = Filter { holds_reports: true, ..Filter::default() };
+    let take = Take {
+        reader: boss,
+        answer: AnswerId(1),
+        filter: filter.clone(),
+        messages: 10,
+        bytes: usize::MAX,
+        clips: None,
+    };
+    let found = rig.store.lease(take).await.expect("a lease");
+    assert_eq!((found.mail.len(), found.remaining), (0, 0));
+    assert_eq!(rig.store.survey(boss, filter).await.expect("a survey").waiting, 0);
+    assert_eq!(bodies(&rig.read(boss, 2).await), ["a wall"]);
+}
+
 pub async fn the_same_key_gives_the_same_worker(rig: Rig) {
     let boss = rig.agent("boss").await;
     rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
@@ -153,6 +190,8 @@ macro_rules! working_suite {
             a_worker_runs_with_its_token_and_is_no_longer_in_line
             an_end_brings_one_report_for_each_open_task
             what_was_given_out_is_known_until_its_report_is_proved
+            a_round_is_what_was_given_out_since_no_report_was_due_or_unread
+            a_read_can_leave_new_reports_where_they_are
             the_same_key_gives_the_same_worker
         }
     };

@@ -18,7 +18,9 @@ use posthaste_core::messaging::message::{
     Details, Draft, MessageRef, Principal, Receipt, Seq, Via,
 };
 use posthaste_core::messaging::proof::Door;
-use posthaste_core::messaging::receive::{Ask, Batch, BatchStatus, Entry, Missing, WaitFor};
+use posthaste_core::messaging::receive::{
+    Already, Ask, Batch, BatchStatus, Entry, Missing, WaitFor,
+};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Filter, Record, RecordState};
 use posthaste_core::registry::{NewInstance, Status};
@@ -237,9 +239,10 @@ pub struct Unwritten(pub Batch);
 
 impl Unwritten {
     pub fn written(self) -> Answer {
-        let Batch { mail, status, waited, missing, remaining, settled, receipt, handed } = self.0;
+        let Batch { mail, status, waited, missing, already, remaining, settled, receipt, handed } =
+            self.0;
         handed.written();
-        Answer { mail, status, waited, missing, remaining, settled, receipt }
+        Answer { mail, status, waited, missing, already, remaining, settled, receipt }
     }
 }
 
@@ -250,6 +253,7 @@ pub struct Answer {
     pub status: BatchStatus,
     pub waited: Duration,
     pub missing: Vec<Missing>,
+    pub already: Vec<Already>,
     pub remaining: usize,
     pub settled: Vec<Seq>,
     pub receipt: u64,

@@ -280,9 +280,10 @@ pub(crate) struct InboxArgs {
     /// Only of this conversation
     #[arg(long)]
     pub(crate) thread: Option<String>,
-    /// How long to go on collecting after the first message
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "50ms")]
-    pub(crate) batch_window: Duration,
+    /// How long to go on collecting after the first message [default: 50ms, and 2s while
+    /// work that the reader gave out is open]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) batch_window: Option<Duration>,
 }
 
 #[derive(Args)]
@@ -321,6 +322,9 @@ pub(crate) struct AgentsArgs {
     /// Who works for whom
     #[arg(long)]
     pub(crate) tree: bool,
+    /// Forget those who are away or lost and have neither mail nor open work
+    #[arg(long, conflicts_with_all = ["team", "all", "tree"])]
+    pub(crate) prune: bool,
 }
 
 #[derive(Args)]

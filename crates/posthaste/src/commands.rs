@@ -2,11 +2,12 @@
 //! talk to, and as whom.
 
 use posthaste_api::{ApiError, Client, ErrorCode};
-use posthaste_core::address::{Address, Name};
+use posthaste_core::address::{Address, DEFAULT_TEAM, Name};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
 use crate::identity::{DataFolder, Identity, Key, Token};
+use crate::keyring::{Keyring, Owner};
 use crate::output::Output;
 
 mod agents;
@@ -26,6 +27,7 @@ mod install;
 mod join;
 mod logs;
 mod mcp;
+mod member;
 mod poll;
 mod profiles;
 mod program;
@@ -150,6 +152,41 @@ impl Session {
             None => self.key(Key::Join, &client)?,
         };
         Ok(client.with_token(token.reveal()))
+    }
+
+    /// A client of the hub as the operator, where that token is at hand.
+    fn operator(&self, client: &Client) -> Option<Client> {
+        let token = self.key(Key::Operator, client).ok()?;
+        Some(client.clone().with_token(token.reveal()))
+    }
+
+    /// The same for the folder and the hub that these flags name, as `connect` writes them.
+    fn as_flagged(&self, flags: &[String]) -> Self {
+        let of = |flag: &str| {
+            let at = flags.iter().position(|word| word == flag)?;
+            flags.get(at + 1).cloned()
+        };
+        let folder = of("--data").map(|path| DataFolder::new(path.into()));
+        Self {
+            folder: folder.unwrap_or_else(|| self.folder.clone()),
+            hub: of("--hub").or_else(|| self.hub.clone()),
+            ..self.clone()
+        }
+    }
+
+    fn keyring(&self) -> Keyring {
+        Keyring::new(self.folder.identities(), program::runs)
+    }
+
+    /// Whose credentials those of this agent are, for the hub that the client calls.
+    fn owner(&self, client: &Client, agent: &str, team: Option<&str>) -> Owner {
+        let own = || self.folder.running().is_some_and(|hub| hub.url == client.url());
+        let hub = match self.hub.is_none() || own() {
+            true => String::new(),
+            false => client.url().to_owned(),
+        };
+        let team = team.unwrap_or(DEFAULT_TEAM);
+        Owner { hub, agent: agent.to_owned(), team: team.to_owned() }
     }
 
     /// Who somebody of this folder is, for the hub of this folder.

@@ -3,7 +3,7 @@
 //! ```text
 //! <data>/operator.token         whoever reads it is the operator
 //! <data>/join.token             whoever reads it may join as an agent
-//! <data>/identities/alice.json  who `--as alice` is
+//! <data>/identities/alice.json  who `--as alice` is; `keyring` has the others there
 //! <data>/hub.json               where the running hub listens
 //! ```
 //!
@@ -35,7 +35,7 @@ pub(crate) struct Token(String);
 
 impl Token {
     /// 256 random bits.
-    fn random() -> Self {
+    pub(crate) fn random() -> Self {
         let bytes: [u8; 32] = rand::random();
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
     }
@@ -231,7 +231,8 @@ impl DataFolder {
         self.0.join("hub.json")
     }
 
-    fn identities(&self) -> PathBuf {
+    /// Where agents keep what they join with.
+    pub(crate) fn identities(&self) -> PathBuf {
         self.0.join("identities")
     }
 

@@ -19,6 +19,7 @@ mod commands;
 mod config;
 mod failure;
 mod identity;
+mod keyring;
 mod output;
 mod ports;
 mod private;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 
 use super::{Client, ClientError, PATIENCE};
-use crate::instances::{Stopped, StoppedAll};
+use crate::instances::{Pruned, Stopped, StoppedAll};
 use crate::work::{
     AssignRequest, Assigned, ContextView, HandedOff, HandoffRequest, OutputQuery, OutputView,
 };
@@ -36,6 +36,11 @@ impl Client {
     /// `POST /v1/stop`
     pub async fn stop_all(&self) -> Result<StoppedAll, ClientError> {
         self.ask(&["v1", "stop"]).await
+    }
+
+    /// `POST /v1/instances/prune`
+    pub async fn prune(&self) -> Result<Pruned, ClientError> {
+        self.ask(&["v1", "instances", "prune"]).await
     }
 
     /// `GET /v1/instances/{id}/output`

@@ -83,6 +83,7 @@ impl From<stats::MailboxStats> for MailboxStats {
             oldest_unread_age_sec: s.oldest_unread.as_secs(),
             mailbox: s.mailbox.to_string(),
             team: s.team.map(|team| team.to_string()),
+            reader: s.reader.map(|id| id.to_string()),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::health::{Health, Ready};
 use crate::hooks::{HookAnswer, HookRequest};
 use crate::inbox::{Acked, Inbox, InboxQuery, Returned, SettleRequest};
 use crate::instances::{
-    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined, Stopped,
+    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined, Pruned, Stopped,
     StoppedAll,
 };
 use crate::messages::{
@@ -132,6 +132,13 @@ const CALLS: &[Call] = &[
         &[json(200, "A stretch of it, and where the next begins.", of::<OutputView>)],
     )
     .query(of::<OutputQuery>),
+    call(
+        "POST",
+        "/v1/instances/prune",
+        "Forget everybody who is away or lost and has neither mail nor open work",
+        Who::Operator,
+        &[json(200, "Who was forgotten. No mail is removed.", of::<Pruned>)],
+    ),
     call(
         "POST",
         "/v1/stop",

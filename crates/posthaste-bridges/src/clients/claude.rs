@@ -4,23 +4,27 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::hooks::Written;
 use super::{
-    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server, Servers, bearer,
+    Client, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server, Servers,
+    bearer,
 };
 
 const FOLDER: &str = "CLAUDE_CONFIG_DIR";
 
-/// Codex has the same.
-pub(super) static HOOKS: Hooks = Hooks {
-    events: [
+static HOOKS: Hooks = Hooks {
+    events: &[
         (Event::SessionStart, "SessionStart"),
         (Event::Prompt, "UserPromptSubmit"),
+        (Event::BeforeTool, "PreToolUse"),
         (Event::Tool, "PostToolUse"),
+        (Event::Tool, "PostToolUseFailure"),
         (Event::Stop, "Stop"),
     ],
+    unheard: &[],
+    context: Context::Nested,
     refuses: "block",
-    title: None,
-    timeout: HOOK_PATIENCE_S,
+    written: Written::Groups { timeout: HOOK_PATIENCE_S, title: None },
 };
 
 pub(super) struct Claude;
@@ -55,8 +59,8 @@ impl Client for Claude {
         }
     }
 
-    fn hooks(&self) -> Option<&'static Hooks> {
-        Some(&HOOKS)
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
     }
 
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {

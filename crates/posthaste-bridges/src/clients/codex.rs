@@ -1,10 +1,30 @@
 //! Codex: servers in TOML, hooks in a file of JSON beside it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Hooks, Names, Place, Scope, Server, Servers, bearer, stdio};
+use super::hooks::Written;
+use super::{
+    Client, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server,
+    Servers, bearer, stdio,
+};
+use crate::edit;
+
+/// It has no hook for a failed tool of an MCP server.
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "SessionStart"),
+        (Event::Prompt, "UserPromptSubmit"),
+        (Event::BeforeTool, "PreToolUse"),
+        (Event::Tool, "PostToolUse"),
+        (Event::Stop, "Stop"),
+    ],
+    unheard: &[],
+    context: Context::Nested,
+    refuses: "block",
+    written: Written::Groups { timeout: HOOK_PATIENCE_S, title: None },
+};
 
 pub(super) struct Codex;
 
@@ -34,18 +54,39 @@ impl Client for Codex {
         }
     }
 
-    fn hooks(&self) -> Option<&'static Hooks> {
-        Some(&super::claude::HOOKS)
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
     }
 
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
         Some(self.folder(scope, place).join("hooks.json"))
     }
 
+    /// It reads nothing of a folder that it does not trust.
+    fn distrust(
+        &self,
+        scope: Scope,
+        place: &Place<'_>,
+        read: &dyn Fn(&Path) -> Option<String>,
+    ) -> Option<Distrust> {
+        let file = self.folder(Scope::User, place).join("config.toml");
+        let config = edit::value(Form::Toml, &read(&file).unwrap_or_default()).unwrap_or_default();
+        let trusts = |folder: &Path| {
+            let folder = folder.to_string_lossy();
+            let level = edit::at(&config, &["projects", folder.as_ref(), "trust_level"]);
+            level.is_some_and(|level| level == "trusted")
+        };
+        (scope == Scope::Project && !place.project.ancestors().any(trusts)).then_some(Distrust {
+            told: "Codex does not trust this folder, so it reads nothing of what is written here",
+            hint: "start `codex` here and say that you trust the folder",
+        })
+    }
+
     fn advice(&self, scope: Scope, hooks: bool) -> Option<&'static str> {
         match (scope, hooks) {
             (_, true) => Some(
-                "Codex runs new hooks only after you have trusted them once: type /hooks in Codex",
+                "Codex runs new or changed hooks only after you have trusted them, and says nothing \
+                 until then: start `codex`, type /hooks, and trust those of posthaste",
             ),
             (Scope::Project, false) => {
                 Some("Codex reads the configuration of a folder only if you trust the folder")

@@ -1,8 +1,31 @@
-//! Copilot CLI: servers in a file of their own.
+//! Copilot CLI: servers in a file of their own, hooks in a folder of files.
+
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer};
+use super::hooks::Written;
+use super::{
+    Client, Context, Distrust, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer,
+};
+use crate::edit;
+
+const FOLDER: &str = "COPILOT_HOME";
+
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "sessionStart"),
+        (Event::Prompt, "userPromptSubmitted"),
+        (Event::BeforeTool, "preToolUse"),
+        (Event::Tool, "postToolUse"),
+        (Event::Tool, "postToolUseFailure"),
+        (Event::Stop, "agentStop"),
+    ],
+    unheard: &[],
+    context: Context::Top,
+    refuses: "block",
+    written: Written::Commands,
+};
 
 pub(super) struct Copilot;
 
@@ -19,7 +42,7 @@ impl Client for Copilot {
     /// Of the two files that it reads in a folder, the one that is not Claude Code's.
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
         let file = match scope {
-            Scope::User => place.folder("COPILOT_HOME", ".copilot").join("mcp-config.json"),
+            Scope::User => place.folder(FOLDER, ".copilot").join("mcp-config.json"),
             Scope::Project => place.project.join(".github/mcp.json"),
         };
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
@@ -35,6 +58,37 @@ impl Client for Copilot {
                 json!({ "type": "http", "url": url, "headers": bearer(token), "tools": ["*"] })
             }
         }
+    }
+
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
+    }
+
+    /// Hooks of a repository do not run in every mode, so there are none.
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+        match scope {
+            Scope::User => Some(place.folder(FOLDER, ".copilot").join("hooks/posthaste.json")),
+            Scope::Project => None,
+        }
+    }
+
+    /// It reads the servers of a folder only where it trusts the folder.
+    fn distrust(
+        &self,
+        scope: Scope,
+        place: &Place<'_>,
+        read: &dyn Fn(&Path) -> Option<String>,
+    ) -> Option<Distrust> {
+        let file = place.folder(FOLDER, ".copilot").join("config.json");
+        let config = edit::value(Form::Json, &read(&file).unwrap_or_default()).unwrap_or_default();
+        let lists = ["trustedFolders", "trusted_folders"].map(|name| config[name].as_array());
+        let trusted = lists.into_iter().flatten().flatten().filter_map(Value::as_str);
+        let trusted = trusted.into_iter().any(|folder| place.project.starts_with(folder));
+        (scope == Scope::Project && !trusted).then_some(Distrust {
+            told: "Copilot CLI does not trust this folder, so it reads nothing of what is written \
+                   here",
+            hint: "start `copilot` here and say that you trust the folder",
+        })
     }
 
     fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {

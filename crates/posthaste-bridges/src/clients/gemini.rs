@@ -1,12 +1,29 @@
 //! Gemini CLI: servers and hooks in one file of settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::hooks::Written;
 use super::{
-    Client, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope, Server, Servers,
-    bearer, stdio,
+    Client, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope,
+    Server, Servers, bearer, stdio,
+};
+use crate::edit;
+
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "SessionStart"),
+        (Event::Prompt, "BeforeAgent"),
+        (Event::BeforeTool, "BeforeTool"),
+        (Event::Tool, "AfterTool"),
+        (Event::Stop, "AfterAgent"),
+    ],
+    unheard: &[],
+    context: Context::Nested,
+    refuses: "deny",
+    // It counts in milliseconds.
+    written: Written::Groups { timeout: HOOK_PATIENCE_S * 1000, title: Some(OURS) },
 };
 
 pub(super) struct Gemini;
@@ -43,23 +60,50 @@ impl Client for Gemini {
         }
     }
 
-    fn hooks(&self) -> Option<&'static Hooks> {
-        Some(&Hooks {
-            events: [
-                (Event::SessionStart, "SessionStart"),
-                (Event::Prompt, "BeforeAgent"),
-                (Event::Tool, "AfterTool"),
-                (Event::Stop, "AfterAgent"),
-            ],
-            refuses: "deny",
-            title: Some(OURS),
-            // It counts in milliseconds.
-            timeout: HOOK_PATIENCE_S * 1000,
-        })
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
     }
 
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
         Some(self.settings(scope, place))
+    }
+
+    /// In a folder that it does not trust it runs neither servers nor hooks, and without a
+    /// terminal not at all.
+    fn distrust(
+        &self,
+        _scope: Scope,
+        place: &Place<'_>,
+        read: &dyn Fn(&Path) -> Option<String>,
+    ) -> Option<Distrust> {
+        let settings = self.settings(Scope::User, place);
+        let json = |path: &Path| {
+            let text = read(path).unwrap_or_default();
+            edit::value(Form::Json, &text).unwrap_or_default()
+        };
+        let asks = &json(&settings)["security"]["folderTrust"]["enabled"];
+        let file = match (place.variable)("GEMINI_CLI_TRUSTED_FOLDERS_PATH") {
+            Some(file) => place.project.join(file),
+            None => settings.with_file_name("trustedFolders.json"),
+        };
+        let rules = json(&file);
+        let trusts = |(folder, level): (&String, &Value)| {
+            let folder = Path::new(folder);
+            match level.as_str() {
+                Some("TRUST_FOLDER") => place.project.starts_with(folder),
+                Some("TRUST_PARENT") => {
+                    folder.parent().is_some_and(|parent| place.project.starts_with(parent))
+                }
+                _ => false,
+            }
+        };
+        let trusted = rules.as_object().is_some_and(|rules| rules.iter().any(trusts));
+        let told = (place.variable)("GEMINI_CLI_TRUST_WORKSPACE").is_some_and(|it| it == "true");
+        (*asks != false && !trusted && !told).then_some(Distrust {
+            told: "Gemini CLI does not trust this folder, so it runs neither our server nor our \
+                   hooks here",
+            hint: "start `gemini` here and say that you trust the folder",
+        })
     }
 
     fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {

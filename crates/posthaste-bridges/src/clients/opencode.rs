@@ -1,12 +1,40 @@
-//! OpenCode: servers in its configuration, which has one of several names.
+//! OpenCode: servers in its configuration, which has one of several names, and a plugin
+//! instead of hooks.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer};
+use super::hooks::Written;
+use super::{Client, Context, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer};
+
+/// The names of events are those that the plugin gives them.
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "session.created"),
+        (Event::Prompt, "chat.message"),
+        (Event::BeforeTool, "tool.execute.before"),
+        (Event::Tool, "tool.execute.after"),
+        (Event::Stop, "session.idle"),
+    ],
+    unheard: &[Event::SessionStart],
+    context: Context::Top,
+    refuses: "block",
+    written: Written::Plugin {
+        text: include_str!("opencode/posthaste.js"),
+        // Before it loads any plugin it installs a package of its own, which offline
+        // takes more than a minute unless it may fail at once.
+        npm: &[("fetch-retries", "0"), ("fetch-timeout", "10000")],
+    },
+};
 
 pub(super) struct OpenCode;
+
+impl OpenCode {
+    fn folder(&self, place: &Place<'_>) -> PathBuf {
+        place.folder("XDG_CONFIG_HOME", ".config").join("opencode")
+    }
+}
 
 impl Client for OpenCode {
     fn names(&self) -> &'static Names {
@@ -17,9 +45,7 @@ impl Client for OpenCode {
         let files = match (scope, (place.variable)("OPENCODE_CONFIG")) {
             (Scope::Project, _) => either(place.project),
             (Scope::User, Some(file)) => vec![place.project.join(file)],
-            (Scope::User, None) => {
-                either(&place.folder("XDG_CONFIG_HOME", ".config").join("opencode"))
-            }
+            (Scope::User, None) => either(&self.folder(place)),
         };
         Servers { files, form: Form::Json, list: "mcp" }
     }
@@ -34,6 +60,18 @@ impl Client for OpenCode {
                 json!({ "type": "remote", "url": url, "headers": bearer(token), "oauth": false })
             }
         }
+    }
+
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
+    }
+
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+        let folder = match scope {
+            Scope::User => self.folder(place),
+            Scope::Project => place.project.join(".opencode"),
+        };
+        Some(folder.join("plugins/posthaste.js"))
     }
 }
 

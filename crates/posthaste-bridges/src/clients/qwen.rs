@@ -1,10 +1,46 @@
 //! Qwen Code: settings in the form of Gemini CLI's, from which it comes.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
-use super::{Client, Form, Names, Place, Scope, Server, Servers, bearer, stdio};
+use super::hooks::Written;
+use super::{
+    Client, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope, Server,
+    Servers, bearer, stdio,
+};
+
+/// It does not say which hooks are those of a helper that its agent has started, but when
+/// a helper begins and ends: to the hub that is a tool at work.
+static HOOKS: Hooks = Hooks {
+    events: &[
+        (Event::SessionStart, "SessionStart"),
+        (Event::Prompt, "UserPromptSubmit"),
+        (Event::BeforeTool, "PreToolUse"),
+        (Event::Tool, "PostToolUse"),
+        (Event::Tool, "PostToolUseFailure"),
+        (Event::BeforeTool, "SubagentStart"),
+        (Event::Tool, "SubagentStop"),
+        (Event::Stop, "Stop"),
+    ],
+    unheard: &[Event::SessionStart],
+    context: Context::Nested,
+    refuses: "block",
+    // It counts in milliseconds.
+    written: Written::Groups { timeout: HOOK_PATIENCE_S * 1000, title: Some(OURS) },
+};
 
 pub(super) struct Qwen;
+
+impl Qwen {
+    fn settings(&self, scope: Scope, place: &Place<'_>) -> PathBuf {
+        let folder = match scope {
+            Scope::User => place.folder("QWEN_HOME", ".qwen"),
+            Scope::Project => place.project.join(".qwen"),
+        };
+        folder.join("settings.json")
+    }
+}
 
 impl Client for Qwen {
     fn names(&self) -> &'static Names {
@@ -17,11 +53,8 @@ impl Client for Qwen {
     }
 
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
-        let folder = match scope {
-            Scope::User => place.folder("QWEN_HOME", ".qwen"),
-            Scope::Project => place.project.join(".qwen"),
-        };
-        Servers { files: vec![folder.join("settings.json")], form: Form::Json, list: "mcpServers" }
+        let file = self.settings(scope, place);
+        Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
     }
 
     fn server(&self, server: &Server) -> Value {
@@ -29,5 +62,12 @@ impl Client for Qwen {
             Server::Stdio { program, args } => stdio(program, args),
             Server::Http { url, token } => json!({ "httpUrl": url, "headers": bearer(token) }),
         }
+    }
+    fn hooks(&self) -> &'static Hooks {
+        &HOOKS
+    }
+
+    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+        Some(self.settings(scope, place))
     }
 }

@@ -17,11 +17,15 @@ fn door() -> Server {
     Server::Http { url: "http://127.0.0.1:9889/mcp".into(), token: "secret-token".into() }
 }
 
+fn line(flags: &[String]) -> HookLine<'_> {
+    HookLine { program: "/bin/posthaste", flags }
+}
+
 fn planned(client: &dyn Client, scope: Scope, server: &Server, hooks: bool) -> Vec<Edit> {
     let place =
         Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
-    let before = ["/bin/posthaste".to_owned()];
-    plan(client, scope, &place, server, (&before, &["--name".into(), "bob".into()]), hooks)
+    let flags = ["--name".to_owned(), "bob".to_owned()];
+    plan(client, scope, &place, server, line(&flags), hooks)
 }
 
 /// A file in use, and one with everything that a person may put there.
@@ -37,6 +41,8 @@ fn examples(form: Form) -> [&'static str; 3] {
             "model = \"m\"\n\n[mcp_servers.other]\ncommand = \"x\"\n",
             "# top\nmodel = \"m\" # mine\n\n# servers\n[mcp_servers.other] # o\ncommand = \"x\"\n# end\n",
         ],
+        Form::Lines => ["", "registry=http://127.0.0.1:1/\n", "# top\nfund = false\n"],
+        Form::Text => ["", "export const Mine = () => ({})\n", "// mine\n"],
     }
 }
 
@@ -52,8 +58,9 @@ fn each_is_connected_and_disconnected_on_every_file() {
                         let new = edit.put(text, text).expect(&who);
                         assert_eq!(edit.put(&new, text).expect(&who), new, "twice: {who}");
                         assert_ne!(new, text, "{who}");
+                        let comments = text.lines().filter(|_| edit.form != Form::Text);
                         for line in
-                            text.lines().filter(|line| line.contains("//") || line.contains('#'))
+                            comments.filter(|line| line.contains("//") || line.contains('#'))
                         {
                             assert!(new.contains(line.trim()), "{who}: {line} is gone:\n{new}");
                         }
@@ -80,35 +87,53 @@ fn what_was_written_for_a_client_is_read_back() {
     assert_eq!(Server::read(&json!({})), None);
 }
 
+/// Every command line of a hook in these edits.
+fn commands(edits: &[Edit]) -> Vec<String> {
+    let items = edits.iter().flat_map(|edit| &edit.entries).filter_map(|entry| match entry {
+        Entry::Item { value, .. } => Some(value),
+        _ => None,
+    });
+    let command = |item: &Value| {
+        let command = item["hooks"][0]["command"].as_str().or(item["bash"].as_str());
+        command.expect("a command").to_owned()
+    };
+    items.map(command).collect()
+}
+
 #[test]
-fn three_have_hooks_for_every_event_and_without_they_go() {
+fn all_six_have_hooks_for_every_event_and_without_they_go() {
     for client in ALL {
+        let name = client.name();
         let edits = planned(client, Scope::User, &bridge(), true);
-        let commands: Vec<String> = edits
-            .iter()
-            .flat_map(|edit| &edit.entries)
-            .filter_map(|entry| match entry {
-                Entry::Item { value, .. } => {
-                    value["hooks"][0]["command"].as_str().map(str::to_owned)
-                }
-                Entry::Key { .. } => None,
-            })
-            .collect();
-        let wanted: Vec<String> = match client.name() {
-            "claude" | "codex" | "gemini" => ["session-start", "prompt", "tool", "stop"]
-                .map(|event| {
-                    format!("/bin/posthaste hook {event} --client {} --name bob", client.name())
-                })
-                .to_vec(),
-            _ => Vec::new(),
-        };
-        assert_eq!(commands, wanted);
+        let commands = commands(&edits);
+        for (event, word, _) in Event::ALL {
+            let ours = format!("/bin/posthaste hook {word} --client {name} --name bob");
+            let found = commands.iter().filter(|command| command.contains(&ours)).count();
+            let wanted = client.hooks().events.iter().filter(|(known, _)| *known == event).count();
+            assert!(wanted > 0, "{name} {word}");
+            assert_eq!(found, if name == "opencode" { 0 } else { wanted }, "{name}: {commands:?}");
+        }
         for (with, without) in edits.iter().zip(planned(client, Scope::User, &bridge(), false)) {
             let text = with.put("", "").expect("written");
-            let left = value(without.form, &without.put(&text, "").expect("written"));
-            assert!(left.expect("readable").get("hooks").is_none(), "{}", client.name());
+            let left = without.put(&text, "").expect("written");
+            assert!(!left.contains(" hook") && !left.contains("\"hook\""), "{name}: {left}");
         }
     }
+}
+
+#[test]
+fn the_plugin_has_the_program_and_its_flags_as_they_are() {
+    let opencode = by_name("opencode").expect("known");
+    let place =
+        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let flags = ["--data".to_owned(), "/my \"data\"".to_owned()];
+    let hook = HookLine { program: "/my bin/it's", flags: &flags };
+    let edits = plan(opencode, Scope::User, &place, &bridge(), hook, true);
+    let text = edits[1].put("", "").expect("written");
+    assert!(text.contains("const PROGRAM = \"/my bin/it's\"\n"), "{text}");
+    let wanted = r#"const FLAGS = ["--client","opencode","--data","/my \"data\""]"#;
+    assert!(text.contains(wanted), "{text}");
+    assert!(!text.contains('@'), "{text}");
 }
 
 #[test]
@@ -116,7 +141,7 @@ fn the_files_are_where_each_client_looks() {
     let files = |name: &str, scope, variable: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
         let place = Place { home: Path::new(HOME), project: Path::new(PROJECT), variable };
         let client = by_name(name).expect("known");
-        let edits = plan(client, scope, &place, &bridge(), (&[], &[]), true);
+        let edits = plan(client, scope, &place, &bridge(), line(&[]), true);
         edits.iter().flat_map(|edit| &edit.files).map(|file| file.display().to_string()).collect()
     };
     let nothing = |_: &str| None;
@@ -142,15 +167,29 @@ fn the_files_are_where_each_client_looks() {
         ),
         (
             "opencode",
-            &["/home/u/.config/opencode/opencode.json", "/home/u/.config/opencode/opencode.jsonc"],
-            &["/src/p/opencode.json", "/src/p/opencode.jsonc"],
-            &["/v/OPENCODE_CONFIG"],
+            &[
+                "/home/u/.config/opencode/opencode.json",
+                "/home/u/.config/opencode/opencode.jsonc",
+                "/home/u/.config/opencode/plugins/posthaste.js",
+                "/home/u/.config/opencode/.npmrc",
+            ],
+            &[
+                "/src/p/opencode.json",
+                "/src/p/opencode.jsonc",
+                "/src/p/.opencode/plugins/posthaste.js",
+                "/src/p/.opencode/.npmrc",
+            ],
+            &[
+                "/v/OPENCODE_CONFIG",
+                "/v/XDG_CONFIG_HOME/opencode/plugins/posthaste.js",
+                "/v/XDG_CONFIG_HOME/opencode/.npmrc",
+            ],
         ),
         (
             "copilot",
-            &["/home/u/.copilot/mcp-config.json"],
+            &["/home/u/.copilot/mcp-config.json", "/home/u/.copilot/hooks/posthaste.json"],
             &["/src/p/.github/mcp.json"],
-            &["/v/COPILOT_HOME/mcp-config.json"],
+            &["/v/COPILOT_HOME/mcp-config.json", "/v/COPILOT_HOME/hooks/posthaste.json"],
         ),
         (
             "qwen",
@@ -175,4 +214,51 @@ fn the_entry_of_each_client_has_its_own_form() {
     assert_eq!(said("opencode", &bridge())["command"][0], "/bin/posthaste");
     assert_eq!(said("copilot", &bridge())["tools"], json!(["*"]));
     assert_eq!(said("claude", &bridge())["type"], "stdio");
+}
+
+#[test]
+fn the_command_of_a_hook_is_found_in_the_file_that_has_it() {
+    for client in ALL {
+        let name = client.name();
+        let edits = planned(client, Scope::User, &bridge(), true);
+        let place =
+            Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+        let file = client.hooks_file(Scope::User, &place).expect("it has hooks");
+        let edit = edits.iter().find(|edit| edit.files.contains(&file)).expect("planned");
+        let text = edit.put("", "").expect("written");
+        for (event, word, _) in Event::ALL {
+            let words = client.hooks().command(name, event, &text).expect("it is there");
+            let line = words.join(" ");
+            let ours = format!("/bin/posthaste hook {word} --client {name} --name bob");
+            assert!(line.contains(&ours), "{name}: {line}");
+            assert_eq!(client.hooks().command(name, event, "{}"), None);
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_a_program_does_not_trust_is_told() {
+    let place =
+        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let asked = |name: &str, scope, text: &'static str| {
+        let read = |_: &Path| Some(text.to_owned());
+        by_name(name).expect("known").distrust(scope, &place, &read).is_some()
+    };
+    for (name, scope, text, distrusted) in [
+        ("gemini", Scope::User, "{}", true),
+        ("gemini", Scope::User, r#"{"/src":"TRUST_FOLDER"}"#, false),
+        ("gemini", Scope::User, r#"{"/src/q":"TRUST_PARENT"}"#, false),
+        ("gemini", Scope::User, r#"{"/src/p":"DO_NOT_TRUST"}"#, true),
+        ("gemini", Scope::User, r#"{"security":{"folderTrust":{"enabled":false}}}"#, false),
+        ("codex", Scope::User, "", false),
+        ("codex", Scope::Project, "", true),
+        ("codex", Scope::Project, "[projects.\"/src/p\"]\ntrust_level = \"trusted\"", false),
+        ("codex", Scope::Project, "[projects.\"/src/p\"]\ntrust_level = \"untrusted\"", true),
+        ("copilot", Scope::User, "{}", false),
+        ("copilot", Scope::Project, "// x\n{}", true),
+        ("copilot", Scope::Project, r#"{"trustedFolders":["/src"]}"#, false),
+        ("claude", Scope::Project, "{}", false),
+    ] {
+        assert_eq!(asked(name, scope, text), distrusted, "{name} {text}");
+    }
 }

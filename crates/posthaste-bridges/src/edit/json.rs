@@ -36,6 +36,7 @@ pub(super) fn put(text: &str, entries: &[Entry]) -> Result<Option<String>, Broke
         match entry {
             Entry::Key { path, value } => file.set(path, value)?,
             Entry::Item { list, mark, value } => file.set_item(list, mark, value)?,
+            Entry::Whole { .. } => (),
         }
     }
     Ok(file.written())
@@ -57,6 +58,7 @@ pub(super) fn take(
                 None => file.remove(path)?,
             },
             Entry::Item { list, mark, .. } => file.remove_items(list, mark)?,
+            Entry::Whole { .. } => false,
         };
         if removed {
             file.tidy(entry.path(), before)?;

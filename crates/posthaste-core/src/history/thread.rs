@@ -55,10 +55,10 @@ impl Hub {
         }
         let marked = self.store.mark_read(by, query).await?;
         // Answers that still held some of it hold it no more.
-        let mut proofs = self.proofs.lock();
-        let answers = proofs.holding(by, &marked.marked);
-        proofs.let_go(&answers, &marked.marked);
-        drop(proofs);
+        let mut desk = self.desk.lock();
+        let answers = desk.holding(by, &marked.marked);
+        desk.let_go(&answers, &marked.marked);
+        drop(desk);
         Ok(marked)
     }
 }

@@ -4,10 +4,11 @@
 //! not said.
 
 use crate::Hub;
-use crate::address::{InstanceId, Mailbox};
+use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::Reason;
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::ports::{DeliveryRecord, Note, Noted, Record, RecordState, StoreError};
+use crate::registry::{InstanceFilter, Status};
 use crate::time::Timestamp;
 
 /// Replies that a trail names.
@@ -215,6 +216,7 @@ impl Hub {
         let (name, seen) = (&view.instance.address, view.instance.last_seen);
         match view.instance.status.as_str() {
             _ if waiting > 0 => format!("{name} waits for mail, but for other mail than this"),
+            "away" => format!("{name} is away: nothing of it is connected since {seen}"),
             "lost" => format!("{name} is lost: no sign of life since {seen}"),
             status if view.instance.status.has_ended() => format!("{name} has {status}"),
             _ => format!("{name} has not read its mail; its last sign of life was {seen}"),
@@ -227,8 +229,14 @@ impl Hub {
                 "only its sender is here, who never takes its own mail".into()
             }
             0 => match mailbox {
-                Mailbox::Name(_) => "nobody of that name is here".into(),
-                Mailbox::NameIn(_, team) => format!("nobody of that name is in team {team}"),
+                Mailbox::Name(name) => match self.who_is_away(name, None) {
+                    Some(away) => away,
+                    None => "nobody of that name is here".into(),
+                },
+                Mailbox::NameIn(name, team) => match self.who_is_away(name, Some(team)) {
+                    Some(away) => away,
+                    None => format!("nobody of that name is in team {team}"),
+                },
                 Mailbox::AnyoneIn(team) => format!("nobody who could take it is in team {team}"),
                 Mailbox::Anyone | Mailbox::Human | Mailbox::Instance(_) => {
                     "nobody who could take it is here".into()
@@ -236,6 +244,22 @@ impl Hub {
             },
             n if waiting == 0 => format!("{n} could take it, and none of them waits for mail"),
             n => format!("{waiting} of {n} who could take it wait, but for other mail than this"),
+        }
+    }
+
+    /// Whom mail to a name waits for while all of that name are away or lost.
+    fn who_is_away(&self, name: &Name, team: Option<&Name>) -> Option<String> {
+        let filter = InstanceFilter {
+            agent: Some(name.clone()),
+            team: team.cloned(),
+            statuses: vec![Status::Away, Status::Lost],
+            limit: usize::MAX,
+            ..InstanceFilter::default()
+        };
+        match &*self.store.instances(&filter) {
+            [] => None,
+            [one] => Some(format!("{} is {}", one.instance.address, one.instance.status.as_str())),
+            all => Some(format!("all {} of that name are away", all.len())),
         }
     }
 

@@ -124,6 +124,7 @@ impl Ledger {
     /// Decides everything about a draft: accepted before, for whom, whether there
     /// is room, which numbers. `id` is random; the hub has no other use for chance.
     pub fn plan_append(&mut self, mut draft: Draft, id: MessageId, now: Timestamp) -> Planned {
+        self.fade(now);
         let key = KeyDigest::of(&draft);
         if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
             return Planned::Duplicate(*known, Box::new(draft));

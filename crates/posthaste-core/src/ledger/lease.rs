@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{BoxNo, Ledger, Out, Queued};
+use super::presence::Rivals;
+use super::{BoxNo, Ledger, Out, Queue, Queued};
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq};
@@ -21,6 +22,14 @@ pub struct Sought {
     pub doubted: bool,
 }
 
+/// What a lease left behind that the reader could take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Remaining {
+    pub all: usize,
+    /// Of those, how many others could take as well.
+    pub shared: usize,
+}
+
 /// How far a look into another's mailbox goes.
 const LOOK: usize = 64;
 
@@ -29,39 +38,72 @@ pub type Heads = HashMap<Seq, Arc<Message>>;
 
 impl Ledger {
     /// Leases what fits, and counts what does not.
-    pub fn lease(&mut self, take: &Take, now: Timestamp, heads: &Heads) -> (Vec<Sought>, usize) {
+    pub fn lease(
+        &mut self,
+        take: &Take,
+        now: Timestamp,
+        heads: &Heads,
+    ) -> (Vec<Sought>, Remaining) {
         if self.stopping {
-            return (Vec::new(), 0);
+            return (Vec::new(), Remaining::default());
         }
+        self.fade(now);
         let wanted = self.wanted(take, now, heads);
         let mut bytes = 0;
         let mut found = Vec::with_capacity(wanted.len());
         for (at, delivery, size) in wanted {
-            if !found.is_empty() && bytes + size as usize > take.bytes {
+            let size = take.least(size as usize);
+            if !found.is_empty() && bytes + size > take.bytes {
                 break;
             }
-            bytes += size as usize;
+            bytes += size;
             found.extend(self.hand_out(at, delivery, take, now));
         }
         let remaining = self.remaining(take, now, heads);
         (found, remaining)
     }
 
-    /// What still waits in the reader's own mailbox. Of one-of mailboxes nothing
-    /// remains: the rest is for others, too.
-    fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> usize {
-        let keys = self.keys_of(take.reader);
-        let own = keys.iter().filter(|m| !m.is_one_of()).filter_map(|m| self.mailbox_no(m));
-        own.map(|no| (no, &self.queues[no as usize]))
-            .map(|(no, queue)| match (queue.len(), take.filter.is_empty()) {
-                (0, _) => 0,
-                (len, true) => len.saturating_sub(self.overdue(no, now)),
-                (_, false) => queue
-                    .all()
-                    .filter(|e| may_take(e, take.reader, now) && accepts(&take.filter, e, heads))
-                    .count(),
-            })
-            .sum()
+    /// How much the reader could still take.
+    fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> Remaining {
+        let held = self.held_reports(take.reader, &take.filter, now);
+        let all = take.filter.is_empty() && held.is_empty();
+        let mut remaining = Remaining::default();
+        for mailbox in &*self.keys_of(take.reader) {
+            let Some(at) = self.mailbox_no(mailbox) else { continue };
+            let queue = &self.queues[at as usize];
+            if queue.len() == 0 {
+                continue;
+            }
+            let rivals = self.rivals_at(mailbox, take.reader);
+            if all && self.overdue(at, now) == 0 {
+                let (alone, shared) = split(queue, rivals, take.reader);
+                let shared = if take.filter.own { 0 } else { shared };
+                remaining.all += alone + shared;
+                remaining.shared += shared;
+                continue;
+            }
+            let fits = |e: &&Queued| {
+                may_take(e, take.reader, now)
+                    && accepts(&take.filter, e, heads)
+                    && !held.contains(&e.delivery)
+            };
+            for entry in queue.all().filter(fits) {
+                let shared = !rivals.leave(entry.sender);
+                if !shared || !take.filter.own {
+                    remaining.all += 1;
+                    remaining.shared += usize::from(shared);
+                }
+            }
+        }
+        remaining
+    }
+
+    /// Who could take mail of this mailbox in place of the reader; nobody for its own.
+    fn rivals_at(&self, mailbox: &Mailbox, reader: Principal) -> Rivals {
+        match mailbox.is_one_of() {
+            true => self.rivals(mailbox, reader),
+            false => Rivals::Nobody,
+        }
     }
 
     /// Queued deliveries of a mailbox that have outlived their time and are not yet
@@ -74,38 +116,81 @@ impl Ledger {
     /// Candidates in the order of reading.
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
         let mut wanted = Vec::new();
-        for mailbox in &*self.keys_of(take.reader) {
-            if take.filter.exact && mailbox.is_one_of() {
-                continue;
-            }
+        let Take { reader, filter, .. } = take;
+        let held = self.held_reports(*reader, filter, now);
+        let first = self.first_reports(take);
+        let by_rank = filter.or_ends_wait || !first.is_empty();
+        let most = if by_rank { usize::MAX } else { take.messages };
+        for mailbox in &*self.keys_of(*reader) {
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let ranked = |e: &Queued| (rank(&take.filter, e, heads), at, e.size);
-            if mailbox.is_one_of() {
-                let one = self.one_of(at, take.reader, &take.filter, now, heads);
-                wanted.extend(one.map(ranked));
+            if self.queues[at as usize].len() == 0 {
                 continue;
             }
-            let most = if take.filter.or_ends_wait { usize::MAX } else { take.messages };
-            let fits =
-                |e: &&Queued| may_take(e, take.reader, now) && accepts(&take.filter, e, heads);
-            let fitting = self.queues[at as usize].all().filter(fits);
-            wanted.extend(fitting.map(ranked).take(most));
+            let ranked = |e: &Queued| {
+                let (later, normal, delivery) = rank(filter, e, heads);
+                ((later && !first.contains(&delivery), normal, delivery), at, e.size)
+            };
+            let rivals = self.rivals_at(mailbox, *reader);
+            let fits = |e: &&Queued| {
+                may_take(e, *reader, now)
+                    && accepts(filter, e, heads)
+                    && !held.contains(&e.delivery)
+            };
+            let own = |e: &&Queued| rivals.leave(e.sender) && fits(e);
+            if split(&self.queues[at as usize], rivals, *reader).0 > 0 {
+                wanted.extend(self.queues[at as usize].all().filter(own).map(ranked).take(most));
+            }
+            let one = self.one_of_shared(at, rivals, *reader, filter, now, heads);
+            wanted.extend(one.map(ranked));
         }
         wanted.sort_unstable();
         wanted.truncate(take.messages);
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
     }
 
-    /// What a read gets of a one-of mailbox.
-    fn one_of(
+    /// Reports that are left for a gather of the reader.
+    fn held_reports(
+        &self,
+        reader: Principal,
+        filter: &Filter,
+        now: Timestamp,
+    ) -> HashSet<DeliveryNo> {
+        if !filter.holds_reports {
+            return HashSet::new();
+        }
+        let reports = self.waiting_reports(reader);
+        let recent = reports.filter(|report| now.since(report.at) < self.limits.report_hold);
+        recent.map(|report| report.delivery).collect()
+    }
+
+    /// Reports that come first, because the answer may not hold everything.
+    fn first_reports(&self, take: &Take) -> HashSet<DeliveryNo> {
+        match take.clips {
+            Some(_) => self.waiting_reports(take.reader).map(|report| report.delivery).collect(),
+            None => HashSet::new(),
+        }
+    }
+
+    /// The one message that a read gets of what others could take as well. A driver
+    /// takes none while its agent holds one: the others may have time for it.
+    fn one_of_shared(
         &self,
         at: BoxNo,
+        rivals: Rivals,
         reader: Principal,
         filter: &Filter,
         now: Timestamp,
         heads: &Heads,
     ) -> Option<&Queued> {
-        let fits = |e: &&Queued| may_take(e, reader, now) && accepts(filter, e, heads);
+        if matches!(rivals, Rivals::Nobody)
+            || filter.own
+            || filter.quiet && !self.one_of_held_by(reader).is_empty()
+        {
+            return None;
+        }
+        let fits = |e: &&Queued| {
+            !rivals.leave(e.sender) && may_take(e, reader, now) && accepts(filter, e, heads)
+        };
         let mut fitting = self.queues[at as usize].all().filter(fits);
         match filter.or_ends_wait {
             true => fitting.min_by_key(|e| rank(filter, e, heads)),
@@ -184,12 +269,34 @@ impl Ledger {
     pub fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
         let from = from.instance();
         let earlier = |e: &Queued| e.sender == from && e.seq < before;
-        let own = Mailbox::Instance(to);
-        let queued = self
-            .mailbox_no(&own)
-            .is_some_and(|no| self.queues[no as usize].all().take(LOOK).any(earlier));
-        let held = self.held.get(&Principal::Instance(to)).into_iter().flatten();
+        let reader = Principal::Instance(to);
+        let queued = self.keys_of(reader).iter().any(|mailbox| {
+            let Some(no) = self.mailbox_no(mailbox) else { return false };
+            let rivals = self.rivals_at(mailbox, reader);
+            let own = |e: &Queued| earlier(e) && rivals.leave(e.sender);
+            self.queues[no as usize].all().take(LOOK).any(own)
+        });
+        let held = self.held.get(&reader).into_iter().flatten();
         queued || held.take(LOOK).any(|d| self.out.get(d).is_some_and(|o| earlier(&o.entry)))
+    }
+
+    /// What an instance has not proved: the mail that only it could take or that it
+    /// holds, and the queued mail that others could take as well.
+    pub fn unread_of(&self, who: Principal) -> (usize, usize) {
+        let (mut own, mut shared) = (self.unread(&Mailbox::of(who)), 0);
+        let Principal::Instance(id) = who else { return (own, shared) };
+        own += self.one_of_held_by(who).len();
+        for mailbox in self.keys_of(who).iter().filter(|m| m.is_one_of()) {
+            let Some(at) = self.mailbox_no(mailbox) else { continue };
+            let queue = &self.queues[at as usize];
+            if queue.len() == 0 || !self.may_be_taken_by(mailbox, id) {
+                continue;
+            }
+            let (alone, together) = split(queue, self.rivals(mailbox, who), who);
+            own += alone;
+            shared += together;
+        }
+        (own, shared)
     }
 
     /// All that a reader holds.
@@ -229,16 +336,14 @@ impl Ledger {
     ) -> Survey {
         let mut survey = Survey::default();
         let (mut senders, mut labels) = (HashSet::new(), HashSet::new());
+        let held = self.held_reports(reader, filter, now);
         for mailbox in &*self.keys_of(reader) {
-            if filter.exact && mailbox.is_one_of() {
-                continue;
-            }
             let Some(at) = self.mailbox_no(mailbox) else { continue };
-            let (one, all) = match mailbox.is_one_of() {
-                true => (self.one_of(at, reader, filter, now, heads), None),
-                false => (None, Some(self.queues[at as usize].all())),
-            };
-            let own = all.into_iter().flatten().filter(|e| may_take(e, reader, now));
+            let rivals = self.rivals_at(mailbox, reader);
+            let one = self.one_of_shared(at, rivals, reader, filter, now, heads);
+            let own = self.queues[at as usize].all();
+            let own = own.filter(|e| rivals.leave(e.sender) && may_take(e, reader, now));
+            let own = own.filter(|e| !held.contains(&e.delivery));
             for entry in one.into_iter().chain(own) {
                 let message = message_of(entry, heads);
                 // Urgent, human mail and questions end a wait, whatever the filter.
@@ -264,6 +369,18 @@ impl Ledger {
         survey.labels = labels.into_iter().collect();
         survey
     }
+}
+
+/// How many queued messages only the reader could take, and how many others could as
+/// well.
+fn split(queue: &Queue, rivals: Rivals, reader: Principal) -> (usize, usize) {
+    let all = queue.len() - reader.instance().map_or(0, |id| queue.sent_by(id));
+    let alone = match rivals {
+        Rivals::Nobody => all,
+        Rivals::One(rival) => queue.sent_by(rival),
+        Rivals::Several => 0,
+    };
+    (alone, all - alone)
 }
 
 /// A sender never claims its own mail, and the expired are nobody's.

@@ -1,6 +1,6 @@
 //! Instances and teams: joining, signs of life, the end.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::append::AppendPlan;
@@ -32,7 +32,9 @@ pub struct JoinPlan {
 
 impl JoinPlan {
     pub fn joined(&self) -> Joined {
-        Joined { instance: self.instance.clone(), resumed: self.resumed }
+        let before = self.before.as_ref().and_then(|i| i.secret);
+        let secret_kept = self.instance.secret.is_some() && before != self.instance.secret;
+        Joined { instance: self.instance.clone(), resumed: self.resumed, secret_kept }
     }
 }
 
@@ -49,6 +51,12 @@ pub struct EndPlan {
     one_of: Vec<DeliveryNo>,
 }
 
+/// The ends of those who are forgotten.
+#[derive(Debug, Default)]
+pub struct ForgetPlan {
+    pub ends: Vec<EndPlan>,
+}
+
 impl Ledger {
     pub fn load_team(&mut self, team: Team) {
         self.teams.insert(team.name.clone(), team);
@@ -63,15 +71,8 @@ impl Ledger {
         self.add_token(token, of);
     }
 
-    /// Who joined with this key and has not ended.
-    pub fn keyed(&self, agent: &Name, team: &Name, key: &str) -> Option<InstanceId> {
-        let known = (agent.clone(), team.clone(), key.to_owned());
-        let id = *self.joined.get(&known)?;
-        self.instances.get(&id).filter(|i| !i.status.has_ended()).map(|i| i.id)
-    }
-
-    /// Creates an instance, or finds the one with the same key. `dice` gives
-    /// random numbers for ids.
+    /// Creates an instance, or finds the one with the same key and secret. `dice`
+    /// gives random numbers for ids.
     pub fn plan_join(
         &mut self,
         new: NewInstance,
@@ -110,14 +111,17 @@ impl Ledger {
                 why: "the default team has no valid name".into(),
             })?,
         };
-        let before = new.key.as_ref().and_then(|key| {
-            let known = (new.agent.clone(), team.clone(), key.clone());
-            self.joined.get(&known).and_then(|id| self.instances.get(id)).cloned()
-        });
-        let before = before.filter(|i| !i.status.has_ended());
+        self.fade(now);
+        let before = match &new.key {
+            Some(key) => self.owner_of_key(&new.agent, &team, key, now)?.cloned(),
+            None => None,
+        };
+        let (key, secret) = new.key.map(|k| (k.key, k.secret)).unzip();
         let known_kind = self.profiles.get(&new.agent).map(|known| known.kind);
         let instance = match &before {
-            Some(old) => Instance { status: Status::Running, last_seen: now, ..old.clone() },
+            Some(old) => {
+                Instance { status: Status::Running, last_seen: now, secret, ..old.clone() }
+            }
             None => {
                 let id = loop {
                     let id = InstanceId(dice());
@@ -142,7 +146,8 @@ impl Ledger {
                     label: new.label,
                     parent: new.parent,
                     thread,
-                    key: new.key,
+                    key,
+                    secret,
                     status: if work.is_some() { Status::Starting } else { Status::Running },
                     created_at: now,
                     last_seen: now,
@@ -161,6 +166,7 @@ impl Ledger {
             self.teams.insert(name.clone(), Team { name: name.clone(), leaders: Vec::new() });
         }
         self.add_instance(instance.clone());
+        self.lives_on(instance.id, now);
         Ok(JoinPlan {
             resumed: before.is_some(),
             instance,
@@ -227,6 +233,7 @@ impl Ledger {
         });
         let instance = Instance { status: *status, ended_at: Some(now), work, ..before.clone() };
         self.instances.insert(id, instance.clone());
+        self.count_holder(me);
         // Whoever waits for it hears of its end with it.
         let reports = self.plan_last_reports(&instance, ending, now, dice);
         let tokens = self.token_lists.remove(&id).unwrap_or_default();
@@ -256,10 +263,35 @@ impl Ledger {
         }
         self.unsettle(&plan.settled);
         self.instances.insert(plan.before.id, plan.before.clone());
+        self.count_holder(Principal::Instance(plan.before.id));
         for token in &plan.tokens {
             self.tokens.insert(*token, plan.before.id);
         }
         self.token_lists.insert(plan.before.id, plan.tokens.clone());
+    }
+
+    /// Ends everybody who is away or lost, showed no sign of life since `before`, and
+    /// has neither mail nor open work.
+    pub fn plan_forget(
+        &mut self,
+        before: Timestamp,
+        now: Timestamp,
+        mut dice: impl FnMut() -> u64,
+    ) -> ForgetPlan {
+        self.fade(now);
+        let here = self.instances.values().filter(|i| !i.status.has_ended());
+        let parents: HashSet<InstanceId> = here.filter_map(|i| i.parent).collect();
+        let gone = |i: &&Instance| {
+            matches!(self.shown(i), Status::Away | Status::Lost)
+                && i.last_seen <= before
+                && self.unread_of(Principal::Instance(i.id)).0 == 0
+                && !self.has_open_work(i.id)
+                && !parents.contains(&i.id)
+        };
+        let gone: Vec<InstanceId> = self.instances.values().filter(gone).map(|i| i.id).collect();
+        let ending = Ending::plain(Status::Stopped, Vec::new());
+        let plans = gone.into_iter().map(|id| self.plan_end(id, &ending, now, &mut dice));
+        ForgetPlan { ends: plans.filter_map(Result::ok).collect() }
     }
 
     /// Returns the team as it was, for an undo.
@@ -286,17 +318,17 @@ impl Ledger {
         if instance.status.has_ended() {
             return;
         }
-        if instance.status == Status::Lost {
+        let was_lost = instance.status == Status::Lost;
+        if was_lost {
             instance.status = Status::Running;
         }
         instance.last_seen = now;
-        self.unsaved_signs.insert(instance.id);
-    }
-
-    /// Those who are running, as far as is known.
-    pub fn running(&self) -> Vec<InstanceId> {
-        let running = self.instances.values().filter(|i| i.status == Status::Running);
-        running.map(|i| i.id).collect()
+        let id = instance.id;
+        self.unsaved_signs.insert(id);
+        self.lives_on(id, now);
+        if was_lost {
+            self.count_holder(who);
+        }
     }
 
     /// Marks those lost who showed no sign of life since `before`, and returns the
@@ -313,6 +345,7 @@ impl Ledger {
                 self.unsaved_signs.insert(*id);
             }
             let me = Principal::Instance(*id);
+            self.count_holder(me);
             let held = self.one_of_held_by(me);
             tickets.extend(self.give_back(me, &held, None, false));
         }
@@ -342,7 +375,7 @@ impl Ledger {
         let wanted = |i: &&Instance| {
             filter.agent.as_ref().is_none_or(|a| i.agent == *a)
                 && filter.team.as_ref().is_none_or(|t| i.team == *t)
-                && (filter.statuses.is_empty() || filter.statuses.contains(&i.status))
+                && (filter.statuses.is_empty() || filter.statuses.contains(&self.shown(i)))
                 && filter.parent.is_none_or(|parent| i.parent == Some(parent))
                 && filter.after.is_none_or(|after| i.id > after)
                 && filter.session.is_none_or(|top| self.session(i.id) == top)
@@ -353,7 +386,7 @@ impl Ledger {
     pub fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
         let team = self.teams.get(name)?.clone();
         let here = |i: &&Instance| i.team == *name && !i.status.has_ended();
-        Some((team, self.instances.values().filter(here).cloned().collect()))
+        Some((team, self.instances.values().filter(here).map(|i| self.as_shown(i)).collect()))
     }
 
     pub fn team_names(&self) -> Vec<Name> {
@@ -376,33 +409,26 @@ impl Ledger {
     }
 
     fn view(&self, instance: &Instance) -> InstanceView {
-        InstanceView {
-            unread: self.unread(&Mailbox::Instance(instance.id)),
-            instance: instance.clone(),
-        }
+        let (unread, unread_shared) = self.unread_of(Principal::Instance(instance.id));
+        InstanceView { unread, unread_shared, instance: self.as_shown(instance) }
     }
 
     fn add_instance(&mut self, instance: Instance) {
         self.named.entry(instance.agent.clone()).or_default().insert(instance.id);
-        if let Some(key) = &instance.key {
-            let known = (instance.agent.clone(), instance.team.clone(), key.clone());
-            self.joined.insert(known, instance.id);
-        }
+        self.index_key(&instance);
         self.threads.insert(instance.thread, instance.id);
-        self.instances.insert(instance.id, instance);
+        let id = instance.id;
+        self.instances.insert(id, instance);
+        self.count_holder(Principal::Instance(id));
     }
 
     fn remove_instance(&mut self, instance: &Instance) {
         if let Some(ids) = self.named.get_mut(&instance.agent) {
             ids.remove(&instance.id);
         }
-        if let Some(key) = &instance.key {
-            let known = (instance.agent.clone(), instance.team.clone(), key.clone());
-            if self.joined.get(&known) == Some(&instance.id) {
-                self.joined.remove(&known);
-            }
-        }
+        self.unindex_key(instance);
         self.token_lists.remove(&instance.id);
+        self.uncount_holder(instance);
         self.threads.remove(&instance.thread);
         self.instances.remove(&instance.id);
     }

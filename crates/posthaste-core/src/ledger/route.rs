@@ -6,7 +6,7 @@ use super::Ledger;
 use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::messaging::message::{Principal, SenderKind};
 use crate::messaging::send::SendError;
-use crate::registry::{AgentKind, Instance, Relation, nearest};
+use crate::registry::{Relation, nearest};
 
 impl Ledger {
     /// The mailboxes that `to` names now. Unknown names are errors with the
@@ -44,7 +44,7 @@ impl Ledger {
                 let all: Vec<Mailbox> = self
                     .instances
                     .values()
-                    .filter(|i| i.status.is_active() && team.as_ref().is_none_or(|t| i.team == *t))
+                    .filter(|i| self.is_living(i) && team.as_ref().is_none_or(|t| i.team == *t))
                     .filter(|i| from != Principal::Instance(i.id))
                     .map(|i| Mailbox::Instance(i.id))
                     .collect();
@@ -100,27 +100,6 @@ impl Ledger {
             return Err(SendError::RecipientGone { address: instance.address.to_string() });
         }
         Ok(vec![Mailbox::Instance(id)])
-    }
-
-    /// Instances that are active and hold a key to the mailbox, apart from `but`.
-    pub fn active(&self, mailbox: &Mailbox, but: Principal) -> u32 {
-        let counts = |i: &Instance| i.status.is_active() && but != Principal::Instance(i.id);
-        let anyone = |i: &Instance| counts(i) && i.kind != AgentKind::Mechanical;
-        let of_name = |name: &Name| {
-            let ids = self.named.get(name).into_iter().flatten();
-            ids.filter_map(|id| self.instances.get(id)).filter(|i| counts(i))
-        };
-        let count = match mailbox {
-            Mailbox::Human => 1,
-            Mailbox::Instance(id) => usize::from(self.instances.get(id).is_some_and(counts)),
-            Mailbox::Name(name) => of_name(name).count(),
-            Mailbox::NameIn(name, team) => of_name(name).filter(|i| i.team == *team).count(),
-            Mailbox::Anyone => self.instances.values().filter(|i| anyone(i)).count(),
-            Mailbox::AnyoneIn(team) => {
-                self.instances.values().filter(|i| anyone(i) && i.team == *team).count()
-            }
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// The mailboxes that a reader holds keys to, its own first. The ended have

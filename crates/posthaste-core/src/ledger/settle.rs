@@ -25,7 +25,7 @@ pub enum End {
     Dead { reason: Reason, maybe_seen: bool },
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct AckPlan {
     pub settled: Vec<Settled>,
     pub at: Timestamp,

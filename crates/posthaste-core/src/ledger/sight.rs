@@ -2,7 +2,7 @@
 
 use super::{AckPlan, BoxNo, End, Ledger, Out, Queue, Queued};
 use crate::Map;
-use crate::address::{Mailbox, Name};
+use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, MoveError, Proof};
 use crate::messaging::message::{Principal, Seq, ThreadId};
 use crate::ports::{HeldMail, Oldest, OpenBox, Record};
@@ -62,11 +62,15 @@ impl Ledger {
         all.filter(in_team).filter_map(|m| self.mailbox_no(m)).collect()
     }
 
-    /// What the reader has not proved yet: of its own mailbox, and one-of mail in its
-    /// hands. In order.
+    /// What the reader has not proved yet: queued mail that only it could take, and
+    /// whatever it holds. In order.
     pub fn unread_by(&self, reader: Principal) -> Vec<Seq> {
-        let own = self.mailbox_no(&Mailbox::of(reader)).map(|no| &self.queues[no as usize]);
-        let queued = own.into_iter().flat_map(Queue::all).map(|e| e.seq);
+        let keys = self.keys_of(reader);
+        let boxes = keys.iter().filter_map(|m| Some((m, self.mailbox_no(m)?)));
+        let queued = boxes.flat_map(|(mailbox, no)| {
+            let entries = self.queues[no as usize].all();
+            entries.filter(|e| self.is_for(mailbox, e.sender, reader)).map(|e| e.seq)
+        });
         let held = self.held.get(&reader).into_iter().flatten();
         let held = held.filter_map(|d| self.out.get(d)).map(|out| out.entry.seq);
         let mut seqs: Vec<Seq> = queued.chain(held).collect();
@@ -113,6 +117,7 @@ impl Ledger {
         OpenBox {
             mailbox: queue.mailbox.clone(),
             team: self.scope(&queue.mailbox).cloned(),
+            only: self.only_taker(&queue.mailbox, None),
             unread: queue.unread,
             oldest: [oldest_queued, held_oldest].into_iter().flatten().min_by_key(|o| o.seq),
             queued: queue.len(),
@@ -121,8 +126,16 @@ impl Ledger {
         }
     }
 
-    /// Takes what `by` says it has read: mail of its own mailbox, and one-of mail in
-    /// its hands. The expired are nobody's.
+    /// Whether queued mail of this mailbox and sender is for nobody but the reader.
+    fn is_for(&self, mailbox: &Mailbox, sender: Option<InstanceId>, reader: Principal) -> bool {
+        match mailbox.is_one_of() {
+            true => reader.instance() == self.only_taker(mailbox, sender),
+            false => *mailbox == Mailbox::of(reader),
+        }
+    }
+
+    /// Takes what `by` says it has read: mail that only it could take, and mail that it
+    /// holds. The expired are nobody's.
     pub fn plan_read(
         &mut self,
         by: Principal,
@@ -130,8 +143,15 @@ impl Ledger {
         now: Timestamp,
     ) -> AckPlan {
         let mut plan = AckPlan { at: now, ..AckPlan::default() };
-        let own = Mailbox::of(by);
+        self.fade(now);
+        let keys = self.keys_of(by);
         for delivery in deliveries {
+            let of = |m: &&Mailbox| {
+                let queue = self.mailbox_no(m).map(|no| &self.queues[no as usize]);
+                let entry = queue.and_then(|q| q.find(*delivery));
+                entry.is_some_and(|e| self.is_for(m, e.sender, by))
+            };
+            let own = keys.iter().find(of).cloned().unwrap_or_else(|| Mailbox::of(by));
             let read = |state: DeliveryState, entry: &Queued| {
                 let expired = entry.expires_at.is_some_and(|at| at <= now);
                 match state {

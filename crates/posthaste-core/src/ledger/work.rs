@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::append::{AppendPlan, KeyDigest};
 use super::people::JoinPlan;
-use super::{EndPlan, Ledger};
+use super::{BoxNo, EndPlan, Ledger};
 use crate::Map;
 use crate::address::{Address, InstanceId, Mailbox, Name};
-use crate::messaging::delivery::DeliveryState;
+use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{
     Draft, Kind, Message, MessageId, Principal, Priority, Sender, SenderKind, Seq, Via,
 };
@@ -19,20 +19,24 @@ use crate::registry::{Instance, NewInstance, RegistryError, Status, TokenHash, W
 use crate::time::Timestamp;
 
 /// Open assignments, and those whose settling somebody may still ask about.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Assignments {
     all: BTreeMap<Seq, Entry>,
     by: Map<Principal, BTreeSet<Seq>>,
     of: Map<InstanceId, BTreeSet<Seq>>,
+    /// The first task of each giver's round.
+    rounds: Map<Principal, Seq>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entry {
     assignment: Assignment,
     /// The task itself waits for the commit: nobody can read it yet.
     opening: bool,
     /// Its report waits for the commit.
     settling: bool,
+    /// Its report died before anybody was shown it.
+    lost: bool,
 }
 
 impl Entry {
@@ -46,7 +50,7 @@ impl Assignments {
         let task = assignment.task;
         self.by.entry(assignment.by).or_default().insert(task);
         self.of.entry(assignment.worker).or_default().insert(task);
-        self.all.insert(task, Entry { assignment, opening, settling: false });
+        self.all.insert(task, Entry { assignment, opening, settling: false, lost: false });
     }
 
     fn remove(&mut self, task: Seq) {
@@ -55,6 +59,7 @@ impl Assignments {
             list.remove(&task);
             if list.is_empty() {
                 self.by.remove(&assignment.by);
+                self.rounds.remove(&assignment.by);
             }
         }
         if let Some(list) = self.of.get_mut(&assignment.worker) {
@@ -117,6 +122,7 @@ impl Ledger {
         now: Timestamp,
         mut dice: impl FnMut() -> u64,
     ) -> Result<PlannedHire, AssignError> {
+        self.fade(now);
         let Hire { mut draft, agent, team, work, line, depth } = hire;
         let by = draft.from;
         let key = KeyDigest::of(&draft);
@@ -162,6 +168,7 @@ impl Ledger {
         plan.key = key;
         let assignment =
             Assignment { task, worker: worker.id, by, label, opened_at: now, report: None };
+        self.begin_round(by, task);
         self.assignments.add(assignment.clone(), true);
         Ok(PlannedHire::New(Box::new(HirePlan { join, task: plan, assignment, instance: worker })))
     }
@@ -179,6 +186,29 @@ impl Ledger {
         if let Some(join) = &plan.join {
             self.undo_join(join);
         }
+    }
+
+    /// A task that is given out while no report is due or unread begins a new round. One
+    /// gather is about the tasks of one round.
+    fn begin_round(&mut self, by: Principal, task: Seq) {
+        let due = |g: &Given| matches!(g.standing, Standing::Open | Standing::Waits(_));
+        if !self.given(by, false).iter().any(due) {
+            self.assignments.rounds.insert(by, task);
+        }
+    }
+
+    /// The first task of this one's round. A restart forgets it: then the first whose
+    /// report is not read.
+    fn round(&self, by: Principal) -> Option<Seq> {
+        let known = self.assignments.rounds.get(&by).copied();
+        known.or_else(|| {
+            let mut tasks = self.assignments.by.get(&by)?.iter();
+            let unread = |task: &&Seq| {
+                let entry = self.assignments.all.get(task);
+                entry.is_some_and(|entry| !self.report_stands(entry).is_over())
+            };
+            tasks.find(unread).copied()
+        })
     }
 
     /// The line of a session has an end, and a tree a depth.
@@ -200,8 +230,8 @@ impl Ledger {
         }
     }
 
-    /// Of those who came by themselves: who has the least to do, and of them the one
-    /// that has been quiet the longest.
+    /// Of those who came by themselves the living before the away; of them who has the
+    /// least to do, and of them the one that has been quiet the longest.
     fn idlest(
         &self,
         by: Principal,
@@ -216,7 +246,8 @@ impl Ledger {
                 && team.is_none_or(|team| i.team == *team)
         });
         let load = |i: &&Instance| {
-            (self.assignments.of(i.id).filter(|entry| entry.is_open()).count(), i.last_seen)
+            let open = self.assignments.of(i.id).filter(|entry| entry.is_open()).count();
+            (!self.is_living(i), open, i.last_seen)
         };
         here.min_by_key(load).ok_or_else(|| AssignError::NobodyHere { name: agent.to_string() })
     }
@@ -238,6 +269,7 @@ impl Ledger {
             ..before.clone()
         };
         self.instances.insert(id, instance.clone());
+        self.count_holder(Principal::Instance(id));
         let dropped = self.add_token(token, id);
         Ok(BeginPlan { instance, token, dropped, before })
     }
@@ -245,6 +277,7 @@ impl Ledger {
     pub fn undo_begin_work(&mut self, plan: &BeginPlan) {
         self.take_token(plan.token, plan.before.id, &plan.dropped);
         self.instances.insert(plan.before.id, plan.before.clone());
+        self.count_holder(Principal::Instance(plan.before.id));
     }
 
     /// A `result` to whoever gave the sender work settles that: the task that it
@@ -356,27 +389,34 @@ impl Ledger {
         }
     }
 
+    /// What this one gave out in its round, settled and read or not.
+    pub fn given_in_round(&self, by: Principal) -> Vec<Given> {
+        let Some(first) = self.round(by) else { return Vec::new() };
+        let tasks = self.assignments.by.get(&by).into_iter().flat_map(|tasks| tasks.range(first..));
+        tasks.filter_map(|task| self.assignment(*task)).collect()
+    }
+
     /// What this one gave out and somebody still waits for.
     pub fn given(&self, by: Principal, done: bool) -> Vec<Given> {
         let tasks = self.assignments.by.get(&by).into_iter().flatten();
         let given = tasks.filter_map(|task| self.assignment(*task));
-        given.filter(|given| done || !matches!(given.standing, Standing::Done(_))).collect()
+        given.filter(|given| done || !given.standing.is_over()).collect()
     }
 
     pub fn assignment(&self, task: Seq) -> Option<Given> {
         let entry = self.assignments.all.get(&task)?;
         let worker = self.instances.get(&entry.assignment.worker);
-        let (address, status) = worker.map(|i| (Arc::clone(&i.address), i.status)).unzip();
-        let standing = self.report_stands(&entry.assignment);
+        let (address, status) = worker.map(|i| (Arc::clone(&i.address), self.shown(i))).unzip();
+        let standing = self.report_stands(entry);
         Some(Given { assignment: entry.assignment.clone(), standing, address, status })
     }
 
-    fn report_stands(&self, assignment: &Assignment) -> Standing {
-        let Some(Report { seq, delivery, mailbox, .. }) = &assignment.report else {
+    fn report_stands(&self, entry: &Entry) -> Standing {
+        let Some(Report { seq, delivery, mailbox, .. }) = &entry.assignment.report else {
             return Standing::Open;
         };
-        if *mailbox != Mailbox::of(assignment.by) {
-            return Standing::Done(*seq);
+        if *mailbox != Mailbox::of(entry.assignment.by) {
+            return Standing::Lost(*seq);
         }
         if let Some(out) = self.out.get(delivery) {
             return match out.state {
@@ -384,10 +424,45 @@ impl Ledger {
                 DeliveryState::Queued | DeliveryState::Settling { .. } => Standing::Done(*seq),
             };
         }
-        let waits = self
-            .mailbox_no(mailbox)
-            .is_some_and(|no| self.queues[no as usize].find(*delivery).is_some());
-        if waits { Standing::Waits(*seq) } else { Standing::Done(*seq) }
+        let queue = self.mailbox_no(mailbox).map(|no| &self.queues[no as usize]);
+        match queue.is_some_and(|queue| queue.find(*delivery).is_some()) {
+            true => Standing::Waits(*seq),
+            false if entry.lost => Standing::Lost(*seq),
+            false => Standing::Done(*seq),
+        }
+    }
+
+    /// A delivery died before anybody was shown it; it may have been a report.
+    pub(super) fn died_unseen(&mut self, at: BoxNo, delivery: DeliveryNo) {
+        let by = match &self.queues[at as usize].mailbox {
+            Mailbox::Human => Principal::Operator,
+            Mailbox::Instance(id) => Principal::Instance(*id),
+            _ => return,
+        };
+        let Assignments { all, by: givers, .. } = &mut self.assignments;
+        for task in givers.get(&by).into_iter().flatten() {
+            let Some(entry) = all.get_mut(task) else { continue };
+            let reports = entry.assignment.report.as_ref();
+            entry.lost |= reports.is_some_and(|report| report.delivery == delivery);
+        }
+    }
+
+    /// Deliveries in this one's mailbox that report on work that it gave out.
+    pub(super) fn waiting_reports(&self, by: Principal) -> impl Iterator<Item = &Report> {
+        let own = Mailbox::of(by);
+        let queue = self.mailbox_no(&own).map(|no| &self.queues[no as usize]);
+        let tasks = self.assignments.by.get(&by).into_iter().flatten();
+        let reports =
+            tasks.filter_map(|task| self.assignments.all.get(task)?.assignment.report.as_ref());
+        reports.filter(move |report| {
+            report.mailbox == own && queue.is_some_and(|q| q.find(report.delivery).is_some())
+        })
+    }
+
+    /// Work that this instance has to do, or gave out and has no proven report on.
+    pub(super) fn has_open_work(&self, id: InstanceId) -> bool {
+        self.assignments.of(id).any(Entry::is_open)
+            || !self.given(Principal::Instance(id), false).is_empty()
     }
 
     pub fn taken_on(&self, worker: InstanceId) -> Vec<Assignment> {

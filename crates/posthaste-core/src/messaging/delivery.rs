@@ -157,7 +157,7 @@ impl DeliveryState {
 }
 
 /// What showed that the reader had it, strongest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// The reader named the answer's receipt, or the message's id.
     Receipt,
@@ -167,7 +167,7 @@ pub enum Proof {
     Turn,
     /// A reply by the holder names it.
     Reply,
-    /// A later hook of the same reader.
+    /// A hook of the same reader: a tool began, or the model ended its turn.
     Hook,
     /// A later call of the same reader.
     NextCall,

@@ -6,25 +6,42 @@
 //! [`Hub`](crate::Hub) carries out the [`Effect`]s.
 //!
 //! The rules, each with a test of its name in `tests/it/rules.rs`; the model test
-//! walks them all:
+//! walks them all, and shows for each what breaks without it:
 //!
 //! * **return**: a suspicious answer gives its mail back at once, marked.
-//! * **grace**: a later call or hook proves an answer 2 s after it began, unless a
-//!   cancel came; a cancel before proof is suspicion.
+//! * **grace**: a later call proves an answer 2 s after it began (5 s for a reader with
+//!   hooks), unless a cancel came; a cancel before proof is suspicion.
 //! * **again**: a repeated call is no later call; it makes the first suspicious.
-//! * **own**: a call proves what calls of the same process were given; a hook has no
-//!   process, and none proves anything while two share an identity.
+//! * **own**: a call proves what calls of the same process were given, and nothing while
+//!   two processes share an identity.
 //! * **driver**: an interrupt by the hub's own driver makes running calls suspicious.
 //! * **doubt**: a cancel after the answer is suspicion once per delivery.
+//! * **habit**: a cancel after the answer says nothing if the client is known to cancel
+//!   every finished call.
 //! * **cut**: a beginning ends the open calls of the readers before it.
-//! * **settled**: ids proven by a later call or hook are named in each answer until
+//! * **settled**: ids proven by a later call or a stop are named in each answer until
 //!   one is proven; a beginning, a hub start or a cancel of it starts over.
 //! * **end**: an end acks only what a turn finished by the model itself followed.
+//! * **hooked**: of a reader with hooks, only an answer is proven whose own after-tool
+//!   hook came; mail that a hook carried is hooked by its answer.
+//! * **began**: a hook after a tool or a prompt proves nothing; a call that began later
+//!   does.
+//! * **alone**: that call counts only if no other call of the reader was open.
+//! * **stop**: a stop proves every hooked answer at once.
+//! * **turn**: a prompt or a stop ends the reader's open calls and returns, marked, what
+//!   it does not prove.
+//! * **failed**: the hook of a failed tool carries no mail; that of a failed call of the
+//!   hub is suspicion.
+//! * **gone**: when a reader's last stream has closed, its unproven one-of mail goes
+//!   back, marked.
 //!
 //! (**clean**, **commit**, **maybe** and **fence** are the store's.)
 
 mod answer;
+mod digest;
+mod hooks;
 mod reader;
+mod rule;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,8 +50,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::answer::{Answer, Called, Held, Written};
+pub use self::hooks::{Hook, Moment};
+pub use self::reader::{Hello, Process};
 use self::reader::{Reader, Taken};
+pub use self::rule::{Rule, Rules};
 use crate::Map;
+use crate::limits::Limits;
+use crate::messaging::clients::{self, Client};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
 use crate::ports::{Acked, Leased};
@@ -60,7 +82,7 @@ pub enum Proves {
 pub enum Door {
     /// Receipts and replies only.
     Rest,
-    /// Later calls and hooks, too.
+    /// Later calls, too; of a client with hooks, what its hooks show.
     Mcp,
     /// The same, for what a hook of the client put before its model.
     Hook,
@@ -84,6 +106,27 @@ pub enum Effect {
     Return { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, doubt: bool },
 }
 
+/// A call, as its door describes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    pub door: Door,
+    pub client: &'static Client,
+    /// Tells one process of the reader from another; a call proves what its own was
+    /// given.
+    pub label: &'a str,
+    /// What the client calls the call: a repeat has one of them again.
+    pub names: &'a [&'a str],
+    /// The hub's tool that is called; empty where it is none.
+    pub tool: &'static str,
+}
+
+impl Call<'_> {
+    /// A call of which nothing else is known.
+    pub fn through(door: Door) -> Self {
+        Self { door, client: &clients::UNKNOWN, label: "", names: &[], tool: "" }
+    }
+}
+
 /// A call that runs.
 #[derive(Debug, Clone)]
 pub struct Running {
@@ -99,9 +142,11 @@ pub struct Told {
     pub settled: Vec<Seq>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Proofs {
+    rules: Rules,
     grace: Duration,
+    hook_grace: Duration,
     keep: usize,
     next: u64,
     readers: Map<Principal, Reader>,
@@ -111,12 +156,12 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// `grace` is how long a later call must stay uncancelled; `keep` how many
-    /// answers are remembered for each reader.
-    pub fn new(grace: Duration, keep: usize) -> Self {
+    pub fn new(limits: &Limits) -> Self {
         Self {
-            grace,
-            keep,
+            rules: Rules::ALL,
+            grace: limits.proof_grace,
+            hook_grace: limits.hook_grace,
+            keep: limits.receipts,
             next: 0,
             readers: Map::default(),
             answers: Map::default(),
@@ -125,90 +170,43 @@ impl Proofs {
         }
     }
 
+    /// The same without a rule, to show what the rule is for.
+    pub fn with_rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
     /// What the store remembers from before the hub started: named once more.
     pub fn remember(&mut self, who: Principal, taken: &[Seq]) {
         let list = taken.iter().map(|seq| Taken { seq: *seq, told: None });
-        self.readers
-            .entry(who)
-            .or_insert_with(|| Reader { taken: list.collect(), ..Reader::default() });
+        self.readers.entry(who).or_insert_with(|| Reader::who_took(list.collect()));
     }
 
     pub fn knows(&self, who: Principal) -> bool {
         self.readers.contains_key(&who)
     }
 
-    /// The reader starts anew: earlier calls end without mail, and what it held
-    /// unproven comes again.
-    pub fn begin(&mut self, who: Principal, scope: Scope) -> Vec<Effect> {
-        let reader = self.readers.entry(who).or_default();
-        reader.beginning += 1;
-        let beginning = reader.beginning;
-        for taken in &mut reader.taken {
-            taken.told = None;
-        }
-        // Whether an earlier process lives is known exactly while its stream is open.
-        // Who begins anew at another door says nothing about it.
-        let streams = !reader.streams.is_empty();
-        if scope == Scope::Door(Door::Rest) {
-            reader.carry_streams();
-        }
-        let mut effects = Vec::new();
-        for id in self.answers_of(who) {
-            let Some(answer) = self.answers.get_mut(&id) else { continue };
-            if matches!(scope, Scope::Door(door) if door != answer.door) {
-                // Not begun anew there: what is open goes on and can be proved.
-                answer.beginning = beginning;
-                continue;
-            }
-            self.due.retain(|(_, due)| *due != id);
-            answer.later = None;
-            // Its driver's call is none of its own.
-            if answer.close()
-                && answer.door != Door::Driver
-                && !streams
-                && let Some(reader) = self.readers.get_mut(&who)
-            {
-                reader.shared = true;
-            }
-            effects.extend(self.give_back(id, false));
-        }
-        effects
-    }
-
     /// A call begins. Through the MCP door it is also the later call that proves
-    /// the answers before it, unless it repeats one of them. `names` are what the
-    /// client calls the call: a repeat has one of them again. `label` tells one process
-    /// of the reader from another; it proves what its own was given.
+    /// the answers before it, unless it repeats one of them.
     pub fn open(
         &mut self,
         who: Principal,
-        door: Door,
-        label: &str,
-        names: &[&str],
+        call: &Call<'_>,
         receipt: u64,
         now: Instant,
     ) -> (Running, Vec<Effect>) {
         let mut effects = Vec::new();
-        if door == Door::Hook {
-            self.later(who, None, Proof::Hook, now);
-        }
-        if door == Door::Mcp {
-            let earlier = self.answers_of(who);
-            for id in &earlier {
-                if self.answers.get(id).is_some_and(|a| a.late && !a.proven) {
-                    effects.extend(self.suspect(*id, false));
-                }
-            }
-            let repeated = self.called(who, names);
-            for id in &repeated {
-                // One that still waits would answer into the void.
-                if !self.answers.get_mut(id).is_some_and(Answer::close) {
-                    effects.extend(self.suspect(*id, false));
-                }
-            }
-            if repeated.is_empty() {
-                self.later(who, Some(label), Proof::NextCall, now);
-            }
+        if call.door == Door::Mcp {
+            effects.extend(self.suspect_late(who));
+            let (repeats, suspected) = self.suspect_repeated(who, call.names);
+            effects.extend(suspected);
+            let reader = self.readers.entry(who).or_default();
+            reader.has_called();
+            effects.extend(match (repeats, reader.has_hooks) {
+                (true, _) => Vec::new(),
+                (false, true) => self.arrives(who, call, now),
+                (false, false) => self.later(who, Some(call.label), Proof::NextCall, now),
+            });
         }
 
         self.next += 1;
@@ -221,8 +219,9 @@ impl Proofs {
             Answer {
                 who,
                 beginning: reader.beginning,
-                door,
-                called: Called::new(label, names),
+                door: call.door,
+                client: call.client,
+                called: Called::new(call),
                 shared: reader.is_shared(),
                 receipt,
                 cut: cut.clone(),
@@ -231,12 +230,37 @@ impl Proofs {
                 named: Vec::new(),
                 late: false,
                 suspicious: false,
+                // The client asks with a hook only when its tool is over.
+                hooked: call.door == Door::Hook,
                 later: None,
                 proven: false,
             },
         );
         effects.extend(self.forget_oldest(who));
         (Running { id, cut }, effects)
+    }
+
+    /// Answers that came too late to be sure of go back at the reader's next call.
+    fn suspect_late(&mut self, who: Principal) -> Vec<Effect> {
+        let late = |id: &AnswerId| self.answers.get(id).is_some_and(|a| a.late && !a.proven);
+        let late: Vec<AnswerId> = self.answers_of(who).into_iter().filter(late).collect();
+        late.into_iter().filter_map(|id| self.suspect(id, false)).collect()
+    }
+
+    /// The earlier calls with one of these names lead nowhere. Whether there are any.
+    fn suspect_repeated(&mut self, who: Principal, names: &[&str]) -> (bool, Vec<Effect>) {
+        if !self.rules.has(Rule::Again) {
+            return (false, Vec::new());
+        }
+        let repeated = self.called(who, names);
+        let mut effects = Vec::new();
+        for id in &repeated {
+            // One that still waits would answer into the void.
+            if !self.answers.get_mut(id).is_some_and(Answer::close) {
+                effects.extend(self.suspect(*id, false));
+            }
+        }
+        (!repeated.is_empty(), effects)
     }
 
     /// The call is answered with this mail; tells what else the answer must say.
@@ -248,12 +272,17 @@ impl Proofs {
             delivery: l.delivery,
             seq: l.message.seq,
             doubted: l.doubted,
+            one_of: l.mailbox.is_one_of(),
             gone: false,
         };
         answer.mail = mail.iter().map(held).collect();
-        if let Some(reader) = self.readers.get(&answer.who) {
-            let open = reader.taken.iter().filter(|t| t.told.is_none());
-            answer.named = open.map(|t| t.seq).collect();
+        if let Some(reader) = self.readers.get_mut(&answer.who) {
+            let open = reader.taken.iter_mut().filter(|t| t.told.is_none());
+            let named = open.map(|t| {
+                t.told = (!self.rules.has(Rule::Settled)).then_some(id);
+                t.seq
+            });
+            answer.named = named.collect();
         }
         if !answer.mail.is_empty() {
             self.receipts.insert(answer.receipt, id);
@@ -275,11 +304,11 @@ impl Proofs {
         }
     }
 
-    /// The answer came so close to the client's known limit that it may have been
-    /// dropped: its mail returns at the reader's next call.
-    pub fn came_late(&mut self, id: AnswerId) {
+    /// The call was answered after so long. At the edge of the client's patience its
+    /// answer may have been dropped: then its mail returns at the reader's next call.
+    pub fn waited(&mut self, id: AnswerId, waited: Duration) {
         if let Some(answer) = self.answers.get_mut(&id) {
-            answer.late = true;
+            answer.late |= answer.client.may_have_given_up(waited);
         }
     }
 
@@ -289,7 +318,10 @@ impl Proofs {
         if answer.written == Written::No {
             answer.written = Written::Yes;
         }
-        if answer.mail.is_empty() && answer.named.is_empty() {
+        // Of a reader with hooks, the hook after the call has to find it.
+        let hooks = answer.door == Door::Mcp
+            && self.readers.get(&answer.who).is_some_and(|reader| reader.has_hooks);
+        if answer.is_of_no_use() && (!hooks || answer.hooked) {
             self.forget(id);
         }
     }
@@ -321,11 +353,17 @@ impl Proofs {
             return None;
         }
         let after_the_answer = answer.written == Written::Yes;
+        if after_the_answer && answer.client.cancels_finished && self.rules.has(Rule::Habit) {
+            return None;
+        }
         self.suspect(id, after_the_answer)
     }
 
     /// The hub's own driver interrupted the agent: its calls lead nowhere.
     pub fn interrupted(&mut self, who: Principal) -> Vec<Effect> {
+        if !self.rules.has(Rule::Driver) {
+            return Vec::new();
+        }
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
@@ -414,17 +452,27 @@ impl Proofs {
             && at <= now
         {
             self.due.pop_first();
-            let Some(answer) = self.answers.get_mut(&id) else { continue };
-            let Some((_, proof)) = answer.later.take() else { continue };
-            answer.proven = true;
-            let what = answer.holds();
-            let by = answer.who;
-            self.tell(id);
-            if !what.is_empty() {
-                effects.push(Effect::Ack { by, answer: id, what, proof });
-            }
+            effects.extend(self.grace_is_over(id));
         }
         effects
+    }
+
+    /// The later call of an answer has stayed uncancelled long enough.
+    pub fn grace_is_over(&mut self, id: AnswerId) -> Option<Effect> {
+        let (at, proof) = self.answers.get_mut(&id)?.later.take()?;
+        self.due.remove(&(at, id));
+        self.prove(id, proof)
+    }
+
+    fn prove(&mut self, id: AnswerId, proof: Proof) -> Option<Effect> {
+        let answer = self.answers.get_mut(&id)?;
+        if let Some((at, _)) = answer.later.take() {
+            self.due.remove(&(at, id));
+        }
+        answer.proven = true;
+        let (by, what) = (answer.who, answer.holds());
+        self.tell(id);
+        (!what.is_empty()).then_some(Effect::Ack { by, answer: id, what, proof })
     }
 
     pub fn next_due(&self) -> Option<Instant> {
@@ -441,6 +489,7 @@ impl Proofs {
         let counts = |(_, a): &(AnswerId, &Answer)| {
             by_driver += usize::from(a.door == Door::Driver);
             match proves {
+                _ if !self.rules.has(Rule::End) => true,
                 Proves::All => true,
                 Proves::Task => a.door != Door::Driver || by_driver == 1,
                 Proves::Nothing => false,
@@ -478,30 +527,46 @@ impl Proofs {
         }
     }
 
-    /// What came later than an answer that was written and is in no doubt: a call of
-    /// the process with this label, or a hook, which has none.
-    fn later(&mut self, who: Principal, label: Option<&str>, proof: Proof, now: Instant) {
-        let Some(reader) = self.readers.get(&who) else { return };
+    /// A call has begun later than the answers that were written and are in no doubt. It
+    /// proves those that its process (`label`) was given; of a reader with hooks, those
+    /// that are hooked.
+    fn later(
+        &mut self,
+        who: Principal,
+        label: Option<&str>,
+        proof: Proof,
+        now: Instant,
+    ) -> Vec<Effect> {
+        let Some(reader) = self.readers.get(&who) else { return Vec::new() };
         if reader.is_shared() {
-            return;
+            return Vec::new();
         }
-        let beginning = reader.beginning;
-        let due = now + self.grace;
+        let (beginning, hooks) = (reader.beginning, reader.has_hooks);
+        let due = now + if hooks { self.hook_grace } else { self.grace };
+        let label = label.filter(|_| self.rules.has(Rule::Own));
+        let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             let open = answer.written == Written::Yes && !answer.is_doubtful() && !answer.proven;
             let same = answer.door == Door::Hook || label.is_none_or(|l| answer.label() == l);
+            let shown = answer.hooked || !hooks || !self.rules.has(Rule::Hooked);
             if open
                 && same
+                && shown
                 && matches!(answer.door, Door::Mcp | Door::Hook)
                 && !answer.shared
                 && answer.beginning == beginning
                 && answer.later.is_none()
             {
+                if !self.rules.has(Rule::Grace) {
+                    effects.extend(self.prove(id, proof));
+                    continue;
+                }
                 answer.later = Some((due, proof));
                 self.due.insert((due, id));
             }
         }
+        effects
     }
 
     /// Gives the mail of a suspicious answer back. A cancel after the answer makes a
@@ -509,15 +574,17 @@ impl Proofs {
     /// what was doubted before stays, and can be proven.
     fn suspect(&mut self, id: AnswerId, cancelled: bool) -> Option<Effect> {
         let answer = self.answers.get_mut(&id)?;
-        let stays = |h: &Held| cancelled && h.doubted;
+        let doubts = self.rules.has(Rule::Doubt);
+        let stays = |h: &Held| cancelled && doubts && h.doubted;
         let mine = || answer.mail.iter().filter(|h| !h.gone);
         let (held, back) = (mine().count(), mine().filter(|h| !stays(h)).count());
         if held > 0 && back == 0 {
             return None;
         }
         // Nor is it sure that the ids it named were read.
+        let starts_over = self.rules.has(Rule::Settled);
         let taken = self.readers.get_mut(&answer.who).into_iter().flat_map(|r| &mut r.taken);
-        for taken in taken.filter(|taken| taken.told == Some(id)) {
+        for taken in taken.filter(|taken| starts_over && taken.told == Some(id)) {
             taken.told = None;
         }
         if back < held {
@@ -531,7 +598,10 @@ impl Proofs {
         if let Some((at, _)) = answer.later.take() {
             self.due.remove(&(at, id));
         }
-        self.give_back(id, cancelled)
+        match self.rules.has(Rule::Return) {
+            true => self.give_back(id, cancelled),
+            false => None,
+        }
     }
 
     fn give_back(&mut self, id: AnswerId, doubt: bool) -> Option<Effect> {

@@ -18,12 +18,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::Hub;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::{Door, Running, Scope};
+use crate::messaging::proof::{Call, Door, Running, Scope};
 use crate::ports::{Bell, Filter, Lease, StoreError, Survey, Take};
 
 use self::answer::Judged;
-pub use self::answer::{Batch, BatchStatus, Handed, Missing, Open};
+pub use self::answer::{Already, Batch, BatchStatus, Handed, Missing, Open};
 pub use self::budget::{Budget, Clip, Entry, json_cost};
+use self::budget::{Room, TooLarge};
+use self::gather::Gathered;
 
 /// What a reader asks for.
 #[derive(Debug, Clone)]
@@ -88,46 +90,71 @@ impl Hub {
             Some(name) => &[name],
             None => &[],
         };
-        let open = self.open(ask.reader, ask.door, "", names);
+        let open = self.open(ask.reader, &Call { names, ..Call::through(ask.door) });
         self.receive_on(open, ask)
     }
 
-    /// A call begins. Through the MCP door it is the later call that proves the
-    /// answers that the same process was given before; `label` says which it is.
-    pub fn open(
-        self: &Arc<Self>,
-        reader: Principal,
-        door: Door,
-        label: &str,
-        names: &[&str],
-    ) -> Open {
-        Open::new(self, reader, self.open_call(reader, door, label, names))
+    /// How long a read of this one collects more after the first message, where it does
+    /// not say so itself.
+    pub fn batch_window(&self, reader: Principal) -> Duration {
+        let window = match self.is_owed(reader) {
+            true => self.limits.gather_window,
+            false => self.limits.default_window,
+        };
+        window.min(self.limits.batch_window)
     }
 
-    /// What an answer to anything else carries along: what waits in the reader's
-    /// own mailbox, as far as it fits. Without a budget nothing is taken.
+    /// A call begins. Through the MCP door it is the later call that proves the
+    /// answers that the same process was given before.
+    pub fn open(self: &Arc<Self>, reader: Principal, call: &Call<'_>) -> Open {
+        Open::new(self, reader, self.open_call(reader, call))
+    }
+
+    /// What an answer to anything else carries along: what a read would get, as far as
+    /// it fits. Reports on the reader's assignments are left for a gather at first
+    /// (`limits.report_hold`). Without a budget nothing is taken.
     pub async fn enclose(
         self: &Arc<Self>,
         open: Open,
         budget: Option<Budget>,
     ) -> Result<Batch, StoreError> {
+        self.enclose_of(open, budget, along(), TooLarge::Leave).await
+    }
+
+    /// The same for a reader that is about to finish: it will not gather any more, so
+    /// reports are not left out, and at least one message comes.
+    pub async fn enclose_at_stop(
+        self: &Arc<Self>,
+        open: Open,
+        budget: Option<Budget>,
+    ) -> Result<Batch, StoreError> {
+        let filter = Filter { holds_reports: false, ..along() };
+        self.enclose_of(open, budget, filter, TooLarge::Clip).await
+    }
+
+    async fn enclose_of(
+        self: &Arc<Self>,
+        open: Open,
+        budget: Option<Budget>,
+        filter: Filter,
+        too_large: TooLarge,
+    ) -> Result<Batch, StoreError> {
         let began = Instant::now();
         let lease = match budget {
             None => Lease::default(),
             Some(budget) => {
-                let filter = Filter { exact: true, ..Filter::default() };
                 let ask = Ask { filter, budget, ..Ask::now(open.reader) };
                 self.store.lease(self.take(&ask, open.running.id)).await?
             }
         };
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
-        let judged = Judged { status, missing: Vec::new(), gathers: false };
-        Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), judged, began))
+        let judged = Judged { status, found: Gathered::default(), gathers: false };
+        Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), too_large, judged, began))
     }
 
-    /// What lies in the reader's own mailbox, without taking any of it.
+    /// What an answer to anything else could carry along, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
-        self.store.survey(reader, Filter { exact: true, ..Filter::default() }).await
+        self.store.survey(reader, along()).await
     }
 
     /// Waits for mail in a call that has begun.
@@ -146,7 +173,7 @@ impl Hub {
             let mut bell: Option<Box<dyn Bell>> = None;
             let deadline = began + ask.timeout;
             let mut endings = hub.endings_for(&ask);
-            let (lease, status, missing) = loop {
+            let (lease, status, found) = loop {
                 let until = match hub.look(&ask, &owed, deadline).await? {
                     Look::WaitUntil(until) => until,
                     Look::Take { met } => {
@@ -158,8 +185,8 @@ impl Hub {
                         let over = Instant::now() >= deadline;
                         let all_here = ask.wait_for == WaitFor::All && met;
                         if !lease.mail.is_empty() || over || all_here {
-                            let (status, missing) = hub.judge(&ask, &lease, met);
-                            break (lease, status, missing);
+                            let (status, found) = hub.judge(&ask, &owed, &lease, met);
+                            break (lease, status, found);
                         }
                         // Nothing yet, or another reader was quicker.
                         deadline
@@ -167,11 +194,7 @@ impl Hub {
                 };
                 match &mut bell {
                     None => {
-                        let mut keys = hub.store.keys(ask.reader);
-                        if ask.filter.exact {
-                            // What it may not take, it must not be rung for.
-                            keys = keys.iter().filter(|m| !m.is_one_of()).cloned().collect();
-                        }
+                        let keys = hub.store.keys(ask.reader);
                         bell = Some(hub.queue.listen(ask.reader, keys, ask.filter.clone()));
                         hub.begins_to_wait(ask.reader);
                     }
@@ -186,7 +209,8 @@ impl Hub {
                             }
                         };
                         if !goes_on {
-                            break (Lease::default(), BatchStatus::CallAgain, Vec::new());
+                            let found = Gathered::default();
+                            break (Lease::default(), BatchStatus::CallAgain, found);
                         }
                     }
                 }
@@ -199,9 +223,8 @@ impl Hub {
             if ask.auto_ack {
                 open.handed.consumes(ask.reader, taken);
             }
-            hub.store.seen(ask.reader);
-            let judged = Judged { status, missing, gathers: ask.wait_for != WaitFor::Any };
-            Ok(hub.hand(open, lease, ask.budget, judged, began))
+            let judged = Judged { status, found, gathers: ask.wait_for != WaitFor::Any };
+            Ok(hub.hand(open, lease, ask.budget, TooLarge::Clip, judged, began))
         }
     }
 
@@ -247,12 +270,6 @@ impl Hub {
             return Ok(Look::WaitUntil(deadline));
         }
         if !plain {
-            if let Some(soon) = self.proved_soon(ask, deadline)
-                && met
-                && !survey.ends_wait
-            {
-                return Ok(Look::WaitUntil(soon));
-            }
             let take = met || over || survey.ends_wait;
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }
@@ -274,10 +291,15 @@ impl Hub {
     }
 
     fn take(&self, ask: &Ask, answer: AnswerId) -> Take {
-        let (messages, bytes) = ask.budget.room(&self.limits);
+        let Room { messages, bytes, clips } = ask.budget.room(&self.limits);
         let messages = messages.min(ask.most);
-        Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes }
+        Take { reader: ask.reader, answer, filter: ask.filter.clone(), messages, bytes, clips }
     }
+}
+
+/// What comes along with other answers.
+fn along() -> Filter {
+    Filter { holds_reports: true, ..Filter::default() }
 }
 
 /// One who waits, counted.

@@ -29,10 +29,10 @@ impl Hub {
         let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
         let answers = match replied.is_empty() {
             true => Vec::new(),
-            false => self.proofs.lock().holding(draft.from, &replied),
+            false => self.desk.lock().holding(draft.from, &replied),
         };
         let mortal = draft.details().ttl.is_some();
-        let (proofs, soon) = (Arc::clone(&self.proofs), Arc::clone(&self.soon));
+        let (desk, soon) = (Arc::clone(&self.desk), Arc::clone(&self.soon));
         let began = followed.as_ref().map(|_| Instant::now());
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
@@ -49,7 +49,7 @@ impl Hub {
             }
             if !answers.is_empty() && !duplicate {
                 // What was held and is answered was settled with the reply.
-                proofs.lock().let_go(&answers, &replied);
+                desk.lock().let_go(&answers, &replied);
             }
             if mortal {
                 soon.notify_one();

@@ -8,46 +8,47 @@ use parking_lot::Mutex;
 
 use crate::Hub;
 use crate::address::InstanceId;
-use crate::hub::Counted;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
+use crate::messaging::desk::{Books, Desk};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
+use crate::messaging::proof::{Call, Door, Hook, Process, Proves, Running, Scope};
+use crate::messaging::receive::Open;
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, StoreError, What};
+use crate::presence::Staying;
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
     /// The reader names the receipt of an answer. An unknown one is ignored.
     pub async fn ack_receipt(&self, by: Principal, receipt: u64) -> Result<Acked, StoreError> {
         self.store.seen(by);
-        let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else {
+        let Some((answer, what)) = self.desk.lock().receipt(by, receipt) else {
             return Ok(Acked::default());
         };
         let acked = self.ack(by, What::Deliveries(what), Proof::Receipt);
-        note_ack(&self.proofs, by, answer, Proof::Receipt, acked).await
+        note_ack(&self.desk, by, answer, Proof::Receipt, acked).await
     }
 
     /// The same beside another call, which does not wait for it.
     pub fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
-        let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else { return };
-        self.ack_beside(by, answer, What::Deliveries(what), Proof::Receipt);
+        self.at_desk(|desk, books| desk.receipt_beside(books, by, receipt));
     }
 
     /// The reader names messages.
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
         self.store.seen(by);
-        let answers = self.proofs.lock().holding(by, &seqs);
+        let answers = self.desk.lock().holding(by, &seqs);
         let acked = self.ack(by, What::Messages(seqs), Proof::Receipt).await?;
-        self.proofs.lock().let_go(&answers, &acked.settled);
+        self.desk.lock().let_go(&answers, &acked.settled);
         Ok(acked)
     }
 
     pub async fn nack_receipt(&self, by: Principal, receipt: u64) -> Result<Nacked, StoreError> {
         self.store.seen(by);
-        let Some((answer, what)) = self.proofs.lock().receipt(by, receipt) else {
+        let Some((answer, what)) = self.desk.lock().receipt(by, receipt) else {
             return Ok(Nacked::default());
         };
         let nacked = self.store.nack(by, What::Held(answer, what)).await?;
-        self.proofs.lock().refused(answer, &nacked.lost);
+        self.desk.lock().refused(answer, &nacked.lost);
         self.soon.notify_one();
         Ok(nacked)
     }
@@ -59,10 +60,10 @@ impl Hub {
     ) -> Result<Nacked, StoreError> {
         self.store.seen(by);
         // Those that hold it now: what a later answer is handed again is not refused.
-        let answers = self.proofs.lock().holding(by, &seqs);
+        let answers = self.desk.lock().holding(by, &seqs);
         let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
         seqs.retain(|seq| !nacked.lost.contains(seq));
-        self.proofs.lock().let_go(&answers, &seqs);
+        self.desk.lock().let_go(&answers, &seqs);
         self.soon.notify_one();
         Ok(nacked)
     }
@@ -97,37 +98,29 @@ impl Hub {
 
     /// The reader starts anew.
     pub fn begin(&self, who: Principal, scope: Scope) {
-        self.recall(who);
-        let effects = self.proofs.lock().begin(who, scope);
-        self.perform(effects);
+        self.at_desk(|desk, books| desk.begin(books, who, scope));
     }
 
-    /// A session of the reader starts: whatever it held, at any door, comes again.
-    /// `same`: its MCP connection stays, or has begun just before and nothing was asked
-    /// since.
-    pub fn begin_session(&self, who: Principal, same: bool) {
-        self.recall(who);
-        let effects = {
-            let mut proofs = self.proofs.lock();
-            let effects = proofs.begin(who, Scope::All);
-            if same {
-                proofs.keep_streams(who);
-            }
-            effects
-        };
-        self.perform(effects);
+    /// A request of the reader came through the MCP door, from this process.
+    pub fn meet(&self, who: Principal, process: Process<'_>) {
+        self.at_desk(|desk, books| desk.meet(books, who, process));
+    }
+
+    /// A hook of the reader runs. `None`: its answer carries no mail.
+    pub fn hook(self: &Arc<Self>, who: Principal, hook: &Hook<'_>) -> Option<Open> {
+        let now = tokio::time::Instant::now();
+        let carries = self.at_desk(|desk, books| desk.hook(books, who, hook, now));
+        carries.then(|| self.open(who, &Call { client: hook.client, ..Call::through(Door::Hook) }))
     }
 
     /// The client cancelled a call by its own name for it.
     pub fn cancel_call(&self, who: Principal, call: &str) {
-        let effects = self.proofs.lock().cancelled(who, call);
-        self.perform(effects);
+        self.at_desk(|desk, books| desk.cancelled(books, who, call));
     }
 
     /// The hub's own driver interrupted the agent.
     pub fn interrupted(&self, who: Principal) {
-        let effects = self.proofs.lock().interrupted(who);
-        self.perform(effects);
+        self.at_desk(|desk, books| desk.interrupted(books, who));
     }
 
     /// The instance ends. `finished`: its model was seen to finish its own turn.
@@ -150,11 +143,11 @@ impl Hub {
         proves: Proves,
     ) -> Result<Instance, RegistryError> {
         let who = Principal::Instance(id);
-        let acked = self.proofs.lock().proved_by_end(who, proves);
+        let acked = self.desk.lock().proved_by_end(who, proves);
         let instance = self.store.end(id, Ending { acked, ..ending }).await?;
         // Only now: an end that failed has changed nothing, and a call that began
         // meanwhile ends, too.
-        self.proofs.lock().end(who);
+        self.desk.lock().end(who);
         self.queue.cleanup(&crate::address::Mailbox::Instance(id));
         self.soon.notify_one();
         self.endings.send_replace(());
@@ -165,61 +158,38 @@ impl Hub {
     /// A stream of the reader is open as long as this is kept. `None`: so many are
     /// open already.
     pub fn attach(self: &Arc<Self>, who: Principal, most: usize) -> Option<Attached> {
-        self.recall(who);
-        let stream = self.proofs.lock().attach(who, most)?;
+        let stream = self.at_desk(|desk, books| desk.attach(books, who, most))?;
         Some(Attached { hub: Arc::clone(self), who, stream, _stays: self.stays(who) })
     }
 
-    pub(crate) fn open_call(
-        &self,
-        reader: Principal,
-        door: Door,
-        label: &str,
-        names: &[&str],
-    ) -> Running {
-        self.recall(reader);
+    /// Whether the reader's client runs hooks.
+    pub fn has_hooks(&self, who: Principal) -> bool {
+        self.desk.lock().proofs().has_hooks(who)
+    }
+
+    pub(crate) fn open_call(&self, reader: Principal, call: &Call<'_>) -> Running {
         let now = tokio::time::Instant::now();
         let receipt = rand::random();
-        let (running, effects, sooner) = {
-            let mut proofs = self.proofs.lock();
-            let before = proofs.next_due();
-            let (running, effects) = proofs.open(reader, door, label, names, receipt, now);
-            (running, effects, proofs.next_due() != before)
-        };
-        self.perform(effects);
-        if sooner {
-            self.soon.notify_one();
-        }
-        running
+        self.at_desk(|desk, books| desk.open(books, reader, call, receipt, now))
     }
 
     pub(crate) fn answer_written(&self, id: AnswerId, auto: Option<(Principal, Vec<DeliveryNo>)>) {
-        self.proofs.lock().written(id);
-        if let Some((by, what)) = auto
-            && !what.is_empty()
-        {
-            self.ack_beside(by, id, What::Held(id, what), Proof::Auto);
-        }
+        self.at_desk(|desk, books| desk.written(books, id, auto));
     }
 
     pub(crate) fn answer_unwritten(&self, id: AnswerId) {
-        let effects = self.proofs.lock().unwritten(id);
-        self.perform(effects);
+        self.at_desk(|desk, books| desk.unwritten(books, id));
     }
 
-    /// Carries out what follows from a reader's behaviour.
-    pub(crate) fn perform(&self, effects: impl IntoIterator<Item = Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Ack { by, answer, what, proof } => {
-                    self.ack_beside(by, answer, What::Held(answer, what), proof);
-                }
-                Effect::Return { by, answer, what, doubt } => {
-                    self.store.give_back(by, what, answer, doubt);
-                    self.soon.notify_one();
-                }
-            }
+    /// Does something at the desk. The upkeep hears of it if a proof is due sooner.
+    pub(crate) fn at_desk<T>(&self, act: impl FnOnce(&mut Desk, &mut StoreBooks<'_>) -> T) -> T {
+        let mut desk = self.desk.lock();
+        let before = desk.next_due();
+        let done = act(&mut desk, &mut StoreBooks(self));
+        if desk.next_due() != before {
+            self.soon.notify_one();
         }
+        done
     }
 
     /// Acks, and tells whoever follows what became of it.
@@ -238,21 +208,35 @@ impl Hub {
     /// Acks without anyone waiting for it. Nobody is told before it is committed.
     fn ack_beside(&self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
         let acked = self.ack(by, what, proof);
-        let proofs = Arc::clone(&self.proofs);
+        let desk = Arc::clone(&self.desk);
         self.tasks.spawn(async move {
-            if let Err(error) = note_ack(&proofs, by, answer, proof, acked).await {
+            if let Err(error) = note_ack(&desk, by, answer, proof, acked).await {
                 tracing::warn!(%by, %error, "an ack was not kept");
             }
         });
     }
+}
 
-    /// After a hub start: ids that this reader must be told of once more.
-    fn recall(&self, who: Principal) {
-        let mut proofs = self.proofs.lock();
-        if !proofs.knows(who) {
-            let taken = self.store.taken(who);
-            proofs.remember(who, &taken);
-        }
+/// The hub's store, as the desk sees it.
+pub(crate) struct StoreBooks<'a>(&'a Hub);
+
+impl Books for StoreBooks<'_> {
+    fn taken(&self, who: Principal) -> Vec<Seq> {
+        self.0.store.taken(who)
+    }
+
+    fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
+        self.0.store.give_back(by, what, from, doubt);
+        self.0.soon.notify_one();
+    }
+
+    fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId) {
+        self.0.store.put_back(by, what, from);
+        self.0.soon.notify_one();
+    }
+
+    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
+        self.0.ack_beside(by, answer, what, proof);
     }
 }
 
@@ -263,19 +247,19 @@ pub struct Attached {
     hub: Arc<Hub>,
     who: Principal,
     stream: u64,
-    _stays: Counted,
+    _stays: Staying,
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.hub.proofs.lock().detach(self.who, self.stream);
+        self.hub.at_desk(|desk, books| desk.detach(books, self.who, self.stream));
     }
 }
 
 /// Waits for an ack and draws the conclusion: what is settled is settled, what was
 /// not kept can be proved again.
 async fn note_ack(
-    proofs: &Mutex<Proofs>,
+    desk: &Mutex<Desk>,
     by: Principal,
     answer: AnswerId,
     proof: Proof,
@@ -283,8 +267,8 @@ async fn note_ack(
 ) -> Result<Acked, StoreError> {
     let acked = acked.await;
     match &acked {
-        Ok(acked) => proofs.lock().acked(by, answer, proof, acked),
-        Err(_) => proofs.lock().unacked(answer),
+        Ok(acked) => desk.lock().acked(by, answer, proof, acked),
+        Err(_) => desk.lock().unacked(answer),
     }
     acked
 }

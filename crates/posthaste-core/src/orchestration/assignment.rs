@@ -38,6 +38,15 @@ pub enum Standing {
     Waits(Seq),
     /// It lies in an answer that is not proven yet.
     Handed(Seq),
-    /// It was read, or nobody will.
+    /// It was read.
     Done(Seq),
+    /// It died unread, or went to another: the giver was never handed it.
+    Lost(Seq),
+}
+
+impl Standing {
+    /// No read brings it any more.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Done(_) | Self::Lost(_))
+    }
 }

@@ -12,7 +12,7 @@ pub struct Context {
     pub running: Vec<Instance>,
     /// What it gave out and waits for.
     pub given: Vec<Given>,
-    /// Mail in its own mailbox.
+    /// Unread mail that only it could take.
     pub pending: usize,
 }
 

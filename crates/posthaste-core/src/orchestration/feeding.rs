@@ -1,6 +1,6 @@
 //! Mail into a running worker, for those that can be told.
 //!
-//! The driver reads the worker's own mailbox like any reader, under the same
+//! The driver reads the worker's mail like any reader, under the same
 //! lease, so a message goes one way only. Writing it proves nothing: it is proved
 //! when the worker answers it, or comes to its end by itself.
 
@@ -11,7 +11,7 @@ use super::line::Staff;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::Principal;
-use crate::messaging::proof::Door;
+use crate::messaging::proof::{Call, Door};
 use crate::messaging::receive::Ask;
 use crate::ports::{Filter, Letter, StoreError};
 
@@ -26,11 +26,11 @@ impl Hub {
     async fn feed(self: Arc<Self>, who: InstanceId) {
         let Some(staff) = self.staff.get() else { return };
         let me = Principal::Instance(who);
-        let filter = Filter { exact: true, quiet: true, ..Filter::default() };
+        let filter = Filter { quiet: true, ..Filter::default() };
         while self.lives(who) && !self.stopping.is_cancelled() {
             let timeout = self.limits.wait;
             let ask = Ask { door: Door::Driver, timeout, filter: filter.clone(), ..Ask::now(me) };
-            let open = self.open(me, Door::Driver, "", &[]);
+            let open = self.open(me, &Call::through(Door::Driver));
             let batch = match self.receive_on(open, ask).await {
                 Ok(batch) => batch,
                 Err(StoreError::Closed) => return,

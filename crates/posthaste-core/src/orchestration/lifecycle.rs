@@ -10,7 +10,7 @@ use super::line::Staff;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::{Door, Proves};
+use crate::messaging::proof::{Call, Door, Proves};
 use crate::messaging::receive::{Ask, Handed};
 use crate::ports::{
     Ended, Ending, Filter, Found, Job, LaunchError, Outcome, Place, Start, StoreError, Token,
@@ -123,9 +123,9 @@ impl Hub {
         let cancelled = || NoStart::Stopped("its task was taken back".to_owned());
         let task = task.ok_or_else(cancelled)?;
         let me = Principal::Instance(worker.id);
-        let filter = Filter { among: [task].into(), exact: true, ..Filter::default() };
+        let filter = Filter { among: [task].into(), own: true, ..Filter::default() };
         let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
-        let open = self.open(me, Door::Driver, "", &[]);
+        let open = self.open(me, &Call::through(Door::Driver));
         let batch = self.receive_on(open, ask).await?;
         let text = batch.mail.into_iter().next().map(|entry| entry.leased.message.body.clone());
         Ok((task, text.ok_or_else(cancelled)?, batch.handed))

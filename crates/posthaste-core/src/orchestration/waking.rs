@@ -1,11 +1,12 @@
 //! What happens to workers without anybody asking: idle ones end, sleeping ones
 //! are woken, and what is left of the forgotten goes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::line::Staff;
 use crate::Hub;
-use crate::address::InstanceId;
+use crate::address::{InstanceId, Mailbox};
 use crate::messaging::message::Principal;
 use crate::ports::{Nap, Output, Stream};
 use crate::registry::{Instance, InstanceFilter, Status};
@@ -43,26 +44,40 @@ impl Hub {
         }
     }
 
-    /// Agents that come by themselves, have mail and do not look.
+    /// Agents that come by themselves, have mail and do not look. Of those who could take
+    /// the mail of a shared mailbox, the one that has been quiet the longest is woken.
     async fn wake_sleepers(self: &Arc<Self>, staff: &Staff) {
-        let here = vec![Status::Running, Status::Lost];
+        let here = vec![Status::Running, Status::Away, Status::Lost];
         let all = InstanceFilter { statuses: here, limit: usize::MAX, ..InstanceFilter::default() };
         let now = self.clock.now();
-        for view in self.store.instances(&all) {
+        let mut views = self.store.instances(&all);
+        views.sort_by_key(|view| view.instance.last_seen);
+        let was_woken = |id: &InstanceId| {
+            let woken = staff.woken.lock().get(id).copied();
+            woken.is_some_and(|at| now.since(at) < staff.config.wake_again)
+        };
+        // Whoever was woken before may be about to read the mail of these.
+        let woken = views.iter().filter(|view| was_woken(&view.instance.id));
+        let mut offered: HashSet<Mailbox> =
+            woken.flat_map(|view| view.instance.keys.iter().cloned()).collect();
+        for view in views {
+            let (unread, shared) = (view.unread, view.unread_shared);
             let who = view.instance;
             let quiet = now.since(who.last_seen) >= staff.config.wake_after;
-            let napping = who.work.is_none() && view.unread > 0 && quiet;
-            let woken = staff.woken.lock().get(&who.id).copied();
-            let again = woken.is_none_or(|at| now.since(at) >= staff.config.wake_again);
+            let napping = who.work.is_none() && unread + shared > 0 && quiet;
             let busy = self.is_waiting(who.id) || self.is_asking(Principal::Instance(who.id));
-            if !napping || !again || busy {
+            if !napping || busy || was_woken(&who.id) {
+                continue;
+            }
+            if unread == 0 && !self.has_mail_but_in(&who.keys, &offered).await {
                 continue;
             }
             let Ok(Some(profile)) = self.store.profile(who.agent.clone()).await else { continue };
-            let (id, unread) = (who.id, view.unread);
+            let (id, keys, unread) = (who.id, Arc::clone(&who.keys), unread + shared);
             match staff.launcher.wake(self, Nap { who, profile, unread }).await {
                 Ok(true) => {
                     staff.woken.lock().insert(id, now);
+                    offered.extend(keys.iter().cloned());
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -71,6 +86,12 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// Whether mail is queued in one of these mailboxes that is not among the others.
+    async fn has_mail_but_in(&self, keys: &Arc<[Mailbox]>, others: &HashSet<Mailbox>) -> bool {
+        let open = self.store.open_mail(Some(Arc::clone(keys))).await.unwrap_or_default();
+        open.iter().any(|open| open.queued > 0 && !others.contains(&open.mailbox))
     }
 
     /// What a worker wrote, from this byte on; `None` if nothing is kept of it.

@@ -73,11 +73,13 @@ pub struct Record {
 
 impl Record {
     /// The delivery that is the reader's: in its own mailbox, or one-of mail that
-    /// it holds or has settled.
+    /// it holds or has settled, or that only it could take.
     pub fn delivery_of(&self, reader: Principal) -> Option<&DeliveryRecord> {
         let own = Mailbox::of(reader);
-        let is_own =
-            |d: &&DeliveryRecord| d.mailbox == own || d.mailbox.is_one_of() && d.by == Some(reader);
+        let is_own = |d: &&DeliveryRecord| {
+            let only = d.only.map(Principal::Instance);
+            d.mailbox == own || d.mailbox.is_one_of() && d.by.or(only) == Some(reader)
+        };
         self.deliveries.iter().find(is_own)
     }
 
@@ -118,6 +120,8 @@ pub struct DeliveryRecord {
     pub settled_at: Option<Timestamp>,
     /// Who holds or settled it.
     pub by: Option<Principal>,
+    /// The only instance that could take it now: of queued one-of mail.
+    pub only: Option<InstanceId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +212,8 @@ pub struct OpenBox {
     pub mailbox: Mailbox,
     /// The team that it belongs to.
     pub team: Option<Name>,
+    /// The only instance that could take what is queued in a one-of mailbox.
+    pub only: Option<InstanceId>,
     /// Neither proved nor dead.
     pub unread: usize,
     pub oldest: Option<Oldest>,

@@ -94,7 +94,11 @@ pub trait Working: Send + Sync {
     /// in order; with `done` also what is behind it, as long as that is known.
     fn given(&self, by: Principal, done: bool) -> Vec<Given>;
 
-    /// Mail in its own mailbox that it has not proved.
+    /// What this one gave out in its current round: since it last gave out work while no
+    /// report was due or unread.
+    fn given_in_round(&self, by: Principal) -> Vec<Given>;
+
+    /// Mail that only it could take, or that it holds, and has not proved.
     fn unread(&self, who: Principal) -> usize;
 
     /// What this one was given, in order; what is settled is forgotten in time.

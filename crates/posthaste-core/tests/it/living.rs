@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::Details;
 use posthaste_core::messaging::receive::BatchStatus;
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::RecordState;
-use posthaste_core::registry::{NewInstance, RegistryError, Status};
+use posthaste_core::registry::{JoinKey, NewInstance, RegistryError, Status};
 use posthaste_testkit::world::{Agent, World, new_instance};
 use tokio::time::sleep;
 
@@ -143,10 +144,13 @@ async fn a_token_dies_with_its_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_key_brings_the_same_instance_back_and_its_mail() {
+async fn the_same_key_and_secret_bring_the_same_instance_back_and_its_mail() {
     let world = World::new();
     let alice = world.agent("alice").await;
-    let resumed = |key: &str| NewInstance { key: Some(key.into()), ..new_instance("bob") };
+    let resumed = |key: &str| {
+        let key = JoinKey { key: key.into(), secret: [7; 32] };
+        NewInstance { key: Some(key), ..new_instance("bob") }
+    };
     let bob = world.joins(resumed("window 1")).await;
     alice.sends(&bob, "hello").await;
     let again = world.joins(resumed("window 1")).await;
@@ -159,6 +163,25 @@ async fn the_same_key_brings_the_same_instance_back_and_its_mail() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_with_an_open_stream_keeps_its_key_however_long_ago_it_called() {
+    let seldom = Duration::from_secs(60 * 60);
+    let world = World::with(Limits { sweep: seldom, ..Limits::default() });
+    let secret = |secret| {
+        let key = JoinKey { key: "k".into(), secret: [secret; 32] };
+        NewInstance { key: Some(key), ..new_instance("bob") }
+    };
+    let bob = world.joins(secret(1)).await;
+    let stream = world.hub.stays(bob.who);
+    sleep(world.hub.limits().away_after * 2).await;
+    let refused = world.hub.join(secret(2)).await.expect_err("bob is here");
+    assert_eq!(refused, RegistryError::Taken("bob".into()));
+    drop(stream);
+    sleep(world.hub.limits().away_after).await;
+    let other = world.hub.join(secret(2)).await.expect("the key is free");
+    assert_ne!(other.instance.id, bob.id());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_silent_are_lost_after_ten_minutes_and_come_back_with_any_sign_of_life() {
     let world = World::new();
     let (alice, bob) = alice_and_bob(&world).await;
@@ -167,7 +190,8 @@ async fn the_silent_are_lost_after_ten_minutes_and_come_back_with_any_sign_of_li
     assert_eq!(bob.reads().await.mail.len(), 2);
 
     sleep(minutes(9)).await;
-    assert_eq!(world.status(&bob), Status::Running);
+    assert_eq!(world.status(&bob), Status::Away);
+    assert_eq!(world.state(one_of.seq).await, RecordState::Leased);
     sleep(minutes(2)).await;
 
     assert_eq!(world.status(&bob), Status::Lost);
@@ -234,4 +258,126 @@ async fn who_keeps_a_stream_open_is_not_lost() {
     drop(attached);
     sleep(minutes(11)).await;
     assert_eq!(world.status(&bob), Status::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_gone_is_away_at_once_and_its_mail_waits() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let first = world.hub.attach(bob.who, 9).expect("room for a stream");
+    let second = world.hub.stays(bob.who);
+    drop(first);
+    assert_eq!(world.status(&bob), Status::Running, "another connection is open");
+    drop(second);
+    assert_eq!(world.status(&bob), Status::Away);
+    let exact = alice.sends(&bob, "exact").await;
+    let named = alice.sends("bob", "by name").await;
+    assert_eq!((exact.recipients[0].active, named.recipients[0].active), (0, 0));
+    let to_all = world.operator().sends("@everyone", "who is here?").await;
+    assert_eq!(to_all.recipients.len(), 1, "only alice");
+    let back = bob.reads().await;
+    assert_eq!(back.texts(), ["exact", "by name"]);
+    assert_eq!(world.status(&bob), Status::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_no_connection_is_active_for_a_minute_after_its_call() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let waiting = bob.waits(bob.ask_within(minutes(5))).await;
+    sleep(minutes(4)).await;
+    assert_eq!(world.status(&bob), Status::Running, "a call is open");
+    assert_eq!(world.status(&alice), Status::Away);
+    waiting.await.expect("no panic");
+    sleep(Duration::from_secs(59)).await;
+    assert_eq!(world.status(&bob), Status::Running);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.status(&bob), Status::Away);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_broke_off_with_its_connection_is_no_sign_of_life() {
+    let world = World::new();
+    let bob = world.agent("bob").await;
+    let connected = world.hub.attach(bob.who, 1).expect("room for a stream");
+    let waiting = bob.waits(bob.ask_within(minutes(5))).await;
+    drop(connected);
+    assert_eq!(world.status(&bob), Status::Running, "its call is still open");
+    waiting.abort();
+    assert!(waiting.await.is_err());
+    assert_eq!(world.status(&bob), Status::Away);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_active_where_all_have_gone() {
+    let world = World::new();
+    let bob = world.agent("bob").await;
+    drop(world.hub.stays(bob.who));
+    let refused = world.operator().tries("@everyone", "hello?", Details::default()).await;
+    assert!(matches!(refused, Err(SendError::NoRecipient { .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_everybody_is_away_until_they_show_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let world = World::at(folder.path());
+    let (one, two) = (world.agent("mason").await, world.agent("mason").await);
+    let _connected = world.hub.stays(one.who);
+    world.operator().sends("mason", "a brick").await;
+    world.operator().sends("mason", "two bricks").await;
+    world.hub.close().await.expect("closed");
+
+    let world = World::at(folder.path());
+    let (one, two) = (world.knows(one.who), world.knows(two.who));
+    assert_eq!((world.status(&one), world.status(&two)), (Status::Away, Status::Away));
+    assert_eq!(one.reads().await.texts(), ["a brick", "two bricks"], "who comes first");
+    assert_eq!((world.status(&one), world.status(&two)), (Status::Running, Status::Away));
+    world.hub.close().await.expect("closed");
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[tokio::test(start_paused = true)]
+async fn who_has_gone_for_a_day_is_forgotten_and_its_history_stays() {
+    let world = World::with(Limits { settled_retention: 2 * DAY, ..Limits::default() });
+    let (alice, bob) = alice_and_bob(&world).await;
+    let _connected = world.hub.stays(alice.who);
+    let sent = alice.sends(&bob, "hello").await;
+    bob.takes().await;
+    sleep(DAY - minutes(2)).await;
+    assert_eq!(world.status(&bob), Status::Lost);
+    sleep(minutes(3)).await;
+    assert_eq!(world.status(&bob), Status::Stopped);
+    let refused = alice.tries(&bob, "still there?", Details::default()).await;
+    assert!(matches!(refused, Err(SendError::RecipientGone { .. })), "{refused:?}");
+    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
+    assert_eq!(world.status(&alice), Status::Running, "who is connected is not forgotten");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_forgotten_who_has_mail_or_open_work() {
+    let world = World::new();
+    let mut names = ["reader", "holder", "named", "parent"].into_iter();
+    let mut next = async || world.agent(names.next().expect("another name")).await;
+    let (reader, holder) = (next().await, next().await);
+    let (named, parent) = (next().await, next().await);
+    let child = NewInstance { parent: Some(parent.id()), ..new_instance("child") };
+    let child = world.joins(child).await;
+    let _connected = world.hub.stays(child.who);
+    world.operator().sends(&reader, "unread").await;
+    world.operator().sends(&holder, "unproven").await;
+    holder.reads().await;
+    let by_name = world.operator().sends("named", "by name").await;
+    sleep(2 * DAY).await;
+    for agent in [&reader, &holder, &named, &parent] {
+        assert_eq!(world.status(agent), Status::Lost, "{agent}");
+    }
+    assert!(world.hub.forget_all_gone().await.expect("a look").is_empty());
+
+    named.takes().await;
+    assert_eq!(world.state(by_name.seq).await, RecordState::Acked(Proof::Receipt));
+    drop(world.hub.stays(named.who));
+    let gone = world.hub.forget_all_gone().await.expect("a look");
+    assert_eq!(gone.iter().map(|i| i.id).collect::<Vec<_>>(), [named.id()]);
+    assert_eq!(world.state(by_name.seq).await, RecordState::Acked(Proof::Receipt));
 }

@@ -333,10 +333,10 @@ async fn reports_and_what_ended_the_gather_come_first_when_not_all_fits() {
     alice.sends_with(&boss, "which one?", of_kind("question")).await;
     // Room for three.
     let gather = boss.gather(secs(60), WaitFor::Senders(9), &[]);
-    let answer = boss.asks(Ask { budget: Budget::Chars(300), ..gather }).await;
+    let answer = boss.asks(Ask { budget: Budget::Chars(30), ..gather }).await;
     assert_eq!(answer.texts(), ["the result", "which one?", "chatter 0"]);
     assert_eq!(answer.remaining, 8);
-    let plain = boss.asks(Ask { budget: Budget::Chars(200), ..boss.ask() }).await;
+    let plain = boss.asks(Ask { budget: Budget::Chars(18), ..boss.ask() }).await;
     assert_eq!(plain.texts(), ["chatter 1", "chatter 2"], "else by number");
 }
 
@@ -403,14 +403,55 @@ async fn fifty_workers_report_into_one_answer() {
 async fn long_bodies_are_clipped_at_character_boundaries_and_short_ones_are_whole() {
     let world = World::new();
     let (alice, bob) = alice_and_bob(&world).await;
-    alice.sends(&bob, &"ä€𝄞".repeat(200)).await;
+    alice.sends(&bob, &"ä€𝄞".repeat(400)).await;
     alice.sends(&bob, "short").await;
     let answer = bob.asks(Ask { budget: Budget::Chars(400), ..bob.ask() }).await;
     let clip = answer.mail[0].clip.expect("clipped");
-    assert_eq!((clip.chars, clip.total_chars), (395, 600), "the short one left its room");
+    assert_eq!((clip.chars, clip.total_chars), (395, 1_200), "the short one left its room");
     assert_eq!(answer.texts()[0].chars().count(), clip.chars);
-    assert_eq!(answer.texts()[0], "ä€𝄞".repeat(200).chars().take(395).collect::<String>());
+    assert_eq!(answer.texts()[0], "ä€𝄞".repeat(400).chars().take(395).collect::<String>());
     assert_eq!((answer.texts()[1], answer.mail[1].clip), ("short", None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_a_thousand_characters_is_not_clipped_to_make_room_for_others() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let whole = "€".repeat(1_000);
+    alice.sends(&bob, "first").await;
+    alice.sends(&bob, &whole).await;
+    alice.sends(&bob, "last").await;
+    let answer = bob.asks(Ask { budget: Budget::Chars(1_000), ..bob.ask() }).await;
+    assert_eq!((answer.texts(), answer.remaining), (vec!["first"], 2), "nothing overtakes it");
+    let answer = bob.asks(Ask { budget: Budget::Chars(1_003), ..bob.ask() }).await;
+    assert_eq!((answer.texts(), answer.remaining), (vec![whole.as_str()], 1));
+    assert!(!answer.marked()[0].1, "nobody was shown it before");
+    let answer = bob.asks(Ask { budget: Budget::Chars(1_000), ..bob.ask() }).await;
+    assert_eq!((answer.texts(), answer.remaining), (vec!["last"], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_body_that_stays_whole_is_a_limit_that_can_be_set() {
+    let world = World::with(Limits { answer_whole_chars: 10, ..Limits::default() });
+    let (alice, bob) = alice_and_bob(&world).await;
+    alice.sends(&bob, &"x".repeat(500)).await;
+    alice.sends(&bob, "0123456789").await;
+    let answer = bob.asks(Ask { budget: Budget::Chars(200), ..bob.ask() }).await;
+    assert_eq!(answer.texts(), ["x".repeat(190).as_str(), "0123456789"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_bodies_share_what_the_short_ones_leave() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    for letter in ["a", "b", "c"] {
+        alice.sends(&bob, &letter.repeat(5_000)).await;
+        alice.sends(&bob, letter).await;
+    }
+    let answer = bob.asks(Ask { budget: Budget::Chars(3_003), ..bob.ask() }).await;
+    let lengths: Vec<usize> = answer.texts().iter().map(|text| text.len()).collect();
+    assert_eq!(lengths, [1_000, 1, 1_000, 1, 1_000, 1]);
+    assert_eq!(answer.remaining, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -421,8 +462,7 @@ async fn what_does_not_fit_stays_queued_and_is_counted() {
     for n in 0..7 {
         sent.push(alice.sends(&bob, &format!("{n}")).await.seq);
     }
-    // A share of a hundred characters each.
-    let answer = bob.asks(Ask { budget: Budget::Chars(300), ..bob.ask() }).await;
+    let answer = bob.asks(Ask { budget: Budget::Chars(3), ..bob.ask() }).await;
     assert_eq!((answer.texts(), answer.remaining), (vec!["0", "1", "2"], 4));
     bob.acks(&answer).await;
     assert_eq!(world.state(sent[3]).await, RecordState::Queued, "never ack what was not included");

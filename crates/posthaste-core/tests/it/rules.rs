@@ -8,8 +8,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use posthaste_core::Limits;
+use posthaste_core::messaging::clients::Client;
 use posthaste_core::messaging::delivery::Proof;
-use posthaste_core::messaging::proof::{Door, Scope};
+use posthaste_core::messaging::proof::{Call, Door, Moment, Running, Scope};
 use posthaste_core::ports::{RecordState, Upkeep};
 use posthaste_store::Place;
 use posthaste_testkit::world::World;
@@ -17,7 +18,10 @@ use tokio::runtime::Builder;
 
 use crate::model::post::{Fate, Given, Post};
 
+mod hooks;
 mod own;
+
+use hooks::{CHECK_INBOX, after};
 
 const HELD: Fate = Fate::Leased { by: 0, marked: false };
 const HELD_AGAIN: Fate = Fate::Leased { by: 0, marked: true };
@@ -33,6 +37,13 @@ fn first() -> Given {
 /// One agent and one message for it.
 fn one_message() -> Post {
     Post::new(1, 1, false, false)
+}
+
+/// A program with a hard limit calls `check_inbox`.
+fn opens_as_codex(post: &mut Post) -> Running {
+    let through = Call::through(Door::Mcp);
+    let client = Client::called("codex");
+    post.opens_call(0, &Call { client, names: &["1"], tool: "check_inbox", ..through }, 1)
 }
 
 /// Two seconds pass, and a moment more.
@@ -60,8 +71,8 @@ fn return_gives_the_mail_of_an_unwritten_answer_back_at_once_and_marked() {
 #[test]
 fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
     let mut post = one_message();
-    let call = post.opens(0, "1", 1);
-    post.came_late(&call);
+    let call = opens_as_codex(&mut post);
+    post.waited(&call, Duration::from_secs(297));
     assert_eq!(post.answers(0, &call), first());
     post.written(&call);
     assert_eq!(post.fate(0), HELD, "nothing is known yet");
@@ -72,17 +83,21 @@ fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
 }
 
 #[test]
-fn return_an_answer_that_came_too_late_is_proved_neither_by_a_hook_nor_by_an_end() {
-    let mut post = one_message();
-    let call = post.opens(0, "1", 1);
-    post.came_late(&call);
-    post.answers(0, &call);
-    post.written(&call);
+fn return_an_answer_that_came_too_late_is_proved_neither_by_a_stop_nor_by_an_end() {
+    let late = || {
+        let mut post = one_message();
+        let call = opens_as_codex(&mut post);
+        post.waited(&call, Duration::from_secs(297));
+        post.answers(0, &call);
+        post.written(&call);
+        post
+    };
+    let mut post = late();
+    post.hook(0, &after(CHECK_INBOX));
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BACK);
 
-    post.hook(0);
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), HELD);
-
+    let mut post = late();
     post.ends(0, true);
     let gone = Fate::Dead { reason: "recipient_gone", maybe_seen: true };
     assert_eq!(post.fate(0), gone);
@@ -205,20 +220,6 @@ fn grace_over_the_next_call_proves_what_an_earlier_one_came_too_soon_for() {
     waits_out_the_grace(&mut post);
     post.flush();
     assert_eq!(post.fate(0), TAKEN);
-}
-
-#[test]
-fn grace_holds_for_hooks_too() {
-    let mut post = one_message();
-    let call = post.opens(0, "1", 1);
-    post.answers(0, &call);
-    post.written(&call);
-    post.hook(0);
-    waits_a_little(&mut post);
-    assert_eq!(post.fate(0), HELD);
-    post.cancelled(0, "1");
-    waits_out_the_grace(&mut post);
-    assert_eq!(post.fate(0), BACK);
 }
 
 #[test]

@@ -103,6 +103,7 @@ async fn a_known_key_is_answered_before_any_other_check() {
 async fn a_key_is_forgotten_after_a_day() {
     let world = World::with(Limits { sweep: HOUR / 4, ..Limits::default() });
     let (alice, bob) = alice_and_bob(&world).await;
+    let _connected = world.hub.stays(alice.who);
     let first = alice.sends_with(&bob, "pay 5", key("k")).await;
     sleep(23 * HOUR).await;
     assert_eq!(alice.sends_with(&bob, "pay 5", key("k")).await.seq, first.seq);

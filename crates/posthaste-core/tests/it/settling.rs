@@ -5,9 +5,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use posthaste_core::Limits;
+use posthaste_core::messaging::clients;
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Seq};
-use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Ask, BatchStatus};
 use posthaste_core::ports::{ActError, Mail, RecordState};
 use posthaste_core::registry::Status;
@@ -198,7 +199,8 @@ async fn what_was_refused_is_not_proved_by_going_on() {
     let sent = alice.sends(&bob, "hello").await;
     bob.asks(bob.mcp("1")).await;
     world.hub.nack_messages(bob.who, vec![sent.seq]).await.expect("refused");
-    let hook = world.hub.open(bob.who, Door::Hook, "", &[]);
+    let hook = world.hub.hook(bob.who, &Hook::new(Moment::Stop, &clients::UNKNOWN));
+    let hook = hook.expect("it may carry mail");
     world.hub.enclose(hook, None).await.expect("an answer").handed.written();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(world.state(sent.seq).await, RecordState::Queued);

@@ -4,6 +4,7 @@ mod assigning;
 mod ending;
 mod gathering;
 mod hearing;
+mod holding;
 mod line;
 mod restarting;
 mod sleeping;

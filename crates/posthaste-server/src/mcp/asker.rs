@@ -9,21 +9,25 @@ use serde::Deserialize;
 use super::dialects::Dialect;
 use super::label;
 use crate::App;
-use crate::auth;
+use crate::auth::{self, Origin};
 use crate::extract::query;
 use crate::failure::Failure;
 
 /// The process that carries stdio to the hub names itself.
 const BRIDGE: &str = "x-posthaste-bridge";
 
+/// A bridge says which conversation it serves, or which process of the program where
+/// the program has no conversation.
+const CONVERSATION: &str = "x-posthaste-conversation";
+
 /// The longest label that is kept as it is.
 const LONG: usize = 100;
 
 #[derive(Clone)]
 pub(crate) struct Asker {
-    /// Nobody: may look at the tools and call none.
-    pub(crate) principal: Option<Principal>,
+    pub(crate) from: Origin,
     pub(crate) bridge: Option<CompactString>,
+    pub(crate) conversation: Option<CompactString>,
     /// The name space of this client's request ids; empty when there is none.
     pub(crate) label: CompactString,
     /// As its label says; `None` in the era without labels.
@@ -33,8 +37,28 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
+    /// Nobody and newcomers may look at the tools.
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        match self.from {
+            Origin::Known(who) => Some(who),
+            Origin::Newcomer(_) | Origin::Nobody => None,
+        }
+    }
+
     pub(crate) fn somebody(&self) -> Result<Principal, Failure> {
-        self.principal.ok_or_else(auth::nobody)
+        self.principal().ok_or_else(auth::nobody)
+    }
+
+    /// It calls a tool: a newcomer joins.
+    pub(crate) async fn acts(&mut self, app: &App) -> Result<Principal, Failure> {
+        let who = auth::admit(app, self.from.clone()).await?;
+        self.from = Origin::Known(who);
+        Ok(who)
+    }
+
+    /// Tells one process of the caller from another; bridges of one conversation are one.
+    pub(crate) fn process(&self) -> &CompactString {
+        self.conversation.as_ref().unwrap_or(&self.label)
     }
 
     /// What a request of this client is called, where ids mean something.
@@ -48,15 +72,20 @@ struct Query {
     dialect: Option<String>,
 }
 
-pub(crate) async fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
+pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
     let headers = &parts.headers;
-    let principal = auth::somebody(app, headers).await?;
+    let from = auth::identify(app, headers)?;
+    let principal = match from {
+        Origin::Known(who) => Some(who),
+        Origin::Newcomer(_) | Origin::Nobody => None,
+    };
     let session = auth::text(headers, label::HEADER)?;
     let client = match session {
         Some(session) => label::client(session, principal)?,
         None => None,
     };
     let bridge = auth::text(headers, BRIDGE)?.map(short);
+    let conversation = auth::text(headers, CONVERSATION)?.map(short);
     let label = bridge.clone().or(session.map(short)).unwrap_or_default();
     let dialect = match parts.uri.query() {
         None => Dialect::Native,
@@ -66,7 +95,7 @@ pub(crate) async fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure>
         },
     };
     let trace = auth::trace(app, headers);
-    Ok(Asker { principal, bridge, label, client, dialect, trace })
+    Ok(Asker { from, bridge, conversation, label, client, dialect, trace })
 }
 
 /// A client may call itself what it likes, but not at any length.

@@ -12,7 +12,7 @@ use axum::http::{Response, StatusCode};
 use compact_str::CompactString;
 use posthaste_api::error::ApiError;
 use posthaste_core::messaging::message::{Principal, Seq};
-use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
 use posthaste_core::orchestration::Waited;
 use posthaste_core::ports::{StoreError, Survey};
@@ -85,13 +85,13 @@ impl<'a> Calling<'a> {
     ) -> Self {
         let meta = params.meta.as_ref();
         let counted = asker.name_of(id.get());
-        let used = meta.and_then(|meta| meta.tool_use.as_deref()).map(CompactString::from);
+        let used = meta.and_then(|meta| meta.call_id()).map(CompactString::from);
         let client = params.client().or(asker.client.as_deref());
         Self {
             app,
             who,
             client: Client::new(client, &app.mcp.config),
-            label: asker.label.clone(),
+            label: asker.process().clone(),
             hears: meta.is_some_and(|meta| meta.progress.is_some()),
             // Some scripts give every request the same number; a bridge does not.
             unique: used.is_some() || asker.bridge.is_some(),
@@ -100,10 +100,17 @@ impl<'a> Calling<'a> {
         }
     }
 
-    /// The call has begun.
-    pub(crate) fn begin(self) -> Ctx {
+    /// The call of this tool has begun.
+    pub(crate) fn begin(self, tool: &'static str) -> Ctx {
         let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
-        let open = self.app.hub.open(self.who, Door::Mcp, &self.label, &names);
+        let call = Call {
+            door: Door::Mcp,
+            client: self.client.program,
+            label: &self.label,
+            names: &names,
+            tool,
+        };
+        let open = self.app.hub.open(self.who, &call);
         let most = self.app.hub.limits().key_chars;
         let key = self.names.first().filter(|_| self.unique).map(|name| {
             let whole = format!("mcp:{name}");
@@ -142,7 +149,7 @@ pub(crate) async fn answer(
     };
     let era = params.era();
     let calling = Calling::new(app, who, asker, id, params);
-    let mut job = (tool.run)(calling.begin(), params.arguments);
+    let mut job = (tool.run)(calling.begin(tool.name), params.arguments);
     let token = params.meta.as_ref().and_then(|meta| meta.progress).filter(|_| tool.waits);
     let done = match token {
         None => job.await,
@@ -197,20 +204,6 @@ impl Ctx {
         self.finish_as(told, true, refused).await
     }
 
-    /// The answer to somebody who gives out work. The reports of quick workers stay
-    /// where they are, so that one call gathers all; only what ends every wait comes
-    /// along, and the rest with it.
-    pub(crate) async fn reply_to_giver<T: Serialize>(
-        self,
-        told: Result<T, ApiError>,
-        refused: fn(&ApiError) -> String,
-    ) -> Done {
-        let told = told.and_then(|told| text(&told));
-        let waiting = self.app.hub.glance(self.me).await;
-        let pressing = waiting.is_ok_and(|survey| survey.ends_wait);
-        self.finish_as(told, pressing, refused).await
-    }
-
     /// The same for a read, which then carries nothing.
     pub(crate) async fn refuse(self, error: ApiError, refused: fn(&ApiError) -> String) -> Done {
         self.finish_as(Err(error), false, refused).await
@@ -233,6 +226,8 @@ impl Ctx {
                 (refused(&error), true)
             }
         };
+        // The hook of a failed call says that the client may have dropped its result.
+        let with_mail = with_mail && !(is_error && self.app.hub.has_hooks(self.me));
         let mut blocks = vec![Block::from(first)];
         let room = self.client.chars.saturating_sub(blocks[0].text.len());
         let room = room.min(self.app.mcp.config.piggyback_chars);
@@ -249,11 +244,13 @@ impl Ctx {
                 return Done { blocks, is_error, handed: None };
             }
         };
-        let unopened = match with_mail && !fits {
+        // What the room is too small for is named.
+        let left_out = batch.mail.is_empty() && batch.remaining > 0;
+        let unopened = match with_mail && (!fits || left_out) {
             true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
             false => None,
         };
-        if let Some(text) = Piggyback::text(&hub, me, &batch, unopened) {
+        if let Some(text) = Piggyback::text(&batch, unopened) {
             blocks.push(Block::from(text));
         }
         Done { blocks, is_error, handed: Some(batch.handed) }

@@ -68,12 +68,12 @@ struct Begun {
 
 impl Front {
     pub(crate) fn new(app: &App, asker: &Asker, id: &RawValue, left: Left) -> Self {
-        let begun =
-            asker.principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
+        let principal = asker.principal();
+        let begun = principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
         Self {
             app: app.clone(),
             dialect: asker.dialect,
-            principal: asker.principal,
+            principal,
             calling: begun.map(|begun| Arc::new(Mutex::new(Some(begun)))),
             left,
         }
@@ -130,7 +130,7 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.map(|object| serde_json::value::to_raw_value(&object));
         let arguments =
             arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
-        let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default()).begin();
+        let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default()).begin(tool.name);
         let job = (tool.run)(ctx, arguments.as_deref());
         let done = tokio::select! {
             done = job => done,

@@ -1,18 +1,12 @@
 //! Mail in the words of a model: no more than says something.
 
-use posthaste_core::Hub;
-use posthaste_core::messaging::message::{Message, Principal, Priority};
-use posthaste_core::messaging::receive::{Batch, Entry as Handed, json_cost};
-use posthaste_core::ports::{Leased, Survey};
+use posthaste_core::messaging::message::{Message, Priority};
+use posthaste_core::messaging::receive::{Batch, Entry as Handed};
+use posthaste_core::ports::Survey;
 use serde::Serialize;
 
 /// What stands around the entries of an answer, at most, with the ids it names.
-pub(crate) const WRAPPER: usize = 300;
-/// What an entry that is clipped, and one that crossed, say beside the rest.
-const CLIPPED: usize = 65;
-const CROSSED: usize = 15;
-/// A body that is no longer is never clipped.
-const SHORT: usize = 60;
+pub(crate) const WRAPPER: usize = 320;
 
 /// One message.
 #[derive(Debug, Serialize)]
@@ -48,7 +42,12 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl<'a> Entry<'a> {
-    fn of(m: &'a Message, text: &'a str) -> Self {
+    pub(crate) fn new(e: &'a Handed) -> Self {
+        Self::showing(e, e.text())
+    }
+
+    fn showing(e: &'a Handed, text: &'a str) -> Self {
+        let m = &e.leased.message;
         let kind = m.kind.as_str();
         Self {
             id: m.seq.0,
@@ -57,37 +56,25 @@ impl<'a> Entry<'a> {
             label: m.label.as_deref(),
             kind: (kind != "text").then_some(kind),
             priority: (m.priority == Priority::Urgent).then_some("urgent"),
-            in_reply_to: m.in_reply_to.map(|seq| seq.0),
-            redelivered: false,
-            late: m.late,
-            crossed: false,
-            truncated: false,
-            total_chars: None,
-            next_offset: None,
-        }
-    }
-
-    pub(crate) fn new(hub: &Hub, me: Principal, e: &'a Handed) -> Self {
-        let m = &e.leased.message;
-        Self {
+            in_reply_to: m.in_reply_to.filter(|_| !names_its_task(m)).map(|seq| seq.0),
             redelivered: e.leased.redelivered,
-            crossed: m.from.instance.is_some_and(|sender| hub.crossed(me, sender, m.seq)),
+            late: m.late,
+            crossed: e.crossed,
             truncated: e.clip.is_some(),
             total_chars: e.clip.map(|clip| clip.total_chars),
             next_offset: e.clip.map(|clip| clip.chars),
-            ..Self::of(m, e.text())
         }
     }
 }
 
-/// How much of a budget an entry takes beside its text.
-pub(crate) fn beside(leased: &Leased) -> usize {
-    let m = &leased.message;
-    let empty = Entry { redelivered: leased.redelivered, ..Entry::of(m, "") };
-    let own = serde_json::to_string(&empty).map_or(WRAPPER, |json| json.len());
-    let length: usize = m.body.chars().take(SHORT + 1).map(json_cost).sum();
-    let clipped = if length > SHORT { CLIPPED } else { 0 };
-    own + clipped + CROSSED + 1
+/// A report with a label says by it which task it is about.
+fn names_its_task(m: &Message) -> bool {
+    m.is_report() && m.label.is_some()
+}
+
+/// How much of a budget an entry takes beside its text, with the comma after it.
+pub(crate) fn beside(e: &Handed) -> usize {
+    serde_json::to_string(&Entry::showing(e, "")).map_or(WRAPPER, |json| json.len() + 1)
 }
 
 /// What another tool's answer carries along.
@@ -136,17 +123,12 @@ impl Unopened {
 
 impl Piggyback<'_> {
     /// Nothing when there is nothing.
-    pub(crate) fn text(
-        hub: &Hub,
-        me: Principal,
-        batch: &Batch,
-        unopened: Option<Unopened>,
-    ) -> Option<String> {
+    pub(crate) fn text(batch: &Batch, unopened: Option<Unopened>) -> Option<String> {
         if batch.mail.is_empty() && batch.settled.is_empty() && unopened.is_none() {
             return None;
         }
         let block = Piggyback {
-            messages: batch.mail.iter().map(|e| Entry::new(hub, me, e)).collect(),
+            messages: batch.mail.iter().map(Entry::new).collect(),
             remaining: batch.remaining,
             unopened,
             settled: batch.settled.iter().map(|seq| seq.0).collect(),

@@ -90,7 +90,10 @@ pub(crate) struct Meta<'a> {
     capabilities: Option<&'a RawValue>,
     /// What Claude Code calls this call; the same again if it repeats it.
     #[serde(borrow, rename = "claudecode/toolUseId")]
-    pub(crate) tool_use: Option<Cow<'a, str>>,
+    tool_use: Option<Cow<'a, str>>,
+    /// What Codex calls it.
+    #[serde(borrow, rename = "callId")]
+    call: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,6 +102,13 @@ struct ClientInfo<'a> {
     name: Cow<'a, str>,
     #[serde(borrow)]
     version: Option<&'a RawValue>,
+}
+
+impl Meta<'_> {
+    /// The client's own id of the call. Its hooks name the same.
+    pub(crate) fn call_id(&self) -> Option<&str> {
+        self.tool_use.as_deref().or(self.call.as_deref())
+    }
 }
 
 impl Params<'_> {

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::settle::Attached;
+use posthaste_core::registry::NewInstance;
 use std::convert::Infallible;
 
 use serde_json::value::RawValue;
@@ -18,6 +19,7 @@ use super::asker::Asker;
 use super::events::event;
 use super::rpc::{self, Wanted};
 use crate::App;
+use crate::auth::Origin;
 use crate::failure::Failure;
 use crate::written::Reply;
 
@@ -47,9 +49,14 @@ pub(crate) fn listen(
 
 /// The first line comes at once: the client sees that it is connected.
 fn begin(app: &App, asker: &Asker, first: Bytes) -> Result<Response<Reply>, Failure> {
-    let who = asker.somebody()?;
-    let attached = attach(app, who)?;
-    let state = Pings { app: app.clone(), who, _attached: attached, first: Some(first) };
+    let line = match &asker.from {
+        Origin::Newcomer(new) => Line::Early(new.clone()),
+        _ => {
+            let who = asker.somebody()?;
+            Line::Of { who, _attached: attach(app, who)? }
+        }
+    };
+    let state = Pings { app: app.clone(), line, first: Some(first) };
     let pings = stream::unfold(state, Pings::next);
     let mut response = Response::new(Reply::Routed(Body::from_stream(pings)));
     let headers = response.headers_mut();
@@ -68,10 +75,41 @@ pub(crate) fn attach(app: &App, who: Principal) -> Result<Attached, Failure> {
     })
 }
 
+/// Whose stream it is.
+enum Line {
+    Of {
+        who: Principal,
+        _attached: Attached,
+    },
+    /// Of a newcomer that has only opened its stream: it makes nobody, and belongs to the
+    /// instance that its first act makes.
+    Early(Box<NewInstance>),
+}
+
+impl Line {
+    /// Whether it goes on.
+    fn look(&mut self, app: &App) -> bool {
+        let who = match self {
+            Self::Of { who, .. } => *who,
+            Self::Early(new) => {
+                let (Some(team), Some(key)) = (&new.team, &new.key) else { return false };
+                let Some(id) = app.hub.keyed(&new.agent, team, key) else { return true };
+                let who = Principal::Instance(id);
+                let Ok(attached) = attach(app, who) else { return false };
+                *self = Self::Of { who, _attached: attached };
+                who
+            }
+        };
+        match who {
+            Principal::Operator => true,
+            Principal::Instance(id) => app.hub.lives(id),
+        }
+    }
+}
+
 struct Pings {
     app: App,
-    who: Principal,
-    _attached: Attached,
+    line: Line,
     first: Option<Bytes>,
 }
 
@@ -84,9 +122,7 @@ impl Pings {
             () = tokio::time::sleep(self.app.mcp.config.ping) => {}
             () = self.app.hub.stopped() => return None,
         }
-        if let Principal::Instance(id) = self.who
-            && !self.app.hub.lives(id)
-        {
+        if !self.line.look(&self.app) {
             return None;
         }
         Some((Ok(Bytes::from_static(PING)), self))

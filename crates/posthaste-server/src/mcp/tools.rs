@@ -23,11 +23,11 @@ Posthaste is the post office of the agents here: you have an address and a mailb
 everyone else, the human operator included (`human`).
 - Mail arrives while you work. Call check_inbox before you finish, and whenever you wait for \
 somebody. It waits for you: never poll in a loop, never sleep. `call_again` only means that the \
-wait was cut short: call again.
+wait was cut short: call again, with the `after` that it names.
 - One task whose answer you need now: handoff. Several at once: assign each, with a label, then \
 check_inbox(wait_for=\"all\") gathers every report in one turn. `missing` names who is not done: \
 call again, and in the end go on with what is there and say what is missing. A failed worker \
-counts as reported.
+counts as reported; `already` names reports that you were given before.
 - If you were assigned a task, your final answer is the report, or send a message of type \
 `result` (without `to`).
 - `_pending_messages` beside a result is mail that came meanwhile: it counts as read.

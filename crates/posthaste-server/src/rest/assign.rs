@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::{Extension, Json as Answer};
 use posthaste_api::work::{AssignRequest, Assigned, HandedOff, HandoffRequest};
 use posthaste_core::messaging::message::{Principal, Seq};
-use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Batch, Budget};
 use posthaste_core::orchestration::{self, Waited};
 
@@ -65,7 +65,7 @@ pub(crate) async fn handoff(
     let timeout = seconds("timeout", timeout, TIMEOUT, app.hub.limits().wait)?;
     let label = request.label.clone();
     let assigned = work::assign(&app.hub, by, auth::via(&headers), request).await?;
-    let open = app.hub.open(by, Door::Rest, "", &[]);
+    let open = app.hub.open(by, &Call::through(Door::Rest));
     let waited = app.hub.await_report(&open, assigned.task, timeout).await?;
     let mut answer = HandedOff {
         status: "job".to_owned(),

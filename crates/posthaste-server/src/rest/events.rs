@@ -21,7 +21,7 @@ use posthaste_api::events::{EventInstance, EventView, EventsQuery, Reset};
 use posthaste_api::messages::{DeliveryView, MessageView};
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::{Counted, Map};
+use posthaste_core::{Map, Staying};
 use tokio::sync::watch;
 
 use crate::App;
@@ -79,7 +79,7 @@ pub(crate) struct Followers(Mutex<Map<Principal, usize>>);
 struct Place {
     followers: Arc<Followers>,
     of: Principal,
-    _stays: Counted,
+    _stays: Staying,
 }
 
 impl Followers {

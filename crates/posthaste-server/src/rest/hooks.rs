@@ -1,9 +1,9 @@
 //! `/v1/hooks`: mail at the boundaries of a client's work, and "do not finish with
 //! unread mail".
 //!
-//! A hook takes the same lease as everything else, of exact mail only. It is proof
-//! of what its reader was given before, and what it carries itself is proven by the
-//! next hook or call.
+//! A hook takes the same lease as everything else. The door tells the hub what the
+//! program said of the moment; what that proves, and whether the hook may carry mail,
+//! is decided in the core (`messaging/proof/hooks.rs`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
+use posthaste_core::messaging::clients::{self, Client};
 use posthaste_core::messaging::message::{Principal, Seq};
-use posthaste_core::messaging::proof::Door;
+use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Batch, Budget};
 
 use crate::App;
@@ -73,24 +74,42 @@ pub(crate) async fn fired(
         let words: Vec<&str> = HookEvent::ALL.iter().map(|(_, word)| *word).collect();
         return Err(invalid("event", format!("it is one of {}", words.join(", "))));
     };
-    let source = request.source.as_deref();
-    // The same process goes on after its conversation was made shorter, and knows what
-    // it held; one whose conversation was cleared has only kept its connection.
-    if *event == HookEvent::SessionStart && source != Some("compact") {
-        app.hub.begin_session(who, source == Some("clear") || app.mcp.is_fresh(who));
-    }
+    let hook = fact(*event, &request);
+    let Some(open) = app.hub.hook(who, &hook) else {
+        return Ok(axum::Json(HookAnswer::default()).into_response());
+    };
     let most = app.mcp.hook_chars();
     let chars = request.max_chars.map_or(most, |given| given.min(most));
-    // A model that may finish now sees nothing of what a hook says.
-    let mute = *event == HookEvent::Stop && request.stop_active
-        || *event == HookEvent::BeforeTool
-        || chars < LEAST;
+    let mute = chars < LEAST;
     let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
-    let open = app.hub.open(who, Door::Hook, "", &[]);
-    let batch = app.hub.enclose(open, (!mute).then_some(budget)).await?;
+    let budget = (!mute).then_some(budget);
+    let batch = match event {
+        HookEvent::Stop => app.hub.enclose_at_stop(open, budget).await?,
+        _ => app.hub.enclose(open, budget).await?,
+    };
     let answer = told(&app, who, *event, mute, &batch).await?;
     let json = serde_json::to_vec(&answer).map_err(unwritable)?;
     Ok(watched(json, batch.handed, outgoing).map(Body::new))
+}
+
+/// The hook in the words of the core.
+fn fact(event: HookEvent, request: &HookRequest) -> Hook<'_> {
+    let moment = match event {
+        HookEvent::SessionStart => Moment::SessionStart,
+        HookEvent::Prompt => Moment::Prompt,
+        HookEvent::BeforeTool => Moment::BeforeTool,
+        HookEvent::Tool => Moment::AfterTool,
+        HookEvent::Stop => Moment::Stop,
+    };
+    let client = request.client.as_deref().map_or(&clients::UNKNOWN, Client::called);
+    Hook {
+        source: request.source.as_deref().unwrap_or_default(),
+        tool: request.tool.as_deref().unwrap_or_default(),
+        call: request.call.as_deref().unwrap_or_default(),
+        failed: request.failed,
+        quiet: request.quiet,
+        ..Hook::new(moment, client)
+    }
 }
 
 async fn told(
@@ -101,7 +120,7 @@ async fn told(
     batch: &Batch,
 ) -> Result<HookAnswer, Failure> {
     let stop = event == HookEvent::Stop;
-    let block = mail::Piggyback::text(&app.hub, who, batch, None);
+    let block = mail::Piggyback::text(batch, None);
     if !batch.mail.is_empty() {
         let preface = if stop { BEFORE } else { MAIL };
         return Ok(HookAnswer {

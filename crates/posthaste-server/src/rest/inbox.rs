@@ -10,13 +10,15 @@ use axum::http::{Request, Response};
 use compact_str::{CompactString, ToCompactString, format_compact};
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_api::inbox::{Acked, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest};
+use posthaste_api::inbox::{
+    Acked, Already, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest,
+};
 use posthaste_api::messages::MessageRef;
+use posthaste_core::Hub;
 use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
 use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, WaitFor};
 use posthaste_core::ports::Filter;
-use posthaste_core::{Hub, Limits};
 
 use crate::App;
 use crate::auth::{self, Caller};
@@ -26,7 +28,6 @@ use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply, watched};
 
 const TIMEOUT: f64 = 60.0;
-const WINDOW: f64 = 2.0;
 
 /// `GET /v1/inbox`. Not async: a waiting call would hold everything twice.
 pub(crate) fn receive(
@@ -63,10 +64,11 @@ pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<(Ask, Option<
     let reader = auth::caller(app, request.headers())?;
     let query: InboxQuery = query(request.uri())?;
     let receipt = query.receipt.as_deref().and_then(parse_receipt);
-    Ok((ask(reader, &query, app.hub.limits())?, receipt))
+    Ok((ask(&app.hub, reader, &query)?, receipt))
 }
 
-fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Failure> {
+fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure> {
+    let limits = hub.limits();
     let wait_for = wait_for(query.wait_for.as_deref())?;
     let auto_ack = match query.ack.as_deref() {
         None | Some("receipt") => false,
@@ -82,7 +84,10 @@ fn ask(reader: Principal, query: &InboxQuery, limits: &Limits) -> Result<Ask, Fa
         door: Door::Rest,
         call: None,
         timeout: seconds("timeout", query.timeout, TIMEOUT, limits.wait)?,
-        window: seconds("batch_window", query.batch_window, WINDOW, limits.batch_window)?,
+        window: match query.batch_window {
+            None => hub.batch_window(reader),
+            given => seconds("batch_window", given, 0.0, limits.batch_window)?,
+        },
         wait_for,
         filter: Filter {
             from: query.from.as_deref().map(listed).unwrap_or_default(),
@@ -169,6 +174,11 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
                 label: m.label.clone(),
                 status: m.status.to_owned(),
             })
+            .collect(),
+        already: batch
+            .already
+            .iter()
+            .map(|a| Already { id: a.id.0, label: a.label.clone() })
             .collect(),
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|s| s.0).collect(),
@@ -266,4 +276,69 @@ fn lost(seqs: &[Seq], settled: usize) -> Failure {
         .hint("another reader has it now, or you were never handed it; read again")
         .details(serde_json::json!({ "lost": ids, "settled": settled }));
     Failure(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use posthaste_core::messaging::message::Via;
+    use posthaste_core::orchestration::{AgentsConfig, Assign};
+    use posthaste_testkit::staff::{self, Staff};
+    use posthaste_testkit::world::{Agent, World};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// What `GET /v1/inbox` asks for when nothing is said about a window.
+    fn plain(world: &World, reader: &Agent) -> Ask {
+        ask(&world.hub, reader.who, &InboxQuery::default()).unwrap_or_else(|_| panic!("plain"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn twenty_messages_there_and_back_wait_for_little() {
+        let world = World::new();
+        let (alice, bob) = (world.agent("alice").await, world.agent("bob").await);
+        let began = Instant::now();
+        for n in 0..10 {
+            for (from, to) in [(&alice, &bob), (&bob, &alice)] {
+                let waiting = to.waits(plain(&world, to)).await;
+                from.sends(to, &n.to_string()).await;
+                let answer = waiting.await.expect("no panic");
+                assert_eq!(answer.texts(), [n.to_string()]);
+                to.acks(&answer).await;
+            }
+        }
+        // The clock is the test's own: only windows pass on it.
+        assert_eq!(began.elapsed().as_millis() / 20, 50, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_collects_longer_while_work_that_the_reader_gave_out_is_open() {
+        let world = World::new();
+        staff::profile(&world.hub, "mason", Some("command"), "{}").await;
+        let launcher = Arc::new(Staff::default());
+        world.hub.employ(Arc::clone(&launcher) as _, AgentsConfig::default()).await;
+        let boss = world.agent("boss").await;
+        assert_eq!(plain(&world, &boss).window, Duration::from_millis(50));
+        let wish = Assign {
+            by: boss.who,
+            agent: "mason".parse().expect("a name"),
+            team: None,
+            message: "lay bricks".into(),
+            label: None,
+            directory: None,
+            worktree: None,
+            idempotency_key: None,
+            via: Via::Rest,
+        };
+        let worker = world.hub.assign(wish).await.expect("assigned").instance.id;
+        assert_eq!(plain(&world, &boss).window, Duration::from_secs(2));
+        let own = InboxQuery { batch_window: Some(0.5), ..InboxQuery::default() };
+        let own = ask(&world.hub, boss.who, &own).unwrap_or_else(|_| panic!("within the limits"));
+        assert_eq!(own.window, Duration::from_millis(500), "what is asked for is obeyed");
+        launcher.runs(worker).await;
+        launcher.answers(&world.hub, worker, "laid").await;
+        assert_eq!(plain(&world, &boss).window, Duration::from_millis(50));
+    }
 }

@@ -4,17 +4,19 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use posthaste_api::instances::{
-    CreateInstance, InstanceView, Instances, InstancesQuery, JoinRequest, Joined, Stopped,
-    StoppedAll,
+    CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
+    Pruned, Stopped, StoppedAll,
 };
 use posthaste_core::Hub;
 use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::Assignment;
-use posthaste_core::registry::{self, Instance, InstanceFilter, NewInstance, Status};
+use posthaste_core::registry::{
+    self, Instance, InstanceFilter, JoinKey, NewInstance, Status, TokenHash,
+};
 
 use crate::App;
-use crate::auth::{Caller, Joiner, Operator, digest};
+use crate::auth::{Caller, Joiner, Operator, digest, secret_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 use crate::work::assignment;
@@ -36,7 +38,7 @@ pub(crate) async fn create(
         key: None,
         token: [0; 32],
     };
-    admit(&app, new).await
+    admit(&app, new, None).await
 }
 
 /// `POST /v1/join`
@@ -45,16 +47,23 @@ pub(crate) async fn join(
     _: Joiner,
     Json(request): Json<JoinRequest>,
 ) -> Result<Created, Failure> {
+    let (secret, hash) = match request.secret {
+        Some(secret) => {
+            let hash = secret_of(&app, "secret", &secret)?;
+            (secret, hash)
+        }
+        None => random(),
+    };
     let new = NewInstance {
         agent: name(&request.agent)?,
         team: request.team.as_deref().map(name).transpose()?,
         label: None,
         parent: None,
         kind: None,
-        key: Some(request.key),
+        key: Some(JoinKey { key: request.key, secret: hash }),
         token: [0; 32],
     };
-    admit(&app, new).await
+    admit(&app, new, Some(secret)).await
 }
 
 /// Who stands at the top of a tree.
@@ -69,11 +78,18 @@ fn name(text: &str) -> Result<Name, Failure> {
     Ok(text.parse::<Name>()?)
 }
 
-/// The token is made here, told once, and kept only as its hash.
-async fn admit(app: &App, new: NewInstance) -> Result<Created, Failure> {
+/// 256 random bits, and their hash.
+fn random() -> (String, TokenHash) {
     let random: [u8; 32] = rand::random();
-    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let joined = app.hub.join(NewInstance { token: digest(&token), ..new }).await?;
+    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = digest(&text);
+    (text, hash)
+}
+
+/// The token is made here, told once, and kept only as its hash; so is the secret.
+async fn admit(app: &App, new: NewInstance, secret: Option<String>) -> Result<Created, Failure> {
+    let (token, hash) = random();
+    let joined = app.hub.join(NewInstance { token: hash, ..new }).await?;
     let i = joined.instance;
     let answer = Joined {
         instance: i.id.to_string(),
@@ -82,6 +98,7 @@ async fn admit(app: &App, new: NewInstance) -> Result<Created, Failure> {
         thread_id: i.thread.to_string(),
         token,
         resumed: joined.resumed,
+        secret: secret.filter(|_| joined.secret_kept),
     };
     Ok((StatusCode::CREATED, Answer(answer)))
 }
@@ -97,7 +114,8 @@ pub(crate) async fn list(
         return Err(invalid("limit", "it lies between 1 and 1000"));
     }
     let statuses = match query.status.as_deref() {
-        None | Some("active") => vec![Status::Starting, Status::Running, Status::Lost],
+        None => vec![Status::Starting, Status::Running, Status::Away, Status::Lost],
+        Some("active") => vec![Status::Starting, Status::Running],
         Some("all") => Vec::new(),
         Some(one) => vec![one.parse()?],
     };
@@ -148,6 +166,17 @@ pub(crate) async fn stop_all(
     Ok(Answer(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
+/// `POST /v1/instances/prune`: forgets who is gone and has nothing to lose.
+pub(crate) async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<Pruned>, Failure> {
+    let gone = app.hub.forget_all_gone().await?;
+    let forgotten = |i: Instance| Forgotten {
+        instance: i.id.to_string(),
+        address: i.address.to_string(),
+        last_seen: i.last_seen.to_string(),
+    };
+    Ok(Answer(Pruned { forgotten: gone.into_iter().map(forgotten).collect() }))
+}
+
 fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {
     let i = found.instance;
     let taken = app.hub.taken_on(i.id);
@@ -171,6 +200,7 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         label: i.label,
         thread_id: i.thread.to_string(),
         unread: found.unread,
+        unread_shared: found.unread_shared,
         created_at: i.created_at.to_string(),
         last_seen: i.last_seen.to_string(),
         ended_at: i.ended_at.map(|t| t.to_string()),

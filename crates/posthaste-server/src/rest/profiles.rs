@@ -71,8 +71,11 @@ pub(crate) async fn create(
         return Err(invalid("version", "a new profile has none"));
     }
     let name: Name = name.parse()?;
+    // A bare name is anybody's, like one that came with a join: a file may describe it.
+    let bare = ProfileInput { name: request.name.clone(), ..ProfileInput::default() };
+    let by = if request == bare { Source::Join } else { Source::Api };
     let template = request.template(name)?;
-    let put = PutProfile { template, by: Source::Api, expect: Expect::Absent };
+    let put = PutProfile { template, by, expect: Expect::Absent };
     Ok(whole(StatusCode::CREATED, app.hub.put_profile(put).await?.profile))
 }
 

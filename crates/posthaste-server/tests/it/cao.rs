@@ -1,5 +1,7 @@
 //! CAO's inbox routes, in its own words.
 
+use std::time::Duration;
+
 use posthaste_api::messages::SendRequest;
 use posthaste_core::Limits;
 use serde_json::{Value, json};
@@ -159,6 +161,25 @@ async fn a_wait_is_woken_and_consumes_what_it_wrote() {
     assert_eq!((acked.proof.as_deref(), acked.by.as_deref()), (Some("auto"), Some(&*bob.instance)));
     assert_eq!(listed(&house, &bob.instance, "status=consumed").await.len(), 1);
     assert!(read(&as_bob).await.messages.is_empty());
+}
+
+#[tokio::test]
+async fn a_wait_collects_for_two_seconds_whatever_other_reads_do() {
+    let house = House::with(Limits { default_window: Duration::ZERO, ..Limits::default() }).await;
+    let (_, as_alice) = house.agent("alice").await;
+    let (bob, _) = house.agent("bob").await;
+    let call = format!("GET {}/wait?timeout=60", inbox_of(&bob.instance));
+    let mut socket = house.dial().await;
+    socket.write_all(request(&call, None, &[], "").as_bytes()).await.expect("sent");
+    house.waits(&bob.instance).await;
+
+    for text in ["one", "two", "three"] {
+        send(&as_alice, &bob.instance, text).await;
+    }
+
+    let reply = within("the window", read_reply(&mut socket)).await.expect("an answer").json();
+    let texts: Vec<_> = reply.as_array().expect("a list").iter().map(|m| &m["message"]).collect();
+    assert_eq!(texts, ["one", "two", "three"]);
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const OPERATOR: &str = "the-operator-of-this-house";
 pub(crate) const JOIN: &str = "whoever-may-come-in";
+/// The secret of everybody who joins through [`House::join`].
+pub(crate) const SECRET: &str = "what-only-the-owner-of-a-key-can-know";
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -135,7 +137,8 @@ impl House {
 
     pub(crate) async fn join(&self, name: &str, team: Option<&str>, key: &str) -> (Joined, Client) {
         let team = team.map(str::to_owned);
-        let request = JoinRequest { agent: name.into(), team, key: key.into() };
+        let secret = Some(SECRET.to_owned());
+        let request = JoinRequest { agent: name.into(), team, key: key.into(), secret };
         let joined = self.client(JOIN).join(&request).await.expect("joined");
         let client = self.client(&joined.token);
         (joined, client)

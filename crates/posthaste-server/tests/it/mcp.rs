@@ -1,6 +1,7 @@
 //! The MCP door.
 
 pub(crate) mod agent;
+mod answers;
 mod clients;
 mod dialects;
 mod piggyback;

@@ -168,7 +168,8 @@ async fn joining_is_answered_with_201_and_a_token_told_once() {
     let body = r#"{"agent": "mason", "team": "avalon", "key": "k"}"#;
 
     let (status, joined) = house.call("POST /v1/join", Some(JOIN), body).await;
-    let (also, _) = house.call("POST /v1/join", Some(OPERATOR), body).await;
+    let other = body.replace("\"k\"", "\"of the operator\"");
+    let (also, _) = house.call("POST /v1/join", Some(OPERATOR), &other).await;
 
     assert_eq!((status, also), (201, 201));
     let id = joined["instance"].as_str().expect("an instance");
@@ -246,7 +247,7 @@ async fn an_instance_shows_what_it_is() {
     };
     let (pump, as_pump) = house.create(request).await;
     send(&house.operator(), &pump.instance, "one").await;
-    send(&house.operator(), "pump", "not its own mailbox").await;
+    send(&house.operator(), "pump", "it is the only pump").await;
 
     let shown = as_pump.instance(&pump.instance).await.expect("known");
 
@@ -254,7 +255,7 @@ async fn an_instance_shows_what_it_is() {
     assert_eq!((&*shown.agent, &*shown.team, &*shown.kind), ("pump", "avalon", "mechanical"));
     assert_eq!((&*shown.status, &*shown.activity), ("running", "unknown"));
     assert_eq!(shown.parent.as_ref(), Some(&boss.instance));
-    assert_eq!((shown.label.as_deref(), shown.unread), (Some("the cellar"), 1));
+    assert_eq!((shown.label.as_deref(), shown.unread), (Some("the cellar"), 2));
     assert_eq!((&shown.thread_id, shown.ended_at), (&pump.thread_id, None));
     assert_eq!(refusal(as_pump.instance("00000000").await).code, ErrorCode::NotFound);
 }
@@ -528,7 +529,7 @@ async fn an_unknown_parent_is_refused_and_a_child_outlives_nobody() {
 async fn a_join_key_has_one_to_two_hundred_characters() {
     let house = House::new().await;
     let door = house.client(JOIN);
-    let join = |key: String| JoinRequest { agent: "bob".into(), team: None, key };
+    let join = |key: String| JoinRequest { agent: "bob".into(), key, ..JoinRequest::default() };
 
     for bad in [String::new(), "k".repeat(201)] {
         let error = refusal(door.join(&join(bad)).await);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use posthaste_api::profiles::{ProfileInput, ProfileSearch, ProfileView, ProfilesQuery};
 use posthaste_api::{Client, ErrorCode};
+use posthaste_core::profiles::{Expect, PutProfile, Source};
 use serde_json::json;
 
 use crate::house::{
@@ -63,6 +64,18 @@ async fn a_profile_is_kept_whole_and_lists_leave_its_prompt_out() {
     assert_eq!((list.items[0].source.as_str(), list.items[0].name.as_str()), ("join", "eve"));
     let (_, body) = house.call("GET /v1/profiles", Some(OPERATOR), "").await;
     assert!(!body.to_string().contains("You review"), "{body}");
+}
+
+#[tokio::test]
+async fn a_name_without_a_description_is_anybodys_and_a_file_may_describe_it() {
+    let house = House::new().await;
+    let bare = house.operator().create_profile(&named("claude")).await.expect("created");
+    assert_eq!((bare.version, bare.source.as_str()), (1, "join"));
+    let template = described("claude", "writes code").template("claude".parse().expect("a name"));
+    let template = template.expect("a template");
+    let by = Source::File("/profiles/claude.md".into());
+    let put = PutProfile { template, by, expect: Expect::Anything };
+    house.hub.put_profile(put).await.expect("the file describes it");
 }
 
 #[tokio::test]

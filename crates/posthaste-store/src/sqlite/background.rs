@@ -118,13 +118,8 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
     let (lost, mut tickets) = {
         let mut ledger = shared.ledger.lock();
         ledger.forget_rates(now);
-        // An open wait is a sign of life.
-        let all = ledger.running();
-        for id in all {
-            if shared.queue.waiting(&Mailbox::Instance(id), Principal::Operator) > 0 {
-                ledger.seen(Principal::Instance(id), now);
-            }
-        }
+        ledger.fade(now);
+        ledger.keep_alive(now);
         let (lost, tickets) = ledger.lose(now - shared.limits.lost_after);
         (lost.len(), tickets)
     };

@@ -66,7 +66,7 @@ impl Reading for SqliteStore {
     }
 
     fn active(&self, mailbox: &Mailbox, but: Principal) -> u32 {
-        self.shared.ledger.lock().active(mailbox, but)
+        self.shared.now().active(mailbox, but)
     }
 
     fn open_mail(
@@ -75,7 +75,7 @@ impl Reading for SqliteStore {
     ) -> BoxFuture<'_, Result<Vec<OpenBox>, StoreError>> {
         async move {
             load::known(&self.shared.known).await?;
-            let mut open = self.shared.ledger.lock().open_mail(of.as_deref());
+            let mut open = self.shared.now().open_mail(of.as_deref());
             // Texts outside the window are on disk, and so are their times.
             let ages = open.iter().flat_map(|b| [b.oldest, b.oldest_queued]).flatten();
             let mut seqs: Vec<Seq> = ages.filter(|o| o.at.is_none()).map(|o| o.seq).collect();
@@ -125,7 +125,7 @@ impl Reading for SqliteStore {
     ) -> BoxFuture<'_, Result<ThreadSummary, StoreError>> {
         async move {
             load::known(&self.shared.known).await?;
-            let unread = self.shared.ledger.lock().unread_by(reader);
+            let unread = self.shared.now().unread_by(reader);
             let count = move |db: &Connection| counts::thread(db, thread, &unread);
             self.shared.readers.query(count).await
         }

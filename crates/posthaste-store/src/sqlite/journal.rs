@@ -184,7 +184,7 @@ pub(crate) async fn page(shared: &Shared, after: u64, most: usize) -> Result<Pag
     let records = reader::stand_all(shared, raw.records.into_values().collect()).await?;
     let records: HashMap<Seq, Record> = records.into_iter().map(|r| (r.message.seq, r)).collect();
     let upto = raw.entries.last().map_or(after, |entry| entry.no);
-    let ledger = shared.ledger.lock();
+    let ledger = shared.now();
     let events = raw.entries.into_iter().filter_map(|entry| {
         let about = match entry.trace? {
             Trace::Message { seq, delivery } => match records.get(&seq) {

@@ -34,7 +34,7 @@ const SPARE: usize = 1 << 20;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 9] = [
+pub(crate) const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -44,6 +44,7 @@ pub(crate) const MIGRATIONS: [&str; 9] = [
     include_str!("../../migrations/sqlite/0007_hops.sql"),
     include_str!("../../migrations/sqlite/0008_work.sql"),
     include_str!("../../migrations/sqlite/0009_room.sql"),
+    include_str!("../../migrations/sqlite/0010_secrets.sql"),
 ];
 
 pub(crate) struct Opened {
@@ -266,7 +267,7 @@ fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
     let mut work = load_work(db)?;
     let mut select = db.prepare(
         "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
-         last_seen, ended_at FROM instances ORDER BY created_at",
+         last_seen, ended_at, secret FROM instances ORDER BY created_at",
     )?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -287,6 +288,7 @@ fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
             parent: row.get::<_, Option<u32>>(5)?.map(InstanceId),
             thread: ThreadId(row.get(6)?),
             key: row.get(7)?,
+            secret: row.get(12)?,
             status: text(8)?.parse().unwrap_or(Status::Lost),
             created_at: Timestamp(row.get(9)?),
             last_seen: Timestamp(row.get(10)?),

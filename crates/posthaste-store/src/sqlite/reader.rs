@@ -167,7 +167,7 @@ pub(crate) async fn stand_all(
 
 /// Adds what only the ledger knows: who holds what is open.
 fn stand(shared: &Shared, raw: RawRecord) -> Record {
-    let ledger = shared.ledger.lock();
+    let ledger = shared.now();
     let deliveries = raw.deliveries.into_iter().map(|d| {
         let standing = ledger.standing(&d.mailbox, d.delivery);
         let (state, by, leased_at) = match (d.end, &standing) {
@@ -176,6 +176,9 @@ fn stand(shared: &Shared, raw: RawRecord) -> Record {
             (None, _) => (RecordState::Queued, None, None),
         };
         let open = standing.filter(|_| d.end.is_none());
+        let queued = state == RecordState::Queued && d.mailbox.is_one_of();
+        let sender = raw.message.from.instance;
+        let only = queued.then(|| ledger.only_taker(&d.mailbox, sender)).flatten();
         DeliveryRecord {
             delivery: d.delivery,
             mailbox: d.mailbox,
@@ -186,6 +189,7 @@ fn stand(shared: &Shared, raw: RawRecord) -> Record {
             leased_at,
             settled_at: d.settled_at,
             by,
+            only,
         }
     });
     Record { deliveries: deliveries.collect(), message: raw.message }

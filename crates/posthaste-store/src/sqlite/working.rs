@@ -20,7 +20,7 @@ impl Working for SqliteStore {
         let shared = Arc::clone(&self.shared);
         async move {
             match answer.await {
-                Ok(Ok(HireOutcome::New(hired))) => Ok(hired),
+                Ok(Ok(HireOutcome::New(hired))) => Ok(*hired),
                 Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire.draft).await,
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(StoreError::Closed.into()),
@@ -51,11 +51,15 @@ impl Working for SqliteStore {
     }
 
     fn given(&self, by: Principal, done: bool) -> Vec<Given> {
-        self.shared.ledger.lock().given(by, done)
+        self.shared.now().given(by, done)
+    }
+
+    fn given_in_round(&self, by: Principal) -> Vec<Given> {
+        self.shared.ledger.lock().given_in_round(by)
     }
 
     fn unread(&self, who: Principal) -> usize {
-        self.shared.ledger.lock().unread(&Mailbox::of(who))
+        self.shared.now().unread_of(who).0
     }
 
     fn taken_on(&self, by: InstanceId) -> Vec<Assignment> {
@@ -63,7 +67,7 @@ impl Working for SqliteStore {
     }
 
     fn assignment(&self, task: Seq) -> Option<Given> {
-        self.shared.ledger.lock().assignment(task)
+        self.shared.now().assignment(task)
     }
 
     fn nearest_profiles(&self, wanted: &str) -> Vec<String> {
@@ -102,7 +106,7 @@ async fn before(shared: &Shared, task: Seq, draft: &Draft) -> Result<Hired, Assi
         return Err(SendError::KeyReused { seq: task }.into());
     }
     let worker = record.deliveries.iter().find_map(|d| match d.mailbox {
-        Mailbox::Instance(id) => shared.ledger.lock().instance(id),
+        Mailbox::Instance(id) => shared.now().instance(id),
         _ => None,
     });
     let worker = worker.ok_or(StoreError::Unavailable("the first worker is gone".into()))?;

@@ -157,6 +157,7 @@ async fn a_text_on_a_damaged_page_names_the_file_and_the_store_is_not_well() {
         filter: Filter::default(),
         messages: 50,
         bytes: usize::MAX,
+        clips: None,
     };
     let refused = rig.store.lease(take).await.map(|lease| lease.mail).expect_err("unreadable");
     let StoreError::Damaged { what, hint } = &refused else { panic!("{refused}") };

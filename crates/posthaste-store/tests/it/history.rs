@@ -151,6 +151,7 @@ async fn what_is_pruned_leaves_nothing_behind() {
             filter: Filter::default(),
             messages: 9,
             bytes: usize::MAX,
+            clips: None,
         };
         rig.store.lease(take(1)).await.expect("a lease");
         rig.store.nack(reader, What::Messages(vec![seq])).await.expect("refused");

@@ -85,6 +85,7 @@ async fn mail_that_is_being_acked_is_never_told_as_queued() {
             filter: Filter::default(),
             messages: 9,
             bytes: usize::MAX,
+            clips: None,
         };
         let lease = rig.store.lease(take).await.expect("a lease");
         let what = What::Deliveries(vec![lease.mail[0].delivery]);

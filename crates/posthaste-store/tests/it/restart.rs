@@ -5,6 +5,7 @@ use std::time::Duration;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal};
 use posthaste_core::ports::{Filter, Leased, RecordState, Take, What};
+use posthaste_core::registry::{JoinKey, NewInstance, RegistryError};
 use posthaste_core::{Hub, NotReady};
 use posthaste_store::{OpenError, Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
@@ -21,6 +22,7 @@ async fn read(rig: &Rig, reader: Principal, answer: u64, messages: usize) -> Vec
         filter: Filter::default(),
         messages,
         bytes: usize::MAX,
+        clips: None,
     };
     rig.store.lease(take).await.expect("a lease").mail
 }
@@ -223,6 +225,39 @@ async fn a_database_of_the_first_version_keeps_its_keys() {
         let again = rig.send_with(alice, "bob", "hello", key(n)).await.expect("known");
         assert_eq!((again.seq, again.duplicate), (seq, true));
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_joined_before_keys_had_secrets_gets_one_with_its_next_join() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let join = |secret: u8| NewInstance {
+        agent: "claude".parse().expect("a good name"),
+        team: None,
+        label: None,
+        parent: None,
+        kind: None,
+        key: Some(JoinKey { key: "window-1".into(), secret: [secret; 32] }),
+        token: rand::random(),
+    };
+    let first = rig.store.join(join(1)).await.expect("joined").instance.id;
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    make_it_the_first_version(folder.path());
+
+    let rig = rig::at(folder.path()).expect("brought up to date");
+    let early = rig.store.join(join(2)).await.expect_err("it may still be here");
+    assert_eq!(early, RegistryError::Taken("claude".into()));
+    rig.clock.advance(rig.limits.away_after);
+    let again = rig.store.join(join(3)).await.expect("joined");
+    assert_eq!((again.instance.id, again.resumed, again.secret_kept), (first, true, true));
+    drop(rig);
+
+    let rig = rig::at(folder.path()).expect("opened again");
+    rig.clock.advance(rig.limits.away_after * 2);
+    let thief = rig.store.join(join(4)).await.expect("the key is free");
+    assert_ne!(thief.instance.id, first, "from then on nobody else is it");
+    assert_eq!(rig.store.join(join(3)).await.expect("joined").instance.id, first);
 }
 
 /// Writes the same rows down as the first version of the hub did.

@@ -6,15 +6,23 @@ use posthaste_core::ports::{Filter, Take, What};
 
 use super::{HUMAN, Rig, address, bodies};
 
-pub async fn a_read_can_be_of_ones_own_mailbox_alone(rig: Rig) {
+pub async fn a_read_can_be_of_what_nobody_else_could_take(rig: Rig) {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let _rival = rig.agent("bob").await;
     for to in ["bob", "@anyone", &address(bob)] {
         rig.send(alice, to, to).await.expect("accepted");
     }
-    let filter = Filter { exact: true, ..Filter::default() };
+    let filter = Filter { own: true, ..Filter::default() };
     let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
     assert_eq!(survey.waiting, 1);
-    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter,
+        messages: 10,
+        bytes: usize::MAX,
+        clips: None,
+    };
     let found = rig.store.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), [address(bob)]);
     assert_eq!(rig.read(bob, 2).await.len(), 2, "the rest is for whoever reads");
@@ -29,7 +37,14 @@ pub async fn a_read_can_be_of_messages_by_number(rig: Rig) {
     }
     let among = [seqs[1], seqs[seqs.len() - 1]].into();
     let filter = Filter { among, ..Filter::default() };
-    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter,
+        messages: 10,
+        bytes: usize::MAX,
+        clips: None,
+    };
     let found = rig.store.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), ["1".to_owned(), (seqs.len() - 1).to_string()]);
 }
@@ -45,7 +60,14 @@ pub async fn what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing(rig
     rig.send_with(HUMAN, &address(bob), "red", to(question)).await.expect("accepted");
     rig.send_with(HUMAN, &address(bob), "or blue", Details::default()).await.expect("accepted");
     let filter = Filter { answers: Some(question), ..Filter::default() };
-    let take = Take { reader: bob, answer: AnswerId(1), filter, messages: 10, bytes: usize::MAX };
+    let take = Take {
+        reader: bob,
+        answer: AnswerId(1),
+        filter,
+        messages: 10,
+        bytes: usize::MAX,
+        clips: None,
+    };
     let found = rig.store.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), ["red", "or blue"]);
 }

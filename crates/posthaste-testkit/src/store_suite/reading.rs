@@ -190,6 +190,7 @@ pub async fn a_thread_is_seen_by_the_family_of_its_owner(rig: Rig) {
 
 pub async fn a_marking_read_settles_what_it_shows_and_only_the_readers_own(rig: Rig) {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    let _other = rig.agent("bob").await;
     let thread = rig.thread_of(alice);
     for (to, body) in [
         (address(bob), "old"),

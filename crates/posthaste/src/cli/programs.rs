@@ -18,22 +18,30 @@ Connect an agent with `posthaste connect`, or by hand:
 Who the agent is, from the strongest:
   POSTHASTE_TOKEN                       whoever the token belongs to
   POSTHASTE_INSTANCE, CAO_TERMINAL_ID   that instance
-  otherwise it joins: the same conversation (or --key) has the same mailbox again,
-  and two windows have two
+  otherwise it joins: the same conversation (or --key) has the same mailbox again; a
+  program whose conversations have no name is who went away in its folder, unless it
+  says --new; and two windows have two
 
 A hub that this starts writes to hub.log in the data folder and goes on when the
 agent ends; `posthaste up` says which process it is.";
 
 const HOOK_CLIENTS: &str = "\
-`posthaste connect` writes this into the configuration of each program. By hand:
+`posthaste connect` writes hooks into the configuration of each program. By hand:
   Claude Code  settings.json, for each of SessionStart: session-start,
-               UserPromptSubmit: prompt, PostToolUse: tool, Stop: stop
+               UserPromptSubmit: prompt, PreToolUse: before-tool, PostToolUse: tool,
+               PostToolUseFailure: tool, Stop: stop
                \"hooks\": {\"PostToolUse\": [{\"hooks\": [{\"type\": \"command\",
-                 \"command\": \"posthaste hook tool --client claude\"}]}], …}
-  Codex        the same in hooks.json of CODEX_HOME, with --client codex
-  Gemini CLI   the same in .gemini/settings.json, with --client gemini, for
-               SessionStart: session-start, BeforeAgent: prompt, AfterTool: tool,
+                 \"command\": \"posthaste hook tool --client claude || true\"}]}], …}
+  Codex        the same in hooks.json of CODEX_HOME, without PostToolUseFailure
+  Qwen Code    the same in .qwen/settings.json
+  Gemini CLI   the same in .gemini/settings.json, for SessionStart: session-start,
+               BeforeAgent: prompt, BeforeTool: before-tool, AfterTool: tool,
                AfterAgent: stop
+  Copilot CLI  .copilot/hooks/posthaste.json, for sessionStart, userPromptSubmitted,
+               preToolUse, postToolUse, postToolUseFailure, agentStop:
+               {\"version\": 1, \"hooks\": {\"postToolUse\": [{\"type\": \"command\",
+                 \"bash\": \"posthaste hook tool --client copilot || true\"}], …}}
+  OpenCode     a plugin runs the hooks; only `connect` writes it
 
 The agent is the same as that of `posthaste mcp` in the same conversation; give both
 the same --name and --team, if any.
@@ -59,15 +67,20 @@ pub(crate) struct McpArgs {
 #[derive(Args, Clone)]
 pub(crate) struct AgentArgs {
     /// What the agent is called [default: by its program: claude, codex, gemini …]
-    #[arg(long, env = "POSTHASTE_AGENT", hide_env_values = true)]
+    #[arg(long, env = "POSTHASTE_AGENT", hide_env_values = true, overrides_with = "name")]
     pub(crate) name: Option<String>,
     /// Its team [default: main]
-    #[arg(long, env = "POSTHASTE_TEAM", hide_env_values = true)]
+    #[arg(long, env = "POSTHASTE_TEAM", hide_env_values = true, overrides_with = "team")]
     pub(crate) team: Option<String>,
     /// The same key gives the same mailbox again [default: the program's conversation, or else
-    /// the program's process]
+    /// its folder: whoever went away there]
     #[arg(long, env = "POSTHASTE_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
+    /// Be a new agent, and not the one that went away in this folder; POSTHASTE_NEW=1 says the
+    /// same
+    #[arg(long, env = "POSTHASTE_NEW", hide_env = true,
+        value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) new: bool,
     /// Act as this instance, with the operator's token; CAO_TERMINAL_ID says the same
     #[arg(long, value_name = "ID", env = "POSTHASTE_INSTANCE", hide_env_values = true)]
     pub(crate) instance: Option<String>,
@@ -83,7 +96,7 @@ pub(crate) struct HookArgs {
     #[arg(value_parser = event_parser())]
     pub(crate) event: Event,
     /// Whose hook it is
-    #[arg(long, value_name = "NAME", value_parser = hooked_parser())]
+    #[arg(long, value_name = "NAME", value_parser = client_parser())]
     pub(crate) client: &'static dyn Client,
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
@@ -172,16 +185,7 @@ pub(crate) struct InstallArgs {
 
 /// One of the programs that can be connected.
 pub(super) fn client_parser() -> impl TypedValueParser<Value = &'static dyn Client> {
-    one_of(clients::ALL.to_vec())
-}
-
-/// One of those that have hooks.
-fn hooked_parser() -> impl TypedValueParser<Value = &'static dyn Client> {
-    one_of(clients::ALL.into_iter().filter(|client| client.hooks().is_some()).collect())
-}
-
-fn one_of(list: Vec<&'static dyn Client>) -> impl TypedValueParser<Value = &'static dyn Client> {
-    PossibleValuesParser::new(list.into_iter().map(|client| client.name()))
+    PossibleValuesParser::new(clients::ALL.map(|client| client.name()))
         .map(|name| clients::by_name(&name).expect("only these are possible"))
 }
 

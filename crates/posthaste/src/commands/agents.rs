@@ -2,6 +2,7 @@
 
 mod tree;
 
+use posthaste_api::Client;
 use posthaste_api::instances::{InstanceView, Instances, InstancesQuery};
 
 use super::Session;
@@ -22,6 +23,9 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let client = session.client()?;
+    if args.prune {
+        return prune(&client, output).await;
+    }
     let mut query = InstancesQuery {
         team: args.team,
         status: args.all.then(|| "all".to_owned()),
@@ -53,13 +57,37 @@ pub(super) async fn run(
     output.say(&table(HEAD, found.iter().map(|agent| row(agent, now))))
 }
 
+async fn prune(client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let pruned = client.prune().await?;
+    if output.json() {
+        return output.answer(&pruned);
+    }
+    if pruned.forgotten.is_empty() {
+        return output.say("nobody to forget: all are here, or have mail or open work");
+    }
+    let now = when::now().timestamp();
+    for gone in &pruned.forgotten {
+        let seen = when::ago(&gone.last_seen, now);
+        output.say(&format!("forgot {}, last seen {seen}", gone.address))?;
+    }
+    Ok(())
+}
+
+/// `3`, or `3 +2 shared` where others could take two more as well.
+pub(super) fn unread(agent: &InstanceView) -> String {
+    match agent.unread_shared {
+        0 => agent.unread.to_string(),
+        shared => format!("{} +{shared} shared", agent.unread),
+    }
+}
+
 fn row(agent: &InstanceView, now: jiff::Timestamp) -> [String; 5] {
     [
         // A cell is one line, whatever an agent is called.
         agent.address.replace(['\n', '\t'], " "),
         agent.status.clone(),
         agent.activity.replace('_', " "),
-        agent.unread.to_string(),
+        unread(agent),
         when::ago(&agent.last_seen, now),
     ]
 }

@@ -7,13 +7,12 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use posthaste_api::instances::JoinRequest;
 use posthaste_api::{ApiError, ErrorCode};
 use posthaste_bridges::clients::{Client, Scope, Server};
 use posthaste_bridges::difference::{self, Kind};
 use serde_json::json;
 
-use super::{Session, name};
+use super::{Session, member, name};
 use crate::cli::{ConnectArgs, Global};
 use crate::failure::{Failure, internal, invalid};
 use crate::output::Output;
@@ -22,6 +21,7 @@ use files::Change;
 use record::Record;
 use wish::{Ground, Wish};
 
+mod address;
 pub(super) mod files;
 pub(super) mod programs;
 pub(super) mod proof;
@@ -42,7 +42,7 @@ pub(super) async fn run(
     let ground = Ground::here()?;
     let scope = args.scope.into();
     if args.undo {
-        return undo::run(client, scope, &ground, session, output);
+        return undo::run(client, scope, &ground, session, output).await;
     }
     let program = programs::find(client.program());
     if program.is_none() && !args.print {
@@ -90,6 +90,19 @@ pub(super) async fn run(
     let word = if new { "connected" } else { "unchanged" };
     let proved = proof::of_configuration(client, scope, &ground, session, true).await;
     let proved = proved.map_err(|error| unproved(client, new, error))?;
+    match address::make(client, &wish, session).await? {
+        Some(true) => {
+            if let Some(mut record) = Record::find(&session.folder, client, scope, &ground)? {
+                record.made_names.push(address::name(client, &wish).to_owned());
+                record.save(&session.folder)?;
+            }
+        }
+        Some(false) => (),
+        None => output.note(&format!(
+            "the hub takes mail for `{}` once its first agent has come",
+            address::name(client, &wish)
+        )),
+    }
     told(client, &changes, word, Some(&proved), output)?;
     if !output.json() {
         afterwards(client, scope, &wish, new, output)?;
@@ -188,12 +201,10 @@ async fn joined(
                 "project" => format!(":{}", ground.project.display()),
                 _ => String::new(),
             };
-            let request = JoinRequest {
-                agent: wish.name.clone().unwrap_or_else(|| client.name().to_owned()),
-                team: wish.team.clone(),
-                key: format!("connect:{}{place}", client.name()),
-            };
-            let token = session.joining()?.join(&request).await?.token;
+            let agent = address::name(client, wish);
+            let key = format!("connect:{}{place}", client.name());
+            let whom = (agent, wish.team.as_deref());
+            let token = member::join(session, &session.joining()?, whom, key).await?.token;
             Ok(Server::Http { url, token })
         }
         server => Ok(server),

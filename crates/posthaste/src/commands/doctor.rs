@@ -4,6 +4,8 @@
 mod client;
 mod disk;
 mod folder;
+mod hook_trip;
+mod hook_trust;
 mod hooks;
 mod hub;
 mod limits;

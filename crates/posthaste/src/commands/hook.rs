@@ -8,6 +8,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use posthaste_api::client::ClientError;
 use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_bridges::clients::Event;
@@ -15,8 +16,9 @@ use posthaste_core::address::Name;
 use tokio::time::{Instant, timeout_at};
 
 use super::Session;
-use super::program::{Program, behind_shells};
-use super::way::{Way, Wish};
+use super::member::Member;
+use super::program::Program;
+use super::way::Way;
 use crate::cli::{Global, HookArgs};
 use crate::config;
 use crate::failure::{Failure, internal, told};
@@ -29,12 +31,25 @@ pub(super) mod log;
 
 /// So long an agent waits for its mail at most, all in all.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same before a tool, which brings no mail.
+const PATIENCE_BEFORE_TOOL: Duration = Duration::from_millis(300);
+
+/// The tool that starts helpers in Qwen Code, which also tells when one begins and ends.
+const HELPER: &str = "agent";
+
+fn patience(event: Event) -> Duration {
+    match event {
+        Event::BeforeTool => PATIENCE_BEFORE_TOOL,
+        _ => PATIENCE,
+    }
+}
 
 /// The same in the hub's words.
 fn to_hub(event: Event) -> HookEvent {
     match event {
         Event::SessionStart => HookEvent::SessionStart,
         Event::Prompt => HookEvent::Prompt,
+        Event::BeforeTool => HookEvent::BeforeTool,
         Event::Tool => HookEvent::Tool,
         Event::Stop => HookEvent::Stop,
     }
@@ -42,7 +57,7 @@ fn to_hub(event: Event) -> HookEvent {
 
 /// It never fails: nobody could do anything about it in the middle of a turn.
 pub(super) async fn run(args: &HookArgs, global: &Global) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience(args.event);
     let done = match Session::new(global) {
         Ok(session) => {
             let done = fired(args, &session, until).await;
@@ -63,68 +78,99 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
 }
 
 async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(), Failure> {
+    let late = |what: &str| {
+        let told = format!("{what} within {} ms", patience(args.event).as_millis());
+        ApiError::new(ErrorCode::Unavailable, told)
+    };
     let input = match timeout_at(until, input::of_stdin()?).await {
         Ok(Ok(input)) => input,
         Ok(Err(_)) => Input::default(),
         Err(_) => return Err(late("stdin was not closed").into()),
     };
-    if input.is_of_a_helper() {
-        // What a helper of the agent reads, the agent never sees.
+    let helper = input.helper_itself();
+    // What a helper of the agent reads, the agent never sees.
+    if input.is_of_a_helper() && helper.is_none()
+        || args.event == Event::Prompt && !input.is_prompt()
+    {
         return Ok(());
     }
-    let client = client(args, session, &input)?;
     let request = HookRequest {
         source: input.source.clone(),
-        stop_active: input.stop_active,
         client: Some(args.client.name().to_owned()),
+        tool: helper.map_or_else(|| input.tool.clone(), |_| Some(HELPER.to_owned())),
+        call: helper.map_or_else(|| input.call.clone(), |helper| Some(helper.to_owned())),
+        failed: input.failed,
+        quiet: helper.is_some() || args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
-    let answer = match timeout_at(until, client.hook(to_hub(args.event), &request)).await {
+    let answer = match timeout_at(until, ask(args, session, &input, &request)).await {
         Ok(answer) => answer?,
         Err(_) => return Err(late("the hub did not answer").into()),
     };
     Ok(say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?)
 }
 
-fn late(what: &str) -> ApiError {
-    let told = format!("{what} within {} ms", PATIENCE.as_millis());
-    ApiError::new(ErrorCode::Unavailable, told)
+/// What the hub says. An agent that it has forgotten joins again, once.
+async fn ask(
+    args: &HookArgs,
+    session: &Session,
+    input: &Input,
+    request: &HookRequest,
+) -> Result<HookAnswer, Failure> {
+    let (hub, member) = client(args, session, input).await?;
+    match (hub.hook(to_hub(args.event), request).await, member) {
+        (Err(ClientError::Api(e)), Some(member)) if e.code == ErrorCode::Unauthorized => {
+            member.expire()?;
+            let (hub, _) = client(args, session, input).await?;
+            Ok(hub.hook(to_hub(args.event), request).await?)
+        }
+        (answer, _) => Ok(answer?),
+    }
 }
 
+/// In one piece, so that a program never reads half of it.
 fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
-    let hooks = args.client.hooks();
-    let said = hooks.and_then(|hooks| form::of(hooks, args.event, input.event.as_deref(), answer));
+    if input.failed {
+        // Programs drop what is added to the result of a failed tool.
+        return Ok(());
+    }
+    let said = form::of(args.client.hooks(), args.event, input.event.as_deref(), answer);
     let Some(said) = said else { return Ok(()) };
     let mut out = io::stdout().lock();
     out.write_all(format!("{said}\n").as_bytes())?;
     out.flush()
 }
 
-/// The hub, as the agent of this conversation.
-fn client(args: &HookArgs, session: &Session, input: &Input) -> Result<Client, Failure> {
+/// The hub, as the agent of this conversation; and that agent, where it joined.
+async fn client(
+    args: &HookArgs,
+    session: &Session,
+    input: &Input,
+) -> Result<(Client, Option<Member>), Failure> {
     let way = Way::of(&args.agent, session, config::of_others)?;
     if session.hub.is_none() && session.folder.running().is_none() {
         return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
     }
     let client = session.stranger()?;
     Ok(match way {
-        Way::Token(token) => client.with_token(token.reveal()),
+        Way::Token(token) => (client.with_token(token.reveal()), None),
         Way::Acting(id) => {
             let token = session.key(Key::Operator, &client)?;
-            client.with_token(token.reveal()).acting_for(id.to_string())
+            (client.with_token(token.reveal()).acting_for(id.to_string()), None)
         }
-        Way::Join(Wish { name, team, key, token }) => {
-            let token = match token {
-                Some(token) => token,
+        Way::Join(wish) => {
+            let token = match &wish.token {
+                Some(token) => token.clone(),
                 None => session.key(Key::Join, &client)?,
             };
             let mut program = Program::new(config::of_others);
             program.calls_itself(args.client.name());
-            let said = || program.conversation_of_tools(input.conversation.as_deref());
-            let key = key.or_else(said).unwrap_or_else(behind_shells);
-            let name = name.unwrap_or_else(|| program.name());
-            let team = team.as_ref().map(Name::as_str);
-            client.with_token(token.reveal()).known_by(name.as_str(), team, &key)
+            let said = program.conversation_of_tools(input.conversation.as_deref());
+            let name = wish.name.clone().unwrap_or_else(|| program.name());
+            let whom = (name.as_str(), wish.team.as_ref().map(Name::as_str));
+            let door = client.clone().with_token(token.reveal());
+            let member = Member::of(session, &door, whom, wish.which(said)).await?;
+            (client.with_token(member.me.token.reveal()), Some(member))
         }
     })
 }

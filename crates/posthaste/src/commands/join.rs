@@ -3,9 +3,9 @@
 
 use posthaste_api::ErrorCode;
 use posthaste_api::client::ClientError;
-use posthaste_api::instances::JoinRequest;
+use posthaste_core::address::Name;
 
-use super::{Session, name};
+use super::{Session, member, name};
 use crate::cli::{JoinArgs, LeaveArgs};
 use crate::failure::Failure;
 use crate::identity::Identity;
@@ -22,9 +22,8 @@ pub(super) async fn join(
         Some(team) => format!("cli:{agent}@{team}"),
         None => format!("cli:{agent}"),
     });
-    let request =
-        JoinRequest { agent: agent.to_string(), team: team.map(|team| team.to_string()), key };
-    let joined = session.joining()?.join(&request).await?;
+    let team = team.as_ref().map(Name::as_str);
+    let joined = member::join(session, &session.joining()?, (agent.as_str(), team), key).await?;
     session.folder.keep_identity(&agent, &Identity::from(&joined))?;
 
     if args.print_token {

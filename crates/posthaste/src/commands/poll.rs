@@ -35,7 +35,7 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
     add("branch", view.branch.clone());
     add("started", view.started_at.as_ref().map(|at| when::ago(at, now)));
     add("last seen", Some(when::ago(&view.last_seen, now)));
-    add("unread", Some(view.unread.to_string()));
+    add("unread", Some(super::agents::unread(view)));
     for given in &view.assignments {
         let label = given.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let report = match given.report {

@@ -9,7 +9,9 @@
 
 use posthaste_core::address::Name;
 
-pub(super) use process::{behind_shells, process};
+use crate::keyring;
+
+pub(super) use process::{process, runs};
 
 mod process;
 
@@ -54,11 +56,6 @@ impl Program {
 
     pub(super) fn calls_itself(&mut self, name: &str) {
         self.own = Some(name.to_lowercase());
-    }
-
-    /// Whether more can be learned by waiting for the program to say its name.
-    pub(super) fn is_known(&self) -> bool {
-        self.own.is_some()
     }
 
     /// Codex has several conversations in one process, and names each in its calls.
@@ -118,6 +115,11 @@ fn made_plain(own: &str) -> String {
     let name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase());
     let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
     words.join("-").chars().take(posthaste_core::address::MAX_NAME).collect()
+}
+
+/// This program as it runs, for an agent that has no conversation to be known by.
+pub(super) fn running(new: bool) -> keyring::Program {
+    keyring::Program { process: process(), folder: process::folder(), new }
 }
 
 #[cfg(test)]

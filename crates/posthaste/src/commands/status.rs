@@ -1,14 +1,17 @@
 //! `posthaste status`: which agent programs are connected, and which of their
 //! conversations are here.
 
+use std::path::Path;
+
 use posthaste_api::instances::{InstanceView, InstancesQuery};
-use posthaste_bridges::clients;
+use posthaste_bridges::clients::{self, Place, Scope};
 use serde_json::json;
 
 use super::Session;
 use super::connect::record::Record;
 use crate::cli::StatusArgs;
 use crate::failure::Failure;
+use crate::identity::Identity;
 use crate::output::Output;
 use crate::terminal::table;
 use crate::when;
@@ -32,8 +35,9 @@ pub(super) async fn run(
             Ok(found) => (true, found.as_slice()),
             Err(_) => (false, [].as_slice()),
         };
+        let several: Vec<_> = several(session, found).iter().map(Several::as_json).collect();
         return output.answer(&json!({
-            "hub": hub, "connections": connections, "conversations": found,
+            "hub": hub, "connections": connections, "conversations": found, "several": several,
         }));
     }
     let now = when::now().timestamp();
@@ -48,12 +52,49 @@ pub(super) async fn run(
         Ok(found) => {
             let head = ["AGENT", "CONVERSATION", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
             let rows = found.iter().map(|agent| conversation(agent, now));
-            output.say(&format!("\n{}", table(head, rows)))
+            output.say(&format!("\n{}", table(head, rows)))?;
+            for several in several(session, &found) {
+                output.say(&several.told())?;
+            }
+            Ok(())
         }
         Err(_) => {
             output.note("the hub does not answer, so who is here is not known: posthaste up");
             Ok(())
         }
+    }
+}
+
+/// Agents that went away in one folder: the next program there is a new one.
+struct Several {
+    folder: String,
+    addresses: Vec<String>,
+}
+
+/// Where more than one went away that the hub still knows.
+fn several(session: &Session, here: &[InstanceView]) -> Vec<Several> {
+    let known = |me: &Identity| here.iter().any(|agent| agent.instance == me.instance);
+    let folders = session.keyring().several().into_iter().map(|(folder, away)| {
+        let away = away.into_iter().filter_map(|one| one.joined).filter(known);
+        let addresses = away.map(|me| me.address).collect();
+        Several { folder: folder.display().to_string(), addresses }
+    });
+    folders.filter(|several| several.addresses.len() > 1).collect()
+}
+
+impl Several {
+    fn told(&self) -> String {
+        let names = self.addresses.join(", ");
+        format!(
+            "{} went away in {}: the next program there is a new agent. `posthaste stop` ends \
+             those that are not needed any more; the one that is left is found again",
+            names,
+            self.folder.replace(['\n', '\t'], " ")
+        )
+    }
+
+    fn as_json(&self) -> serde_json::Value {
+        json!({ "folder": self.folder, "agents": self.addresses })
     }
 }
 
@@ -119,7 +160,7 @@ fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [String; 6] {
         agent.key.as_deref().map_or_else(String::new, short),
         agent.status.clone(),
         agent.activity.replace('_', " "),
-        agent.unread.to_string(),
+        super::agents::unread(agent),
         when::ago(&agent.last_seen, now),
     ]
 }
@@ -138,6 +179,9 @@ fn line(record: &Record) -> &'static str {
 }
 
 fn has_hooks(record: &Record) -> bool {
+    let scope = if record.wish.scope == "project" { Scope::Project } else { Scope::User };
+    let (home, project, variable) = (Path::new(""), record.project.as_path(), &|_: &str| None);
     let client = clients::by_name(&record.client);
-    record.wish.hooks && client.is_some_and(|client| client.hooks().is_some())
+    let file = client.and_then(|c| c.hooks_file(scope, &Place { home, project, variable }));
+    record.wish.hooks && file.is_some()
 }

@@ -2,16 +2,18 @@
 //! hooks.
 //!
 //! An agent that was given a token or an instance has it. Any other joins: under its
-//! program's name, with a key that is the same as long as its conversation is.
+//! program's name, with a key that is the same as long as its conversation is; and a
+//! program whose conversations have no name is known by its folder.
 
 use posthaste_api::{ApiError, ErrorCode};
 use posthaste_core::address::{AddressError, InstanceId, Name};
 
-use super::program::Variables;
+use super::program::{self, Variables};
 use super::{Session, name};
 use crate::cli::AgentArgs;
 use crate::failure::Failure;
 use crate::identity::Token;
+use crate::keyring::Which;
 
 /// How CAO tells a terminal's programs which terminal they are in.
 pub(super) const TERMINAL: &str = "CAO_TERMINAL_ID";
@@ -27,6 +29,8 @@ pub(super) struct Wish {
     pub(super) name: Option<Name>,
     pub(super) team: Option<Name>,
     pub(super) key: Option<String>,
+    /// It does not want to be who went away in its folder.
+    pub(super) new: bool,
     pub(super) token: Option<Token>,
 }
 
@@ -50,9 +54,20 @@ impl Way {
                 name: given(&args.name).as_deref().map(name).transpose()?,
                 team: given(&args.team).as_deref().map(name).transpose()?,
                 key: given(&args.key),
+                new: args.new,
                 token: given(&args.join_token).map(Token::from),
             }),
         })
+    }
+}
+
+impl Wish {
+    /// Which agent this is, in a conversation that has a name or none.
+    pub(super) fn which(&self, conversation: Option<String>) -> Which {
+        match self.key.clone().or(conversation) {
+            Some(key) => Which::Keyed(key),
+            None => Which::Running(program::running(self.new)),
+        }
     }
 }
 

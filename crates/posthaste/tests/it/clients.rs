@@ -3,6 +3,7 @@
 //! What they are is pinned in `scripts/agents`, and `scripts/test` installs it.
 
 mod at_the_answer;
+mod calling_again;
 mod claude;
 mod codex;
 mod connecting;
@@ -18,6 +19,7 @@ mod qwen;
 mod running;
 mod stage;
 mod stories;
+mod trust;
 mod truth;
 mod user;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::world::{Hub, Ran, Started, World, mode};
+use crate::world::{BINARY, Hub, Ran, Started, World, mode};
 
 const CLIENTS: [&str; 6] = ["claude", "codex", "gemini", "opencode", "copilot", "qwen"];
 
@@ -294,6 +294,81 @@ fn a_token_is_in_the_file_for_its_owner_alone_and_never_shown() {
 }
 
 #[test]
+fn mail_to_a_connected_program_waits_before_it_ever_ran() {
+    let user = User::new();
+    let unknown = user.run(&["send", "gemini", "too early"]);
+    assert_ne!(unknown.code, Some(0), "{unknown:?}");
+    user.says(&["connect", "gemini", "--yes"]);
+    user.says(&["connect", "qwen", "--yes", "--name", "carol", "--team", "avalon"]);
+    for to in ["gemini", "carol", "carol@avalon"] {
+        user.says(&["send", to, "first"]);
+    }
+    user.says(&["join", "carol", "--team", "avalon"]);
+    let inbox = user.says(&["inbox", "--as", "carol", "--timeout", "0", "--json"]);
+    let inbox: Value = serde_json::from_str(&inbox).expect("JSON");
+    assert_eq!(inbox["messages"][0]["message"], "first", "{inbox}");
+}
+
+#[test]
+fn a_name_that_nobody_used_goes_with_its_connection() {
+    let user = User::new();
+    let known = |name: &str| user.run(&["profiles", "show", name]).code == Some(0);
+    user.says(&["connect", "gemini", "--yes"]);
+    assert!(known("gemini"));
+    user.says(&["connect", "gemini", "--undo"]);
+    assert!(!known("gemini"), "nobody used it");
+
+    user.says(&["connect", "gemini", "--yes"]);
+    user.says(&["send", "gemini", "wait for it"]);
+    user.says(&["connect", "gemini", "--undo"]);
+    assert!(known("gemini"), "mail waits for it");
+
+    user.says(&["connect", "qwen", "--yes", "--name", "carol"]);
+    user.says(&["join", "carol"]);
+    user.says(&["leave", "carol"]);
+    user.says(&["connect", "qwen", "--undo"]);
+    assert!(known("carol"), "an agent had it");
+
+    user.says(&["connect", "codex", "--yes"]);
+    user.says(&["connect", "codex", "--yes", "--scope", "project"]);
+    user.says(&["connect", "codex", "--undo"]);
+    assert!(known("codex"), "it is connected elsewhere");
+}
+
+#[test]
+fn a_round_trip_leaves_nobody_behind_and_takes_no_mail() {
+    let user = User::new();
+    user.says(&["send", "@anyone", "for whoever is here"]);
+    user.says(&["connect", "gemini", "--yes", "--name", "carol"]);
+    user.says(&["send", "carol", "for carol"]);
+    let before = user.files();
+    user.says(&["doctor", "gemini"]);
+    assert_eq!(user.files(), before, "it changes no file of the program");
+    let all = user.world.json(&["agents"]);
+    assert_eq!(all["instances"], serde_json::json!([]), "{all}");
+    assert_ne!(user.run(&["profiles", "show", "posthaste-check"]).code, Some(0));
+    let kept = fs::read_dir(user.world.file("identities")).expect("a folder").flatten();
+    let kept: Vec<_> = kept.map(|entry| entry.file_name()).collect();
+    assert_eq!(kept, [".lock"], "no secret of the check is kept");
+    user.says(&["join", "carol"]);
+    let inbox = user.says(&["inbox", "--as", "carol", "--timeout", "0", "--json"]);
+    let inbox: Value = serde_json::from_str(&inbox).expect("JSON");
+    let mail = inbox["messages"].as_array().expect("a list");
+    assert!(mail.len() == 2 && mail.iter().all(|m| m["redelivered"] != true), "{inbox}");
+
+    // Over HTTP the token is an agent's that may be at work.
+    user.says(&["connect", "gemini", "--yes", "--http"]);
+    user.says(&["send", "gemini", "for gemini"]);
+    let trip = user.says(&["doctor", "gemini"]);
+    assert!(trip.contains("known as gemini."), "{trip}");
+    let agents = user.world.json(&["agents"]);
+    let agents = agents["instances"].as_array().expect("a list").len();
+    assert_eq!(agents, 2, "carol and gemini");
+    let stats = user.world.json(&["stats"]);
+    assert!(stats.to_string().contains("\"unread\":1"), "{stats}");
+}
+
+#[test]
 fn the_doctor_of_a_client_names_what_is_wrong() {
     let user = User::new();
     let ran = user.run(&["doctor", "claude"]);
@@ -302,10 +377,18 @@ fn the_doctor_of_a_client_names_what_is_wrong() {
 
     user.says(&["connect", "claude", "--yes"]);
     let well = user.says(&["doctor", "claude"]);
-    assert!(well.contains("is 1.2.3") && well.contains("has all four"), "{well}");
+    assert!(well.contains("is 1.2.3") && well.contains("has all of them"), "{well}");
     assert!(well.contains("round trip") && !well.contains("warn"), "{well}");
+    assert!(well.contains("reaches the hub"), "{well}");
+    let left = user.world.json(&["agents"]);
+    assert_eq!(left["instances"].as_array().map(Vec::len), Some(0), "nobody is left: {left}");
 
     let settings = user.home().join(".claude/settings.json");
+    let gone = text(&settings).replace(BINARY, "/nowhere/posthaste");
+    fs::write(&settings, gone).expect("written");
+    let told = user.says(&["doctor", "claude"]);
+    let trip = told.lines().find(|line| line.contains("hook trip")).expect("it tries");
+    assert!(trip.starts_with("warn") && trip.contains("nobody came"), "{told}");
     fs::write(&settings, "{}").expect("written");
     let told = user.says(&["doctor", "claude"]);
     assert!(told.contains("does not have all of them"), "{told}");
@@ -320,6 +403,29 @@ fn the_doctor_of_a_client_names_what_is_wrong() {
     fs::write(&state, "{").expect("written");
     let ran = user.run(&["doctor", "claude"]);
     assert!(ran.code != Some(0) && ran.out.contains("line 1"), "{ran:?}");
+}
+
+#[test]
+fn the_doctor_tries_the_hook_of_every_client_and_tells_of_folders_without_trust() {
+    let user = User::new();
+    for client in CLIENTS {
+        user.says(&["connect", client, "--yes"]);
+        let told = user.says(&["doctor", client]);
+        let trip = told.lines().find(|line| line.contains("hook trip")).expect("it tries");
+        assert!(trip.starts_with("ok") && trip.contains("reaches the hub"), "{told}");
+        assert_eq!(told.contains("does not trust this folder"), client == "gemini", "{told}");
+    }
+    let project = user.home().join("project");
+    let rule = format!("{{\"{}\": \"TRUST_FOLDER\"}}", project.display());
+    user.write(".gemini/trustedFolders.json", &rule);
+    let told = user.says(&["doctor", "gemini"]);
+    assert!(!told.contains("warn"), "{told}");
+
+    for client in ["codex", "copilot"] {
+        user.says(&["connect", client, "--yes", "--scope", "project"]);
+        let told = user.says(&["doctor", client, "--scope", "project"]);
+        assert!(told.contains("does not trust this folder"), "{told}");
+    }
 }
 
 #[test]

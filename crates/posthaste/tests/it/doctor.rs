@@ -78,7 +78,7 @@ fn a_hub_that_runs_is_found_and_compared() {
     says(&found["hub"], "ok", "is ready", "");
     says(&found["port"], "ok", &pid, "");
     says(&found["database"], "ok", "sound, schema ", "");
-    says(&found["tokens"], "ok", "3 files", "");
+    says(&found["tokens"], "ok", "4 files", "");
     says(&found["data folder"], "ok", "yours alone", "");
 
     hub.kill();

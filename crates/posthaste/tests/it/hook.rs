@@ -3,6 +3,7 @@
 mod carries;
 mod harmless;
 mod identity;
+mod lines;
 
 use serde_json::{Value, json};
 

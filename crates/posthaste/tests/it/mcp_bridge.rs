@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 mod cancel;
 mod chaos;
+mod continuity;
 mod eras;
 mod identity;
 mod mail;

@@ -125,5 +125,5 @@ fn history_is_read_again_and_takes_nothing() {
         "leader",
     );
     world.run(&["history", "--last", "0"]).failed(2, "last_n", "");
-    assert_eq!(world.say(&["inbox", "--as", "bob", "--timeout", "0"]).lines().count(), 1);
+    assert_eq!(world.say(&["inbox", "--as", "bob", "--timeout", "0"]).lines().count(), 2);
 }

@@ -128,9 +128,7 @@ impl World {
         let mut command = self.command(args);
         command.stdin(Stdio::piped());
         let mut started = Started::new(command);
-        let mut stdin = started.child.stdin.take().expect("piped");
-        stdin.write_all(text).expect("it reads");
-        drop(stdin);
+        started.feed(text);
         started.end()
     }
 
@@ -187,6 +185,12 @@ impl Started {
     pub(crate) fn talk(&mut self) -> (ChildStdin, BufReader<ChildStdout>) {
         let stdin = self.child.stdin.take().expect("piped");
         (stdin, self.out.take().expect("piped"))
+    }
+
+    /// Writes this to its stdin, all of it, and closes it.
+    pub(crate) fn feed(&mut self, text: &[u8]) {
+        let mut stdin = self.child.stdin.take().expect("piped");
+        stdin.write_all(text).expect("somebody reads");
     }
 
     /// Nobody reads its stdout any more.

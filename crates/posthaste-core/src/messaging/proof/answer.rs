@@ -4,11 +4,12 @@ use compact_str::CompactString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
+use super::{Call, Door};
+use crate::messaging::clients::Client;
 use crate::messaging::delivery::{DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Written {
     /// The call runs, or its answer is on its way.
     No,
@@ -17,11 +18,12 @@ pub(super) enum Written {
     Closed,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) who: Principal,
     pub(super) beginning: u64,
     pub(super) door: Door,
+    pub(super) client: &'static Client,
     /// Whose call it was, where the client says so. In a box: ten thousand readers who
     /// wait say nothing.
     pub(super) called: Option<Box<Called>>,
@@ -37,6 +39,8 @@ pub(super) struct Answer {
     /// Answered so late that the client may have given up.
     pub(super) late: bool,
     pub(super) suspicious: bool,
+    /// The client showed that the call is over at its side: the hook after it came.
+    pub(super) hooked: bool,
     pub(super) later: Option<(Instant, Proof)>,
     pub(super) proven: bool,
 }
@@ -46,30 +50,39 @@ pub(super) struct Held {
     pub(super) delivery: DeliveryNo,
     pub(super) seq: Seq,
     pub(super) doubted: bool,
+    /// It lies in a mailbox that others read, too.
+    pub(super) one_of: bool,
     /// This answer's part is over: settled or returned.
     pub(super) gone: bool,
 }
 
 /// What a client says of its call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Called {
     /// Which process of the reader made it.
     pub(super) label: CompactString,
     /// What the client calls it; a repeat has one of them again.
     pub(super) names: Box<[CompactString]>,
+    /// Which of the hub's tools it called.
+    pub(super) tool: &'static str,
 }
 
 impl Called {
-    pub(super) fn new(label: &str, names: &[&str]) -> Option<Box<Self>> {
+    pub(super) fn new(call: &Call<'_>) -> Option<Box<Self>> {
+        let Call { label, names, tool, .. } = *call;
         let names: Box<[CompactString]> = names.iter().map(|name| (*name).into()).collect();
-        let said = !label.is_empty() || !names.is_empty();
-        said.then(|| Box::new(Self { label: label.into(), names }))
+        let said = !label.is_empty() || !names.is_empty() || !tool.is_empty();
+        said.then(|| Box::new(Self { label: label.into(), names, tool }))
     }
 }
 
 impl Answer {
     pub(super) fn label(&self) -> &str {
         self.called.as_ref().map_or("", |called| &called.label)
+    }
+
+    pub(super) fn tool(&self) -> &'static str {
+        self.called.as_ref().map_or("", |called| called.tool)
     }
 
     pub(super) fn is_called(&self, names: &[&str]) -> bool {
@@ -81,9 +94,25 @@ impl Answer {
         self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
     }
 
+    /// The call still waits, as far as the hub knows.
+    pub(super) fn is_open(&self) -> bool {
+        self.written == Written::No && self.mail.is_empty()
+    }
+
+    /// Nothing can follow from it any more.
+    pub(super) fn is_of_no_use(&self) -> bool {
+        self.mail.is_empty() && self.named.is_empty()
+    }
+
+    /// It holds nothing, and tells nothing.
+    pub(super) fn is_over(&self) -> bool {
+        let told = self.named.is_empty() || self.suspicious;
+        self.written != Written::No && told && self.holds().is_empty()
+    }
+
     /// Ends a call that still waits. Too late once it has mail.
     pub(super) fn close(&mut self) -> bool {
-        let waits = self.written == Written::No && self.mail.is_empty();
+        let waits = self.is_open();
         if waits {
             self.cut.cancel();
             self.written = Written::Closed;

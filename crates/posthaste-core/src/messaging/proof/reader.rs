@@ -1,16 +1,40 @@
-//! What is known of a reader: since when it is the one it is, whether it is alone, and
-//! which ids count as received by it.
+//! Per-reader state: when it began, whether two processes share it, which tools it runs,
+//! and which ids were acked by weak proof.
 //!
-//! Two processes may use one identity. Whether an earlier one lives is known exactly
-//! while a stream of it is open.
+//! Two processes may use one identity. The hub knows that an earlier process lives while
+//! a stream of it is open.
 
 use std::collections::VecDeque;
 
-use super::Proofs;
+use compact_str::CompactString;
+
+use super::hooks::Tool;
+use super::{Door, Effect, Proofs, Rule, Scope};
 use crate::messaging::delivery::AnswerId;
 use crate::messaging::message::{Principal, Seq};
 
-#[derive(Debug, Default)]
+/// Bridges of one reader that are remembered.
+const BRIDGES: usize = 16;
+
+/// The first words of a client over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hello {
+    Discover,
+    Initialize,
+}
+
+/// What the MCP door knows of the process behind a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Process<'a> {
+    /// The bridge that carries the request, by its own name.
+    pub bridge: Option<&'a str>,
+    /// The conversation, or the program's process where the program has no conversation.
+    pub conversation: Option<&'a str>,
+    /// The request is a first word.
+    pub hello: Option<Hello>,
+}
+
+#[derive(Debug, Clone, Default)]
 pub(super) struct Reader {
     pub(super) beginning: u64,
     /// Two processes use the one identity: only strong proofs count.
@@ -19,10 +43,26 @@ pub(super) struct Reader {
     pub(super) streams: Vec<(u64, u64)>,
     pub(super) answers: VecDeque<AnswerId>,
     pub(super) taken: VecDeque<Taken>,
+    bridges: VecDeque<CompactString>,
+    conversation: Option<CompactString>,
+    /// The last first word, as long as no call came after it.
+    hello: Option<Hello>,
+    /// A process has begun, and no call came after it.
+    fresh: bool,
+    /// It has sent a hook since its session started.
+    pub(super) has_hooks: bool,
+    /// Tool calls whose after-tool hook has not come.
+    pub(super) running: Vec<Tool>,
+    /// After-tool hooks that could be of several answers of one tool.
+    pub(super) unmatched: Vec<(&'static str, usize)>,
 }
 
 impl Reader {
-    pub(super) fn carry_streams(&mut self) {
+    pub(super) fn who_took(taken: VecDeque<Taken>) -> Self {
+        Self { taken, ..Self::default() }
+    }
+
+    fn carry_streams(&mut self) {
         let now = self.beginning;
         self.streams.iter_mut().for_each(|(_, beginning)| *beginning = now);
     }
@@ -30,6 +70,31 @@ impl Reader {
     /// For ever, or while a stream of an earlier beginning is open.
     pub(super) fn is_shared(&self) -> bool {
         self.shared || self.streams.iter().any(|(_, beginning)| *beginning != self.beginning)
+    }
+
+    /// A tool of the hub is called: the next first word is another start's.
+    pub(super) fn has_called(&mut self) {
+        self.hello = None;
+        self.fresh = false;
+    }
+
+    /// Whether the bridge is new. It is remembered.
+    fn is_new_bridge(&mut self, bridge: &str) -> bool {
+        if self.bridges.iter().any(|known| known == bridge) {
+            return false;
+        }
+        if self.bridges.len() == BRIDGES {
+            self.bridges.pop_front();
+        }
+        self.bridges.push_back(bridge.into());
+        true
+    }
+
+    /// Whether this is the first word of a start: a probe with `server/discover` and the
+    /// `initialize` after it are one start.
+    fn is_new_start(&mut self, hello: Hello) -> bool {
+        let before = self.hello.replace(hello);
+        (before, hello) != (Some(Hello::Discover), Hello::Initialize)
     }
 }
 
@@ -41,6 +106,94 @@ pub(super) struct Taken {
 }
 
 impl Proofs {
+    /// A request came through the MCP door. A new process of the reader is a beginning,
+    /// unless an earlier process of the same conversation still lives: then both are one
+    /// reader.
+    pub fn meet(&mut self, who: Principal, process: Process<'_>) -> Vec<Effect> {
+        let lives = self.lives(who);
+        let reader = self.readers.entry(who).or_default();
+        let new = match (process.bridge, process.hello) {
+            (Some(bridge), _) => reader.is_new_bridge(bridge),
+            (None, Some(hello)) => reader.is_new_start(hello),
+            (None, None) => false,
+        };
+        if !new {
+            return Vec::new();
+        }
+        let before = reader.conversation.as_deref();
+        let same = process.conversation.is_some() && process.conversation == before;
+        reader.conversation = process.conversation.map(CompactString::from);
+        if same && lives {
+            return Vec::new();
+        }
+        reader.fresh = true;
+        self.begin(who, Scope::Door(Door::Mcp))
+    }
+
+    /// Whether a stream or a call of the reader is open.
+    fn lives(&self, who: Principal) -> bool {
+        let Some(reader) = self.readers.get(&who) else { return false };
+        let open = |id: &AnswerId| self.answers.get(id).is_some_and(|a| a.is_open());
+        !reader.streams.is_empty() || reader.answers.iter().any(open)
+    }
+
+    /// A session of the reader starts: whatever it held, at any door, comes again. Its
+    /// MCP connection stays if the conversation was only cleared, or if the process has
+    /// just connected and asked for nothing since.
+    pub fn begin_session(&mut self, who: Principal, cleared: bool) -> Vec<Effect> {
+        let effects = self.begin(who, Scope::All);
+        let reader = self.readers.entry(who).or_default();
+        if cleared || reader.fresh {
+            reader.carry_streams();
+        }
+        effects
+    }
+
+    /// The reader starts anew: earlier calls end without mail, and what it held
+    /// unproven comes again.
+    pub fn begin(&mut self, who: Principal, scope: Scope) -> Vec<Effect> {
+        let (cuts, starts_over) = (self.rules.has(Rule::Cut), self.rules.has(Rule::Settled));
+        let reader = self.readers.entry(who).or_default();
+        reader.beginning += 1;
+        let beginning = reader.beginning;
+        for taken in reader.taken.iter_mut().filter(|_| starts_over) {
+            taken.told = None;
+        }
+        if scope == Scope::All {
+            reader.has_hooks = false;
+            reader.running.clear();
+            reader.unmatched.clear();
+        }
+        // The hub knows that an earlier process lives while its stream is open. A
+        // beginning at another door says nothing about it.
+        let streams = !reader.streams.is_empty();
+        if scope == Scope::Door(Door::Rest) {
+            reader.carry_streams();
+        }
+        let mut effects = Vec::new();
+        for id in self.answers_of(who) {
+            let Some(answer) = self.answers.get_mut(&id) else { continue };
+            if matches!(scope, Scope::Door(door) if door != answer.door) {
+                // Not begun anew there: what is open goes on and can be proved.
+                answer.beginning = beginning;
+                continue;
+            }
+            self.due.retain(|(_, due)| *due != id);
+            answer.later = None;
+            // A driver's call is not the reader's own.
+            let shares = answer.door != Door::Driver && !streams;
+            if cuts
+                && answer.close()
+                && shares
+                && let Some(reader) = self.readers.get_mut(&who)
+            {
+                reader.shared = true;
+            }
+            effects.extend(self.give_back(id, false));
+        }
+        effects
+    }
+
     /// A stream of the reader is open from now on: it lives.
     pub fn attach(&mut self, who: Principal, most: usize) -> Option<u64> {
         self.next += 1;
@@ -50,17 +203,51 @@ impl Proofs {
         Some(self.next)
     }
 
-    /// The streams that are open belong to the reader that has just begun: it said so
-    /// twice.
-    pub fn keep_streams(&mut self, who: Principal) {
-        if let Some(reader) = self.readers.get_mut(&who) {
-            reader.carry_streams();
+    /// A stream of the reader has closed. With the last one the reader may be gone: its
+    /// open calls end without mail, and mail that others could read goes back.
+    pub fn detach(&mut self, who: Principal, stream: u64) -> Vec<Effect> {
+        let Some(reader) = self.readers.get_mut(&who) else { return Vec::new() };
+        reader.streams.retain(|(id, _)| *id != stream);
+        if !reader.streams.is_empty() || !self.rules.has(Rule::Gone) {
+            return Vec::new();
         }
+        let answers = self.answers_of(who);
+        answers.into_iter().filter_map(|id| self.leave(id)).collect()
     }
 
-    pub fn detach(&mut self, who: Principal, stream: u64) {
-        if let Some(reader) = self.readers.get_mut(&who) {
-            reader.streams.retain(|(id, _)| *id != stream);
+    fn leave(&mut self, id: AnswerId) -> Option<Effect> {
+        let answer = self.answers.get_mut(&id)?;
+        if answer.door == Door::Mcp {
+            answer.close();
         }
+        let lost = answer.mail.iter().filter(|held| held.one_of && !held.gone);
+        let what: Vec<_> = lost.map(|held| held.delivery).collect();
+        answer.let_go(|held| held.one_of);
+        let by = answer.who;
+        (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bridge_is_new_once() {
+        let mut reader = Reader::default();
+        assert!(reader.is_new_bridge("a"));
+        assert!(reader.is_new_bridge("b"));
+        assert!(!reader.is_new_bridge("a"));
+    }
+
+    #[test]
+    fn a_probe_and_the_handshake_after_it_are_one_start() {
+        let mut reader = Reader::default();
+        assert!(reader.is_new_start(Hello::Discover));
+        assert!(!reader.is_new_start(Hello::Initialize));
+        assert!(reader.is_new_start(Hello::Initialize), "another process");
+        assert!(reader.is_new_start(Hello::Discover), "another process");
+        reader.has_called();
+        assert!(reader.is_new_start(Hello::Initialize), "the probe led to a call of its own");
     }
 }

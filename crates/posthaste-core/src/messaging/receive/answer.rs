@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::budget::{Budget, Entry, clip};
+use super::budget::{Budget, Entry, TooLarge, fit};
+use super::gather::Gathered;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Running;
 use crate::ports::{Lease, Leased};
+use crate::presence::Calling;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchStatus {
     /// What was waited for is here.
     Complete,
-    /// Some of it; the rest is `missing`.
+    /// Some of it; the rest is `missing`, or is one-of mail that several could take.
     Partial,
     /// Time is up and nothing came.
     Empty,
@@ -44,6 +46,13 @@ pub struct Missing {
     pub status: &'static str,
 }
 
+/// A report that was handed over before the gather that waited for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Already {
+    pub id: Seq,
+    pub label: Option<String>,
+}
+
 /// An answer. Its mail is leased until [`Handed::written`] and a proof, or until
 /// it is dropped unwritten.
 #[derive(Debug)]
@@ -52,6 +61,7 @@ pub struct Batch {
     pub status: BatchStatus,
     pub waited: Duration,
     pub missing: Vec<Missing>,
+    pub already: Vec<Already>,
     pub remaining: usize,
     pub settled: Vec<Seq>,
     pub receipt: u64,
@@ -74,14 +84,19 @@ impl Handed {
         self.auto = Some((by, what));
     }
 
-    /// So close to the client's known limit that it may have given up.
-    pub fn came_late(&self) {
-        self.hub.proofs.lock().came_late(self.id);
+    /// Another one for each answer.
+    pub fn number(&self) -> u64 {
+        self.id.0
+    }
+
+    /// The call was answered after so long; its client may have given up by then.
+    pub fn waited(&self, waited: Duration) {
+        self.hub.desk.lock().waited(self.id, waited);
     }
 
     /// The ids that count as read are not in it after all.
     pub fn names_nothing(&self) {
-        self.hub.proofs.lock().names_nothing(self.id);
+        self.hub.desk.lock().names_nothing(self.id);
     }
 
     /// Everything is in the kernel's hands.
@@ -105,6 +120,8 @@ pub struct Open {
     pub(super) reader: Principal,
     pub(super) running: Running,
     pub(super) handed: Handed,
+    /// Its instance is alive while the call is open.
+    _calling: Calling,
 }
 
 impl Open {
@@ -118,14 +135,15 @@ impl Open {
 
     pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
         let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
-        Self { reader, running, handed }
+        let calling = Calling::new(&hub.store, reader);
+        Self { reader, running, handed, _calling: calling }
     }
 }
 
 /// What is said of a read, before it is known how much of it fits.
 pub(super) struct Judged {
     pub(super) status: BatchStatus,
-    pub(super) missing: Vec<Missing>,
+    pub(super) found: Gathered,
     /// It is complete only with all that it waited for.
     pub(super) gathers: bool,
 }
@@ -137,27 +155,37 @@ impl Hub {
         open: Open,
         lease: Lease,
         budget: Budget,
+        too_large: TooLarge,
         judged: Judged,
         began: Instant,
     ) -> Batch {
-        let Open { reader, running, mut handed } = open;
-        let told = self.proofs.lock().answered(running.id, &lease.mail);
+        let Open { reader, running, mut handed, _calling } = open;
+        let (id, mail) = (running.id, &lease.mail);
+        let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail));
         let Some(told) = told else {
-            // Ended from outside while the mail was fetched: it is for the next call.
-            self.put_back(reader, &mut handed, &lease.mail);
+            // Ended from outside while the mail was fetched.
+            handed.auto = None;
             return Batch {
                 mail: Vec::new(),
                 status: BatchStatus::CallAgain,
                 waited: began.elapsed(),
                 missing: Vec::new(),
+                already: Vec::new(),
                 remaining: 0,
                 settled: Vec::new(),
                 receipt: 0,
                 handed,
             };
         };
-        let Judged { mut status, missing, gathers } = judged;
-        let (mail, rest) = clip(lease.mail, budget);
+        let Judged { mut status, found, gathers } = judged;
+        if lease.shared > 0 && status == BatchStatus::Complete {
+            // A read takes one message of a mailbox that several could read.
+            status = BatchStatus::Partial;
+        }
+        let crossed = |l: &Leased| {
+            l.message.from.instance.is_some_and(|from| self.crossed(reader, from, l.message.seq))
+        };
+        let (mail, rest) = fit(lease.mail, budget, &self.limits, too_large, crossed);
         if !rest.is_empty() {
             self.put_back(reader, &mut handed, &rest);
             if gathers && status == BatchStatus::Complete {
@@ -168,7 +196,8 @@ impl Hub {
             mail,
             status,
             waited: began.elapsed(),
-            missing,
+            missing: found.missing,
+            already: found.already,
             remaining: lease.remaining + rest.len(),
             settled: told.settled,
             receipt: told.receipt,
@@ -182,8 +211,6 @@ impl Hub {
         if let Some((_, taken)) = &mut handed.auto {
             taken.retain(|d| !what.contains(d));
         }
-        self.proofs.lock().left_behind(handed.id, &what);
-        self.store.put_back(by, what, handed.id);
-        self.soon.notify_one();
+        self.at_desk(|desk, books| desk.left_behind(books, by, handed.id, rest));
     }
 }

@@ -1,35 +1,56 @@
 //! How much of what waits goes into one answer.
+//!
+//! Messages are taken in their order until the next one does not fit. A body of up to
+//! `limits.answer_whole_chars` goes in whole. Longer bodies get at least
+//! `limits.answer_share_chars` each and share what the others leave.
 
 use crate::limits::Limits;
-use crate::ports::Leased;
+use crate::ports::{Clips, Leased};
 
-/// What an entry of JSON shows of its body at least.
-const LEAST: usize = 60;
-/// About what an entry takes beside its body, where it is counted.
-const BESIDE: usize = 90;
+/// No entry of JSON takes less beside its body.
+const BESIDE: usize = 40;
+/// Most bytes of one character.
+const WIDEST: usize = 4;
 
 /// How much an answer may hold.
 #[derive(Debug, Clone, Copy)]
 pub enum Budget {
     /// Whole messages up to the limit of the hub; at least one.
     Whole,
-    /// So many characters, shared fairly: longer bodies are clipped.
+    /// So many characters of bodies.
     Chars(usize),
-    /// So many bytes of JSON text, with `beside` for what an entry takes apart from
-    /// its body.
-    Json { chars: usize, beside: fn(&Leased) -> usize },
+    /// So many bytes of JSON text; `beside` says what an entry takes apart from its
+    /// body.
+    Json { chars: usize, beside: fn(&Entry) -> usize },
+}
+
+/// What becomes of a first message that is too large for the whole answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TooLarge {
+    /// It is clipped: a read brings at least one message.
+    Clip,
+    /// It stays queued: another read has more room.
+    Leave,
+}
+
+/// How much a lease may take for an answer.
+pub(super) struct Room {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+    pub(super) clips: Option<Clips>,
 }
 
 impl Budget {
-    /// Most messages, and bytes of bodies after which no more are taken.
-    pub(super) fn room(self, limits: &Limits) -> (usize, usize) {
-        let share = limits.answer_share_chars;
-        let (messages, bytes) = match self {
-            Self::Whole => (limits.answer_messages, limits.answer_bytes),
-            Self::Chars(chars) => (chars / share.max(1), usize::MAX),
-            Self::Json { chars, .. } => (chars / (share + BESIDE), usize::MAX),
+    /// At least what will fit: the rest is put back when the answer is made.
+    pub(super) fn room(self, limits: &Limits) -> Room {
+        let clips = Clips { whole: limits.answer_whole_chars, share: limits.answer_share_chars };
+        let most = limits.answer_messages;
+        let (messages, bytes, clips) = match self {
+            Self::Whole => (most, limits.answer_bytes, None),
+            Self::Chars(chars) => (most, chars.saturating_mul(WIDEST), Some(clips)),
+            Self::Json { chars, .. } => (most.min(chars / BESIDE), chars, Some(clips)),
         };
-        (messages.clamp(1, limits.answer_messages.max(1)), bytes)
+        Room { messages: messages.max(1), bytes, clips }
     }
 }
 
@@ -37,6 +58,8 @@ impl Budget {
 #[derive(Debug)]
 pub struct Entry {
     pub leased: Leased,
+    /// Its sender had not read what the reader last wrote to it. Looked up for JSON only.
+    pub crossed: bool,
     /// Cut to so many characters of so many.
     pub clip: Option<Clip>,
 }
@@ -48,56 +71,91 @@ pub struct Clip {
     pub total_chars: usize,
 }
 
+impl Clip {
+    /// Nothing cut yet: what says so takes as much room as it ever will.
+    fn longest(body: &str) -> Self {
+        Self { chars: body.len(), bytes: body.len(), total_chars: body.len() }
+    }
+}
+
 impl Entry {
     pub fn text(&self) -> &str {
         let body = &self.leased.message.body;
         self.clip.map_or(body, |clip| &body[..clip.bytes])
     }
-}
 
-/// Gives every message an equal share first; what short ones leave goes to the
-/// longer ones. Cut at character boundaries. Gives back what does not fit at all.
-pub(super) fn clip(mail: Vec<Leased>, budget: Budget) -> (Vec<Entry>, Vec<Leased>) {
-    match budget {
-        Budget::Whole => {
-            let whole = |leased| Entry { leased, clip: None };
-            (mail.into_iter().map(whole).collect(), Vec::new())
-        }
-        Budget::Chars(chars) => (cut(mail, chars, |body| body.chars().count(), |_| 1), Vec::new()),
-        Budget::Json { chars, beside } => {
-            let (mut mail, mut fit) = (mail, 0);
-            let (mut around, mut least) = (0, 0);
-            for leased in &mail {
-                let body = leased.message.body.chars().take(LEAST).map(json_cost).sum::<usize>();
-                let beside = beside(leased);
-                least += beside + body.min(LEAST);
-                if least > chars && fit > 0 {
-                    break;
-                }
-                around += beside;
-                fit += 1;
-            }
-            let rest = mail.split_off(fit);
-            (cut(mail, chars.saturating_sub(around), json_length, json_cost), rest)
-        }
+    fn body(&self) -> &str {
+        &self.leased.message.body
     }
 }
 
-fn cut(
-    mail: Vec<Leased>,
-    room: usize,
-    price: impl Fn(&str) -> usize,
+/// How a budget counts.
+struct Measure {
+    chars: usize,
+    beside: fn(&Entry) -> usize,
+    length: fn(&str) -> usize,
     cost: fn(char) -> usize,
-) -> Vec<Entry> {
-    let lengths: Vec<usize> = mail.iter().map(|l| price(&l.message.body)).collect();
-    let share = fair_share(&lengths, room);
-    mail.into_iter()
-        .zip(lengths)
-        .map(|(leased, length)| {
-            let clip = (length > share).then(|| clip_to(&leased.message.body, share, cost));
-            Entry { clip, leased }
-        })
-        .collect()
+}
+
+/// Splits mail into what the answer holds and what does not fit. The order is kept,
+/// and nothing overtakes a message that does not fit.
+pub(super) fn fit(
+    mail: Vec<Leased>,
+    budget: Budget,
+    limits: &Limits,
+    too_large: TooLarge,
+    crossed: impl Fn(&Leased) -> bool,
+) -> (Vec<Entry>, Vec<Leased>) {
+    let whole = |leased: Leased| {
+        let crossed = matches!(budget, Budget::Json { .. }) && crossed(&leased);
+        Entry { leased, crossed, clip: None }
+    };
+    let measure = match budget {
+        Budget::Whole => return (mail.into_iter().map(whole).collect(), Vec::new()),
+        Budget::Chars(chars) => {
+            let length = |body: &str| body.chars().count();
+            Measure { chars, beside: |_| 0, length, cost: |_| 1 }
+        }
+        Budget::Json { chars, beside } => {
+            Measure { chars, beside, length: json_length, cost: json_cost }
+        }
+    };
+    let (mut left, mut set_aside) = (measure.chars, 0);
+    let (mut entries, mut rest) = (Vec::new(), Vec::new());
+    for leased in mail {
+        if !rest.is_empty() {
+            rest.push(leased);
+            continue;
+        }
+        let mut entry = whole(leased);
+        let long = entry.body().chars().nth(limits.answer_whole_chars).is_some();
+        entry.clip = long.then(|| Clip::longest(entry.body()));
+        let mut beside = (measure.beside)(&entry);
+        let mut least = (measure.length)(entry.body());
+        if long {
+            least = least.min(limits.answer_share_chars);
+        }
+        if beside + least > left {
+            if !entries.is_empty() || too_large == TooLarge::Leave {
+                rest.push(entry.leased);
+                continue;
+            }
+            entry.clip = Some(Clip::longest(entry.body()));
+            beside = (measure.beside)(&entry);
+            least = left.saturating_sub(beside);
+        }
+        left = left.saturating_sub(beside + least);
+        // Bodies that may be clipped share in the end what the others leave.
+        set_aside += if entry.clip.is_some() { least } else { 0 };
+        entries.push(entry);
+    }
+    let clipped = || entries.iter().filter(|e| e.clip.is_some());
+    let lengths: Vec<usize> = clipped().map(|e| (measure.length)(e.body())).collect();
+    let share = fair_share(&lengths, left + set_aside);
+    for (entry, length) in entries.iter_mut().filter(|e| e.clip.is_some()).zip(lengths) {
+        entry.clip = (length > share).then(|| clip_to(entry.body(), share, measure.cost));
+    }
+    (entries, rest)
 }
 
 fn clip_to(body: &str, share: usize, cost: fn(char) -> usize) -> Clip {
@@ -150,9 +208,50 @@ fn fair_share(lengths: &[usize], budget: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::address::{InstanceId, Mailbox};
+    use crate::messaging::delivery::DeliveryNo;
+    use crate::messaging::message::{
+        Kind, Message, MessageId, Priority, Sender, Seq, ThreadId, Via,
+    };
+    use crate::registry::Relation;
+    use crate::time::Timestamp;
+
+    /// The message of this number with a body of so many letters.
+    fn letter((number, length): (usize, &usize)) -> Leased {
+        let number = number as u64;
+        let message = Message {
+            seq: Seq(number),
+            id: MessageId(number),
+            thread: ThreadId(1),
+            from: Sender::human(),
+            to: "bob".into(),
+            kind: Kind::RESULT,
+            priority: Priority::Normal,
+            body: "x".repeat(*length),
+            label: None,
+            in_reply_to: None,
+            hop: 0,
+            metadata: None,
+            created_at: Timestamp(0),
+            expires_at: None,
+            idempotency_key: None,
+            via: Via::Rest,
+            late: false,
+        };
+        Leased {
+            delivery: DeliveryNo(number),
+            mailbox: Mailbox::Instance(InstanceId(1)),
+            message: Arc::new(message),
+            redelivered: false,
+            doubted: false,
+            relation: Relation::Human,
+        }
+    }
 
     #[test]
     fn short_messages_leave_their_room_to_long_ones() {
@@ -166,6 +265,34 @@ mod tests {
         #[test]
         fn a_text_costs_what_its_letters_cost(text in "(?s).{0,80}") {
             prop_assert_eq!(json_length(&text), text.chars().map(json_cost).sum::<usize>());
+        }
+
+        #[test]
+        fn an_answer_keeps_its_budget_its_order_and_short_bodies_whole(
+            lengths in proptest::collection::vec(0usize..200, 0..30),
+            chars in 1usize..3_000,
+        ) {
+            let limits =
+                Limits { answer_whole_chars: 100, answer_share_chars: 20, ..Limits::default() };
+            let budget = Budget::Json { chars, beside: |e| 30 + e.clip.map_or(0, |_| 10) };
+            let mail: Vec<Leased> = lengths.iter().enumerate().map(letter).collect();
+            let (entries, rest) = fit(mail, budget, &limits, TooLarge::Leave, |_| false);
+            let order = entries.iter().map(|e| e.leased.delivery.0);
+            let all: Vec<u64> = order.chain(rest.iter().map(|l| l.delivery.0)).collect();
+            prop_assert_eq!(all, (0..lengths.len() as u64).collect::<Vec<_>>());
+            let beside = |e: &Entry| 30 + e.clip.map_or(0, |_| 10);
+            let used: usize = entries.iter().map(|e| beside(e) + json_length(e.text())).sum();
+            prop_assert!(used <= chars);
+            for e in &entries {
+                let (shown, all) = (e.text().len(), e.body().len());
+                prop_assert!(shown == all || all > 100 && shown >= 20, "{} of {}", shown, all);
+            }
+            // The next one would not have fitted, even with the others at their least.
+            if let Some(next) = rest.first() {
+                let least = |body: &str| 30 + if body.len() > 100 { 10 + 20 } else { body.len() };
+                let held: usize = entries.iter().map(|e| least(e.body())).sum();
+                prop_assert!(held + least(&next.message.body) > chars);
+            }
         }
 
         #[test]

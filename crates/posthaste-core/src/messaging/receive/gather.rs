@@ -5,21 +5,53 @@
 //! message. What is missing is judged when it is said, by what the answer holds.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
-use super::{Ask, BatchStatus, Missing, WaitFor};
+use super::{Already, Ask, BatchStatus, Missing, WaitFor};
 use crate::Hub;
 use crate::address::{Address, InstanceId};
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::Door;
 use crate::orchestration::Standing;
 use crate::ports::{Given, Lease, Leased, Parts, Survey, is_called, is_from};
 
-/// How soon a proof that is due is looked for.
-const SOON: Duration = Duration::from_millis(50);
+/// What a gather found of what it waited for.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Without a report, or with one in another answer that is not proven yet.
+    pub(super) missing: Vec<Missing>,
+    /// Reports that other answers held.
+    pub(super) already: Vec<Already>,
+    /// A report was left behind for want of room.
+    left: bool,
+}
+
+impl Gathered {
+    fn add(&mut self, given: &Given, mail: &[Leased]) {
+        match given.standing {
+            Standing::Open => {
+                self.missing.push(owes(given, given.status.map_or("unknown", |s| s.as_str())));
+            }
+            Standing::Waits(_) => self.left = true,
+            Standing::Handed(seq) if mail.iter().any(|l| l.message.seq == seq) => {}
+            // That answer may not have arrived.
+            Standing::Handed(seq) => {
+                self.missing.push(owes(given, "reported"));
+                self.was_handed(given, seq);
+            }
+            Standing::Done(seq) => self.was_handed(given, seq),
+            Standing::Lost(_) => {}
+        }
+    }
+
+    fn was_handed(&mut self, given: &Given, id: Seq) {
+        let label = given.assignment.label.as_deref().map(str::to_owned);
+        let already = Already { id, label };
+        if !self.already.contains(&already) {
+            self.already.push(already);
+        }
+    }
+}
 
 impl Hub {
     /// The reader's open tasks, and those whose reports wait, as the call begins.
@@ -71,71 +103,59 @@ impl Hub {
         }
     }
 
-    /// Reports that came along with earlier answers are proved by this very call, once
-    /// it has lasted a little: until then a gather that is complete but for them waits.
-    /// When to look again.
-    pub(super) fn proved_soon(&self, ask: &Ask, deadline: Instant) -> Option<Instant> {
-        if ask.door != Door::Mcp || ask.wait_for != WaitFor::All {
-            return None;
-        }
-        let now = Instant::now();
-        let until = (deadline - ask.timeout + self.limits.proof_grace + SOON * 4).min(deadline);
-        let handed = |g: &Given| matches!(g.standing, Standing::Handed(_));
-        let waits = now < until && self.store.given(ask.reader, false).iter().any(handed);
-        waits.then(|| until.min(now + SOON))
-    }
-
     /// `complete` is judged when it is said: by what the answer really holds.
-    pub(super) fn judge(&self, ask: &Ask, lease: &Lease, met: bool) -> (BatchStatus, Vec<Missing>) {
+    pub(super) fn judge(
+        &self,
+        ask: &Ask,
+        owed: &[Seq],
+        lease: &Lease,
+        met: bool,
+    ) -> (BatchStatus, Gathered) {
         let mail = &lease.mail;
-        let (missing, left) = match ask.wait_for {
-            WaitFor::All => self.absent(ask.reader, &ask.filter.from, mail),
-            WaitFor::Any | WaitFor::Senders(_) => (Vec::new(), false),
+        let found = match ask.wait_for {
+            WaitFor::All => self.gathered(ask.reader, owed, &ask.filter.from, mail),
+            WaitFor::Any | WaitFor::Senders(_) => Gathered::default(),
         };
         let status = match ask.wait_for {
             // A report that did not fit is still to come.
-            WaitFor::All if left => BatchStatus::CallAgain,
-            WaitFor::All if missing.is_empty() => BatchStatus::Complete,
+            WaitFor::All if found.left => BatchStatus::CallAgain,
+            WaitFor::All if found.missing.is_empty() => BatchStatus::Complete,
             // No wait would bring the rest.
             WaitFor::All if met => BatchStatus::Partial,
             _ if mail.is_empty() => BatchStatus::Empty,
             WaitFor::Any => BatchStatus::Complete,
-            WaitFor::Senders(_) if met && lease.remaining > 0 => BatchStatus::CallAgain,
+            WaitFor::Senders(_) if met && lease.remaining > lease.shared => BatchStatus::CallAgain,
             WaitFor::Senders(n) if senders(mail) >= n => BatchStatus::Complete,
             WaitFor::All | WaitFor::Senders(_) => BatchStatus::Partial,
         };
-        (status, missing)
+        (status, found)
     }
 
-    /// Who of those waited for is not in this mail, and whether a report was left
-    /// behind for want of room.
-    fn absent(&self, by: Principal, from: &[String], mail: &[Leased]) -> (Vec<Missing>, bool) {
-        let here = |seq: Seq| mail.iter().any(|l| l.message.seq == seq);
-        let mut missing = Vec::new();
-        let mut left = false;
-        let mut look = |g: &Given| match g.standing {
-            Standing::Open => missing.push(owes(g, g.status.map_or("unknown", |s| s.as_str()))),
-            Standing::Waits(_) => left = true,
-            // In another answer of the same reader, which may not have arrived.
-            Standing::Handed(seq) if !here(seq) => missing.push(owes(g, "reported")),
-            Standing::Handed(_) | Standing::Done(_) => {}
-        };
+    /// What became of those waited for: whom `from` names, or else what was owed when the
+    /// call began and what the reader has given out since.
+    fn gathered(&self, by: Principal, owed: &[Seq], from: &[String], mail: &[Leased]) -> Gathered {
+        let mut found = Gathered::default();
         if from.is_empty() {
-            self.store.given(by, false).iter().for_each(look);
-            return (missing, left);
+            let round = self.store.given_in_round(by);
+            let is_earlier = |task: &Seq| round.first().is_none_or(|g| *task < g.assignment.task);
+            let before = owed.iter().copied().filter(is_earlier);
+            let before = before.filter_map(|task| self.store.assignment(task));
+            before.for_each(|given| found.add(&given, mail));
+            round.iter().for_each(|given| found.add(given, mail));
+            return found;
         }
         let given = self.store.given(by, true);
         let mut strangers = Vec::new();
         for who in from {
             let mut of = given.iter().filter(|g| is_work_of(g, who)).peekable();
             if of.peek().is_some() {
-                of.for_each(&mut look);
+                of.for_each(|given| found.add(given, mail));
             } else if !mail.iter().any(|l| is_from(&l.message, who)) {
                 strangers.push(self.stranger(who));
             }
         }
-        missing.extend(strangers);
-        (missing, left)
+        found.missing.extend(strangers);
+        found
     }
 
     /// Somebody who was given nothing.

@@ -1,6 +1,8 @@
 //! The embedded hub without its file, its sockets and its clock: the real rules
-//! and the real table, glued as the hub glues them, with a disk that remembers
+//! and the real ledger, glued as the hub glues them, with a disk that remembers
 //! only what was committed.
+
+use std::hash::{Hash, Hasher};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +10,15 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::address::Mailbox;
 use posthaste_core::ledger::{AckPlan, End, Heads, Ledger, Planned, Queued, Settled};
+use posthaste_core::messaging::clients;
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof, Reason};
+use posthaste_core::messaging::desk::{Books, Desk};
 use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
-use posthaste_core::messaging::proof::{Door, Effect, Proofs, Proves, Running, Scope};
+use posthaste_core::messaging::proof::{
+    Call, Door, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
+};
 use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
 use posthaste_core::time::Timestamp;
@@ -40,7 +46,17 @@ pub(crate) enum Fate {
     Vanished,
 }
 
+/// A promise of the store that the model can leave out, as it leaves out rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promise {
+    Clean,
+    Commit,
+    Maybe,
+    Fence,
+}
+
 /// One message on disk.
+#[derive(Clone)]
 struct Kept {
     message: Arc<Message>,
     delivery: DeliveryNo,
@@ -51,6 +67,7 @@ struct Kept {
 }
 
 /// An ack that is decided and not yet flushed.
+#[derive(Clone)]
 struct Unflushed {
     by: Principal,
     plan: AckPlan,
@@ -59,20 +76,68 @@ struct Unflushed {
     proof: Proof,
 }
 
+#[derive(Clone)]
 pub(crate) struct Post {
-    ledger: Ledger,
-    proofs: Proofs,
+    desk: Desk,
+    books: Disk,
+    rules: Rules,
     limits: Limits,
     now: Instant,
     /// Acks lie unflushed until told.
     slow_disk: bool,
     to: String,
+}
+
+/// The ledger, and what a restart finds.
+#[derive(Clone)]
+struct Disk {
+    ledger: Ledger,
     unflushed: Vec<Unflushed>,
-    // What a restart finds.
-    disk: Vec<Kept>,
+    /// A promise that this store breaks.
+    broken: Option<Promise>,
+    kept: Vec<Kept>,
     mailboxes: Vec<Mailbox>,
     people: Vec<Instance>,
     taken: Vec<(Principal, Seq)>,
+}
+
+impl Books for Disk {
+    fn taken(&self, who: Principal) -> Vec<Seq> {
+        let mine = self.taken.iter().filter(|(reader, _)| *reader == who);
+        mine.map(|(_, seq)| *seq).collect()
+    }
+
+    fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
+        self.ledger.give_back(by, &what, Some(from), doubt);
+    }
+
+    fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId) {
+        self.ledger.put_back(by, &what, from);
+    }
+
+    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
+        let plan = self.ledger.plan_ack(by, &what, proof, WALL, false);
+        self.unflushed.push(Unflushed { by, plan, answers: vec![answer], proof });
+    }
+}
+
+impl Disk {
+    /// Writes ends down.
+    fn settle(&mut self, list: &[Settled]) {
+        for settled in list {
+            self.kept(settled.delivery).end = Some(settled.end);
+            if let (End::Acked(proof), Some(by)) = (settled.end, settled.by)
+                && proof.is_weak()
+            {
+                self.taken.push((by, settled.seq));
+            }
+        }
+    }
+
+    fn kept(&mut self, delivery: DeliveryNo) -> &mut Kept {
+        let found = self.kept.iter_mut().find(|kept| kept.delivery == delivery);
+        found.expect("a delivery that was sent")
+    }
 }
 
 /// What one answer brought: messages with their marks, and ids under `settled`.
@@ -86,31 +151,42 @@ impl Post {
     pub(crate) fn new(agents: usize, mails: usize, one_of: bool, slow_disk: bool) -> Self {
         let limits = Limits::default();
         let mut post = Self {
-            ledger: Ledger::new(limits.clone()),
-            proofs: Proofs::new(limits.proof_grace, limits.receipts),
+            desk: Desk::new(Proofs::new(&limits)),
+            books: Disk {
+                ledger: Ledger::new(limits.clone()),
+                unflushed: Vec::new(),
+                broken: None,
+                kept: Vec::new(),
+                mailboxes: Vec::new(),
+                people: Vec::new(),
+                taken: Vec::new(),
+            },
+            rules: Rules::ALL,
             limits,
             now: Instant::now(),
             slow_disk,
             to: "mason".into(),
-            unflushed: Vec::new(),
-            disk: Vec::new(),
-            mailboxes: Vec::new(),
-            people: Vec::new(),
-            taken: Vec::new(),
         };
         (0..agents).for_each(|n| post.joins(n));
         if !one_of {
-            post.to = post.people[0].id.to_string();
+            post.to = post.books.people[0].id.to_string();
         }
         (0..mails).for_each(|_| post.arrives());
         post
+    }
+
+    /// The same without a rule, or with a broken promise.
+    pub(crate) fn with(mut self, rules: Rules, broken: Option<Promise>) -> Self {
+        (self.rules, self.books.broken) = (rules, broken);
+        self.desk = Desk::new(Proofs::new(&self.limits).with_rules(rules));
+        self
     }
 
     /// One that remembers no more than so many answers of each reader.
     pub(crate) fn forgetful(mails: usize, answers: usize) -> Self {
         let mut post = Self::new(1, 0, false, false);
         post.limits.receipts = answers;
-        post.proofs = Proofs::new(post.limits.proof_grace, answers);
+        post.desk = Desk::new(Proofs::new(&post.limits));
         (0..mails).for_each(|_| post.arrives());
         post
     }
@@ -130,8 +206,8 @@ impl Post {
             dice += 1;
             dice
         };
-        let plan = self.ledger.plan_join(new, WALL, roll).expect("a new instance");
-        self.people.push(plan.instance);
+        let plan = self.books.ledger.plan_join(new, WALL, roll).expect("a new instance");
+        self.books.people.push(plan.instance);
     }
 
     /// The operator sends one message more.
@@ -141,19 +217,19 @@ impl Post {
         let draft =
             Draft::new(Principal::Operator, to, "hello".into(), details, Via::Rest, &self.limits)
                 .expect("within the limits");
-        let id = MessageId(self.disk.len() as u64);
-        let plan = match self.ledger.plan_append(draft, id, WALL) {
+        let id = MessageId(self.books.kept.len() as u64);
+        let plan = match self.books.ledger.plan_append(draft, id, WALL) {
             Planned::New(plan) => plan,
             Planned::Duplicate(..) => unreachable!("no keys are used"),
             Planned::Refused(error, _) => panic!("accepted: {error}"),
         };
-        self.ledger.commit_append(&plan, &mut Vec::new());
-        self.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
+        self.books.ledger.commit_append(&plan, &mut Vec::new());
+        self.books.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
         let (at, delivery) = plan.deliveries[0];
-        self.disk.push(Kept {
+        self.books.kept.push(Kept {
             message: Arc::clone(&plan.message),
             delivery,
-            mailbox: self.mailboxes[at as usize].clone(),
+            mailbox: self.books.mailboxes[at as usize].clone(),
             marked: false,
             attempts: 0,
             end: None,
@@ -161,7 +237,7 @@ impl Post {
     }
 
     pub(crate) fn reader(&self, agent: usize) -> Principal {
-        Principal::Instance(self.people[agent].id)
+        Principal::Instance(self.books.people[agent].id)
     }
 
     /// A call begins: any call is a sign of life, too.
@@ -170,7 +246,7 @@ impl Post {
     }
 
     pub(crate) fn opens_as(&mut self, agent: usize, names: &[&str], receipt: u64) -> Running {
-        self.opens_labelled(agent, "", names, receipt)
+        self.opens_call(agent, &Call { names, ..Call::through(Door::Mcp) }, receipt)
     }
 
     /// A call of one of the agent's processes.
@@ -181,21 +257,16 @@ impl Post {
         call: &str,
         receipt: u64,
     ) -> Running {
-        self.opens_labelled(agent, label, &[&format!("{label}|{call}")], receipt)
+        let name = format!("{label}|{call}");
+        let call = Call { label, names: &[&name], ..Call::through(Door::Mcp) };
+        self.opens_call(agent, &call, receipt)
     }
 
-    fn opens_labelled(
-        &mut self,
-        agent: usize,
-        label: &str,
-        names: &[&str],
-        receipt: u64,
-    ) -> Running {
+    pub(crate) fn opens_call(&mut self, agent: usize, call: &Call<'_>, receipt: u64) -> Running {
         let who = self.reader(agent);
-        self.ledger.seen(who, WALL);
-        self.recall(who);
-        let (running, effects) = self.proofs.open(who, Door::Mcp, label, names, receipt, self.now);
-        self.perform(effects);
+        self.books.ledger.seen(who, WALL);
+        let running = self.desk.open(&mut self.books, who, call, receipt, self.now);
+        self.writes();
         running
     }
 
@@ -213,12 +284,13 @@ impl Post {
             filter: Filter::default(),
             messages: usize::MAX,
             bytes: usize::MAX,
+            clips: None,
         };
-        let (found, _) = self.ledger.lease(&take, WALL, &Heads::new());
+        let (found, _) = self.books.ledger.lease(&take, WALL, &Heads::new());
         let leased = found.into_iter().map(|sought| Leased {
             delivery: sought.delivery,
             mailbox: sought.mailbox,
-            message: Arc::clone(&self.disk[self.number(sought.seq)].message),
+            message: Arc::clone(&self.books.kept[self.number(sought.seq)].message),
             redelivered: sought.redelivered,
             doubted: sought.doubted,
             relation: Relation::Human,
@@ -228,9 +300,8 @@ impl Post {
 
     /// The second half: the mail goes into the answer, unless the call has ended.
     pub(crate) fn gives(&mut self, agent: usize, call: &Running, mail: Vec<Leased>) -> Given {
-        let Some(told) = self.proofs.answered(call.id, &mail) else {
-            let what: Vec<DeliveryNo> = mail.iter().map(|l| l.delivery).collect();
-            self.ledger.put_back(self.reader(agent), &what, call.id);
+        let by = self.reader(agent);
+        let Some(told) = self.desk.answered(&mut self.books, by, call.id, &mail) else {
             return Given::default();
         };
         let given = mail.iter().map(|l| (self.number(l.message.seq), l.redelivered));
@@ -241,125 +312,149 @@ impl Post {
     }
 
     pub(crate) fn written(&mut self, call: &Running) {
-        self.proofs.written(call.id);
+        self.desk.written(&mut self.books, call.id, None);
     }
 
     pub(crate) fn unwritten(&mut self, call: &Running) {
-        let effects = self.proofs.unwritten(call.id);
-        self.perform(effects);
+        self.desk.unwritten(&mut self.books, call.id);
     }
 
-    /// So close to the client's limit that the answer may have been dropped.
-    pub(crate) fn came_late(&mut self, call: &Running) {
-        self.proofs.came_late(call.id);
+    /// The call was answered after so long.
+    pub(crate) fn waited(&mut self, call: &Running, waited: Duration) {
+        self.desk.waited(call.id, waited);
     }
 
     pub(crate) fn begins(&mut self, agent: usize, scope: Scope) {
         let who = self.reader(agent);
-        self.recall(who);
-        let effects = self.proofs.begin(who, scope);
-        self.perform(effects);
+        self.desk.begin(&mut self.books, who, scope);
+    }
+
+    /// A request of this process of the agent.
+    pub(crate) fn meets(&mut self, agent: usize, process: Process<'_>) {
+        let who = self.reader(agent);
+        self.desk.meet(&mut self.books, who, process);
     }
 
     /// A stream of the agent is open.
     pub(crate) fn attaches(&mut self, agent: usize) -> u64 {
-        self.proofs.attach(self.reader(agent), 9).expect("room for a stream")
+        self.desk.attach(&self.books, self.reader(agent), 9).expect("room for a stream")
     }
 
     pub(crate) fn detaches(&mut self, agent: usize, stream: u64) {
-        self.proofs.detach(self.reader(agent), stream);
+        let who = self.reader(agent);
+        self.desk.detach(&mut self.books, who, stream);
     }
 
     pub(crate) fn cancelled(&mut self, agent: usize, call: &str) {
-        let effects = self.proofs.cancelled(self.reader(agent), call);
-        self.perform(effects);
+        let who = self.reader(agent);
+        self.desk.cancelled(&mut self.books, who, call);
     }
 
     pub(crate) fn interrupted(&mut self, agent: usize) {
-        let effects = self.proofs.interrupted(self.reader(agent));
-        self.perform(effects);
+        let who = self.reader(agent);
+        self.desk.interrupted(&mut self.books, who);
     }
 
-    /// A hook fires, and its answer is empty.
-    pub(crate) fn hook(&mut self, agent: usize) {
+    /// A hook runs. Whether its answer may carry mail.
+    pub(crate) fn hook(&mut self, agent: usize, hook: &Hook<'_>) -> bool {
         let who = self.reader(agent);
-        self.ledger.seen(who, WALL);
-        self.recall(who);
-        let (hook, effects) = self.proofs.open(who, Door::Hook, "", &[], u64::MAX, self.now);
-        self.perform(effects);
-        self.proofs.answered(hook.id, &[]);
-        self.proofs.names_nothing(hook.id);
-        self.written(&hook);
+        self.books.ledger.seen(who, WALL);
+        let carries = self.desk.hook(&mut self.books, who, hook, self.now);
+        self.writes();
+        carries
+    }
+
+    pub(crate) fn hooks(&mut self, agent: usize, moment: Moment) -> bool {
+        self.hook(agent, &Hook::new(moment, &clients::UNKNOWN))
+    }
+
+    /// The hook's answer takes what is there, and is written.
+    pub(crate) fn carries(&mut self, agent: usize, receipt: u64) -> (Running, Given) {
+        let call = self.opens_call(agent, &Call::through(Door::Hook), receipt);
+        let given = self.answers(agent, &call);
+        self.written(&call);
+        (call, given)
     }
 
     /// The reader names the receipt of an answer.
     pub(crate) fn receipt(&mut self, agent: usize, receipt: u64) {
         let by = self.reader(agent);
-        if let Some((answer, what)) = self.proofs.receipt(by, receipt) {
-            self.ack(by, answer, What::Deliveries(what), Proof::Receipt);
-        }
+        self.desk.receipt_beside(&mut self.books, by, receipt);
+        self.writes();
     }
 
     /// The reader answers a message. What the reply itself brings is not followed here.
     pub(crate) fn replies(&mut self, agent: usize, mail: usize) {
-        let (by, seq) = (self.reader(agent), self.disk[mail].message.seq);
-        let answers = self.proofs.holding(by, &[seq]);
+        let (by, seq) = (self.reader(agent), self.books.kept[mail].message.seq);
+        let answers = self.desk.holding(by, &[seq]);
         let what = What::Messages(vec![seq]);
-        let plan = self.ledger.plan_ack(by, &what, Proof::Reply, WALL, true);
-        self.writes(Unflushed { by, plan, answers, proof: Proof::Reply });
+        let plan = self.books.ledger.plan_ack(by, &what, Proof::Reply, WALL, true);
+        self.books.unflushed.push(Unflushed { by, plan, answers, proof: Proof::Reply });
+        self.writes();
     }
 
     /// The reader refuses what an answer brought.
     pub(crate) fn nack(&mut self, agent: usize, receipt: u64) {
         let by = self.reader(agent);
-        let Some((answer, what)) = self.proofs.receipt(by, receipt) else { return };
-        let plan = self.ledger.plan_nack(by, &What::Held(answer, what), WALL);
+        let Some((answer, what)) = self.desk.receipt(by, receipt) else { return };
+        let what = match self.books.broken {
+            Some(Promise::Fence) => return self.takes_back(&what),
+            _ => What::Held(answer, what),
+        };
+        let plan = self.books.ledger.plan_nack(by, &what, WALL);
         for (delivery, attempts, _) in &plan.returned {
-            let kept = self.kept(*delivery);
+            let kept = self.books.kept(*delivery);
             (kept.attempts, kept.marked) = (*attempts, true);
         }
-        self.settle(&plan.dead);
-        self.ledger.commit_nack(&plan, &mut Vec::new());
-        self.proofs.refused(answer, &plan.lost);
+        self.books.settle(&plan.dead);
+        self.books.ledger.commit_nack(&plan, &mut Vec::new());
+        self.desk.refused(answer, &plan.lost);
+    }
+
+    /// Without the fence: whoever holds it, it goes back.
+    fn takes_back(&mut self, what: &[DeliveryNo]) {
+        for agent in 0..self.books.people.len() {
+            self.books.ledger.give_back(self.reader(agent), what, None, false);
+        }
     }
 
     /// The instance ends; `finished` if its model was seen to end its own turn.
     pub(crate) fn ends(&mut self, agent: usize, finished: bool) {
-        let id = self.people[agent].id;
+        let id = self.books.people[agent].id;
         let who = Principal::Instance(id);
         let proves = if finished { Proves::All } else { Proves::Nothing };
-        let acked = self.proofs.proved_by_end(who, proves);
+        let acked = self.desk.proved_by_end(who, proves);
         let status = if finished { Status::Finished } else { Status::Failed };
         let ending = Ending::plain(status, acked);
-        let plan = self.ledger.plan_end(id, &ending, WALL, || 1).expect("it was running");
-        self.people[agent] = plan.instance.clone();
-        self.settle(&plan.settled);
-        self.ledger.commit_end(&plan, &mut Vec::new());
-        self.proofs.end(who);
+        let plan = self.books.ledger.plan_end(id, &ending, WALL, || 1).expect("it was running");
+        self.books.people[agent] = plan.instance.clone();
+        self.books.settle(&plan.settled);
+        self.books.ledger.commit_end(&plan, &mut Vec::new());
+        self.desk.end(who);
     }
 
     /// No sign of life of this one, while all others are well.
     pub(crate) fn loses(&mut self, agent: usize) {
         let soon = Timestamp(WALL.0 + 1);
-        for (n, other) in self.people.iter().enumerate() {
+        for (n, other) in self.books.people.iter().enumerate() {
             if n != agent {
-                self.ledger.seen(Principal::Instance(other.id), soon);
+                self.books.ledger.seen(Principal::Instance(other.id), soon);
             }
         }
-        self.ledger.lose(soon);
+        self.books.ledger.lose(soon);
     }
 
     pub(crate) fn expires(&mut self) {
-        let plan = self.ledger.plan_expiry(WALL + TTL);
-        self.settle(&plan.dead);
-        self.ledger.commit_die(&plan);
+        let plan = self.books.ledger.plan_expiry(WALL + TTL);
+        self.books.settle(&plan.dead);
+        self.books.ledger.commit_die(&plan);
     }
 
     pub(crate) fn cancels_mail(&mut self, mail: usize) {
-        let target = (self.disk[mail].mailbox.clone(), self.disk[mail].delivery);
-        let plan = self.ledger.plan_cancel(&[target], WALL).expect("queued mail");
-        self.settle(&plan.dead);
-        self.ledger.commit_die(&plan);
+        let target = (self.books.kept[mail].mailbox.clone(), self.books.kept[mail].delivery);
+        let plan = self.books.ledger.plan_cancel(&[target], WALL).expect("queued mail");
+        self.books.settle(&plan.dead);
+        self.books.ledger.commit_die(&plan);
     }
 
     /// A new process on the same disk.
@@ -367,23 +462,24 @@ impl Post {
         if clean {
             // Nothing is left unflushed, and what was handed out is noted.
             self.flush();
-            for delivery in self.ledger.possibly_seen() {
-                self.kept(delivery).marked = true;
+            let notes = self.books.broken != Some(Promise::Clean);
+            for delivery in self.books.ledger.possibly_seen().into_iter().filter(|_| notes) {
+                self.books.kept(delivery).marked = true;
             }
         }
-        self.unflushed.clear();
-        self.ledger = Ledger::new(self.limits.clone());
-        self.proofs = Proofs::new(self.limits.proof_grace, self.limits.receipts);
-        let last = self.disk.len() as u64;
-        self.ledger.load_counters(last, last);
-        for instance in &self.people {
-            self.ledger.load_instance(instance.clone());
+        self.books.unflushed.clear();
+        self.books.ledger = Ledger::new(self.limits.clone());
+        self.desk = Desk::new(Proofs::new(&self.limits).with_rules(self.rules));
+        let last = self.books.kept.len() as u64;
+        self.books.ledger.load_counters(last, last);
+        for instance in &self.books.people {
+            self.books.ledger.load_instance(instance.clone());
         }
-        for (no, mailbox) in (0..).zip(&self.mailboxes) {
-            assert!(self.ledger.load_mailbox(no, mailbox.clone()));
+        for (no, mailbox) in (0..).zip(&self.books.mailboxes) {
+            assert!(self.books.ledger.load_mailbox(no, mailbox.clone()));
         }
-        for kept in self.disk.iter().filter(|kept| kept.end.is_none()) {
-            let at = self.mailboxes.iter().position(|m| *m == kept.mailbox);
+        for kept in self.books.kept.iter().filter(|kept| kept.end.is_none()) {
+            let at = self.books.mailboxes.iter().position(|m| *m == kept.mailbox);
             let entry = Queued {
                 delivery: kept.delivery,
                 seq: kept.message.seq,
@@ -398,13 +494,8 @@ impl Post {
                 expires_at: kept.message.expires_at,
             };
             let at = u32::try_from(at.expect("a known mailbox")).expect("few mailboxes");
-            assert!(self.ledger.load_delivery(at, entry));
+            assert!(self.books.ledger.load_delivery(at, entry));
         }
-    }
-
-    /// When the next proof is due.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.proofs.next_due()
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -413,43 +504,94 @@ impl Post {
 
     pub(crate) fn pass(&mut self, until: Instant) {
         self.now = self.now.max(until);
-        let effects = self.proofs.due(self.now);
-        self.perform(effects);
+        self.desk.pass(&mut self.books, self.now);
+        self.writes();
+    }
+
+    /// The later call of this answer stays uncancelled for long enough.
+    pub(crate) fn grace_is_over(&mut self, id: AnswerId) {
+        self.desk.grace_is_over(&mut self.books, id);
+        self.writes();
+    }
+
+    /// Whether a later call may prove this answer soon.
+    pub(crate) fn is_in_grace(&self, id: AnswerId) -> bool {
+        self.desk.proofs().is_in_grace(id)
+    }
+
+    /// Whether the hub would still answer this call.
+    pub(crate) fn is_open(&self, id: AnswerId) -> bool {
+        self.desk.proofs().is_open(id)
+    }
+
+    pub(crate) fn is_doubted(&self, mail: usize) -> bool {
+        let kept = &self.books.kept[mail];
+        self.books.ledger.standing(&kept.mailbox, kept.delivery).is_some_and(|s| s.doubted)
+    }
+
+    /// Hashes all that decides how the hub goes on. `call` numbers answers alike in
+    /// every world.
+    pub(crate) fn hash(&self, call: &dyn Fn(AnswerId) -> usize, into: &mut impl Hasher) {
+        let seen = self.books.ledger.possibly_seen();
+        for (mail, kept) in self.books.kept.iter().enumerate() {
+            (self.fate(mail), self.is_doubted(mail), kept.attempts, kept.marked).hash(into);
+            seen.contains(&kept.delivery).hash(into);
+            let holder = self.books.ledger.holder(kept.delivery);
+            holder.map(|(_, answer)| call(answer)).hash(into);
+        }
+        self.books.taken.len().hash(into);
+        for ack in &self.books.unflushed {
+            let settled = ack.plan.settled.iter().map(|s| s.delivery.0).collect::<Vec<_>>();
+            (settled, ack.proof.as_str()).hash(into);
+        }
+        for agent in 0..self.books.people.len() {
+            self.desk.proofs().hash(self.reader(agent), call, into);
+        }
     }
 
     pub(crate) fn is_flushed(&self) -> bool {
-        self.unflushed.is_empty()
+        self.books.unflushed.is_empty()
     }
 
     pub(crate) fn flush(&mut self) {
-        for ack in std::mem::take(&mut self.unflushed) {
+        for ack in std::mem::take(&mut self.books.unflushed) {
             self.commit(ack);
         }
     }
 
     /// The disk is full: the acks are undone, and everybody is told.
     pub(crate) fn fails_to_flush(&mut self) {
-        let group = std::mem::take(&mut self.unflushed);
-        group.iter().rev().for_each(|ack| self.ledger.undo_ack(&ack.plan));
+        let group = std::mem::take(&mut self.books.unflushed);
+        group.iter().rev().for_each(|ack| self.books.ledger.undo_ack(&ack.plan));
         for ack in group.iter().filter(|ack| ack.proof != Proof::Reply) {
-            ack.answers.iter().for_each(|answer| self.proofs.unacked(*answer));
+            ack.answers.iter().for_each(|answer| self.desk.unacked(*answer));
         }
     }
 
     pub(crate) fn fate(&self, mail: usize) -> Fate {
-        let kept = &self.disk[mail];
+        let kept = &self.books.kept[mail];
         match kept.end {
             Some(End::Acked(proof)) => return Fate::Acked(proof.as_str()),
             Some(End::Dead { reason, maybe_seen }) => {
+                let maybe_seen = maybe_seen
+                    && (self.books.broken != Some(Promise::Maybe)
+                        || reason == Reason::RecipientGone);
                 return Fate::Dead { reason: Reason::as_str(reason), maybe_seen };
+            }
+            None if self.books.broken == Some(Promise::Commit) => {
+                let told =
+                    |ack: &&Unflushed| ack.plan.settled.iter().any(|s| s.delivery == kept.delivery);
+                if let Some(ack) = self.books.unflushed.iter().find(told) {
+                    return Fate::Acked(ack.proof.as_str());
+                }
             }
             None => {}
         }
-        match self.ledger.standing(&kept.mailbox, kept.delivery) {
+        match self.books.ledger.standing(&kept.mailbox, kept.delivery) {
             None => Fate::Vanished,
             Some(standing) => {
                 let holder = standing.by.and_then(Principal::instance);
-                let by = holder.and_then(|id| self.people.iter().position(|p| p.id == id));
+                let by = holder.and_then(|id| self.books.people.iter().position(|p| p.id == id));
                 match by {
                     Some(by) => Fate::Leased { by, marked: standing.marked },
                     None => Fate::Queued { marked: standing.marked },
@@ -460,75 +602,31 @@ impl Post {
 
     /// What a reader holds, whatever it is.
     pub(crate) fn held_by(&self, agent: usize) -> Vec<DeliveryNo> {
-        self.ledger.held_by(self.reader(agent))
+        self.books.ledger.held_by(self.reader(agent))
     }
 
-    fn recall(&mut self, who: Principal) {
-        if !self.proofs.knows(who) {
-            let mine = self.taken.iter().filter(|(reader, _)| *reader == who);
-            let seqs: Vec<Seq> = mine.map(|(_, seq)| *seq).collect();
-            self.proofs.remember(who, &seqs);
-        }
-    }
-
-    fn perform(&mut self, effects: impl IntoIterator<Item = Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Ack { by, answer, what, proof } => {
-                    self.ack(by, answer, What::Held(answer, what), proof);
-                }
-                Effect::Return { by, answer, what, doubt } => {
-                    self.ledger.give_back(by, &what, Some(answer), doubt);
-                }
-            }
-        }
-    }
-
-    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
-        let plan = self.ledger.plan_ack(by, &what, proof, WALL, false);
-        self.writes(Unflushed { by, plan, answers: vec![answer], proof });
-    }
-
-    fn writes(&mut self, ack: Unflushed) {
-        if self.slow_disk && !ack.plan.settled.is_empty() {
-            self.unflushed.push(ack);
-        } else {
-            self.commit(ack);
+    /// A quick disk flushes acks at once.
+    fn writes(&mut self) {
+        if !self.slow_disk {
+            self.flush();
         }
     }
 
     fn commit(&mut self, Unflushed { by, plan, answers, proof }: Unflushed) {
-        self.settle(&plan.settled);
-        self.ledger.commit_ack(&plan);
+        self.books.settle(&plan.settled);
+        self.books.ledger.commit_ack(&plan);
         let settled: Vec<Seq> = plan.settled.iter().map(|s| s.seq).collect();
         if proof == Proof::Reply {
-            return self.proofs.let_go(&answers, &settled);
+            return self.desk.let_go(&answers, &settled);
         }
         let acked = Acked { settled, settling: plan.settling, ..Acked::default() };
         for answer in answers {
-            self.proofs.acked(by, answer, proof, &acked);
+            self.desk.acked(by, answer, proof, &acked);
         }
-    }
-
-    /// Writes ends down.
-    fn settle(&mut self, list: &[Settled]) {
-        for settled in list {
-            self.kept(settled.delivery).end = Some(settled.end);
-            if let (End::Acked(proof), Some(by)) = (settled.end, settled.by)
-                && proof.is_weak()
-            {
-                self.taken.push((by, settled.seq));
-            }
-        }
-    }
-
-    fn kept(&mut self, delivery: DeliveryNo) -> &mut Kept {
-        let found = self.disk.iter_mut().find(|kept| kept.delivery == delivery);
-        found.expect("a delivery that was sent")
     }
 
     fn number(&self, seq: Seq) -> usize {
-        let found = self.disk.iter().position(|kept| kept.message.seq == seq);
+        let found = self.books.kept.iter().position(|kept| kept.message.seq == seq);
         found.expect("a message that was sent")
     }
 }

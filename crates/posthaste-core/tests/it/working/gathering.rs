@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use posthaste_core::messaging::message::{Details, Kind, Priority};
-use posthaste_core::messaging::proof::Door;
-use posthaste_core::messaging::receive::{BatchStatus, Budget, WaitFor};
+use posthaste_core::messaging::message::{Details, Kind, Priority, Seq};
+use posthaste_core::messaging::proof::{Call, Door};
+use posthaste_core::messaging::receive::{Ask, BatchStatus, WaitFor};
 use posthaste_core::orchestration::{AgentsConfig, Assign, Waited};
-use posthaste_testkit::world::{Agent, World};
+use posthaste_testkit::world::{Agent, Answer, World};
+use tokio::time::Instant;
 
 use super::{LONG, Yard, wish};
 
@@ -118,36 +119,78 @@ async fn those_named_are_waited_for_by_instance_and_by_label() {
     assert_eq!(yard.boss.asks(ask).await.status, BatchStatus::Complete);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_report_in_another_unproven_answer_is_not_claimed_to_be_here() {
-    let (yard, workers) = yard_of(1).await;
-    yard.answers(&workers[0], "one").await;
-    let first = yard.boss.reads().await;
-    assert_eq!(first.texts(), ["one"]);
-    let ask = yard.boss.gather(Duration::from_secs(1), WaitFor::All, &[]);
-    let again = yard.boss.asks(ask).await;
-    assert_eq!(again.status, BatchStatus::Partial);
-    assert_eq!(again.missing[0].status, "reported");
-    yard.boss.acks(&first).await;
-    let ask = yard.boss.gather(LONG, WaitFor::All, &[]);
-    assert_eq!(yard.boss.asks(ask).await.status, BatchStatus::Complete);
+/// The reports that a gather says were handed over before it.
+fn already(answer: &Answer) -> Vec<(Seq, Option<&str>)> {
+    answer.already.iter().map(|report| (report.id, report.label.as_deref())).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_along_with_earlier_answers_is_proved_by_the_gather_itself() {
+async fn a_report_in_another_unproven_answer_is_named_at_once_and_not_claimed_to_be_here() {
+    let (yard, workers) = yard_of(1).await;
+    yard.answers(&workers[0], "one").await;
+    let first = yard.boss.reads().await;
+    let report = first.mail[0].leased.message.seq;
+    let began = Instant::now();
+    let again = yard.boss.asks(yard.boss.gather(LONG, WaitFor::All, &[])).await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "no wait would bring it");
+    assert_eq!((again.texts().len(), again.status), (0, BatchStatus::Partial));
+    assert_eq!(again.missing[0].status, "reported");
+    assert_eq!(already(&again), [(report, Some("part 0"))]);
+    yard.boss.acks(&first).await;
+    let proven = yard.boss.asks(yard.boss.gather(LONG, WaitFor::All, &[])).await;
+    assert_eq!((proven.status, already(&proven)), (BatchStatus::Complete, already(&again)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gather_names_the_reports_that_came_before_it_and_waits_for_the_others() {
+    let (yard, workers) = yard_of(3).await;
+    yard.answers(&workers[0], "one").await;
+    yard.answers(&workers[1], "two").await;
+    let before = yard.boss.takes().await;
+    assert_eq!(before.texts(), ["one", "two"]);
+    let gather = yard.boss.waits(yard.boss.gather(LONG, WaitFor::All, &[])).await;
+    yard.answers(&workers[2], "three").await;
+    let answer = gather.await.expect("an answer");
+    assert_eq!((answer.texts(), answer.status), (vec!["three"], BatchStatus::Complete));
+    let labels: Vec<_> = already(&answer).into_iter().map(|(_, label)| label).collect();
+    assert_eq!(labels, [Some("part 0"), Some("part 1")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_of_an_earlier_round_of_work_are_not_named_again() {
+    let (yard, workers) = yard_of(2).await;
+    for worker in &workers {
+        yard.answers(worker, "done").await;
+    }
+    yard.boss.takes().await;
+    let later = yard.assigns(&yard.boss, "one more").await;
+    yard.staff.runs(later.instance.id).await;
+    yard.answers(&yard.knows(later.instance.id), "done, too").await;
+    let answer = yard.boss.asks(yard.boss.gather(LONG, WaitFor::All, &[])).await;
+    assert_eq!((answer.texts(), answer.status), (vec!["done, too"], BatchStatus::Complete));
+    assert_eq!(already(&answer), []);
+    // Asked for by name, they are.
+    let named = yard.boss.asks(yard.boss.gather(LONG, WaitFor::All, &["part 1"])).await;
+    assert_eq!((named.status, named.already.len()), (BatchStatus::Complete, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_gather_is_complete_with_what_came_along_with_earlier_answers() {
     let (yard, workers) = yard_of(2).await;
     yard.answers(&workers[0], "one").await;
     let along = yard.boss.asks(yard.boss.mcp("call 1")).await;
     assert_eq!(along.texts(), ["one"]);
-    yard.answers(&workers[1], "two").await;
-    let gather = posthaste_core::messaging::receive::Ask {
+    let gather = |call: &str| Ask {
         door: Door::Mcp,
-        call: Some("call 2".into()),
+        call: Some(call.into()),
         ..yard.boss.gather(LONG, WaitFor::All, &[])
     };
-    let answer = yard.boss.asks(gather).await;
+    let waiting = yard.boss.waits(gather("call 2")).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    yard.answers(&workers[1], "two").await;
+    let answer = waiting.await.expect("an answer");
     assert_eq!((answer.texts(), answer.status), (vec!["two"], BatchStatus::Complete));
-    assert!(answer.waited < Duration::from_secs(3), "{:?}", answer.waited);
+    assert_eq!(already(&answer).len(), 1);
     assert_eq!(answer.settled.len(), 1, "it is told which counts as read");
 }
 
@@ -168,10 +211,7 @@ async fn what_does_not_fit_is_left_and_the_status_says_call_again() {
     for worker in &workers {
         yard.answers(worker, &"x".repeat(400)).await;
     }
-    let ask = posthaste_core::messaging::receive::Ask {
-        most: 8,
-        ..yard.boss.gather(LONG, WaitFor::All, &[])
-    };
+    let ask = Ask { most: 8, ..yard.boss.gather(LONG, WaitFor::All, &[]) };
     let mut seen = 0;
     loop {
         let answer = yard.boss.asks(ask.clone()).await;
@@ -183,16 +223,12 @@ async fn what_does_not_fit_is_left_and_the_status_says_call_again() {
         assert_eq!(answer.status, BatchStatus::CallAgain);
     }
     assert_eq!(seen, 20);
-    let _ = Budget::Whole;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_window_closes_when_nothing_more_can_be_expected() {
     let (yard, workers) = yard_of(2).await;
-    let ask = posthaste_core::messaging::receive::Ask {
-        window: Duration::from_secs(50),
-        ..yard.boss.ask_within(LONG)
-    };
+    let ask = Ask { window: Duration::from_secs(50), ..yard.boss.ask_within(LONG) };
     let wait = yard.boss.waits(ask).await;
     yard.answers(&workers[0], "one").await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -211,7 +247,7 @@ async fn one_report_can_be_waited_for_and_is_ordinary_mail() {
     let waits = |timeout| {
         let (hub, who) = (std::sync::Arc::clone(hub), yard.boss.who);
         tokio::spawn(async move {
-            let open = hub.open(who, Door::Rest, "", &[]);
+            let open = hub.open(who, &Call::through(Door::Rest));
             hub.await_report(&open, task, timeout).await.expect("a wait")
         })
     };

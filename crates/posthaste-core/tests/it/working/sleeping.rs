@@ -51,3 +51,36 @@ async fn an_agent_with_mail_that_does_not_look_is_woken_and_not_too_often() {
     sleep(minutes(30)).await;
     assert!(yard.staff.woken().is_empty(), "it has read its mail");
 }
+
+#[tokio::test(start_paused = true)]
+async fn mail_to_a_name_wakes_the_only_one_it_is_for() {
+    let yard = Yard::new().await;
+    staff::profile(&yard.world.hub, "sleeper", None, r#"{"wake":["ring"]}"#).await;
+    let sleeper = yard.world.agent("sleeper").await;
+    sleep(minutes(2)).await;
+    yard.boss.sends("sleeper", "wake up").await;
+    sleep(minutes(1)).await;
+    let woken = yard.staff.woken();
+    assert_eq!(woken.len(), 1);
+    assert_eq!((woken[0].who.id, woken[0].unread), (sleeper.id(), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_for_several_wakes_the_one_that_has_been_quiet_the_longest() {
+    let yard = Yard::new().await;
+    staff::profile(&yard.world.hub, "sleeper", None, r#"{"wake":["ring"]}"#).await;
+    let first = yard.world.agent("sleeper").await;
+    sleep(minutes(1)).await;
+    let second = yard.world.agent("sleeper").await;
+    sleep(minutes(2)).await;
+    yard.boss.sends("sleeper", "wake up").await;
+    yard.boss.sends("sleeper@main", "one of you").await;
+    sleep(minutes(5)).await;
+    let woken: Vec<_> = yard.staff.woken().iter().map(|nap| nap.who.id).collect();
+    assert_eq!(woken, [first.id()]);
+    // Its own mail wakes the other one all the same.
+    yard.boss.sends(&second, "you, too").await;
+    sleep(minutes(1)).await;
+    let woken: Vec<_> = yard.staff.woken().iter().map(|nap| nap.who.id).collect();
+    assert_eq!(woken, [second.id()]);
+}

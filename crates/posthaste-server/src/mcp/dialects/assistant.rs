@@ -12,6 +12,7 @@ use posthaste_core::ports::{Filter, Record};
 use posthaste_core::profiles::Profile;
 use posthaste_core::time::Timestamp;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -249,6 +250,10 @@ struct Recv {
     since: Option<i64>,
     #[serde(default)]
     mark_as_read: Option<bool>,
+    /// any number; another one each time you ask again
+    #[serde(default, rename = "after")]
+    #[schemars(with = "Option<u64>")]
+    _after: IgnoredAny,
 }
 
 #[derive(Debug, Serialize)]
@@ -323,7 +328,7 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
         return ctx.reply_without_mail(Ok(told)).await;
     }
     let wanted = Ask {
-        filter: Filter { among: unread.into(), exact: true, ..Filter::default() },
+        filter: Filter { among: unread.into(), own: true, ..Filter::default() },
         ..Ask::now(me)
     };
     let chars = ctx.client.chars;

@@ -7,16 +7,18 @@ use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::receive::{Ask, Budget};
-use posthaste_core::ports::{Filter, Leased};
+use posthaste_core::messaging::receive::{Ask, Budget, Entry as Handed};
+use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::cao::WINDOW;
 use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
-use crate::mcp::tools::check_inbox::Wait;
+use crate::mcp::tools::check_inbox::{Wait, call_again};
 use crate::mcp::tools::send_message::{Told, send};
 use crate::mcp::{mail, schema, text};
 use crate::rest::inbox::{entry, parse_receipt, print_receipt, seconds};
@@ -157,6 +159,10 @@ struct Check {
     /// Of the answer before, to confirm it
     #[serde(default)]
     receipt: Option<String>,
+    /// The number that call_again names
+    #[serde(default, rename = "after")]
+    #[schemars(with = "Option<u64>")]
+    _after: IgnoredAny,
 }
 
 #[derive(Debug, Serialize)]
@@ -165,6 +171,9 @@ struct Inbox<'a> {
     terminal_id: String,
     messages: Vec<posthaste_api::inbox::Entry<'a>>,
     total: usize,
+    /// The wait was cut short, and what to call instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_again: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<compact_str::CompactString>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,10 +183,9 @@ struct Inbox<'a> {
 }
 
 /// What a full entry takes beside its text.
-fn beside(leased: &Leased) -> usize {
-    let m = &leased.message;
-    let metadata = m.metadata.as_ref().map_or(0, String::len);
-    mail::beside(leased) + m.to.len() + metadata + 260
+fn beside(e: &Handed) -> usize {
+    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry(e) };
+    json(&empty).map_or(mail::WRAPPER, |json| json.len() + 1)
 }
 
 fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -198,7 +206,7 @@ fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
     let limits = ctx.app.hub.limits();
     let plain = |Failure(error)| error;
     let timeout = seconds("timeout", args.timeout, 60.0, limits.wait).map_err(plain)?;
-    let window = seconds("batch_window", args.batch_window, 2.0, limits.batch_window);
+    let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window);
     let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
     let ask = Ask {
         window: window.map_err(plain)?,
@@ -225,6 +233,7 @@ async fn take(ctx: Ctx, wait: Wait) -> Done {
         terminal_id: my_id(me),
         messages: batch.mail.iter().map(entry).collect(),
         total: batch.mail.len(),
+        call_again: call_again(&batch),
         receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),
         remaining: (batch.remaining > 0).then_some(batch.remaining),
         settled: batch.settled.iter().map(|seq| seq.0).collect(),

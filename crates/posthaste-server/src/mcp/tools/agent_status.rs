@@ -36,8 +36,11 @@ struct Doing {
     label: Option<String>,
     /// Tasks that it has and has not reported on.
     open: usize,
-    /// Mail that waits for it.
+    /// Mail that waits for it alone.
     unread: usize,
+    /// Mail that it or others could take.
+    #[serde(skip_serializing_if = "is_zero")]
+    unread_shared: usize,
     messages: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_message_at: Option<String>,
@@ -50,6 +53,10 @@ struct Doing {
     exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     branch: Option<String>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -78,6 +85,7 @@ async fn look(ctx: &Ctx, who: &str) -> Result<Doing, ApiError> {
         label: i.label,
         open: taken.iter().filter(|given| given.report.is_none()).count(),
         unread: view.unread,
+        unread_shared: view.unread_shared,
         messages: thread.total,
         last_message_at: thread.last_at.map(|at| at.to_string()),
         started_at: work.started_at.map(|at| at.to_string()),

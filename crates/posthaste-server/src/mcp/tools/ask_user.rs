@@ -150,7 +150,7 @@ pub(crate) async fn answer(
     let _asking = ctx.app.hub.asks(ctx.me);
     let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
     let ask = Ask {
-        filter: Filter { answers: Some(Seq(question)), exact: true, ..Filter::default() },
+        filter: Filter { answers: Some(Seq(question)), own: true, ..Filter::default() },
         budget: Budget::Json { chars: room, beside: mail::beside },
         most: 1,
         ..Ask::now(ctx.me)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::mcp::call::{Ctx, Job, refusal};
+use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
 use crate::work;
 
@@ -64,7 +64,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Ok(args) => give(&ctx, args).await,
             Err(error) => Err(error),
         };
-        ctx.reply_to_giver(told, refusal).await
+        ctx.reply(told).await
     })
 }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::receive::{
-    Ask, Batch, BatchStatus, Budget, Missing as Absent, WaitFor,
+    Already as HandedBefore, Ask, Batch, BatchStatus, Budget, Missing as Absent, WaitFor,
 };
 use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -21,8 +22,8 @@ use crate::rest::inbox::{seconds, wait_for};
 pub(crate) const TOOL: Tool = Tool {
     name: "check_inbox",
     description: "Posthaste: your new mail; waits up to `timeout` seconds. Call it before you finish \
-        and when you need an answer, never in a loop of short waits. After assign use wait_for \
-        `all`. status `call_again`: call again at once.",
+        and when you need an answer, never in a loop. After assign use wait_for `all`. On \
+        `call_again` call again, with its `after`.",
     schema: schema::of::<Args>,
     reads: true,
     waits: true,
@@ -32,6 +33,8 @@ pub(crate) const TOOL: Tool = Tool {
 const TIMEOUT: f64 = 60.0;
 /// What one who is missing takes in an answer beside its name.
 const MISSING: usize = 60;
+/// What the names of the two lists take.
+const NAMES_OF_LISTS: usize = 30;
 /// Most whom one call may wait for by name.
 const NAMES: usize = 100;
 
@@ -48,6 +51,10 @@ struct Args {
     /// agents or labels
     #[serde(default, deserialize_with = "text::list")]
     from: Vec<String>,
+    // Any value: it only makes a repeated call another one.
+    #[serde(default, rename = "after")]
+    #[schemars(with = "Option<u64>")]
+    _after: IgnoredAny,
 }
 
 fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -79,10 +86,7 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
         ctx,
         asked,
         Ask {
-            window: match ctx.app.hub.is_owed(ctx.me) {
-                true => ctx.app.mcp.config.gather_window,
-                false => ctx.app.mcp.config.batch_window,
-            },
+            window: ctx.app.hub.batch_window(ctx.me),
             wait_for,
             filter: Filter {
                 from: args.from.into(),
@@ -110,29 +114,42 @@ impl Wait {
 
     /// The answer; `call_again` if the time was cut short and did not do.
     pub(crate) async fn take(self, ctx: Ctx) -> Result<Batch, ApiError> {
-        let (client, timeout) = (ctx.client, self.ask.timeout);
+        let timeout = self.ask.timeout;
         let mut batch = ctx.receive(self.ask).await?;
         let in_vain = matches!(batch.status, BatchStatus::Empty | BatchStatus::Partial);
         if self.short && in_vain && batch.waited >= timeout {
             batch.status = BatchStatus::CallAgain;
         }
-        if client.may_have_given_up(batch.waited) {
-            batch.handed.came_late();
-        }
+        batch.handed.waited(batch.waited);
         Ok(batch)
     }
+}
+
+/// What to call when the wait was cut short. Its number is another one each time:
+/// some programs stop a model that makes the same call over and over.
+pub(crate) fn call_again(batch: &Batch) -> Option<String> {
+    let after = batch.handed.number();
+    (batch.status == BatchStatus::CallAgain)
+        .then(|| format!("check_inbox again, same arguments and after={after}"))
 }
 
 #[derive(Debug, Serialize)]
 struct Inbox<'a> {
     messages: Vec<Entry<'a>>,
     status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_again: Option<String>,
     waited_s: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<Missing<'a>>,
     /// So many more are missing than there is room to name.
     #[serde(skip_serializing_if = "is_zero")]
     more_missing: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    already: Vec<Already<'a>>,
+    /// So many more were handed over before than there is room to name.
+    #[serde(skip_serializing_if = "is_zero")]
+    more_already: usize,
     #[serde(skip_serializing_if = "is_zero")]
     remaining: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -152,26 +169,41 @@ struct Missing<'a> {
     status: &'static str,
 }
 
+/// A report that an earlier answer held.
+#[derive(Debug, Serialize)]
+struct Already<'a> {
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
+}
+
 async fn read(ctx: Ctx, wait: Wait) -> Done {
-    let (hub, me, chars) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me, ctx.client.chars);
+    let chars = ctx.client.chars;
     let batch = match wait.take(ctx).await {
         Ok(batch) => batch,
         Err(error) => return done(refusal(&error), true, None),
     };
     let mut inbox = Inbox {
-        messages: batch.mail.iter().map(|e| Entry::new(&hub, me, e)).collect(),
+        messages: batch.mail.iter().map(Entry::new).collect(),
         status: batch.status.as_str(),
+        call_again: call_again(&batch),
         waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,
         missing: Vec::new(),
         more_missing: batch.missing.len(),
+        already: Vec::new(),
+        more_already: batch.already.len(),
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|seq| seq.0).collect(),
     };
-    // Mail comes first: who is missing is named as far as there is room.
-    if !batch.missing.is_empty() {
+    // Mail comes first: who is missing, and what was handed over before, is named as far
+    // as there is room.
+    if !batch.missing.is_empty() || !batch.already.is_empty() {
         let used = json(&inbox).map_or(chars, |told| told.len());
-        inbox.missing = named(&batch.missing, chars.saturating_sub(used));
+        let mut left = chars.saturating_sub(used + NAMES_OF_LISTS);
+        inbox.missing = named(batch.missing.iter().map(Missing::from), &mut left);
         inbox.more_missing -= inbox.missing.len();
+        inbox.already = named(batch.already.iter().map(Already::from), &mut left);
+        inbox.more_already -= inbox.already.len();
     }
     match json(&inbox) {
         Ok(told) => done(told, false, Some(batch.handed)),
@@ -180,18 +212,26 @@ async fn read(ctx: Ctx, wait: Wait) -> Done {
     }
 }
 
-fn named(missing: &[Absent], room: usize) -> Vec<Missing<'_>> {
-    let mut left = room.saturating_sub(MISSING);
-    let fits = |entry: &Missing<'_>| {
+/// As many as fit into what is left.
+fn named<T: Serialize>(entries: impl Iterator<Item = T>, left: &mut usize) -> Vec<T> {
+    let fits = |entry: &T| {
         let cost = json(entry).map_or(usize::MAX, |told| told.len() + 1);
-        let fits = cost <= left;
-        left = left.saturating_sub(cost);
+        let fits = cost <= *left;
+        *left = if fits { *left - cost } else { 0 };
         fits
     };
-    let entries = missing.iter().map(|m| Missing {
-        instance: m.instance.map(|id| id.to_string()),
-        label: m.label.as_deref(),
-        status: m.status,
-    });
     entries.take_while(fits).collect()
+}
+
+impl<'a> From<&'a Absent> for Missing<'a> {
+    fn from(m: &'a Absent) -> Self {
+        let instance = m.instance.map(|id| id.to_string());
+        Self { instance, label: m.label.as_deref(), status: m.status }
+    }
+}
+
+impl<'a> From<&'a HandedBefore> for Already<'a> {
+    fn from(a: &'a HandedBefore) -> Self {
+        Self { id: a.id.0, label: a.label.as_deref() }
+    }
 }

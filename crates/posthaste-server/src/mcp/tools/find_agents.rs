@@ -69,10 +69,17 @@ struct Agent {
     active: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
     more_active: usize,
+    /// Known, but nothing of them is connected: their mail waits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    away: Vec<String>,
 }
 
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+fn addresses(of: &[&InstanceView]) -> Vec<String> {
+    of.iter().take(NAMED).map(|view| view.instance.address.to_string()).collect()
 }
 
 async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
@@ -100,15 +107,17 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
             let template = profile.template.clone();
             let filter = InstanceFilter {
                 agent: Some(template.name.clone()),
-                statuses: vec![Status::Starting, Status::Running],
+                statuses: vec![Status::Starting, Status::Running, Status::Away],
                 limit: usize::MAX,
                 ..InstanceFilter::default()
             };
             let here = hub.instances(&filter);
             let others = |view: &InstanceView| {
                 let i = &view.instance;
-                i.work.is_none() && i.status == Status::Running && Some(i.id) != ctx.me.instance()
+                i.work.is_none() && i.status != Status::Starting && Some(i.id) != ctx.me.instance()
             };
+            let is_away = |view: &&InstanceView| view.instance.status == Status::Away;
+            let (away, active): (Vec<&InstanceView>, Vec<_>) = here.iter().partition(is_away);
             let can_assign = match hub.way_of(profile) {
                 Ok(Way::Started { .. }) => true,
                 Ok(Way::ByItself) => here.iter().any(others),
@@ -118,12 +127,9 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
                 can_assign,
                 name: template.name.to_string(),
                 description: template.description.chars().take(WORDS).collect(),
-                active: here
-                    .iter()
-                    .take(NAMED)
-                    .map(|view| view.instance.address.to_string())
-                    .collect(),
-                more_active: here.len().saturating_sub(NAMED),
+                active: addresses(&active),
+                more_active: active.len().saturating_sub(NAMED),
+                away: addresses(&away),
             }
         })
         .collect();

@@ -160,9 +160,7 @@ pub(crate) async fn heard(ctx: Ctx, assigned: &Assigned, timeout: Duration) -> H
         Ok(batch) => batch,
         Err(error) => return Heard::Failed(error.into()),
     };
-    if client.may_have_given_up(began.elapsed()) {
-        batch.handed.came_late();
-    }
+    batch.handed.waited(began.elapsed());
     match Report::read(&hub, me, seq, &batch, room).await {
         Ok(report) => Heard::Report { report, batch },
         Err(error) => Heard::Failed(error),

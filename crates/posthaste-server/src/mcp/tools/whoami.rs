@@ -47,6 +47,9 @@ struct Me {
     thread_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unread: Option<usize>,
+    /// Mail to its name or to anyone that others could take as well.
+    #[serde(skip_serializing_if = "is_zero")]
+    unread_shared: usize,
     /// Its own tasks that it has not reported on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tasks: Vec<Task>,
@@ -101,6 +104,7 @@ fn me(ctx: &Ctx) -> Result<Me, ApiError> {
         label: None,
         thread_id: None,
         unread: None,
+        unread_shared: 0,
         tasks: Vec::new(),
         assigned,
         more_assigned,
@@ -126,6 +130,7 @@ fn me(ctx: &Ctx) -> Result<Me, ApiError> {
         label: me.label,
         thread_id: Some(me.thread.to_string()),
         unread: Some(view.unread),
+        unread_shared: view.unread_shared,
         tasks: tasks.collect(),
         ..nobody
     })

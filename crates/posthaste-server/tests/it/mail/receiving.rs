@@ -229,8 +229,8 @@ async fn short_messages_leave_their_room_to_the_long() {
     let (bob, as_bob) = house.agent("bob").await;
     let operator = house.operator();
     send(&operator, &bob.instance, "short").await;
-    send(&operator, &bob.instance, &"x".repeat(400)).await;
-    send(&operator, &bob.instance, &"y".repeat(400)).await;
+    send(&operator, &bob.instance, &"x".repeat(1_400)).await;
+    send(&operator, &bob.instance, &"y".repeat(1_400)).await;
 
     let query = InboxQuery { max_chars: Some(605), ..now() };
     let inbox = as_bob.inbox(&query).await.expect("an answer");
@@ -361,7 +361,7 @@ async fn many_readers_of_one_agent_never_get_the_same_message() {
     let house = House::new().await;
     let (bob, as_bob) = house.agent("bob").await;
     for n in 0..40 {
-        send(&house.operator(), &bob.instance, &n.to_string()).await;
+        send(&house.operator(), &bob.instance, &format!("{n:0100}")).await;
     }
 
     let one = InboxQuery { max_chars: Some(100), ..now() };

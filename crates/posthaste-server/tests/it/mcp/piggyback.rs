@@ -52,16 +52,34 @@ async fn errors_carry_mail_too_and_reads_do_not() {
 }
 
 #[tokio::test]
-async fn only_exact_mail_comes_along() {
+async fn mail_to_the_name_comes_along_while_one_lives() {
     let house = House::new().await;
     let (bob, _) = house.agent("bob").await;
     let me = Agent::old(&house, &bob).await;
-    for to in ["bob", "bob@main", "@anyone", "@anyone@main"] {
+    for to in ["bob", "bob@main", "@anyone", "@anyone@main", "bob"] {
         send(&house.operator(), to, "for one of you").await;
     }
-    assert_eq!(me.call("whoami", json!({})).await.blocks.len(), 1);
-    let told = me.check(0.0).await;
-    assert_eq!(told.mail().len(), 4, "one of each box");
+    let told = me.call("whoami", json!({})).await;
+    assert_eq!(told.json()["unread"], 5);
+    assert_eq!(told.pending().len(), 5);
+    assert!(me.check(0.0).await.mail().is_empty());
+}
+
+#[tokio::test]
+async fn of_mail_for_several_one_message_of_each_mailbox_comes_along() {
+    let house = House::new().await;
+    let (bob, _) = house.agent("bob").await;
+    let (other, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    for to in ["bob", "bob@main", "@anyone", "@anyone@main", "bob", "@anyone"] {
+        send(&house.operator(), to, "for one of you").await;
+    }
+    let told = me.call("whoami", json!({})).await;
+    assert_eq!((&told.json()["unread"], &told.json()["unread_shared"]), (&json!(0), &json!(6)));
+    assert_eq!((told.pending().len(), &told.beside()["remaining"]), (4, &json!(2)));
+    let status = me.call("agent_status", json!({ "instance": other.instance })).await.json();
+    assert_eq!((&status["unread"], &status["unread_shared"]), (&json!(0), &json!(2)));
+    assert!(me.check(0.0).await.mail().is_empty(), "the rest came with the last answer");
 }
 
 #[tokio::test]

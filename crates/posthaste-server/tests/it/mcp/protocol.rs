@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::agent::{Agent, Era};
-use crate::house::{House, JOIN, OPERATOR, request, send, until};
+use crate::house::{House, JOIN, OPERATOR, SECRET, request, send, until};
 
 const BOTH: (&str, &str) = ("Accept", "application/json, text/event-stream");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -186,11 +186,12 @@ async fn the_join_token_shows_the_tools_and_calls_none_without_a_name() {
     assert_eq!(refused.status(), 403);
     assert_eq!(nobody.listen().await.status(), 403);
 
-    // A name and a key make it somebody; the same key the same one.
+    // A name, a key and a secret make it somebody; the same ones the same.
     nobody.more = vec![
         ("x-posthaste-agent", "mason".into()),
         ("x-posthaste-team", "avalon".into()),
         ("x-posthaste-key", "window 1".into()),
+        ("x-posthaste-secret", SECRET.into()),
     ];
     let first = nobody.call("whoami", json!({})).await.json();
     assert!(first["address"].as_str().expect("one").ends_with("@avalon"), "{first}");
@@ -199,9 +200,14 @@ async fn the_join_token_shows_the_tools_and_calls_none_without_a_name() {
     nobody.more[2].1 = "window 2".into();
     let other = nobody.call("whoami", json!({})).await.json();
     assert_ne!(other["instance"], first["instance"]);
-    nobody.more.pop();
-    let no_key = nobody.request(1, "tools/call", json!({ "name": "whoami" })).await;
-    assert_eq!(no_key.status(), 422);
+    nobody.more[3].1 = "too short to be one".into();
+    let guessable = nobody.request(1, "tools/call", json!({ "name": "whoami" })).await;
+    assert_eq!(guessable.status(), 422);
+    while nobody.more.len() > 1 {
+        nobody.more.pop();
+        let incomplete = nobody.request(1, "tools/call", json!({ "name": "whoami" })).await;
+        assert_eq!(incomplete.status(), 422, "{:?}", nobody.more);
+    }
 }
 
 #[tokio::test]

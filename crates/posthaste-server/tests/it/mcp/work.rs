@@ -5,6 +5,7 @@ mod handing_off;
 mod telling;
 
 use posthaste_api::instances::Joined;
+use posthaste_core::Limits;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_server::McpConfig;
 use serde_json::{Value, json};
@@ -71,34 +72,61 @@ async fn a_supervisor_gathers_every_result_in_one_call() {
 }
 
 #[tokio::test]
-async fn quick_reports_wait_for_the_gather_and_only_what_presses_comes_beside_an_assignment() {
+async fn quick_reports_wait_for_the_gather_while_other_mail_comes_along() {
     let (house, staff) = house().await;
     let (boss, me) = boss(&house).await;
     let (_, as_peer) = house.agent("peer").await;
     let first = assign(&me, json!({ "agent": "worker", "message": "a" })).await;
     staff.answers(&id(&first), "quick").await;
+    crate::house::send(&as_peer, &boss.instance, "hello").await;
 
     let beside = me.call("assign", json!({ "agent": "worker", "message": "b" })).await;
-    assert!(beside.pending().is_empty(), "{beside:?}");
+    let along: Vec<String> = beside.pending().into_iter().map(|(_, text, _)| text).collect();
+    assert_eq!(along, ["hello"], "{beside:?}");
+    assert_eq!(beside.beside()["remaining"], Value::Null, "nothing was left out for want of room");
     staff.answers(&id(&beside.json()), "quick, too").await;
+    assert_eq!(me.call("whoami", json!({})).await.blocks.len(), 1, "no tool brings them");
     let told = me.call("check_inbox", json!({ "wait_for": "all", "timeout": 10 })).await;
-    assert_eq!((told.status().as_str(), told.texts().len()), ("complete", 2), "{told:?}");
+    assert_eq!(
+        (told.status().as_str(), told.texts()),
+        ("complete", texts(["quick", "quick, too"]))
+    );
+    assert_eq!(told.json()["already"], Value::Null);
+}
 
-    let urgent = posthaste_api::messages::SendRequest {
-        priority: Some("urgent".into()),
-        ..posthaste_api::messages::SendRequest::new(boss.instance, "fire!")
-    };
-    as_peer.send(&urgent).await.expect("accepted");
-    let beside = me.call("assign", json!({ "agent": "worker", "message": "c" })).await;
-    assert_eq!(beside.pending().len(), 1, "{beside:?}");
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).into()
+}
+
+#[tokio::test]
+async fn reports_that_nobody_gathers_come_along_and_the_gather_names_them() {
+    let at_once = std::time::Duration::ZERO;
+    let limits = Limits { report_hold: at_once, proof_grace: at_once, ..Limits::default() };
+    let (house, staff) = staffed(limits, AgentsConfig::default()).await;
+    let (_, me) = boss(&house).await;
+    let given = assign(&me, json!({ "agent": "worker", "message": "a", "label": "docs" })).await;
+    let open = assign(&me, json!({ "agent": "worker", "message": "b" })).await;
+    staff.answers(&id(&given), "the docs").await;
+    let along = me.call("whoami", json!({})).await;
+    let [(report, text, _)] = &along.pending()[..] else { panic!("{along:?}") };
+    assert_eq!(text, "the docs");
+    // The next call is the proof that it was read.
+    me.call("find_agents", json!({})).await;
+    house.becomes(*report, "acked").await;
+    staff.answers(&id(&open), "the rest").await;
+
+    let told = me.call("check_inbox", json!({ "wait_for": "all" })).await;
+
+    assert_eq!((told.status().as_str(), told.texts()), ("complete", texts(["the rest"])));
+    assert_eq!(told.json()["already"], json!([{ "id": report, "label": "docs" }]));
 }
 
 #[tokio::test]
 async fn while_work_is_open_the_inbox_collects_and_closes_when_all_is_here() {
     // Nobody waits this long: the window closes because everything is settled.
     let long = std::time::Duration::from_secs(25);
-    let mcp = McpConfig { gather_window: long, ..McpConfig::default() };
-    let (house, staff) = staffed(mcp, AgentsConfig::default()).await;
+    let limits = Limits { gather_window: long, ..Limits::default() };
+    let (house, staff) = staffed(limits, AgentsConfig::default()).await;
     let (_, me) = boss(&house).await;
     let one = assign(&me, json!({ "agent": "worker", "message": "a" })).await;
     let two = assign(&me, json!({ "agent": "worker", "message": "b" })).await;

@@ -70,7 +70,7 @@ async fn agents_and_teams_are_counted() {
     let find = |id: &str| counted.agents.iter().find(|a| a.agent_id == id).expect("here").clone();
     let (a, b) = (find(&alice.instance), find(&bob.instance));
     assert_eq!((a.sent, a.received, a.unread), (2, 0, 0));
-    assert_eq!((b.sent, b.received, b.unread, b.waiting), (0, 1, 1, 0));
+    assert_eq!((b.sent, b.received, b.unread, b.waiting), (0, 1, 2, 0));
     assert_eq!((&*b.team, &*b.status), ("avalon", "running"));
     let own = as_bob.agent_stats().await.expect("counts").agents;
     assert_eq!(own.iter().map(|a| &a.agent_id).collect::<Vec<_>>(), [&bob.instance]);

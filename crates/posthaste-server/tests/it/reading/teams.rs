@@ -43,7 +43,8 @@ async fn leaders_see_everything_addressed_to_their_team_and_never_take_it() {
         ..SendRequest::new("human", "I saw that")
     };
     as_arthur.send(&remark).await.expect("who sees it may answer it");
-    assert_eq!(house.instance(&mason.instance).await.unread, 2, "seeing takes nothing");
+    let unread = house.instance(&mason.instance).await;
+    assert_eq!((unread.unread, unread.unread_shared), (4, 1), "seeing takes nothing");
     assert_eq!(texts(&read(&as_mason).await).len(), 5);
     let own = ["for all the world", "I saw that"];
     assert_eq!(said(&as_arthur, &HistoryQuery::default()).await, own, "not the team's, unasked");

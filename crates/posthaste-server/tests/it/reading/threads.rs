@@ -49,6 +49,7 @@ async fn a_caller_marks_its_own_mail_and_nobody_elses() {
     let house = House::new().await;
     let (alice, as_alice) = house.agent("alice").await;
     let (bob, as_bob) = house.agent("bob").await;
+    let (_other, _) = house.agent("bob").await;
     let for_bob = send(&as_alice, &bob.instance, "for bob").await;
     let for_any = send(&as_alice, "bob", "for any bob").await;
 

@@ -6,6 +6,7 @@ use posthaste_api::ErrorCode;
 use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_api::trail::TrailView;
 use posthaste_core::Limits;
+use posthaste_core::messaging::message::Principal;
 
 use crate::house::{House, by_ids, read, receipt_of, refusal, send};
 
@@ -61,7 +62,7 @@ async fn a_trail_tells_each_rung_up_to_the_answer() {
 #[tokio::test]
 async fn a_trail_says_why_nobody_takes_it() {
     let house = House::new().await;
-    let (_, as_mason) = house.agent("mason").await;
+    let (joined, as_mason) = house.agent("mason").await;
     let named = send(&house.operator(), "mason", "for a name").await;
     let trail = house.trail(named.seq).await;
     assert_eq!(trail.verdict, "waits in n.mason: 1 could take it, and none of them waits for mail");
@@ -71,6 +72,9 @@ async fn a_trail_says_why_nobody_takes_it() {
         house.trail(human.seq).await.verdict,
         "waits in human: the operator has not read it"
     );
+    drop(house.hub.stays(Principal::Instance(joined.instance.parse().expect("an id"))));
+    let away = format!("waits in n.mason: {} is away", joined.address);
+    assert_eq!(house.trail(named.seq).await.verdict, away);
     let mason = house.record(human.seq).await.sender_id;
     house.operator().leave(&mason).await.expect("left");
     assert_eq!(

@@ -91,7 +91,7 @@ pub(super) async fn history(shared: &Shared, query: HistoryQuery) -> Result<Page
 }
 
 fn sources(shared: &Shared, query: &HistoryQuery) -> Vec<Source> {
-    let ledger = shared.ledger.lock();
+    let ledger = shared.now();
     let number = |m: &Mailbox| ledger.mailbox_no(m);
     if let Some(reader) = query.unread_by {
         return vec![Source::Unread(ledger.unread_by(reader))];

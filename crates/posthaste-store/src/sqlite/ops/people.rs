@@ -2,7 +2,7 @@
 
 use posthaste_core::address::InstanceId;
 use posthaste_core::events::EventKind;
-use posthaste_core::ledger::{EndPlan, JoinPlan, Ledger};
+use posthaste_core::ledger::{EndPlan, ForgetPlan, JoinPlan, Ledger};
 use posthaste_core::ports::{Ending, StoreError, Ticket};
 use posthaste_core::registry::{Instance, Joined, NewInstance, RegistryError, Team, TokenHash};
 use posthaste_core::time::Timestamp;
@@ -92,22 +92,10 @@ impl Op for End {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        let Ok(plan) = &self.plan else { return Ok(()) };
-        db.connection.execute(
-            "UPDATE instances SET status = ?2, ended_at = ?3 WHERE id = ?1",
-            params![plan.instance.id.0, plan.instance.status.as_str(), plan.at.0],
-        )?;
-        db.connection
-            .execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
-        if let Some(work) = &plan.instance.work {
-            write_work(db, plan.instance.id, work)?;
+        match &self.plan {
+            Ok(plan) => write_end(db, plan),
+            Err(_) => Ok(()),
         }
-        // The report is there before anybody can see the end.
-        for report in &plan.reports {
-            write_message(db, report)?;
-        }
-        db.events.instance(EventKind::Ended, plan.instance.id);
-        write_settled(db, &plan.settled, plan.at)
     }
 
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
@@ -126,6 +114,67 @@ impl Op for End {
         let ended = self.plan.map(|plan| plan.instance);
         let _ = self.tx.send(failure.map_or(ended, |f| Err(unavailable(&f))));
     }
+}
+
+/// Ends all at once who are gone and have nothing to lose.
+pub(crate) struct ForgetGone {
+    before: Timestamp,
+    plan: ForgetPlan,
+    tx: oneshot::Sender<Result<Vec<Instance>, RegistryError>>,
+}
+
+impl ForgetGone {
+    pub(crate) fn new(
+        before: Timestamp,
+        tx: oneshot::Sender<Result<Vec<Instance>, RegistryError>>,
+    ) -> Self {
+        Self { before, plan: ForgetPlan::default(), tx }
+    }
+}
+
+impl Op for ForgetGone {
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
+        self.plan = ledger.plan_forget(self.before, now, rand::random);
+        !self.plan.ends.is_empty()
+    }
+
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        self.plan.ends.iter().try_for_each(|end| write_end(db, end))
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
+        self.plan.ends.iter().for_each(|end| ledger.commit_end(end, tickets));
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        self.plan.ends.iter().rev().for_each(|end| ledger.undo_end(end));
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let forgotten = self.plan.ends.into_iter().map(|end| end.instance).collect();
+        let _ = self.tx.send(failure.map_or(Ok(forgotten), |f| Err(unavailable(&f))));
+    }
+}
+
+fn write_end(db: &mut Db<'_>, plan: &EndPlan) -> rusqlite::Result<()> {
+    db.connection.execute(
+        "UPDATE instances SET status = ?2, ended_at = ?3 WHERE id = ?1",
+        params![plan.instance.id.0, plan.instance.status.as_str(), plan.at.0],
+    )?;
+    db.connection.execute("DELETE FROM tokens WHERE instance = ?1", params![plan.instance.id.0])?;
+    if let Some(work) = &plan.instance.work {
+        write_work(db, plan.instance.id, work)?;
+    }
+    // The report is there before anybody can see the end.
+    for report in &plan.reports {
+        write_message(db, report)?;
+    }
+    db.events.instance(EventKind::Ended, plan.instance.id);
+    write_settled(db, &plan.settled, plan.at)
 }
 
 pub(crate) struct PutTeam {
@@ -189,8 +238,10 @@ pub(super) fn write_arrival(
     }
     db.connection.execute(
         "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
-         created_at, last_seen) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) \
-         ON CONFLICT (id) DO UPDATE SET status = excluded.status, last_seen = excluded.last_seen",
+         created_at, last_seen, secret) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+         ON CONFLICT (id) DO UPDATE SET status = excluded.status, \
+         last_seen = excluded.last_seen, secret = excluded.secret",
         params![
             i.id.0,
             i.agent.as_str(),
@@ -202,7 +253,8 @@ pub(super) fn write_arrival(
             i.key,
             i.status.as_str(),
             i.created_at.0,
-            i.last_seen.0
+            i.last_seen.0,
+            i.secret
         ],
     )?;
     if let Some(token) = plan.token {

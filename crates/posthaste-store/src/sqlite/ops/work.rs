@@ -17,7 +17,7 @@ use crate::sqlite::writer::{Db, Op};
 
 /// What became of a wish for a worker.
 pub(crate) enum HireOutcome {
-    New(Hired),
+    New(Box<Hired>),
     /// The key was accepted before, for this task; the wish may differ.
     Before(Seq, Box<Hire>),
 }
@@ -79,7 +79,7 @@ impl Op for NewWorker {
     fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
         if let Some(plan) = &self.plan {
             ledger.commit_hire(plan, tickets);
-            self.outcome = Some(Ok(HireOutcome::New(plan.hired())));
+            self.outcome = Some(Ok(HireOutcome::New(Box::new(plan.hired()))));
         }
     }
 

@@ -75,8 +75,8 @@ pub(crate) fn changes(edits: &[Edit], known: Option<&Record>) -> Result<Vec<Chan
         };
         let earlier = before.as_deref().unwrap_or_default();
         let new = edit.put(now, earlier).map_err(|e| broken(&path, &e))?;
-        // A file that would be there for nothing is not made.
-        let new = (old.is_some() || !new.is_empty()).then_some(new);
+        // A file that would be there for nothing is not made, and one that we made goes.
+        let new = (before.is_some() || !new.is_empty()).then_some(new);
         Ok(Change { path, old, new, before })
     };
     edits.iter().map(change).collect()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use posthaste_api::{ApiError, ErrorCode};
 use posthaste_bridges::clients::{Client, Scope, Server};
+use posthaste_core::address::DEFAULT_TEAM;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,20 +13,21 @@ use super::wish::{Ground, written};
 use crate::commands::Session;
 use crate::commands::bridge::Bridge;
 use crate::config;
-use crate::failure::Failure;
+use crate::failure::{Failure, told};
 
 /// Longer than the bridge itself waits for a hub.
 const PATIENCE: Duration = Duration::from_secs(40);
 /// What the strictest client hands on to the servers that it starts.
 const HANDED_ON: [&str; 4] = ["HOME", "PATH", "LANG", "TMPDIR"];
 
+/// The round trip is no agent of the user's: mail for those is not for it.
+const CHECK: &str = "posthaste-check";
+
 /// What the round trip found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Proved {
     pub(crate) address: String,
     pub(crate) tools: usize,
-    #[serde(skip)]
-    instance: Option<String>,
 }
 
 /// Starts or calls what the client's file says. A hub is started only if it may be.
@@ -43,26 +45,48 @@ pub(crate) async fn of_configuration(
         Err(_) => return Err(failed("the file cannot be read")),
     };
     match server {
-        Server::Http { url, token } => over_http(&url, &token).await,
+        Server::Http { url, token } => over_http(&url, &token, session).await,
         Server::Stdio { program, mut args } => {
+            // The hub and the folder that the file names.
+            let session = session.as_flagged(&args);
             if !starts {
                 args.push("--no-start".to_owned());
             }
-            let proved = over_stdio(&program, &args)?;
-            // It joined for this alone, under a key that nobody else has.
-            if let (Some(id), Ok(operator)) = (&proved.instance, session.client()) {
-                let _ = operator.leave(id).await;
-            }
-            Ok(proved)
+            // The last name counts.
+            args.extend(["--name", CHECK, "--team", DEFAULT_TEAM].map(str::to_owned));
+            let key = format!("connect:{:016x}", rand::random::<u64>());
+            let tools = over_stdio(&program, &args, &key);
+            let address = left(&session, &key).await;
+            let (tools, address) = (tools?, address?);
+            Ok(Proved { address, tools })
         }
     }
 }
 
-/// As a client would that starts its servers itself.
-fn over_stdio(program: &str, args: &[String]) -> Result<Proved, ApiError> {
-    let variables = HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)));
-    let key = format!("connect:{:016x}", rand::random::<u64>());
-    let variables = variables.chain([("POSTHASTE_KEY", key)]);
+/// Ends the agent that the bridge was during the round trip, and says who it was.
+async fn left(session: &Session, key: &str) -> Result<String, ApiError> {
+    let hub = session.stranger().map_err(told)?;
+    let owner = session.owner(&hub, CHECK, None);
+    let me = session.keyring().take(&owner, key)?.and_then(|kept| kept.joined);
+    let me = me.ok_or_else(|| failed("the bridge called a tool without joining"))?;
+    hub.clone().with_token(me.token.reveal()).leave(&me.instance).await?;
+    if let Some(operator) = session.operator(&hub)
+        && operator.profile(CHECK).await.is_ok_and(|profile| profile.source == "join")
+    {
+        // Another check may be under way, and then takes the name along.
+        let _ = operator.remove_profile(CHECK).await;
+    }
+    Ok(me.address)
+}
+
+/// The environment of whatever a client starts.
+pub(crate) fn handed_on() -> impl Iterator<Item = (&'static str, String)> {
+    HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)))
+}
+
+/// As a client would that starts its servers itself. Returns the number of tools.
+fn over_stdio(program: &str, args: &[String], key: &str) -> Result<usize, ApiError> {
+    let variables = handed_on().chain([("POSTHASTE_KEY", key.to_owned())]);
     let mut bridge = Bridge::start(program, args, variables, PATIENCE)
         .map_err(|e| failed(&format!("{program} cannot be started: {e}")))?;
     let proved = talk(&mut bridge);
@@ -73,23 +97,30 @@ fn over_stdio(program: &str, args: &[String]) -> Result<Proved, ApiError> {
     })
 }
 
-fn talk(bridge: &mut Bridge) -> Result<Proved, String> {
+fn talk(bridge: &mut Bridge) -> Result<usize, String> {
     bridge.ask(&hello())?;
     bridge.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))?;
     let tools = bridge.ask(&list())?;
-    let me = bridge.ask(&whoami())?;
-    proved(&tools, &me)
+    let answer = bridge.ask(&look())?;
+    proved(&tools, &answer)
 }
 
-/// As a client would that calls the hub itself.
-pub(crate) async fn over_http(url: &str, token: &str) -> Result<Proved, ApiError> {
+/// As a client would that calls the hub itself. The token is an agent's that may be at
+/// work, so there is no handshake, which would be a beginning of its.
+pub(crate) async fn over_http(
+    url: &str,
+    token: &str,
+    session: &Session,
+) -> Result<Proved, ApiError> {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
     let http = http.map_err(|e| failed(&e.to_string()))?;
+    let label = format!("check-{:016x}", rand::random::<u64>());
     let ask = async |message: Value| -> Result<Value, ApiError> {
         let request = http
             .post(url)
             .bearer_auth(token)
             .header("accept", "application/json, text/event-stream")
+            .header("mcp-session-id", &label)
             .json(&message);
         let answer = request.send().await.map_err(|e| unreachable(url, &e))?;
         let status = answer.status();
@@ -102,10 +133,12 @@ pub(crate) async fn over_http(url: &str, token: &str) -> Result<Proved, ApiError
         let json = events.rfind(|data| data.contains("\"result\"")).unwrap_or(&text);
         serde_json::from_str(json).map_err(|e| failed(&format!("{url} spoke no MCP: {e}")))
     };
-    ask(hello()).await?;
     let tools = ask(list()).await?;
-    let me = ask(whoami()).await?;
-    proved(&tools, &me).map_err(|why| failed(&why))
+    let answer = ask(look()).await?;
+    let tools = proved(&tools, &answer).map_err(|why| failed(&why))?;
+    let known = session.keyring().whose(token);
+    let address = known.map_or_else(|| "whoever the token belongs to".to_owned(), |me| me.address);
+    Ok(Proved { address, tools })
 }
 
 fn unreachable(url: &str, error: &reqwest::Error) -> ApiError {
@@ -121,7 +154,7 @@ fn hello() -> Value {
     let params = json!({
         "protocolVersion": "2025-06-18",
         "capabilities": {},
-        "clientInfo": { "name": "posthaste-check", "version": env!("CARGO_PKG_VERSION") },
+        "clientInfo": { "name": CHECK, "version": env!("CARGO_PKG_VERSION") },
     });
     json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
 }
@@ -130,25 +163,21 @@ fn list() -> Value {
     json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" })
 }
 
-fn whoami() -> Value {
-    let params = json!({ "name": "whoami", "arguments": {} });
+/// A call that takes no mail, and that no mail rides on.
+fn look() -> Value {
+    let params = json!({ "name": "read_messages", "arguments": { "last_n": 1 } });
     json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params })
 }
 
-fn proved(tools: &Value, me: &Value) -> Result<Proved, String> {
+/// How many tools were offered, if there were any and one could be called.
+fn proved(tools: &Value, answer: &Value) -> Result<usize, String> {
     let count = tools["result"]["tools"].as_array().map_or(0, Vec::len);
-    let text = me["result"]["content"][0]["text"].as_str();
-    let me_read = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let address = me_read.as_ref().and_then(|me| me["address"].as_str());
-    match (count, address) {
+    let text = answer["result"]["content"][0]["text"].as_str();
+    match (count, text) {
         (0, _) => Err(format!("no tool is offered: {tools}")),
-        (_, None) => {
-            Err(format!("nobody is there: {}", text.map_or(me.to_string(), str::to_owned)))
+        (tools, Some(_)) if answer["result"]["isError"] != true => Ok(tools),
+        (_, text) => {
+            Err(format!("no tool answers: {}", text.map_or(answer.to_string(), str::to_owned)))
         }
-        (tools, Some(address)) => Ok(Proved {
-            address: address.to_owned(),
-            tools,
-            instance: me_read.as_ref().and_then(|me| me["instance"].as_str()).map(str::to_owned),
-        }),
     }
 }

@@ -27,6 +27,9 @@ pub(crate) struct Record {
     pub(crate) connected_at: String,
     pub(crate) wish: Wish,
     pub(crate) files: Vec<Kept>,
+    /// Names that the hub knows because of this connection.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) made_names: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,7 @@ impl Record {
             connected_at: jiff::Timestamp::now().to_string(),
             wish: wish.clone(),
             files: files.collect(),
+            made_names: known.as_ref().map(|record| record.made_names.clone()).unwrap_or_default(),
         }
     }
 
@@ -86,9 +90,18 @@ impl Record {
                     .map_err(|e| machine("write", &backup, e))?;
             }
         }
-        let path = folder.join("record.json");
+        self.save(data)
+    }
+
+    pub(crate) fn save(&self, data: &DataFolder) -> Result<(), Failure> {
+        let path = folder(data).join(&self.id).join("record.json");
         let text = serde_json::to_string_pretty(self).expect("text and paths are JSON");
         private::write(&path, text.as_bytes()).map_err(|e| machine("write", &path, e).into())
+    }
+
+    /// The name that agents of the program have.
+    pub(crate) fn agent(&self) -> &str {
+        self.wish.name.as_deref().unwrap_or(&self.client)
     }
 
     pub(crate) fn find(

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::files::{self, Change};
 use super::record::{Kept, Record, digest};
 use super::wish::{Ground, Wish, written};
-use super::{differs, programs};
+use super::{address, differs, programs};
 use crate::commands::Session;
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub(super) fn run(
+pub(super) async fn run(
     client: &dyn Client,
     scope: Scope,
     ground: &Ground,
@@ -57,6 +57,7 @@ pub(super) fn run(
         told.push((change, exact));
     }
     if let Some(record) = known {
+        address::take_back(&record, session).await?;
         record.forget(&session.folder)?;
     }
     tell(client, &told, output)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use directories::BaseDirs;
-use posthaste_bridges::clients::{self, Client, Edit, OURS, Place, Scope, Server};
+use posthaste_bridges::clients::{self, Client, Edit, HookLine, OURS, Place, Scope, Server};
 use posthaste_bridges::edit;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ impl Wish {
         if same
             && let Some(Server::Http { url: old, token }) = written(client, scope, ground)?
             && old == url
-            && proof::over_http(&url, &token).await.is_ok()
+            && proof::over_http(&url, &token, session).await.is_ok()
         {
             return Ok(Server::Http { url, token });
         }
@@ -102,9 +102,9 @@ impl Wish {
         ground: &Ground,
         server: &Server,
     ) -> Vec<Edit> {
-        let before = [self.program.to_string_lossy().into_owned()];
-        let hook = (before.as_slice(), self.flags());
-        clients::plan(client, scope, &ground.place(), server, (hook.0, &hook.1), self.hooks)
+        let (program, flags) = (self.program.to_string_lossy(), self.flags());
+        let hook = HookLine { program: &program, flags: &flags };
+        clients::plan(client, scope, &ground.place(), server, hook, self.hooks)
     }
 }
 

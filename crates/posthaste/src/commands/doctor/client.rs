@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_api::ErrorCode;
 use posthaste_bridges::clients::{Client, Edit, Scope, Server};
 
-use super::{Check, hub};
+use super::{Check, hook_trip, hook_trust, hub};
 use crate::cli::Global;
 use crate::commands::Session;
 use crate::commands::connect::record::Record;
@@ -18,6 +18,7 @@ const PROGRAM: &str = "program";
 const CONFIGURATION: &str = "configuration";
 const HOOKS: &str = "hooks";
 const TRIP: &str = "round trip";
+const FOLDER: &str = "folder";
 
 /// A program that starts slowly is still a program.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,6 +48,15 @@ pub(super) async fn checks(
     };
     let record = Record::find(&session.folder, client, scope, &ground)?;
     checks.extend(configuration(client, scope, &ground, &server, record.as_ref())?);
+    let read = |path: &std::path::Path| files::read(path).ok().flatten();
+    if let Some(found) = client.distrust(scope, &ground.place(), &read) {
+        checks.push(Check::warn(FOLDER, found.told, found.hint));
+    }
+    let hooked = record.as_ref().filter(|record| record.wish.hooks);
+    let hooks = hooked.and_then(|_| client.hooks_file(scope, &ground.place()));
+    if hooks.is_some() && client.name() == "codex" {
+        checks.push(hook_trust::of_codex(client, scope, &ground));
+    }
     let running = hub::running(&session.folder).await;
     // A bridge starts a hub when it is needed; looking for faults starts none.
     let runs = session.stranger()?.health().await.is_ok();
@@ -72,6 +82,9 @@ pub(super) async fn checks(
             }
         },
     });
+    if let (Some(file), true) = (hooks, runs) {
+        checks.push(hook_trip::check(client, &file, &session).await);
+    }
     Ok(checks)
 }
 
@@ -170,7 +183,7 @@ fn configuration(
     let there = edits.iter().find(|edit| edit.files.contains(&file));
     checks.push(match (record.wish.hooks, there.map(right).transpose()?) {
         (false, _) => Check::ok(HOOKS, "not wanted: it was connected with --no-hooks or --http"),
-        (true, Some(true)) => Check::ok(HOOKS, format!("{place} has all four")),
+        (true, Some(true)) => Check::ok(HOOKS, format!("{place} has all of them")),
         (true, _) => {
             let told = format!("{place} does not have all of them");
             Check::warn(HOOKS, told, again(client, scope))

@@ -92,6 +92,7 @@ fn secret_files(folder: &Path) -> Vec<PathBuf> {
     let own = ["operator.token", "join.token"].map(|name| folder.join(name));
     let identities = fs::read_dir(folder.join("identities"));
     let joined = identities.into_iter().flatten().flatten().map(|entry| entry.path());
+    let joined = joined.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
     own.into_iter().chain(joined).collect()
 }
 

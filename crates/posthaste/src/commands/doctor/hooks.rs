@@ -1,6 +1,6 @@
 //! Hooks of agents that could not do their work lately.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,6 +12,10 @@ const HOOKS: &str = "hooks";
 
 /// What is older says nothing about now.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
+
+pub(super) fn log_of(folder: &Path) -> PathBuf {
+    log::path(folder)
+}
 
 pub(super) fn lately(folder: &Path) -> Check {
     let path = log::path(folder);

@@ -1,7 +1,7 @@
 //! What a program is told, in its own form.
 
 use posthaste_api::hooks::HookAnswer;
-use posthaste_bridges::clients::{Event, Hooks};
+use posthaste_bridges::clients::{Context, Event, Hooks};
 use serde_json::{Value, json};
 
 /// Nothing where there is nothing to say.
@@ -12,10 +12,18 @@ pub(super) fn of(
     answer: HookAnswer,
 ) -> Option<Value> {
     let text = answer.text?;
-    if event == Event::Stop {
-        return answer.refuse.then(|| json!({ "decision": hooks.refuses, "reason": text }));
+    match (event, hooks.context) {
+        (Event::Stop, _) => {
+            answer.refuse.then(|| json!({ "decision": hooks.refuses, "reason": text }))
+        }
+        // A tool is never kept from running, and what is added before it, some programs drop.
+        (Event::BeforeTool, _) => None,
+        (_, Context::Top) => Some(json!({ "additionalContext": text })),
+        (_, Context::Nested) => {
+            // A program takes a context only under the name that it gave to the event.
+            let name = own_name.unwrap_or_else(|| hooks.called(event));
+            let added = json!({ "hookEventName": name, "additionalContext": text });
+            Some(json!({ "hookSpecificOutput": added }))
+        }
     }
-    // A program takes a context only under the name that it gave to the event.
-    let name = own_name.unwrap_or_else(|| hooks.called(event));
-    Some(json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } }))
 }

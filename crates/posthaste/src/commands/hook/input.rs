@@ -6,7 +6,8 @@
 use std::fmt;
 use std::io::{self, Read};
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use posthaste_api::hooks::REFUSAL;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -22,8 +23,14 @@ pub(super) struct Input {
     pub(super) event: Option<String>,
     /// Why a session starts.
     pub(super) source: Option<String>,
-    /// The model goes on only because a stop was refused before.
-    pub(super) stop_active: bool,
+    /// What the program calls the tool.
+    pub(super) tool: Option<String>,
+    /// The program's id of the tool's call.
+    pub(super) call: Option<String>,
+    /// The tool failed, or was interrupted.
+    pub(super) failed: bool,
+    /// What the user has written.
+    prompt: Option<String>,
     /// The helper that the agent has started, if this is about one.
     helper: Option<String>,
 }
@@ -31,6 +38,19 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn is_of_a_helper(&self) -> bool {
         self.helper.as_deref().is_some_and(|helper| !helper.is_empty())
+    }
+
+    /// The helper that begins or ends here, where a program tells of that.
+    pub(super) fn helper_itself(&self) -> Option<&str> {
+        let told = ["SubagentStart", "SubagentStop"].map(Some).contains(&self.event.as_deref());
+        self.helper.as_deref().filter(|helper| told && !helper.is_empty())
+    }
+
+    /// Whether a user has written. Qwen Code runs its prompt hook before every request to
+    /// its model, with an empty prompt after tools; and some programs run theirs for the
+    /// reason of a refused stop.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.prompt.as_deref().is_none_or(|text| !text.is_empty() && !text.starts_with(REFUSAL))
     }
 
     fn read(text: &[u8]) -> Self {
@@ -41,19 +61,18 @@ impl Input {
         input
     }
 
-    fn take(&mut self, field: &str, value: Value) {
-        let text = match &value {
-            Value::String(text) => Some(text.clone()),
-            _ => None,
-        };
-        match field {
-            "session_id" => self.conversation = text,
-            "hook_event_name" => self.event = text,
-            "source" => self.source = text,
-            "stop_hook_active" => self.stop_active = value == true,
-            "agent_id" => self.helper = text,
-            _ => (),
-        }
+    /// The place of a field that is a text, under any program's name for it.
+    fn text(&mut self, field: &str) -> Option<&mut Option<String>> {
+        Some(match field {
+            "session_id" | "sessionId" | "sessionID" => &mut self.conversation,
+            "hook_event_name" => &mut self.event,
+            "source" => &mut self.source,
+            "tool_name" | "toolName" => &mut self.tool,
+            "tool_use_id" => &mut self.call,
+            "prompt" => &mut self.prompt,
+            "agent_id" | "agentId" => &mut self.helper,
+            _ => return None,
+        })
     }
 }
 
@@ -93,14 +112,83 @@ impl<'de> Visitor<'de> for Fields<'_> {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         while let Some(field) = map.next_key::<String>()? {
             match field.as_str() {
-                "session_id" | "hook_event_name" | "source" | "stop_hook_active" | "agent_id" => {
-                    let value = map.next_value()?;
-                    self.0.take(&field, value);
-                }
-                _ => drop(map.next_value::<IgnoredAny>()?),
+                "error" => self.0.failed |= !map.next_value::<Value>()?.is_null(),
+                "is_interrupt" => self.0.failed |= map.next_value::<Value>()? == true,
+                // What the tool said.
+                "tool_response" | "toolResult" => self.0.failed |= map.next_value_seed(Outcome)?,
+                field => match self.0.text(field) {
+                    Some(place) => {
+                        *place = match map.next_value()? {
+                            Value::String(text) => Some(text),
+                            _ => None,
+                        };
+                    }
+                    None => drop(map.next_value::<IgnoredAny>()?),
+                },
             }
         }
         Ok(())
+    }
+}
+
+/// Whether what a tool said is about its failure. Gemini CLI has an `error` in it, Copilot
+/// CLI a word for its kind.
+struct Outcome;
+
+impl<'de> DeserializeSeed<'de> for Outcome {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<bool, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Outcome {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<bool, M::Error> {
+        let mut failed = false;
+        while let Some(field) = map.next_key::<String>()? {
+            match field.as_str() {
+                "error" => failed |= !map.next_value::<Value>()?.is_null(),
+                "resultType" => failed |= map.next_value::<Value>()? != "success",
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(failed)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<bool, S::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(false)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
     }
 }
 
@@ -117,8 +205,55 @@ mod tests {
         assert_eq!(input.conversation.as_deref(), Some("s1"));
         assert_eq!(input.event.as_deref(), Some("Stop"));
         assert_eq!(input.source.as_deref(), Some("resume"));
-        assert!(input.stop_active && !input.is_of_a_helper());
-        assert!(Input::read(br#"{"agent_id":"a1"}"#).is_of_a_helper());
+        assert!(!input.failed && !input.is_of_a_helper());
+        for helper in [r#"{"agent_id":"a1"}"#, r#"{"agentId":"a1"}"#] {
+            assert!(Input::read(helper.as_bytes()).is_of_a_helper(), "{helper}");
+        }
+    }
+
+    #[test]
+    fn each_programs_word_for_a_conversation_and_a_tool_is_known() {
+        for text in [
+            r#"{"session_id":"s1","tool_name":"t","tool_use_id":"c1"}"#,
+            r#"{"sessionId":"s1","toolName":"t"}"#,
+            r#"{"sessionID":"s1"}"#,
+        ] {
+            let input = Input::read(text.as_bytes());
+            assert_eq!(input.conversation.as_deref(), Some("s1"), "{text}");
+            assert_eq!(input.tool.is_some(), text.contains("ool"), "{text}");
+            assert_eq!(input.call.is_some(), text.contains("c1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_failed_tool_is_known_in_each_programs_words() {
+        for (failed, text) in [
+            (true, r#"{"tool_name":"t","error":"it broke"}"#),
+            (true, r#"{"is_interrupt":true}"#),
+            (true, r#"{"tool_response":{"llmContent":[{"a":1}],"error":{"message":"x"}}}"#),
+            (true, r#"{"toolResult":{"resultType":"failure","textResultForLlm":"x"}}"#),
+            (false, r#"{"error":null,"is_interrupt":false}"#),
+            (false, r#"{"tool_response":{"llmContent":"error","error":null}}"#),
+            (false, r#"{"toolResult":{"resultType":"success"}}"#),
+            (false, r#"{"tool_response":[{"type":"text","error":"x"}]}"#),
+            (false, r#"{"tool_response":"error","toolResult":7}"#),
+            (false, r#"{"tool_response":null,"toolResult":true}"#),
+        ] {
+            let input = Input::read(text.as_bytes());
+            assert_eq!(input.failed, failed, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_a_user_has_written_is_a_prompt() {
+        for (is_one, text) in [
+            (true, r#"{"prompt":"hello"}"#),
+            (true, "{}"),
+            (false, r#"{"prompt":""}"#),
+            (false, r#"{"prompt":"Posthaste: do not finish yet. Mail is unread"}"#),
+        ] {
+            assert_eq!(Input::read(text.as_bytes()).is_prompt(), is_one, "{text}");
+        }
     }
 
     #[test]
@@ -135,6 +270,5 @@ mod tests {
             assert_eq!(Input::read(text.as_bytes()), Input::default(), "{text}");
         }
         assert_eq!(Input::read(&[0xff, 0xfe]), Input::default());
-        assert!(!Input::read(br#"{"stop_hook_active":"yes"}"#).stop_active);
     }
 }

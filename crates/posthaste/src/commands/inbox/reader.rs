@@ -23,7 +23,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(client: Client, args: &InboxArgs) -> Self {
         let query = InboxQuery {
-            batch_window: Some(args.batch_window.as_secs_f64()),
+            batch_window: args.batch_window.map(|window| window.as_secs_f64()),
             wait_for: args.wait_for.clone(),
             from: (!args.from.is_empty()).then(|| args.from.join(",")),
             label: args.label.clone(),

@@ -1,6 +1,6 @@
 //! An answer of the inbox as a person reads it, or a program.
 
-use posthaste_api::inbox::{Entry, Inbox, Missing};
+use posthaste_api::inbox::{Already, Entry, Inbox, Missing};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -21,6 +21,10 @@ pub(super) fn show(answer: &Inbox<'_>, output: &mut Output) -> Result<(), Failur
     if !answer.missing.is_empty() {
         let missing: Vec<String> = answer.missing.iter().map(absent).collect();
         output.note(&format!("still missing: {}", missing.join(", ")));
+    }
+    if !answer.already.is_empty() {
+        let already: Vec<String> = answer.already.iter().map(known).collect();
+        output.note(&format!("handed over before: {}", already.join(", ")));
     }
     if answer.remaining > 0 {
         output.note(&format!("{} more waiting", answer.remaining));
@@ -63,6 +67,13 @@ fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> String {
 fn absent(missing: &Missing) -> String {
     let who = missing.label.as_ref().or(missing.instance.as_ref());
     format!("{} ({})", who.map_or("somebody", String::as_str), missing.status)
+}
+
+fn known(report: &Already) -> String {
+    match &report.label {
+        Some(label) => format!("[{}] {label}", report.id),
+        None => format!("[{}]", report.id),
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +130,10 @@ mod tests {
                 label: None,
                 status: "running".into(),
             }],
+            already: vec![
+                Already { id: 7, label: Some("docs".into()) },
+                Already { id: 8, label: None },
+            ],
             remaining: 3,
             settled: vec![],
             receipt: Some("r".into()),
@@ -126,7 +141,11 @@ mod tests {
         let (mut output, out, err) = overheard(false);
         assert!(show(&answer, &mut output).is_ok());
         assert!(out.text().ends_with("): \\u{1b}[31mred\n"), "{}", out.text());
-        assert_eq!(err.text(), "note: still missing: 0000000a (running)\nnote: 3 more waiting\n");
+        assert_eq!(
+            err.text(),
+            "note: still missing: 0000000a (running)\nnote: handed over before: [7] docs, [8]\n\
+             note: 3 more waiting\n"
+        );
         let (mut output, out, _) = overheard(true);
         assert!(show(&answer, &mut output).is_ok());
         assert_eq!(out.text().lines().count(), 1);

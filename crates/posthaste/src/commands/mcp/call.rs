@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Bridge;
+use super::headers;
 use super::hub::Waiting;
 use super::message::{Message, is_answer};
 use super::reply;
@@ -162,8 +163,10 @@ impl Bridge {
 
     /// Who asks, and through which bridge.
     pub(super) fn signed(&self, request: RequestBuilder, bearer: &Bearer) -> RequestBuilder {
-        let request =
-            request.bearer_auth(bearer.token.reveal()).header("x-posthaste-bridge", self.id());
+        let request = request
+            .bearer_auth(bearer.token.reveal())
+            .header("x-posthaste-bridge", self.id())
+            .header("x-posthaste-conversation", headers::conversation(&bearer.conversation));
         match bearer.instance {
             Some(instance) => request.header("x-posthaste-instance", instance.to_string()),
             None => request,

@@ -1,19 +1,19 @@
 //! Who the agent is to the hub.
 //!
-//! An agent that was given a token or an instance has it. Any other joins: under
-//! its program's name, with a key that is the same as long as its conversation is,
-//! so that it finds its mailbox again. Until it is known who calls, the join token
-//! opens what everybody may see.
+//! An agent that was given a token or an instance has it. Any other joins with its first
+//! call of a tool: under its program's name, as who it was before, so that it finds its
+//! mailbox again. Until then the join token opens what everybody may see, and a program
+//! that only looks at the tools leaves nobody behind.
 
 use std::collections::HashMap;
 
 use posthaste_api::client::ClientError;
-use posthaste_api::instances::JoinRequest;
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::{InstanceId, Name};
 use tokio::sync::Mutex;
 
 use super::super::Session;
+use super::super::member::Member;
 use super::super::program::{self, Program, Variables};
 use super::super::way::{self, TERMINAL, Wish};
 use super::message::Message;
@@ -45,11 +45,15 @@ pub(super) struct Bearer {
     pub(super) instance: Option<InstanceId>,
     /// Whose the token is, where it is an agent's.
     pub(super) identity: Option<String>,
+    /// What tells the conversation from others, also from those of the same agent.
+    pub(super) conversation: String,
 }
 
 pub(super) struct Who {
     session: Session,
     way: Way,
+    /// The process of the program, for a conversation without a name.
+    process: String,
     agents: Mutex<Agents>,
 }
 
@@ -63,9 +67,14 @@ enum Way {
 
 struct Agents {
     program: Program,
-    /// The token of each key that joined.
-    joined: HashMap<String, Token>,
+    /// Who has joined, by what tells them apart here.
+    joined: HashMap<String, Known>,
     latest: Option<String>,
+}
+
+struct Known {
+    member: Member,
+    conversation: String,
 }
 
 impl Who {
@@ -82,7 +91,8 @@ impl Who {
         };
         let program = Program::new(variables);
         let agents = Agents { program, joined: HashMap::new(), latest: None };
-        Ok(Self { session: session.clone(), way, agents: Mutex::new(agents) })
+        let process = program::process();
+        Ok(Self { session: session.clone(), way, process, agents: Mutex::new(agents) })
     }
 
     /// Why this call of a tool needs no hub to be refused.
@@ -97,47 +107,51 @@ impl Who {
         })
     }
 
-    /// What this message bears to the hub there. Whoever is not known yet and can
-    /// be joins first.
+    /// What this message bears to the hub there. A call of a tool is an act: whoever
+    /// has not joined yet joins first.
     pub(super) async fn bearer(&self, hub: &str, message: &Message) -> Result<Bearer, Trouble> {
-        let wish = match &self.way {
-            Way::Join(wish) => wish,
-            _ => return self.given(hub),
-        };
         // Held while joining: two calls at once must not join twice.
         let mut agents = self.agents.lock().await;
         if let Some(own) = &message.client {
             agents.program.calls_itself(own);
         }
-        let key = match agents.key(wish, message) {
-            Some(key) => key,
-            None => return Ok(as_stranger(self.join_token(hub, wish)?)),
+        let wish = match &self.way {
+            Way::Join(wish) => wish,
+            _ => return self.given(hub, &agents),
         };
-        if let Some(token) = agents.joined.get(&key) {
-            let token = token.clone();
-            return Ok(Bearer { token, instance: None, identity: Some(key) });
+        let said = agents.conversation(message);
+        let conversation = said.clone().unwrap_or_else(|| self.process.clone());
+        let identity = match message.is("tools/call") {
+            true => label(wish.key.as_ref().or(said.as_ref())),
+            false => match agents.latest.clone() {
+                Some(latest) => latest,
+                None => {
+                    let token = self.join_token(hub, wish)?;
+                    return Ok(Bearer { token, instance: None, identity: None, conversation });
+                }
+            },
+        };
+        agents.latest = Some(identity.clone());
+        if let Some(known) = agents.joined.get(&identity) {
+            return Ok(known.bearer(identity));
         }
-        let request = JoinRequest {
-            agent: wish.name.clone().unwrap_or_else(|| agents.program.name()).to_string(),
-            team: wish.team.as_ref().map(Name::to_string),
-            key: key.clone(),
-        };
-        let client = Client::new(hub).map_err(trouble)?;
-        let client = client.with_token(self.join_token(hub, wish)?.reveal());
-        let token = Token::from(client.join(&request).await.map_err(trouble)?.token);
-        agents.joined.insert(key.clone(), token.clone());
-        agents.latest = Some(key.clone());
-        Ok(Bearer { token, instance: None, identity: Some(key) })
+        let name = wish.name.clone().unwrap_or_else(|| agents.program.name());
+        let whom = (name.as_str(), wish.team.as_ref().map(Name::as_str));
+        let door = Client::new(hub).map_err(trouble)?;
+        let door = door.with_token(self.join_token(hub, wish)?.reveal());
+        let member = Member::of(&self.session, &door, whom, wish.which(said)).await;
+        let known = Known { member: member.map_err(trouble)?, conversation };
+        let bearer = known.bearer(identity.clone());
+        agents.joined.insert(identity, known);
+        Ok(bearer)
     }
 
     /// The same for a stream of news, which never joins.
     pub(super) async fn known(&self, hub: &str, identity: &str) -> Option<Bearer> {
+        let agents = self.agents.lock().await;
         match &self.way {
-            Way::Join(_) => {
-                let token = self.agents.lock().await.joined.get(identity)?.clone();
-                Some(Bearer { token, instance: None, identity: Some(identity.to_owned()) })
-            }
-            _ => self.given(hub).ok(),
+            Way::Join(_) => Some(agents.joined.get(identity)?.bearer(identity.to_owned())),
+            _ => self.given(hub, &agents).ok(),
         }
     }
 
@@ -146,7 +160,12 @@ impl Who {
         match &self.way {
             Way::Join(_) => {
                 let mut agents = self.agents.lock().await;
-                agents.joined.retain(|_, token| *token != bearer.token);
+                let of_token = |known: &Known| known.member.me.token == bearer.token;
+                // What cannot be written down is found out again.
+                agents.joined.values().filter(|known| of_token(known)).for_each(|known| {
+                    let _ = known.member.expire();
+                });
+                agents.joined.retain(|_, known| !of_token(known));
                 true
             }
             // The file may have changed since.
@@ -163,19 +182,21 @@ impl Who {
         }
     }
 
-    fn given(&self, hub: &str) -> Result<Bearer, Trouble> {
+    /// One agent, whichever of the program's conversations calls.
+    fn given(&self, hub: &str, agents: &Agents) -> Result<Bearer, Trouble> {
+        let conversation = agents.program.conversation(None);
+        let conversation = conversation.unwrap_or_else(|| self.process.clone());
         let key = |key| {
             let client = Client::new(hub).map_err(trouble)?;
             self.session.key(key, &client).map_err(no_key)
         };
-        let identity = Some(ONLY.to_owned());
-        match &self.way {
-            Way::Token(token) => Ok(Bearer { token: token.clone(), instance: None, identity }),
-            Way::Acting(id) => {
-                Ok(Bearer { token: key(Key::Operator)?, instance: Some(*id), identity })
-            }
-            Way::Nobody | Way::Join(_) => Ok(as_stranger(key(Key::Join)?)),
-        }
+        let (token, instance, known) = match &self.way {
+            Way::Token(token) => (token.clone(), None, true),
+            Way::Acting(id) => (key(Key::Operator)?, Some(*id), true),
+            Way::Nobody | Way::Join(_) => (key(Key::Join)?, None, false),
+        };
+        let identity = known.then(|| ONLY.to_owned());
+        Ok(Bearer { token, instance, identity, conversation })
     }
 
     fn join_token(&self, hub: &str, wish: &Wish) -> Result<Token, Trouble> {
@@ -190,25 +211,23 @@ impl Who {
 }
 
 impl Agents {
-    /// Whose call this is, or nothing as long as that cannot be told.
-    fn key(&self, wish: &Wish, message: &Message) -> Option<String> {
-        let calls = message.is("tools/call");
+    /// The conversation that a message belongs to, where it has a name.
+    fn conversation(&self, message: &Message) -> Option<String> {
         let codex = self.program.is_codex();
-        let said = self.program.conversation(message.thread.as_deref().filter(|_| codex));
-        // Who joins under a wrong name is another agent.
-        let sure = wish.name.is_some() || self.program.is_known() || calls;
-        let sure = sure && message.is_request();
-        match wish.key.clone().or(said) {
-            Some(key) if sure || codex => Some(key),
-            // Codex will say whose it is with its first call.
-            None if sure && (calls || !codex) => Some(program::process()),
-            _ => self.latest.clone(),
-        }
+        self.program.conversation(message.thread.as_deref().filter(|_| codex))
     }
 }
 
-fn as_stranger(token: Token) -> Bearer {
-    Bearer { token, instance: None, identity: None }
+impl Known {
+    fn bearer(&self, identity: String) -> Bearer {
+        let (token, conversation) = (self.member.me.token.clone(), self.conversation.clone());
+        Bearer { token, instance: None, identity: Some(identity), conversation }
+    }
+}
+
+/// What tells the agents of one bridge apart.
+fn label(key: Option<&String>) -> String {
+    key.map_or_else(|| ONLY.to_owned(), |key| format!("key {key}"))
 }
 
 /// A folder without a token has never had a hub; the first one makes it.

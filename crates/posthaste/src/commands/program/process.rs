@@ -6,22 +6,42 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::process::parent_id;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, test_kill_process};
 
 /// What stands between a program and its hook.
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox"];
-const SHELLS_DEEP: usize = 4;
+const SHELLS: [&str; 10] =
+    ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox", "timeout", "coreutils"];
+const SHELLS_DEEP: usize = 6;
 
-/// The process that started this one.
+/// The process of the program that started this one.
 pub(in crate::commands) fn process() -> String {
-    named(parent_id())
-}
-
-/// The same for a hook, which most programs start by a shell.
-pub(in crate::commands) fn behind_shells() -> String {
     named(program())
 }
 
+/// The folder that the program works in.
+pub(in crate::commands) fn folder() -> PathBuf {
+    let of_program = fs::read_link(format!("/proc/{}/cwd", program()));
+    // Who can tell neither is in no folder, and alone there.
+    of_program.or_else(|_| std::env::current_dir()).unwrap_or_default()
+}
+
+/// Whether a process that was named here runs.
+pub(in crate::commands) fn runs(name: &str) -> bool {
+    let mut parts = name.split(':').skip(1);
+    let Some(number) = parts.next().and_then(|number| number.parse::<i32>().ok()) else {
+        return false;
+    };
+    match parts.next() {
+        Some(began) => read(number.unsigned_abs())
+            .is_some_and(|process| !process.has_ended && process.began.to_string() == began),
+        // The system tells nothing of processes but whether they are there.
+        None => Pid::from_raw(number).is_some_and(|pid| test_kill_process(pid).is_ok()),
+    }
+}
+
+/// Most programs start hooks, and some their servers, by a shell.
 fn program() -> u32 {
     let mut process = parent_id();
     for _ in 0..SHELLS_DEEP {
@@ -92,19 +112,22 @@ fn named(process: u32) -> String {
 struct Process {
     parent: u32,
     began: u64,
+    /// Its parent has not looked after it yet.
+    has_ended: bool,
 }
 
 fn read(process: u32) -> Option<Process> {
     of_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The 4th and 22nd field; the second, a name in brackets, may hold anything.
+/// The 3rd, 4th and 22nd field; the second, a name in brackets, may hold anything.
 fn of_stat(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
+    let has_ended = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
     let began = fields.nth(17)?.parse().ok()?;
-    Some(Process { parent, began })
+    Some(Process { parent, began, has_ended })
 }
 
 #[cfg(test)]
@@ -114,9 +137,12 @@ mod tests {
     #[test]
     fn the_beginning_of_a_process_is_found_behind_any_name() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
-        assert_eq!(of_stat(stat), Some(Process { parent: 1, began: 12345 }));
+        assert_eq!(of_stat(stat), Some(Process { parent: 1, began: 12345, has_ended: false }));
+        let ended = of_stat(&stat.replace(" S ", " Z ")).expect("a process");
+        assert!(ended.has_ended);
         assert_eq!(of_stat(""), None);
         assert!(process().starts_with("process:"));
+        assert!(runs(&process()) && !runs("process:1:1") && !runs("process:") && !runs(""));
     }
 
     #[test]

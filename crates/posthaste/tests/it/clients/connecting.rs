@@ -59,7 +59,7 @@ impl Machine {
         let prompt = Some("Wait for mail.");
         let task = Task { model: self.model.url(), prompt, ..Task::default() };
         let agent = self.program.start(&self.tools, &self.world, &task);
-        let turn = offered(&mut self.model).await;
+        let turn = offered(&mut self.model, "check_inbox").await;
         turn.call("check_inbox", json!({ "timeout": 50 }));
         let name = format!("{}.", self.program.name());
         let waits = |line: &str| line.starts_with(&name) && line.contains("waiting inbox");
@@ -74,16 +74,16 @@ impl Machine {
     }
 }
 
-/// The first turn in which our tools are offered. Some programs offer a search for
+/// The first turn in which a tool of ours is offered. Some programs offer a search for
 /// tools first, and their model has to use it.
-async fn offered(model: &mut ModelServer) -> Asked {
+pub(super) async fn offered(model: &mut ModelServer, tool: &str) -> Asked {
     let turn = model.asked().await;
     let has = |turn: &Asked, name: &str| turn.tools().iter().any(|tool| tool.name == name);
-    if has(&turn, "check_inbox") {
+    if has(&turn, tool) {
         return turn;
     }
     assert!(has(&turn, "tool_search"), "{:?}", turn.tools());
-    turn.call("tool_search", json!({ "query": "select:mcp__posthaste__check_inbox" }));
+    turn.call("tool_search", json!({ "query": format!("select:mcp__posthaste__{tool}") }));
     model.asked().await
 }
 
@@ -107,6 +107,8 @@ async fn it_is_connected_gets_mail_and_is_taken_back(program: Program) {
         assert!(written.contains("posthaste"), "{written}");
         let well = machine.says(&["doctor", name]);
         assert!(!well.contains("fail") && well.contains("round trip"), "{well}");
+        let trip = well.lines().find(|line| line.contains("hook trip"));
+        assert!(trip.is_some_and(|trip| trip.starts_with("ok")), "{well}");
 
         machine.gets_mail("the build is red").await;
 
@@ -131,22 +133,66 @@ async fn it_is_connected_gets_mail_and_is_taken_back(program: Program) {
     }
 }
 
+/// Mail that was sent before it ever ran is there; killed, and started again in the same
+/// folder, it is the same agent, and what it may not have seen comes again.
+async fn it_comes_back_as_itself(program: Program) {
+    let Some(mut machine) = Machine::set_up(program).await else { return };
+    // Without hooks, which have stories of their own: nothing proves a read before the kill.
+    machine.says(&["connect", program.name(), "--yes", "--no-hooks"]);
+    machine.says(&["send", program.name(), "the tower fell", "--as", "alice"]);
+    for again in [false, true] {
+        let prompt = Some("Read your mail.");
+        let task = Task { model: machine.model.url(), prompt, ..Task::default() };
+        let agent = machine.program.start(&machine.tools, &machine.world, &task);
+        offered(&mut machine.model, "check_inbox").await.call("check_inbox", json!({ "timeout": 0 }));
+        let turn = machine.model.asked().await;
+        let entry = mail(&turn, "the tower fell");
+        assert_eq!(entry["redelivered"] == true, again, "{entry}");
+        if again {
+            turn.say("done");
+            assert_eq!(agent.end().code, Some(0));
+        } else {
+            agent.kill();
+        }
+        let agents = machine.world.json(&["agents"]);
+        let agents = agents["instances"].as_array().expect("a list").iter();
+        let own: Vec<_> = agents.filter(|agent| agent["agent"] == program.name()).collect();
+        assert_eq!(own.len(), 1, "it is one agent: {own:?}");
+    }
+}
+
+/// A program that only asks what tools there are is no agent.
+async fn it_lists_its_servers(program: Program) {
+    let Some(machine) = Machine::set_up(program).await else { return };
+    machine.says(&["connect", program.name(), "--yes"]);
+    let ran = machine.program.run(&machine.tools, &machine.world, &["mcp", "list"]);
+    assert!(ran.out.contains("posthaste"), "{ran:?}");
+    let agents = machine.world.json(&["agents"]);
+    assert_eq!(agents["instances"].as_array().map(Vec::len), Some(1), "alice alone: {agents}");
+}
+
 macro_rules! each {
-    ($($story:ident: $program:expr;)*) => {
+    ($($story:ident: $told:ident $program:expr;)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $story() {
-                it_is_connected_gets_mail_and_is_taken_back($program).await;
+                $told($program).await;
             }
         )*
     };
 }
 
 each! {
-    claude_code_is_connected_gets_mail_and_is_taken_back: Program::ClaudeCode;
-    codex_is_connected_gets_mail_and_is_taken_back: Program::Codex;
-    gemini_is_connected_gets_mail_and_is_taken_back: Program::Gemini;
-    opencode_is_connected_gets_mail_and_is_taken_back: Program::OpenCode;
-    copilot_is_connected_gets_mail_and_is_taken_back: Program::Copilot;
-    qwen_is_connected_gets_mail_and_is_taken_back: Program::Qwen;
+    gemini_comes_back_as_itself: it_comes_back_as_itself Program::Gemini;
+    opencode_comes_back_as_itself: it_comes_back_as_itself Program::OpenCode;
+    copilot_comes_back_as_itself: it_comes_back_as_itself Program::Copilot;
+    qwen_comes_back_as_itself: it_comes_back_as_itself Program::Qwen;
+    claude_code_that_lists_its_servers_is_no_agent: it_lists_its_servers Program::ClaudeCode;
+    qwen_that_lists_its_servers_is_no_agent: it_lists_its_servers Program::Qwen;
+    claude_code_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::ClaudeCode;
+    codex_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::Codex;
+    gemini_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::Gemini;
+    opencode_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::OpenCode;
+    copilot_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::Copilot;
+    qwen_is_connected_gets_mail_and_is_taken_back: it_is_connected_gets_mail_and_is_taken_back Program::Qwen;
 }

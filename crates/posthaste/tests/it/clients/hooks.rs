@@ -1,19 +1,26 @@
 //! Hooks of real programs: mail reaches a model that never asks for it.
 
+mod broken;
+mod by_name;
 mod edges;
+mod helpers;
+mod idle;
 
+use std::fs;
 use std::path::PathBuf;
 
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::{Value, json};
 
+use super::connecting::offered;
 use super::gemini;
 use super::program::{self, Program, Task, home};
 use super::running::Running;
 use super::stories::documents;
+use super::user;
 use crate::world::{Hub, Started, World, eventually};
 
-/// A machine with a hub, and a program whose hooks and tools are set up as a user does.
+/// A machine with a hub, and a program that its user has connected.
 struct Machine {
     program: Program,
     tools: PathBuf,
@@ -22,32 +29,35 @@ struct Machine {
     hub: Option<Hub>,
 }
 
-/// What each program calls the four events.
-fn events(program: Program) -> [(&'static str, &'static str); 4] {
-    match program {
-        Program::Gemini => [
-            ("SessionStart", "session-start"),
-            ("BeforeAgent", "prompt"),
-            ("AfterTool", "tool"),
-            ("AfterAgent", "stop"),
-        ],
-        _ => [
-            ("SessionStart", "session-start"),
-            ("UserPromptSubmit", "prompt"),
-            ("PostToolUse", "tool"),
-            ("Stop", "stop"),
-        ],
-    }
-}
-
-/// Where a program's hooks stand.
-fn settings_of(program: Program, world: &World) -> PathBuf {
+/// Where `connect` writes a program's hooks.
+fn hooks_of(program: Program, world: &World) -> PathBuf {
     match program {
         Program::ClaudeCode => home(world).join(".claude/settings.json"),
         Program::Codex => home(world).join("codex/hooks.json"),
         Program::Gemini => gemini::settings(world),
-        _ => panic!("{program:?} has no hooks"),
+        Program::Qwen => home(world).join(".qwen/settings.json"),
+        Program::Copilot => home(world).join(".copilot/hooks/posthaste.json"),
+        Program::OpenCode => home(world).join(".config/opencode/plugins/posthaste.js"),
     }
+}
+
+/// Takes the hub's tools away again, and leaves the hooks.
+fn without_tools(program: Program, world: &World) {
+    let file = match program {
+        Program::ClaudeCode => ".claude.json",
+        Program::Codex => "codex/config.toml",
+        Program::OpenCode => ".config/opencode/opencode.json",
+        Program::Copilot => ".copilot/mcp-config.json",
+        Program::Gemini | Program::Qwen => {
+            let path = hooks_of(program, world);
+            let text = fs::read_to_string(&path).expect("settings");
+            let mut settings: Value = serde_json::from_str(&text).expect("JSON");
+            settings.as_object_mut().expect("an object").remove("mcpServers");
+            fs::write(path, settings.to_string()).expect("ours");
+            return;
+        }
+    };
+    fs::remove_file(home(world).join(file)).expect("connect made it");
 }
 
 impl Machine {
@@ -62,28 +72,10 @@ impl Machine {
         let place = place.to_str().expect("a plain path");
         let made = Started::new(world.program("git", &["init", "--quiet", place])).end();
         assert_eq!(made.code, Some(0), "{made:?}");
-        // Where the binary looks when nobody tells it.
-        let share = home(&world).join(".local/share");
-        std::fs::create_dir_all(&share).expect("a folder");
-        std::os::unix::fs::symlink(world.data(), share.join("posthaste")).expect("a link");
-
-        let hook = |(name, event): (&str, &str)| {
-            let command = format!("posthaste hook {event} --client {}", program.name());
-            let hook = json!([{ "hooks": [{ "type": "command", "command": command }] }]);
-            (name.to_owned(), hook)
-        };
-        let hooks: Value = events(program).map(hook).into_iter().collect();
-        let settings = json!({ "hooks": hooks });
-        let path = settings_of(program, &world);
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        std::fs::write(path, settings.to_string()).expect("written");
-        if with_tools {
-            let server: &[&str] = match program {
-                Program::Gemini => &["-s", "user", "posthaste", "posthaste", "mcp"],
-                _ => &["posthaste", "--", "posthaste", "mcp"],
-            };
-            let added = program.run(&tools, &world, &[&["mcp", "add"], server].concat());
-            assert_eq!(added.code, Some(0), "{added:?}");
+        user::put_on_path(program, &tools, &world);
+        user::says(&world, &["connect", program.name(), "--yes"]);
+        if !with_tools {
+            without_tools(program, &world);
         }
         let model = ModelServer::start().await;
         Some(Self { program, tools, world, model, hub: Some(hub) })
@@ -101,7 +93,9 @@ impl Machine {
         works(self.program, self.model.asked().await);
         let turn = self.model.asked().await;
         assert!(turn.result().contains("at work"), "{}", turn.result());
-        assert!(!turn.saw("osthaste"), "{}", turn.request);
+        for added in ["_pending_messages", "Posthaste", "rubbish"] {
+            assert!(!turn.saw(added), "{added}: {}", turn.request);
+        }
         let asked = outline(&turn);
         turn.say("I am done.");
         let ran = agent.end();
@@ -136,20 +130,23 @@ impl Machine {
         (delivery["state"].as_str().expect("a state").to_owned(), proof)
     }
 
-    fn until_proved_by_a_hook(&self, seq: u64) {
+    fn until_acked(&self, seq: u64) {
         eventually(|| self.record(seq).0 == "acked");
-        assert_eq!(self.record(seq).1.as_deref(), Some("hook"));
     }
 }
 
 /// A tool of the program's own, which has nothing to do with the hub.
 fn works(program: Program, turn: Asked) {
     let echo = "echo at work";
+    let named = json!({ "command": echo, "description": "x" });
     match program {
-        Program::ClaudeCode => turn.call("Bash", json!({ "command": echo, "description": "x" })),
+        Program::ClaudeCode => turn.call("Bash", named),
         Program::Codex => turn.call("exec_command", json!({ "cmd": echo })),
-        Program::Gemini => turn.call("run_shell_command", json!({ "command": echo })),
-        _ => panic!("{program:?} has no hooks"),
+        Program::Gemini => turn.call("run_shell_command", named),
+        Program::Qwen => {
+            turn.call("run_shell_command", json!({ "command": echo, "is_background": false }));
+        }
+        Program::Copilot | Program::OpenCode => turn.call("bash", named),
     }
 }
 
@@ -174,9 +171,8 @@ async fn mail_reaches_a_model_that_never_calls_the_hub(program: Program) {
     assert_eq!(machine.record(seq).0, "leased", "nothing has proved it yet");
     works(program, turn);
 
-    let turn = machine.model.asked().await;
+    let turn = offered(&mut machine.model, "whoami").await;
     assert_eq!(times(&turn, "the build is red"), 1, "not twice: {}", turn.request);
-    machine.until_proved_by_a_hook(seq);
     turn.call("whoami", json!({}));
 
     let turn = machine.model.asked().await;
@@ -187,9 +183,13 @@ async fn mail_reaches_a_model_that_never_calls_the_hub(program: Program) {
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
     assert_eq!(machine.agent(), address);
+    // One turn of OpenCode ends its process, which does not wait for a hook of its stop.
+    if program != Program::OpenCode {
+        machine.until_acked(seq);
+    }
 }
 
-/// It wants to finish, is told once why not, and goes on in the same turn.
+/// It wants to finish, is told once for each mail why not, and goes on in the same turn.
 async fn a_stop_with_unread_mail_is_refused_once(program: Program) {
     let Some(mut machine) = Machine::set_up(program, false).await else { return };
     let agent = machine.start(None);
@@ -203,11 +203,16 @@ async fn a_stop_with_unread_mail_is_refused_once(program: Program) {
     let second = machine.send(&address, "and for me");
     turn.say("Now I am.");
 
+    let turn = machine.model.asked().await;
+    assert!(turn.saw("and for me"), "{}", turn.request);
+    assert!(!turn.saw(r#""redelivered":true"#), "each came once: {}", turn.request);
+    turn.say("Now I am, truly.");
+
     let ran = agent.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(machine.model.is_idle(), "it was refused once");
-    machine.until_proved_by_a_hook(first);
-    assert_eq!(machine.record(second).0, "queued", "nobody has seen it");
+    assert!(machine.model.is_idle(), "it was refused once for each");
+    machine.until_acked(first);
+    machine.until_acked(second);
 }
 
 /// Without a hub it is as if there were no hooks: the model is asked the same.
@@ -222,13 +227,27 @@ async fn without_a_hub_nobody_notices_the_hooks(program: Program, killed: bool) 
     let asked = machine.works_and_says_done().await;
     // The operator can see it: one line for each event.
     let log = machine.world.file("hooks.log");
-    let lines = std::fs::read_to_string(&log).expect("a log").lines().count();
-    assert_eq!(lines, events(program).len());
+    let lines = fs::read_to_string(&log).expect("a log");
+    for event in told(program) {
+        let wanted = format!(" {} {event}: ", program.name());
+        assert_eq!(lines.matches(&wanted).count(), 1, "{event}: {lines}");
+    }
 
-    std::fs::remove_file(settings_of(program, &machine.world)).expect("there are hooks");
-    std::fs::remove_file(&log).expect("there is a log");
+    fs::remove_file(hooks_of(program, &machine.world)).expect("there are hooks");
+    fs::remove_file(&log).expect("there is a log");
     assert_eq!(machine.works_and_says_done().await, asked);
     assert!(!log.exists(), "without hooks none can fail");
+}
+
+/// The events of one turn with one tool, of which a hook tells the hub.
+fn told(program: Program) -> &'static [&'static str] {
+    match program {
+        // Without a terminal it starts no session.
+        Program::Qwen => &["prompt", "before-tool", "tool", "stop"],
+        // It does not wait for the hook of its stop.
+        Program::OpenCode => &["session-start", "prompt", "before-tool", "tool"],
+        _ => &["session-start", "prompt", "before-tool", "tool", "stop"],
+    }
 }
 
 /// Who says what in a conversation, without the words.
@@ -258,9 +277,9 @@ async fn mail_for_a_conversation_is_there_when_it_is_resumed(program: Program) {
     works(program, turn);
     let turn = machine.model.asked().await;
     assert_eq!(times(&turn, "good morning"), 1, "not twice: {}", turn.request);
-    machine.until_proved_by_a_hook(seq);
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
+    machine.until_acked(seq);
     assert_eq!(machine.agent(), address);
 }
 
@@ -272,11 +291,6 @@ macro_rules! play {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn mail_reaches_a_model_that_never_calls_the_hub() {
                 super::mail_reaches_a_model_that_never_calls_the_hub($program).await;
-            }
-
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn a_stop_with_unread_mail_is_refused_once() {
-                super::a_stop_with_unread_mail_is_refused_once($program).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -296,6 +310,29 @@ play! {
     claude: Program::ClaudeCode;
     codex: Program::Codex;
     gemini_cli: Program::Gemini;
+    qwen_code: Program::Qwen;
+    copilot_cli: Program::Copilot;
+    open_code: Program::OpenCode;
+}
+
+macro_rules! refuse {
+    ($($name:ident: $program:expr;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                a_stop_with_unread_mail_is_refused_once($program).await;
+            }
+        )*
+    };
+}
+
+// OpenCode's cannot be refused: see `idle`.
+refuse! {
+    a_stop_of_claude_code_with_unread_mail_is_refused_once: Program::ClaudeCode;
+    a_stop_of_codex_with_unread_mail_is_refused_once: Program::Codex;
+    a_stop_of_gemini_cli_with_unread_mail_is_refused_once: Program::Gemini;
+    a_stop_of_qwen_code_with_unread_mail_is_refused_once: Program::Qwen;
+    a_stop_of_copilot_cli_with_unread_mail_is_refused_once: Program::Copilot;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,12 +5,12 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{claude, everybody, fire, log, said};
 use crate::world::{Started, World, mode};
 
-const EVENTS: [&str; 4] = ["session-start", "prompt", "tool", "stop"];
+const EVENTS: [&str; 5] = ["session-start", "prompt", "before-tool", "tool", "stop"];
 
 /// It failed, nobody heard of it, and the log says why.
 #[track_caller]
@@ -43,7 +43,7 @@ fn without_a_hub_every_hook_is_silent_and_the_operator_can_see_it() {
     let check = checks.find(|check| check["name"] == "hooks").expect("it looks at hooks");
     assert_eq!(check["status"], "warn", "{check}");
     let message = check["message"].as_str().expect("a sentence");
-    assert!(message.starts_with("5 failed") && message.contains("no hub runs here"), "{message}");
+    assert!(message.starts_with("6 failed") && message.contains("no hub runs here"), "{message}");
     assert!(check["hint"].as_str().expect("a hint").contains("hooks.log"), "{check}");
 }
 
@@ -53,7 +53,8 @@ fn a_hub_that_accepts_and_never_answers_is_given_up() {
     world.hub().stop();
     let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", deaf.local_addr().expect("bound"));
-    let mut command = world.command(&["hook", "tool", "--client", "claude", "--hub", &url]);
+    let mut command =
+        world.command(&["hook", "tool", "--client", "claude", "--hub", &url, "--token", "whoever"]);
     command.stdin(Stdio::null());
     let hook = Started::new(command);
     let (mut line, _) = deaf.accept().expect("it calls");
@@ -62,6 +63,48 @@ fn a_hub_that_accepts_and_never_answers_is_given_up() {
     line.read_to_string(&mut asked).expect("it hung up");
     assert!(asked.starts_with("POST /v1/hooks/tool "), "{asked}");
     assert!(log(&world).contains("did not answer within 1000 ms"), "{}", log(&world));
+}
+
+/// What the hub is asked by a hook of Qwen Code.
+fn asked(event: &str, input: &Value) -> Value {
+    let world = World::new();
+    world.hub().stop();
+    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", deaf.local_addr().expect("bound"));
+    let mut command = world.command(&["hook", event, "--client", "qwen", "--hub", &url]);
+    command.stdin(Stdio::piped());
+    let mut hook = Started::new(command);
+    hook.feed(input.to_string().as_bytes());
+    let (mut line, _) = deaf.accept().expect("it calls");
+    let mut asked = String::new();
+    line.read_to_string(&mut asked).expect("it hung up");
+    let (_, body) = asked.split_once("\r\n\r\n").expect("a body");
+    serde_json::from_str(body).expect("JSON")
+}
+
+/// The hub decides by it which call of a tool a hook is about.
+#[test]
+fn the_hub_is_told_the_program_the_tool_the_call_and_its_failure() {
+    let input = json!({
+        "session_id": "s1", "tool_name": "mcp__posthaste__check_inbox", "tool_use_id": "c1",
+        "error": "it broke",
+    });
+    let wanted = json!({
+        "client": "qwen", "tool": "mcp__posthaste__check_inbox", "call": "c1", "failed": true,
+    });
+    assert_eq!(asked("tool", &input), wanted);
+}
+
+#[test]
+fn the_hub_is_told_that_a_helper_is_at_work_and_brings_no_mail() {
+    for (name, event) in [("SubagentStart", "before-tool"), ("SubagentStop", "tool")] {
+        let input = json!({ "session_id": "s1", "hook_event_name": name, "agent_id": "a1" });
+        let wanted = json!({ "client": "qwen", "tool": "agent", "call": "a1", "quiet": true });
+        assert_eq!(asked(event, &input), wanted);
+    }
+    // Its session starts before anything that a hook says reaches its model.
+    let start = asked("session-start", &json!({ "session_id": "s1", "source": "startup" }));
+    assert_eq!(start, json!({ "client": "qwen", "source": "startup", "quiet": true }));
 }
 
 #[test]

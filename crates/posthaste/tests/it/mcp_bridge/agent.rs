@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
-use std::process::{ChildStdin, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
@@ -41,7 +41,13 @@ impl Agent {
     /// A bridge that nobody has spoken to.
     pub(crate) fn new(world: &World, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = world.command(&[&["mcp"], args].concat());
-        command.stdin(Stdio::piped()).envs(variables.iter().copied());
+        command.envs(variables.iter().copied());
+        Self::started_by(command)
+    }
+
+    /// The same, by a command of the test's own.
+    pub(crate) fn started_by(mut command: Command) -> Self {
+        command.stdin(Stdio::piped());
         let mut process = Started::new(command);
         let (stdin, out) = process.talk();
         let (sender, lines) = channel();

@@ -67,7 +67,9 @@ fn kill_again_and_again(era: Era) {
     let mut hub = world.hub_with(&["--config", &file]);
     let mut alice = Agent::ready(&world, era, &["--name", "alice", "--key", "a"]);
     let mut bob = Agent::ready(&world, era, &["--name", "bob", "--key", "b"]);
+    // Both have joined: only their calls meet the kills.
     let to = bob.address();
+    alice.address();
     let (sent, read) = (AtomicBool::new(false), AtomicBool::new(false));
     let (said, seen) = std::thread::scope(|scope| {
         let (all_sent, all_read) = (End(&sent), End(&read));

@@ -54,6 +54,62 @@ fn claude_is_known_by_its_session() {
 }
 
 #[test]
+fn a_program_that_only_looks_at_the_tools_leaves_nobody_behind() {
+    let world = World::new();
+    let _hub = world.hub();
+    for era in BOTH {
+        let mut looking = Agent::ready(&world, era, &["--key", "k"]);
+        if era == Era::New {
+            looking.ask("server/discover", json!({}));
+        }
+        assert!(looking.ask("tools/list", json!({}))["result"]["tools"].is_array());
+        looking.leave();
+        assert!(everybody(&world).is_empty(), "{era:?}");
+    }
+    assert!(!world.file("identities").exists(), "nor a secret");
+    let mut acting = Agent::ready(&world, Era::Old, &["--key", "k"]);
+    assert_eq!(everybody(&world).len(), 0);
+    assert_eq!(acting.address(), everybody(&world)[0]);
+}
+
+#[test]
+fn mail_to_a_name_that_waited_reaches_an_agent_at_its_first_act() {
+    let world = World::new();
+    let _hub = world.hub();
+    agent(&world, "gemini-cli-mcp-client", &["--key", "earlier"], &[]).address();
+    let mut gemini = agent(&world, "gemini-cli-mcp-client", &["--key", "k"], &[]);
+    let earlier = &everybody(&world)[0];
+    world.say(&["stop", earlier]);
+    world.say(&["send", "gemini", "first"]);
+    assert_eq!(gemini.inbox(), ["first"]);
+}
+
+#[test]
+fn a_thief_with_the_join_token_does_not_become_the_agent_whose_key_it_guesses() {
+    let world = World::new();
+    let hub = world.hub();
+    let alice = world.joined("alice");
+    world.say(&["send", &alice, "for alice alone"]);
+    let mine = agent(&world, "claude-code", &["--key", "s1"], &[]).address();
+    let join = std::fs::read_to_string(world.file("join.token")).expect("a token");
+    // It has the join token, and nothing of what lies in the folder of the others.
+    let thief = World::new();
+    let hub = ["--hub", hub.url.as_str()];
+    let ran = thief.run(&[&["join", "alice", "--token", join.trim()][..], &hub].concat());
+    ran.failed(4, "its secret is a different one", "another key");
+    let variables = [("POSTHASTE_JOIN_TOKEN", join.trim())];
+    let args = [&["--key", "s1", "--name", "claude"][..], &hub].concat();
+    let mut bridge = agent(&thief, "claude-code", &args, &variables);
+    let refused = bridge.ask("tools/call", json!({ "name": "whoami", "arguments": {} }));
+    assert!(refused.to_string().contains("its secret is a different one"), "{refused}");
+    let mut here = everybody(&world);
+    here.sort();
+    assert_eq!(here, [alice.as_str(), mine.as_str()]);
+    assert_eq!(world.json(&["inbox", "--as", "alice", "--timeout", "0"])["total"], 1);
+    assert_eq!(world.joined("alice"), alice, "its owner joins again");
+}
+
+#[test]
 fn codex_is_nobody_until_it_calls_and_then_one_agent_for_each_thread() {
     let world = World::new();
     let _hub = world.hub();

@@ -83,7 +83,7 @@ struct Summary {
 fn status(status: Status) -> &'static str {
     match status {
         Status::Starting => "starting",
-        Status::Running | Status::Lost => "running",
+        Status::Running | Status::Away | Status::Lost => "running",
         Status::Finished => "finished",
         Status::Failed | Status::Stopped => "failed",
     }
@@ -111,7 +111,7 @@ pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
             truncated_message: None,
         };
         let Some(longest) = waits else {
-            return ctx.reply_to_giver(Ok(spawned(worker.status)), refusal).await;
+            return ctx.reply(Ok(spawned(worker.status))).await;
         };
         let heard = heard(ctx, &assigned, longest).await;
         let now = hub.instance(worker.id).map_or(worker.status, |view| view.instance.status);

@@ -87,7 +87,7 @@ pub(super) fn assign(ctx: Ctx, args: Option<&RawValue>) -> Job {
             terminal_id: Some(instance.id.to_string()),
             message: format!("Task assigned to {} (terminal: {})", instance.agent, instance.id),
         });
-        ctx.reply_to_giver(told, not_given).await
+        ctx.reply_as(told, not_given).await
     })
 }
 

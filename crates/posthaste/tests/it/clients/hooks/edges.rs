@@ -1,4 +1,4 @@
-//! Long mail, several tools at once, and helpers that an agent starts.
+//! Long mail, several tools at once, cleared conversations, tokens.
 
 use posthaste_testkit::model_server::Asked;
 use serde_json::{Value, json};
@@ -66,6 +66,16 @@ async fn long_mail_passes_through_gemini_cli() {
     long_mail_reaches_the_model_as_the_hub_gave_it(Program::Gemini).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_mail_passes_through_qwen_code() {
+    long_mail_reaches_the_model_as_the_hub_gave_it(Program::Qwen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_mail_passes_through_copilot_cli() {
+    long_mail_reaches_the_model_as_the_hub_gave_it(Program::Copilot).await;
+}
+
 /// Three tools in one turn are three hooks at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mail_comes_once_when_several_tools_run_at_once() {
@@ -80,62 +90,7 @@ async fn mail_comes_once_when_several_tools_run_at_once() {
     assert_eq!(times(&turn, "to be read once"), 1, "{}", turn.request);
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
-    machine.until_proved_by_a_hook(seq);
-}
-
-/// What a helper reads, the agent never sees: its mail waits for it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mail_is_not_given_to_a_helper_of_claude_code() {
-    let program = Program::ClaudeCode;
-    let Some(mut machine) = Machine::set_up(program, false).await else { return };
-    let agent = machine.start(None);
-    let turn = machine.model.asked().await;
-    let seq = machine.send(&machine.agent(), "for the agent itself");
-    turn.call(
-        "Agent",
-        json!({
-            "description": "help", "prompt": "HELPER, help me.",
-            "subagent_type": "general-purpose", "run_in_background": false,
-        }),
-    );
-    let helper = machine.model.asked().await;
-    assert!(helper.saw("HELPER, help me."), "{}", helper.request);
-    works(program, helper);
-    let helper = machine.model.asked().await;
-    assert!(helper.result().contains("at work"), "{}", helper.result());
-    assert!(!helper.saw("for the agent itself"), "{}", helper.request);
-    assert_eq!(machine.record(seq).0, "queued");
-    helper.say("helped");
-
-    let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "for the agent itself"), 1, "{}", turn.request);
-    turn.say("done");
-    assert_eq!(agent.end().code, Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mail_is_not_given_to_a_helper_of_codex() {
-    let program = Program::Codex;
-    let Some(mut machine) = Machine::set_up(program, false).await else { return };
-    let agent = machine.start(None);
-    let turn = machine.model.asked().await;
-    turn.call("spawn_agent", json!({ "message": "HELPER, help me." }));
-    // Both go on at the same time.
-    let (one, other) = (machine.model.asked().await, machine.model.asked().await);
-    let (turn, helper) = if one.results().is_empty() { (other, one) } else { (one, other) };
-    let seq = machine.send(&machine.agent(), "for the agent itself");
-    works(program, helper);
-
-    let helper = machine.model.asked().await;
-    assert!(helper.result().contains("at work"), "{}", helper.result());
-    assert!(!helper.saw("for the agent itself"), "{}", helper.request);
-    assert_eq!(machine.record(seq).0, "queued");
-    works(program, turn);
-
-    let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "for the agent itself"), 1, "{}", turn.request);
-    // It would go on about its helper.
-    agent.kill();
+    machine.until_acked(seq);
 }
 
 /// The user clears the conversation: Claude Code gives it a new name, and its tools
@@ -158,7 +113,7 @@ async fn a_conversation_of_claude_code_that_was_cleared_is_the_same_agent() {
     let turn = machine.model.asked().await;
     assert_eq!(times(&turn, "after the first words"), 1, "{}", turn.request);
     turn.say("done");
-    machine.until_proved_by_a_hook(seq);
+    machine.until_acked(seq);
     agent.hang_up();
     assert_eq!(agent.end().code, Some(0));
     machine.agent();
@@ -177,7 +132,7 @@ async fn a_token_in_the_environment_is_who_the_hooks_are(program: Program) {
     assert_eq!(times(&turn, "hello, bob"), 1, "{}", turn.request);
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
-    machine.until_proved_by_a_hook(seq);
+    machine.until_acked(seq);
     let here = machine.world.json(&["agents"]);
     assert_eq!(here["instances"].as_array().map(Vec::len), Some(1), "{here}");
 }

@@ -1,0 +1,250 @@
+//! Where proof meets what keeps the mail: every call, hook and sign of a reader passes
+//! here, and what follows from it is done at once.
+//!
+//! The [`Hub`](crate::Hub) has one desk over its store; the model test has one over a
+//! ledger without a disk.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
+use crate::messaging::message::{Principal, Seq};
+use crate::messaging::proof::{Call, Effect, Hook, Process, Proofs, Proves, Running, Scope, Told};
+use crate::ports::{Acked, Leased, What};
+
+/// What the desk asks of the store.
+pub trait Books {
+    /// Ids taken as received before the hub started, that this reader was not told.
+    fn taken(&self, who: Principal) -> Vec<Seq>;
+
+    /// Returns leases of an answer, marked.
+    fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool);
+
+    /// Returns leases of an answer that nobody was shown, as they were.
+    fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId);
+
+    /// Starts an ack. When it is over, [`Desk::acked`] or [`Desk::unacked`] hears of it.
+    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof);
+}
+
+/// The proofs of all readers, and what carries out their effects.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    proofs: Proofs,
+}
+
+impl Desk {
+    pub fn new(proofs: Proofs) -> Self {
+        Self { proofs }
+    }
+
+    pub fn proofs(&self) -> &Proofs {
+        &self.proofs
+    }
+
+    /// The reader starts anew.
+    pub fn begin(&mut self, books: &mut impl Books, who: Principal, scope: Scope) {
+        self.recall(books, who);
+        let effects = self.proofs.begin(who, scope);
+        perform(books, effects);
+    }
+
+    /// A request of the reader came through the MCP door, from this process.
+    pub fn meet(&mut self, books: &mut impl Books, who: Principal, process: Process<'_>) {
+        self.recall(books, who);
+        let effects = self.proofs.meet(who, process);
+        perform(books, effects);
+    }
+
+    /// A hook of the reader runs. Whether its answer may carry mail.
+    pub fn hook(
+        &mut self,
+        books: &mut impl Books,
+        who: Principal,
+        hook: &Hook<'_>,
+        now: Instant,
+    ) -> bool {
+        self.recall(books, who);
+        let (carries, effects) = self.proofs.hook(who, hook, now);
+        perform(books, effects);
+        carries
+    }
+
+    /// A call of the reader begins.
+    pub fn open(
+        &mut self,
+        books: &mut impl Books,
+        who: Principal,
+        call: &Call<'_>,
+        receipt: u64,
+        now: Instant,
+    ) -> Running {
+        self.recall(books, who);
+        let (running, effects) = self.proofs.open(who, call, receipt, now);
+        perform(books, effects);
+        running
+    }
+
+    /// The call is answered with this mail. `None`: it was ended while its mail was
+    /// fetched; the mail is for the next call.
+    pub fn answered(
+        &mut self,
+        books: &mut impl Books,
+        by: Principal,
+        id: AnswerId,
+        mail: &[Leased],
+    ) -> Option<Told> {
+        let told = self.proofs.answered(id, mail);
+        if told.is_none() && !mail.is_empty() {
+            self.left_behind(books, by, id, mail);
+        }
+        told
+    }
+
+    /// There was no room for these: they are not in the answer, and nobody was shown them.
+    pub fn left_behind(
+        &mut self,
+        books: &mut impl Books,
+        by: Principal,
+        id: AnswerId,
+        rest: &[Leased],
+    ) {
+        let what: Vec<DeliveryNo> = rest.iter().map(|leased| leased.delivery).collect();
+        self.proofs.left_behind(id, &what);
+        books.put_back(by, what, id);
+    }
+
+    /// The answer's body is in the kernel's hands. `auto`: who takes that as received.
+    pub fn written(
+        &mut self,
+        books: &mut impl Books,
+        id: AnswerId,
+        auto: Option<(Principal, Vec<DeliveryNo>)>,
+    ) {
+        self.proofs.written(id);
+        if let Some((by, what)) = auto.filter(|(_, what)| !what.is_empty()) {
+            books.ack(by, id, What::Held(id, what), Proof::Auto);
+        }
+    }
+
+    /// The connection closed before the body was written.
+    pub fn unwritten(&mut self, books: &mut impl Books, id: AnswerId) {
+        let effects = self.proofs.unwritten(id);
+        perform(books, effects);
+    }
+
+    /// The client cancelled a call by its own name for it.
+    pub fn cancelled(&mut self, books: &mut impl Books, who: Principal, call: &str) {
+        let effects = self.proofs.cancelled(who, call);
+        perform(books, effects);
+    }
+
+    /// The hub's own driver interrupted the agent.
+    pub fn interrupted(&mut self, books: &mut impl Books, who: Principal) {
+        let effects = self.proofs.interrupted(who);
+        perform(books, effects);
+    }
+
+    /// A stream of the reader has closed.
+    pub fn detach(&mut self, books: &mut impl Books, who: Principal, stream: u64) {
+        let effects = self.proofs.detach(who, stream);
+        perform(books, effects);
+    }
+
+    /// Acks what later calls have proved by now.
+    pub fn pass(&mut self, books: &mut impl Books, now: Instant) {
+        let effects = self.proofs.due(now);
+        perform(books, effects);
+    }
+
+    /// The later call of one answer has stayed uncancelled long enough.
+    pub fn grace_is_over(&mut self, books: &mut impl Books, id: AnswerId) {
+        let effects = self.proofs.grace_is_over(id);
+        perform(books, effects);
+    }
+
+    /// The reader names a receipt beside another call. An unknown one is ignored.
+    pub fn receipt_beside(&mut self, books: &mut impl Books, by: Principal, receipt: u64) {
+        if let Some((answer, what)) = self.proofs.receipt(by, receipt) {
+            books.ack(by, answer, What::Deliveries(what), Proof::Receipt);
+        }
+    }
+
+    /// After a hub start: ids that this reader must be told of once more.
+    fn recall(&mut self, books: &impl Books, who: Principal) {
+        if !self.proofs.knows(who) {
+            self.proofs.remember(who, &books.taken(who));
+        }
+    }
+
+    // What needs no books.
+
+    pub fn next_due(&self) -> Option<Instant> {
+        self.proofs.next_due()
+    }
+
+    pub fn attach(&mut self, books: &impl Books, who: Principal, most: usize) -> Option<u64> {
+        self.recall(books, who);
+        self.proofs.attach(who, most)
+    }
+
+    pub fn waited(&mut self, id: AnswerId, waited: Duration) {
+        self.proofs.waited(id, waited);
+    }
+
+    pub fn names_nothing(&mut self, id: AnswerId) {
+        self.proofs.names_nothing(id);
+    }
+
+    /// What an answer with this receipt gave the reader.
+    pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
+        self.proofs.receipt(who, receipt)
+    }
+
+    /// The answers that hold any of these messages.
+    pub fn holding(&self, who: Principal, seqs: &[Seq]) -> Vec<AnswerId> {
+        self.proofs.holding(who, seqs)
+    }
+
+    /// The reader acked, answered or refused these by name.
+    pub fn let_go(&mut self, answers: &[AnswerId], seqs: &[Seq]) {
+        self.proofs.let_go(answers, seqs);
+    }
+
+    /// The reader refused all that an answer brought, but for what it no longer held.
+    pub fn refused(&mut self, id: AnswerId, lost: &[Seq]) {
+        self.proofs.refused(id, lost);
+    }
+
+    /// An ack is committed.
+    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, acked: &Acked) {
+        self.proofs.acked(by, id, proof, acked);
+    }
+
+    /// An ack was not kept.
+    pub fn unacked(&mut self, id: AnswerId) {
+        self.proofs.unacked(id);
+    }
+
+    pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<(AnswerId, DeliveryNo)> {
+        self.proofs.proved_by_end(who, proves)
+    }
+
+    /// The instance has ended.
+    pub fn end(&mut self, who: Principal) {
+        self.proofs.end(who);
+    }
+}
+
+/// Carries out what follows from a reader's behaviour.
+fn perform(books: &mut impl Books, effects: impl IntoIterator<Item = Effect>) {
+    for effect in effects {
+        match effect {
+            Effect::Ack { by, answer, what, proof } => {
+                books.ack(by, answer, What::Held(answer, what), proof);
+            }
+            Effect::Return { by, answer, what, doubt } => books.give_back(by, what, answer, doubt),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What the hooks of a client prove.
+//!
+//! A program with hooks runs one before and one after each tool call, its calls of the
+//! hub included, one when its user writes, and one when its model ends its turn. The
+//! hook after a call comes before the program stores the result, so by itself it proves
+//! nothing: a kill in between loses the result. It makes the answer *hooked*: a call that
+//! begins later, or the stop, then proves it.
+
+use compact_str::CompactString;
+use tokio::time::Instant;
+
+use super::answer::{Answer, Written};
+use super::reader::Reader;
+use super::{Call, Door, Effect, Proofs, Rule};
+use crate::messaging::clients::Client;
+use crate::messaging::delivery::{AnswerId, Proof};
+use crate::messaging::message::Principal;
+
+/// When a hook runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    SessionStart,
+    Prompt,
+    BeforeTool,
+    AfterTool,
+    Stop,
+}
+
+/// One hook, as its program tells of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Hook<'a> {
+    pub moment: Moment,
+    pub client: &'static Client,
+    /// Why a session starts.
+    pub source: &'a str,
+    /// The tool as the program calls it; empty where it is about none.
+    pub tool: &'a str,
+    /// The program's id of the tool call; empty where it has none.
+    pub call: &'a str,
+    /// The tool failed.
+    pub failed: bool,
+    /// The agent's model would not see what the hook adds.
+    pub quiet: bool,
+}
+
+impl Hook<'_> {
+    pub const fn new(moment: Moment, client: &'static Client) -> Self {
+        Self { moment, client, source: "", tool: "", call: "", failed: false, quiet: false }
+    }
+}
+
+/// A tool call at the client: announced by the hook before it, or seen at the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Tool {
+    name: CompactString,
+    /// What the client calls the call, where it says so.
+    ids: Vec<CompactString>,
+    /// The hub has seen the call itself.
+    arrived: bool,
+    /// It starts a sub-agent.
+    sub_agent: bool,
+}
+
+impl Reader {
+    fn runs_sub_agent(&self) -> bool {
+        self.running.iter().any(|tool| tool.sub_agent)
+    }
+
+    /// The hook after a tool call came: the call is over.
+    fn finishes(&mut self, hook: &Hook<'_>) {
+        let by_id =
+            |tool: &Tool| !hook.call.is_empty() && tool.ids.iter().any(|id| id == hook.call);
+        let by_name = |tool: &Tool| tool.name == hook.tool || is_tool(hook.tool, &tool.name);
+        let found = self.running.iter().position(by_id);
+        if let Some(at) = found.or_else(|| self.running.iter().position(by_name)) {
+            self.running.remove(at);
+        }
+    }
+}
+
+impl Proofs {
+    pub fn has_hooks(&self, who: Principal) -> bool {
+        self.readers.get(&who).is_some_and(|reader| reader.has_hooks)
+    }
+
+    /// A hook of the reader runs. Tells whether its answer may carry mail.
+    pub fn hook(&mut self, who: Principal, hook: &Hook<'_>, now: Instant) -> (bool, Vec<Effect>) {
+        let effects = match hook.moment {
+            // After a compaction the same process goes on and knows what it held.
+            Moment::SessionStart if hook.source == "compact" => Vec::new(),
+            Moment::SessionStart => self.begin_session(who, hook.source == "clear"),
+            Moment::Prompt => self.turn(who, false, now),
+            Moment::Stop => self.turn(who, true, now),
+            Moment::BeforeTool => self.announce(who, hook, now),
+            Moment::AfterTool => {
+                let (carries, effects) = self.tool_is_over(who, hook, now);
+                return (carries && !hook.quiet, effects);
+            }
+        };
+        let reader = self.readers.entry(who).or_default();
+        reader.has_hooks = true;
+        let heard = hook.moment != Moment::BeforeTool && !hook.quiet;
+        (heard && !reader.runs_sub_agent(), effects)
+    }
+
+    /// A tool is about to run: a call that begins.
+    fn announce(&mut self, who: Principal, hook: &Hook<'_>, now: Instant) -> Vec<Effect> {
+        let reader = self.readers.entry(who).or_default();
+        reader.has_hooks = true;
+        let alone = reader.running.is_empty();
+        reader.running.push(Tool {
+            name: hook.tool.into(),
+            ids: Some(hook.call)
+                .filter(|id| !id.is_empty())
+                .map(CompactString::from)
+                .into_iter()
+                .collect(),
+            arrived: false,
+            sub_agent: hook.client.sub_agents.contains(&hook.tool),
+        });
+        self.began(who, None, Proof::Hook, alone, now)
+    }
+
+    /// A call of the hub begins, of a reader with hooks. The hook before it, if there
+    /// was one, has announced it.
+    pub(super) fn arrives(&mut self, who: Principal, call: &Call<'_>, now: Instant) -> Vec<Effect> {
+        let Some(reader) = self.readers.get_mut(&who) else { return Vec::new() };
+        let announced = reader.running.iter_mut().find(|tool| {
+            let same = tool.ids.iter().any(|id| call.names.contains(&id.as_str()));
+            !tool.arrived && (same || is_tool(&tool.name, call.tool))
+        });
+        if let Some(tool) = announced {
+            tool.arrived = true;
+            return Vec::new();
+        }
+        let alone = reader.running.is_empty();
+        reader.running.push(Tool {
+            name: call.tool.into(),
+            ids: call.names.iter().map(|name| (*name).into()).collect(),
+            arrived: true,
+            sub_agent: false,
+        });
+        self.began(who, Some(call.label), Proof::NextCall, alone, now)
+    }
+
+    /// A call has begun later than the hooks that came so far. While another call is
+    /// open, the program may not have stored the results yet.
+    fn began(
+        &mut self,
+        who: Principal,
+        label: Option<&str>,
+        proof: Proof,
+        alone: bool,
+        now: Instant,
+    ) -> Vec<Effect> {
+        match alone || !self.rules.has(Rule::Alone) {
+            true => self.later(who, label, proof, now),
+            false => Vec::new(),
+        }
+    }
+
+    /// A tool has run. What it was given by the hub is hooked, or suspicious if the
+    /// program says that the call failed.
+    fn tool_is_over(
+        &mut self,
+        who: Principal,
+        hook: &Hook<'_>,
+        now: Instant,
+    ) -> (bool, Vec<Effect>) {
+        let reader = self.readers.entry(who).or_default();
+        reader.has_hooks = true;
+        reader.finishes(hook);
+        let quiet = reader.runs_sub_agent();
+        let failed = hook.failed && self.rules.has(Rule::Failed);
+        let (own, sure) = self.answered_by(who, hook, failed);
+        let mut effects = Vec::new();
+        if failed {
+            for id in &own {
+                if !self.answers.get_mut(id).is_some_and(Answer::close) {
+                    effects.extend(self.suspect(*id, false));
+                }
+            }
+            return (false, effects);
+        }
+        if sure {
+            own.iter().for_each(|id| self.note_hook(*id));
+        }
+        if !self.rules.has(Rule::Began) {
+            effects.extend(self.later(who, None, Proof::Hook, now));
+        }
+        (own.is_empty() && !quiet, effects)
+    }
+
+    /// The answers of the hub that the hook may be about, and whether it is about all of
+    /// them: by the call's id or, without one, by the tool's name. Several answers of one
+    /// tool are told apart only when as many hooks have come.
+    fn answered_by(
+        &mut self,
+        who: Principal,
+        hook: &Hook<'_>,
+        failed: bool,
+    ) -> (Vec<AnswerId>, bool) {
+        let Some(reader) = self.readers.get_mut(&who) else { return (Vec::new(), false) };
+        let of = |fits: &dyn Fn(&Answer) -> bool| -> Vec<AnswerId> {
+            let fits = |id: &&AnswerId| {
+                self.answers.get(id).is_some_and(|a| {
+                    a.door == Door::Mcp && a.beginning == reader.beginning && !a.hooked && fits(a)
+                })
+            };
+            reader.answers.iter().filter(fits).copied().collect()
+        };
+        let by_id = of(&|a| !hook.call.is_empty() && a.is_called(&[hook.call]));
+        if !by_id.is_empty() {
+            return (by_id, true);
+        }
+        let same_tool = |a: &Answer| !a.tool().is_empty() && is_tool(hook.tool, a.tool());
+        let open = of(&|a| same_tool(a) && a.is_open());
+        let written = of(&|a| same_tool(a) && !a.is_open() && a.written != Written::Closed);
+        match (written.len(), failed) {
+            // The client gave a call up that the hub still holds open, or one of those
+            // that are answered.
+            (_, true) => (open.into_iter().chain(written).collect(), false),
+            (0 | 1, false) => (written, true),
+            (several, false) => {
+                let tool = self.answers.get(&written[0]).map_or("", Answer::tool);
+                let all = &mut reader.unmatched;
+                let at = all.iter().position(|(name, _)| *name == tool).unwrap_or_else(|| {
+                    all.push((tool, 0));
+                    all.len() - 1
+                });
+                all[at].1 += 1;
+                let sure = all[at].1 >= several;
+                if sure {
+                    all.remove(at);
+                }
+                (written, sure)
+            }
+        }
+    }
+
+    fn note_hook(&mut self, id: AnswerId) {
+        let Some(answer) = self.answers.get_mut(&id) else { return };
+        answer.hooked = true;
+        if answer.is_of_no_use() {
+            self.forget(id);
+        }
+    }
+
+    /// A turn boundary: the user has written, or the model has finished its turn. The
+    /// reader's open calls lead nowhere. A stop proves what is hooked; what is not proved
+    /// goes back, because an interrupted client may have dropped it without a sign.
+    fn turn(&mut self, who: Principal, stop: bool, now: Instant) -> Vec<Effect> {
+        let reader = self.readers.entry(who).or_default();
+        reader.running.clear();
+        reader.unmatched.clear();
+        if reader.is_shared() {
+            return Vec::new();
+        }
+        let beginning = reader.beginning;
+        let turns = self.rules.has(Rule::Turn);
+        let mut effects = Vec::new();
+        for id in self.answers_of(who) {
+            let Some(answer) = self.answers.get_mut(&id) else { continue };
+            let theirs = matches!(answer.door, Door::Mcp | Door::Hook);
+            if !theirs || answer.proven || answer.beginning != beginning {
+                continue;
+            }
+            if answer.is_open() {
+                if turns {
+                    answer.close();
+                }
+                continue;
+            }
+            let shown = answer.hooked || !self.rules.has(Rule::Hooked);
+            let good = shown && answer.written == Written::Yes && !answer.is_doubtful();
+            if stop && good && self.rules.has(Rule::Stop) {
+                effects.extend(self.prove(id, Proof::Hook));
+            } else if turns {
+                effects.extend(self.suspect(id, false));
+            } else if !self.rules.has(Rule::Began) {
+                effects.extend(self.later(who, None, Proof::Hook, now));
+            }
+            if self.answers.get(&id).is_some_and(Answer::is_over) {
+                self.forget(id);
+            }
+        }
+        effects
+    }
+}
+
+/// Whether a program's name for a tool (`mcp__hub__check_inbox`, `hub-check_inbox`) means
+/// this tool of the hub. A bare name is a tool of the program's own.
+fn is_tool(theirs: &str, tool: &str) -> bool {
+    let before = theirs.strip_suffix(tool).filter(|_| !tool.is_empty());
+    before.is_some_and(|before| before.ends_with(['_', '-', '.', ':', '/']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_tool;
+
+    #[test]
+    fn the_hubs_tools_are_known_under_every_programs_prefix() {
+        for theirs in [
+            "mcp__posthaste__check_inbox",
+            "mcp_posthaste_check_inbox",
+            "posthaste_check_inbox",
+            "posthaste-check_inbox",
+            "posthaste.check_inbox",
+        ] {
+            assert!(is_tool(theirs, "check_inbox"), "{theirs}");
+        }
+        assert!(!is_tool("check_inbox", "check_inbox"), "a tool of the program's own");
+        assert!(!is_tool("Bash", "check_inbox"));
+        assert!(!is_tool("mcp__posthaste__", ""));
+    }
+}

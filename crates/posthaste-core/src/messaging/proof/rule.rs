@@ -1,0 +1,42 @@
+//! The rules of proof by name.
+//!
+//! A hub keeps them all. The model test leaves out one at a time and shows what breaks.
+
+/// One rule. The module above says what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Rule {
+    Return,
+    Grace,
+    Again,
+    Own,
+    Driver,
+    Doubt,
+    Cut,
+    Settled,
+    End,
+    Hooked,
+    Began,
+    Alone,
+    Stop,
+    Turn,
+    Failed,
+    Habit,
+    Gone,
+}
+
+/// The rules that hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules(u32);
+
+impl Rules {
+    pub const ALL: Self = Self(u32::MAX);
+
+    pub const fn without(self, rule: Rule) -> Self {
+        Self(self.0 & !(1 << rule as u8))
+    }
+
+    pub(super) const fn has(self, rule: Rule) -> bool {
+        self.0 & 1 << rule as u8 != 0
+    }
+}

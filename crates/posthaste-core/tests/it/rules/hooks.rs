@@ -1,0 +1,260 @@
+//! The rules for clients with hooks, and for those whose connection closes.
+
+use posthaste_core::messaging::clients::UNKNOWN;
+use posthaste_core::messaging::proof::{Hook, Process};
+
+use super::*;
+
+pub(super) const CHECK_INBOX: &str = "mcp__hub__check_inbox";
+const BASH: &str = "Bash";
+const BY_STOP: Fate = Fate::Acked("hook");
+
+fn hook(moment: Moment, tool: &'static str) -> Hook<'static> {
+    Hook { tool, ..Hook::new(moment, &UNKNOWN) }
+}
+
+pub(super) fn after(tool: &'static str) -> Hook<'static> {
+    hook(Moment::AfterTool, tool)
+}
+
+fn before(tool: &'static str) -> Hook<'static> {
+    hook(Moment::BeforeTool, tool)
+}
+
+/// A reader with hooks, and one message.
+fn hooked() -> Post {
+    let mut post = one_message();
+    post.hooks(0, Moment::SessionStart);
+    post
+}
+
+/// The answer of a `check_inbox`, written.
+fn checks(post: &mut Post, name: &str, receipt: u64) -> Given {
+    let through = Call::through(Door::Mcp);
+    let call = Call { names: &[name], tool: "check_inbox", ..through };
+    let running = post.opens_call(0, &call, receipt);
+    let given = post.answers(0, &running);
+    post.written(&running);
+    given
+}
+
+fn waits_out_the_grace_of_hooks(post: &mut Post) {
+    let until = post.now() + Limits::default().hook_grace + Duration::from_millis(1);
+    post.pass(until);
+}
+
+#[test]
+fn hooked_an_answer_whose_own_hook_never_came_is_not_proved() {
+    let mut post = hooked();
+    assert_eq!(checks(&mut post, "1", 1), first());
+    post.hook(0, &before(BASH));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), HELD, "nobody knows whether the client has stored it");
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
+fn hooked_mail_that_a_hook_carried_is_proved_by_the_next_call() {
+    let mut post = hooked();
+    post.hook(0, &before(BASH));
+    assert!(post.hook(0, &after(BASH)), "it may carry mail");
+    assert_eq!(post.carries(0, 1).1, first());
+    post.hook(0, &before(BASH));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), BY_STOP);
+}
+
+#[test]
+fn began_the_hook_of_the_call_that_brought_the_mail_proves_nothing() {
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    assert!(!post.hook(0, &after(CHECK_INBOX)), "it brings no mail itself");
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), HELD);
+    post.hook(0, &before(BASH));
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), HELD, "the client may still lose it");
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), BY_STOP);
+}
+
+#[test]
+fn alone_a_call_that_begins_beside_another_proves_nothing() {
+    let mut post = hooked();
+    post.hook(0, &before(BASH));
+    checks(&mut post, "1", 1);
+    post.hook(0, &after(CHECK_INBOX));
+    post.hook(0, &before("Read"));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), HELD, "results are stored in order, and the first still runs");
+    post.hook(0, &after("Read"));
+    post.hook(0, &after(BASH));
+    post.hook(0, &before(BASH));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), BY_STOP);
+}
+
+#[test]
+fn stop_proves_what_is_hooked_at_once() {
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    post.hook(0, &after(CHECK_INBOX));
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BY_STOP);
+}
+
+#[test]
+fn stop_names_what_it_proved_to_the_reader() {
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    post.hook(0, &after(CHECK_INBOX));
+    post.hooks(0, Moment::Stop);
+    assert_eq!(checks(&mut post, "2", 2).settled, [0]);
+}
+
+#[test]
+fn turn_a_prompt_ends_open_calls_and_returns_what_was_not_proved() {
+    let mut post = Post::new(1, 1, false, false);
+    post.hooks(0, Moment::SessionStart);
+    checks(&mut post, "1", 1);
+    post.hook(0, &after(CHECK_INBOX));
+    let ghost = post.opens(0, "2", 2);
+
+    post.hooks(0, Moment::Prompt);
+
+    assert_eq!(post.fate(0), BACK, "an interrupted client may have dropped it");
+    assert!(ghost.cut.is_cancelled());
+    assert_eq!(post.answers(0, &ghost), Given::default());
+}
+
+#[test]
+fn failed_the_hook_of_a_failed_tool_carries_no_mail() {
+    let mut post = hooked();
+    post.hook(0, &before(BASH));
+    assert!(!post.hook(0, &Hook { failed: true, ..after(BASH) }));
+    assert_eq!(post.fate(0), AS_IT_WAS);
+}
+
+#[test]
+fn failed_a_call_of_the_hub_that_failed_at_the_client_gives_its_mail_back() {
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    post.hook(0, &Hook { failed: true, ..after(CHECK_INBOX) });
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
+fn hooked_is_known_by_the_calls_id_where_there_is_one() {
+    let mut post = Post::new(1, 0, false, false);
+    post.hooks(0, Moment::SessionStart);
+    for (name, receipt) in [("toolu_1", 1), ("toolu_2", 2)] {
+        post.arrives();
+        assert_eq!(checks(&mut post, name, receipt).mail.len(), 1);
+    }
+    post.hook(0, &Hook { call: "toolu_2", ..after(CHECK_INBOX) });
+    post.hooks(0, Moment::Stop);
+    assert_eq!((post.fate(0), post.fate(1)), (BACK, BY_STOP));
+}
+
+#[test]
+fn hooked_two_calls_of_one_tool_without_ids_are_told_apart_by_nothing_until_both_hooks_came() {
+    let two = || {
+        let mut post = Post::new(1, 1, false, false);
+        post.hooks(0, Moment::SessionStart);
+        checks(&mut post, "1", 1);
+        assert_eq!(checks(&mut post, "2", 2).mail, []);
+        post.hook(0, &after(CHECK_INBOX));
+        post
+    };
+    let mut one_hook = two();
+    one_hook.hooks(0, Moment::Stop);
+    assert_eq!(one_hook.fate(0), BACK, "it may have been the hook of the other call");
+
+    let mut both = two();
+    both.hook(0, &after(CHECK_INBOX));
+    both.hooks(0, Moment::Stop);
+    assert_eq!(both.fate(0), BY_STOP);
+}
+
+#[test]
+fn a_sub_agent_that_is_not_marked_gets_no_mail_until_its_tool_is_over() {
+    let gemini = Client::called("gemini-cli");
+    let of = |moment, tool| Hook { tool, ..Hook::new(moment, gemini) };
+    let mut post = hooked();
+    post.hook(0, &of(Moment::BeforeTool, "invoke_agent"));
+    post.hook(0, &of(Moment::BeforeTool, BASH));
+    assert!(!post.hook(0, &of(Moment::AfterTool, BASH)), "only the sub-agent would see it");
+    assert!(post.hook(0, &of(Moment::AfterTool, "invoke_agent")));
+    assert!(!post.hook(0, &Hook { quiet: true, ..after(BASH) }), "nobody would see it");
+}
+
+#[test]
+fn habit_a_client_that_cancels_every_finished_call_reads_nothing_twice() {
+    let mut post = one_message();
+    let through = Call::through(Door::Mcp);
+    let client = Client::called("opencode");
+    let call = post.opens_call(0, &Call { client, names: &["1"], ..through }, 1);
+    post.answers(0, &call);
+    post.written(&call);
+    post.cancelled(0, "1");
+    assert_eq!(post.fate(0), HELD);
+    post.opens_call(0, &Call { client, names: &["2"], ..through }, 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN);
+}
+
+#[test]
+fn gone_one_of_mail_goes_back_when_the_last_stream_of_its_reader_closes() {
+    let mut post = Post::new(2, 1, true, false);
+    let (first, second) = (post.attaches(0), post.attaches(0));
+    let call = post.opens(0, "1", 1);
+    post.answers(0, &call);
+    post.written(&call);
+    post.detaches(0, first);
+    assert_eq!(post.fate(0), HELD, "one stream is still open");
+    post.detaches(0, second);
+    assert_eq!(post.fate(0), BACK);
+
+    let mut exact = one_message();
+    let stream = exact.attaches(0);
+    next_answer(&mut exact, "1", 1);
+    exact.detaches(0, stream);
+    assert_eq!(exact.fate(0), HELD, "nobody else could read it");
+}
+
+#[test]
+fn own_two_bridges_of_one_conversation_are_one_reader() {
+    let bridge = |name, conversation| Process {
+        bridge: Some(name),
+        conversation: Some(conversation),
+        hello: None,
+    };
+    let mut post = one_message();
+    post.meets(0, bridge("a", "s1"));
+    let stream = post.attaches(0);
+    next_answer(&mut post, "1", 1);
+    post.meets(0, bridge("b", "s1"));
+    assert_eq!(post.fate(0), HELD, "no beginning");
+    next_answer(&mut post, "2", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN, "and no shared identity");
+
+    post.arrives();
+    next_answer(&mut post, "3", 3);
+    post.meets(0, bridge("c", "s2"));
+    assert_eq!(post.fate(1), BACK, "another conversation is another reader");
+    post.detaches(0, stream);
+}
+
+#[test]
+fn cut_a_conversation_that_is_resumed_by_a_new_process_begins_anew() {
+    let bridge = |name| Process { bridge: Some(name), conversation: Some("s1"), hello: None };
+    let mut post = one_message();
+    post.meets(0, bridge("a"));
+    let stream = post.attaches(0);
+    next_answer(&mut post, "1", 1);
+    post.detaches(0, stream);
+    post.meets(0, bridge("b"));
+    assert_eq!(post.fate(0), BACK);
+}

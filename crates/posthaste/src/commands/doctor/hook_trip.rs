@@ -1,0 +1,82 @@
+//! One hook, run as the agent's program runs it: by the command that stands in its file.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use posthaste_api::Client as Hub;
+use posthaste_api::instances::InstancesQuery;
+use posthaste_bridges::clients::{Client, Event};
+use serde_json::json;
+
+use super::{Check, hooks};
+use crate::commands::Session;
+use crate::commands::connect::{files, proof};
+
+const TRIP: &str = "hook trip";
+
+/// The hub's limit for one page.
+const MOST: u32 = 1000;
+
+/// A hook before a tool brings no mail, so nobody's mail is touched. It joins under a key
+/// of its own, and leaves again.
+pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -> Check {
+    let text = files::read(file).ok().flatten().unwrap_or_default();
+    let Some(words) = client.hooks().command(client.name(), Event::BeforeTool, &text) else {
+        let told = format!("{} has no hook of ours to try", file.display());
+        return Check::warn(TRIP, told, format!("posthaste connect {}", client.name()));
+    };
+    let key = format!("doctor:{:016x}", rand::random::<u64>());
+    let failed = |why: &str| {
+        let told = format!("the hook in {} does not reach the hub: {why}", file.display());
+        let log = hooks::log_of(session.folder.path());
+        Check::warn(TRIP, told, format!("see {}", log.display()))
+    };
+    let said = match run(&words, &key) {
+        Ok(said) => said,
+        Err(why) => return failed(&why),
+    };
+    if !said.is_empty() {
+        return failed("it says something where nothing is to be said");
+    }
+    let Ok(operator) = session.client() else { return failed("nobody may ask who is there") };
+    match joined(&operator, &key).await {
+        Some(id) => {
+            let _ = operator.leave(&id).await;
+            Check::ok(TRIP, format!("the hook in {} reaches the hub", file.display()))
+        }
+        None => failed("it ended well, and nobody came"),
+    }
+}
+
+/// Who joined under this key.
+async fn joined(operator: &Hub, key: &str) -> Option<String> {
+    let query = InstancesQuery { limit: Some(MOST), ..InstancesQuery::default() };
+    let here = operator.instances(&query).await.ok()?;
+    here.instances.into_iter().find(|one| one.key.as_deref() == Some(key)).map(|one| one.instance)
+}
+
+/// Its stdout. The command has a limit of its own.
+#[expect(clippy::disallowed_methods, reason = "it is waited for here")]
+fn run(words: &[String], key: &str) -> Result<String, String> {
+    let (program, args) = words.split_first().ok_or("it is empty")?;
+    let mut child = Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(proof::handed_on())
+        .env("POSTHASTE_KEY", key)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| format!("{program} cannot be started: {e}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that reads nothing has closed it.
+        let _ = write!(stdin, "{}", json!({ "session_id": key, "tool_name": "doctor" }));
+    }
+    let done = child.wait_with_output().map_err(|e| e.to_string())?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+        false => Err(done.status.to_string()),
+    }
+}

@@ -1,0 +1,106 @@
+//! Becoming the agent that a program is: with what it joined with before, or anew.
+
+use posthaste_api::client::ClientError;
+use posthaste_api::instances::{JoinRequest, Joined};
+use posthaste_api::{ApiError, Client, ErrorCode};
+
+use super::Session;
+use crate::identity::{Identity, Token};
+use crate::keyring::{Credentials, Found, Keyring, Owner, Which};
+
+/// An agent that has joined, and where its credentials are kept.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    ring: Keyring,
+    owner: Owner,
+    which: Which,
+    pub(super) me: Identity,
+}
+
+impl Member {
+    /// The agent; it joins through `door` if it has no token yet.
+    pub(super) async fn of(
+        session: &Session,
+        door: &Client,
+        (agent, team): (&str, Option<&str>),
+        which: Which,
+    ) -> Result<Self, ClientError> {
+        let (ring, owner) = (session.keyring(), session.owner(door, agent, team));
+        let found = match &which {
+            Which::Keyed(key) => ring.keyed(&owner, key)?,
+            Which::Running(program) => match ring.running(&owner, program)? {
+                Found::These(one) => one,
+                Found::Several(away) => {
+                    let gone = forgotten(session, door, away).await?;
+                    ring.forget(&owner, &which, &gone)?;
+                    ring.another(&owner, program)?
+                }
+            },
+        };
+        let me = match &found.joined {
+            Some(me) => me.clone(),
+            None => Identity::from(&enter(door, &ring, &owner, &which, &found).await?),
+        };
+        Ok(Self { ring, owner, which, me })
+    }
+
+    /// The hub does not know the token any more: whoever is next joins again.
+    pub(super) fn expire(&self) -> Result<(), ApiError> {
+        self.ring.expire(&self.owner, &self.which, &self.me.token)
+    }
+}
+
+/// Joins with a key, for a token of its own.
+pub(super) async fn join(
+    session: &Session,
+    door: &Client,
+    (agent, team): (&str, Option<&str>),
+    key: String,
+) -> Result<Joined, ClientError> {
+    let (ring, owner) = (session.keyring(), session.owner(door, agent, team));
+    let found = ring.keyed(&owner, &key)?;
+    enter(door, &ring, &owner, &Which::Keyed(key), &found).await
+}
+
+async fn enter(
+    door: &Client,
+    ring: &Keyring,
+    owner: &Owner,
+    which: &Which,
+    with: &Credentials,
+) -> Result<Joined, ClientError> {
+    let request = JoinRequest {
+        agent: owner.agent.clone(),
+        team: Some(owner.team.clone()),
+        key: with.key.clone(),
+        secret: Some(with.secret.reveal().to_owned()),
+    };
+    let joined = door.join(&request).await?;
+    ring.joined(owner, which, &with.secret, Identity::from(&joined))?;
+    Ok(joined)
+}
+
+/// Which of these the hub has forgotten. Their own tokens are not shown to it: that
+/// would be a sign of life.
+async fn forgotten(
+    session: &Session,
+    door: &Client,
+    away: Vec<Credentials>,
+) -> Result<Vec<Token>, ClientError> {
+    let mut gone = Vec::new();
+    let Some(operator) = session.operator(door) else { return Ok(gone) };
+    for one in away {
+        let known = match &one.joined {
+            None => false,
+            Some(me) => match operator.instance(&me.instance).await {
+                Ok(instance) => instance.ended_at.is_none(),
+                Err(ClientError::Api(e)) if e.code == ErrorCode::NotFound => false,
+                Err(e) => return Err(e),
+            },
+        };
+        if !known {
+            gone.push(one.secret);
+        }
+    }
+    Ok(gone)
+}
