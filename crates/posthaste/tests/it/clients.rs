@@ -20,6 +20,7 @@ mod running;
 mod stage;
 mod stories;
 mod trust;
+mod truth;
 mod user;
 
 use posthaste_testkit::model_server::ModelServer;

@@ -29,6 +29,9 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     if let Some(conversation) = task.resumes {
         command.args(["--resume", conversation]);
     }
+    if task.continues {
+        command.arg("--continue");
+    }
     command
         .args(["--allowedTools", "mcp__hub,mcp__posthaste,Bash"])
         .args(["--output-format", "stream-json", "--verbose"])

@@ -1,7 +1,7 @@
 //! Codex, headless.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::world::{BINARY, World};
 
@@ -22,24 +22,33 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         r#"model_provider="scripted""#.to_owned(),
         format!("model_providers.scripted={provider}"),
         r#"approval_policy="never""#.to_owned(),
+        r#"sandbox_mode="danger-full-access""#.to_owned(),
         "check_for_update_on_startup=false".to_owned(),
         "analytics.enabled=false".to_owned(),
     ];
     settings.extend(task.door.map(|door| format!("mcp_servers.hub={}", server(door))));
 
     let binary = binary(tools);
-    let mut command = world.program(binary.to_str().expect("a plain path"), &["exec"]);
-    for setting in settings {
-        command.args(["-c", &setting]);
-    }
-    command.args(["--json", "--skip-git-repo-check"]).env("SCRIPTED_KEY", "test-key");
+    let mut command = world.program(binary.to_str().expect("a plain path"), &[]);
+    command.env("SCRIPTED_KEY", "test-key");
     if task.hooked {
         command.arg("--dangerously-bypass-hook-trust");
     }
+    for setting in settings {
+        command.args(["-c", &setting]);
+    }
+    let Some(prompt) = task.prompt else {
+        command.arg("app-server").stdin(Stdio::piped());
+        return command;
+    };
+    command.args(["exec", "--json", "--skip-git-repo-check"]);
     if let Some(conversation) = task.resumes {
         command.args(["resume", conversation]);
     }
-    command.arg(task.prompt.expect("one turn has one prompt"));
+    if task.continues {
+        command.args(["resume", "--last"]);
+    }
+    command.arg(prompt);
     command
 }
 

@@ -1,7 +1,7 @@
 //! Gemini CLI, headless.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -34,11 +34,17 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     command
         .args(script)
         .args(["-m", "gemini-2.5-flash", "--approval-mode", "yolo", "--skip-trust"])
-        .args(["-o", "stream-json", "-p", task.prompt.expect("one turn has one prompt")])
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
         .env("GEMINI_API_KEY", "test-key")
         .env("GOOGLE_GEMINI_BASE_URL", task.model)
         .env("GEMINI_TELEMETRY_ENABLED", "false");
+    match task.prompt {
+        Some(prompt) => command.args(["-o", "stream-json", "-p", prompt]),
+        None => command.arg("--acp").stdin(Stdio::piped()),
+    };
+    if task.continues {
+        command.args(["--resume", "latest"]);
+    }
     command
 }
 

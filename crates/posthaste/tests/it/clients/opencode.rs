@@ -1,7 +1,7 @@
 //! OpenCode, headless.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -14,13 +14,25 @@ pub(super) fn binary(tools: &Path) -> PathBuf {
 }
 
 pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
-    let mut command = subcommand(tools, world, task.model, &["run"]);
+    let mut command = match task.prompt {
+        Some(prompt) => {
+            let mut command = subcommand(tools, world, task.model, &["run"]);
+            command.args(["--format", "json", "-m", "scripted/m"]);
+            if task.continues {
+                command.arg("--continue");
+            }
+            command.arg(prompt);
+            command
+        }
+        None => {
+            let mut command = subcommand(tools, world, task.model, &["acp"]);
+            command.stdin(Stdio::piped());
+            command
+        }
+    };
     if !task.hooked {
         command.arg("--pure");
     }
-    command
-        .args(["--format", "json", "-m", "scripted/m"])
-        .arg(task.prompt.expect("one turn has one prompt"));
     command
 }
 
@@ -30,7 +42,9 @@ pub(super) fn subcommand(tools: &Path, world: &World, model: &str, args: &[&str]
     let options = json!({ "baseURL": format!("{model}/v1"), "apiKey": "test-key" });
     let provider =
         json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
-    let settings = json!({ "provider": { "scripted": provider }, "permission": "allow" });
+    let settings = json!({
+        "provider": { "scripted": provider }, "model": "scripted/m", "permission": "allow",
+    });
     let (binary, _) = Program::OpenCode.binary(tools);
     let mut command = world.program(binary.to_str().expect("a plain path"), args);
     command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());

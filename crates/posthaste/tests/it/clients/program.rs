@@ -54,6 +54,8 @@ pub(super) struct Task<'a> {
     pub(super) prompt: Option<&'a str>,
     /// It goes on with this conversation.
     pub(super) resumes: Option<&'a str>,
+    /// It goes on with the last conversation of the folder.
+    pub(super) continues: bool,
     /// Its hooks run without its user's consent, which it asks for otherwise.
     pub(super) hooked: bool,
     /// A token of the hub in its environment.

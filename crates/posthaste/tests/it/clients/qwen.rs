@@ -1,7 +1,7 @@
 //! Qwen Code, headless.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::world::World;
 
@@ -17,9 +17,15 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
     command
         .args(script)
         .args(["-m", "scripted", "--auth-type", "openai", "--approval-mode", "yolo"])
-        .args(["-o", "stream-json", "-p", task.prompt.expect("one turn has one prompt")])
         .env("OPENAI_API_KEY", "test-key")
         .env("OPENAI_BASE_URL", format!("{}/v1", task.model))
         .env("OPENAI_MODEL", "scripted");
+    match task.prompt {
+        Some(prompt) => command.args(["-o", "stream-json", "-p", prompt]),
+        None => command.arg("--acp").stdin(Stdio::piped()),
+    };
+    if task.continues {
+        command.arg("--continue");
+    }
     command
 }

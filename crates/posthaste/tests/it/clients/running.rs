@@ -3,9 +3,11 @@
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::world::Ran;
@@ -17,9 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Running {
     child: Child,
     reaped: bool,
-    /// Read as it comes, so that it never waits for us.
-    out: Option<JoinHandle<String>>,
-    err: Option<JoinHandle<String>>,
+    out: Option<Gathered>,
+    err: Option<Gathered>,
+}
+
+/// What it writes, read as it comes, so that it never waits for us.
+struct Gathered {
+    text: Arc<Mutex<Vec<u8>>>,
+    reading: JoinHandle<()>,
 }
 
 impl Running {
@@ -36,6 +43,16 @@ impl Running {
         writeln!(stdin, "{line}").expect("it reads");
     }
 
+    /// What it has written to its stdout until now.
+    pub(super) fn said(&self) -> String {
+        self.out.as_ref().map(Gathered::text).unwrap_or_default()
+    }
+
+    /// What it has written to its stderr until now.
+    pub(super) fn complained(&self) -> String {
+        self.err.as_ref().map(Gathered::text).unwrap_or_default()
+    }
+
     /// Nothing more will be told.
     pub(super) fn hang_up(&mut self) {
         self.child.stdin = None;
@@ -49,21 +66,23 @@ impl Running {
     /// Waits until it has ended by itself.
     pub(super) fn end(mut self) -> Ran {
         let until = Instant::now() + PATIENCE;
-        // Seen and not yet reaped: its id is still its own.
-        let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        while waitid(WaitId::Pid(self.id()), seen).expect("our own child").is_none() {
+        while !self.has_ended() {
             assert!(Instant::now() < until, "process {} does not end", self.child.id());
             std::thread::sleep(Duration::from_millis(5));
         }
         let status = self.reap();
-        let text = |pipe: Option<JoinHandle<String>>| {
-            pipe.map(|pipe| pipe.join().expect("no panic")).unwrap_or_default()
-        };
+        let text = |pipe: Option<Gathered>| pipe.map(Gathered::all).unwrap_or_default();
         Ran {
             code: status.and_then(|status| status.code()),
             out: text(self.out.take()),
             err: text(self.err.take()),
         }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        // Seen and not yet reaped: its id is still its own.
+        let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(self.id()), seen).expect("our own child").is_some()
     }
 
     /// Ends whoever is left of its group, while its id is surely its own.
@@ -87,10 +106,27 @@ impl Drop for Running {
     }
 }
 
-fn gather(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = pipe.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    })
+impl Gathered {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock()).into_owned()
+    }
+
+    fn all(self) -> String {
+        self.reading.join().expect("no panic");
+        String::from_utf8_lossy(&self.text.lock()).into_owned()
+    }
+}
+
+fn gather(mut pipe: impl Read + Send + 'static) -> Gathered {
+    let text = Arc::new(Mutex::new(Vec::new()));
+    let reading = std::thread::spawn({
+        let text = Arc::clone(&text);
+        move || {
+            let mut piece = [0; 8192];
+            while let Ok(read @ 1..) = pipe.read(&mut piece) {
+                text.lock().extend_from_slice(&piece[..read]);
+            }
+        }
+    });
+    Gathered { text, reading }
 }
