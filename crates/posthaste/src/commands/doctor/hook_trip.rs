@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use posthaste_api::Client as Hub;
-use posthaste_api::instances::InstancesQuery;
+use posthaste_api::instances::{InstanceView, InstancesQuery};
 use posthaste_bridges::clients::{Client, Event};
 use serde_json::json;
 
@@ -41,8 +41,11 @@ pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -
     }
     let Ok(operator) = session.client() else { return failed("nobody may ask who is there") };
     match joined(&operator, &key).await {
-        Some(id) => {
-            let _ = operator.leave(&id).await;
+        Some(one) => {
+            let _ = operator.leave(&one.instance).await;
+            let owner = session.owner(&operator, &one.agent, Some(&one.team));
+            // A secret that stays opens nothing any more.
+            let _ = session.keyring().take(&owner, &key);
             Check::ok(TRIP, format!("the hook in {} reaches the hub", file.display()))
         }
         None => failed("it ended well, and nobody came"),
@@ -50,10 +53,10 @@ pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -
 }
 
 /// Who joined under this key.
-async fn joined(operator: &Hub, key: &str) -> Option<String> {
+async fn joined(operator: &Hub, key: &str) -> Option<InstanceView> {
     let query = InstancesQuery { limit: Some(MOST), ..InstancesQuery::default() };
     let here = operator.instances(&query).await.ok()?;
-    here.instances.into_iter().find(|one| one.key.as_deref() == Some(key)).map(|one| one.instance)
+    here.instances.into_iter().find(|one| one.key.as_deref() == Some(key))
 }
 
 /// Its stdout. The command has a limit of its own.
