@@ -245,7 +245,7 @@ const CALLS: &[Call] = &[
     call(
         "POST",
         "/v1/hooks/{event}",
-        "A hook of an agent's client fired (session_start, prompt, tool, stop): what its model should see",
+        "A hook of an agent's client fired (session_start, prompt, before_tool, tool, stop): what its model should see",
         Who::Anybody,
         &[json(200, "What to show, and whether to go on.", of::<HookAnswer>)],
     )

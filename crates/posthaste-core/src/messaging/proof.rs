@@ -30,6 +30,7 @@
 //! * **stop**: a stop proves every hooked answer at once.
 //! * **turn**: a prompt or a stop ends the reader's open calls and returns, marked, what
 //!   it does not prove.
+//! * **start**: the first prompt after a session start keeps what that start brought.
 //! * **failed**: the hook of a failed tool carries no mail; that of a failed call of the
 //!   hub is suspicion.
 //! * **gone**: when a reader's last stream has closed, its unproven one-of mail goes
@@ -232,6 +233,7 @@ impl Proofs {
                 suspicious: false,
                 // The client asks with a hook only when its tool is over.
                 hooked: call.door == Door::Hook,
+                at_start: call.door == Door::Hook && reader.starts,
                 later: None,
                 proven: false,
             },

@@ -41,6 +41,8 @@ pub(super) struct Answer {
     pub(super) suspicious: bool,
     /// The client showed that the call is over at its side: the hook after it came.
     pub(super) hooked: bool,
+    /// A session start brought it, and no prompt came since.
+    pub(super) at_start: bool,
     pub(super) later: Option<(Instant, Proof)>,
     pub(super) proven: bool,
 }

@@ -99,6 +99,7 @@ impl Proofs {
         };
         let reader = self.readers.entry(who).or_default();
         reader.has_hooks = true;
+        reader.starts = hook.moment == Moment::SessionStart;
         let heard = hook.moment != Moment::BeforeTool && !hook.quiet;
         (heard && !reader.runs_sub_agent(), effects)
     }
@@ -169,6 +170,7 @@ impl Proofs {
     ) -> (bool, Vec<Effect>) {
         let reader = self.readers.entry(who).or_default();
         reader.has_hooks = true;
+        reader.starts = false;
         reader.finishes(hook);
         let quiet = reader.runs_sub_agent();
         let failed = hook.failed && self.rules.has(Rule::Failed);
@@ -263,6 +265,11 @@ impl Proofs {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             let theirs = matches!(answer.door, Door::Mcp | Door::Hook);
             if !theirs || answer.proven || answer.beginning != beginning {
+                continue;
+            }
+            // The session start and the first prompt are one turn to the model.
+            let just_started = std::mem::take(&mut answer.at_start);
+            if just_started && !stop && self.rules.has(Rule::Start) {
                 continue;
             }
             if answer.is_open() {

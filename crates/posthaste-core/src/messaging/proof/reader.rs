@@ -51,6 +51,8 @@ pub(super) struct Reader {
     fresh: bool,
     /// It has sent a hook since its session started.
     pub(super) has_hooks: bool,
+    /// Its last hook was a session start.
+    pub(super) starts: bool,
     /// Tool calls whose after-tool hook has not come.
     pub(super) running: Vec<Tool>,
     /// After-tool hooks that could be of several answers of one tool.

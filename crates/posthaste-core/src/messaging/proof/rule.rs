@@ -20,6 +20,7 @@ pub enum Rule {
     Alone,
     Stop,
     Turn,
+    Start,
     Failed,
     Habit,
     Gone,

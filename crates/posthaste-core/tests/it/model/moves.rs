@@ -78,6 +78,8 @@ pub(crate) struct Scenario {
     pub(crate) restarts: bool,
     /// The mail has not been sent yet.
     pub(crate) unsent: bool,
+    /// The agents have not started yet.
+    pub(crate) unstarted: bool,
     /// No `settled` makes up for an untrue ack.
     pub(crate) strict: bool,
     /// Answers take time to be written, calls are repeated while they wait, acks take
@@ -104,6 +106,7 @@ impl Scenario {
             known: true,
             restarts: true,
             unsent: false,
+            unstarted: false,
             strict: false,
             busy: false,
         }
@@ -131,6 +134,8 @@ pub(crate) enum Move {
     Prompts(usize),
     PromptsWithMail(usize),
     Starts(usize),
+    /// The session start brings mail; the user's prompt follows.
+    StartsWithMail(usize),
     /// The hub notices that the agent's stream has closed.
     StreamCloses(usize),
     Answers(usize),
@@ -160,6 +165,7 @@ impl fmt::Display for Move {
             Self::Prompts(agent) => write!(f, "user prompts {agent}"),
             Self::PromptsWithMail(agent) => write!(f, "user prompts {agent}, with mail"),
             Self::Starts(agent) => write!(f, "agent {agent} starts anew and begins"),
+            Self::StartsWithMail(agent) => write!(f, "agent {agent} starts anew, with mail"),
             Self::StreamCloses(agent) => write!(f, "the stream of agent {agent} closes"),
             Self::Answers(call) => write!(f, "hub answers #{call}"),
             Self::Writes(call) => write!(f, "the body of #{call} is written"),

@@ -155,7 +155,8 @@ impl World {
             Move::Stops(_) => (11, 0),
             Move::Calls(w) => (12, calls(w)),
             Move::Prompts(_) => (13, 0),
-            Move::RunsTool(_)
+            Move::StartsWithMail(_)
+            | Move::RunsTool(_)
             | Move::StopRefused(_)
             | Move::PromptsWithMail(_)
             | Move::Goes(..) => (14, 0),

@@ -134,15 +134,15 @@ impl World {
             scenario,
         };
         for agent in 0..scenario.agents {
-            if scenario.hooks {
+            if scenario.hooks && !scenario.unstarted {
                 world.post.hooks(agent, Moment::SessionStart);
             }
             let stream = world.connects(agent);
             world.agents.push(Agent {
-                alive: true,
+                alive: !scenario.unstarted,
                 ended: false,
                 batch: 0,
-                idle: None,
+                idle: scenario.unstarted.then_some(Idle::Cut),
                 calls: 0,
                 shared: false,
                 stream,
@@ -251,6 +251,9 @@ impl World {
         }
         if down && (self.scenario.restarts || !fair) {
             moves.push(Move::Starts(w));
+            if hooks && waiting && more {
+                moves.push(Move::StartsWithMail(w));
+            }
         }
     }
 
@@ -403,6 +406,7 @@ impl World {
             | Move::Prompts(w)
             | Move::PromptsWithMail(w)
             | Move::StreamCloses(w)
+            | Move::StartsWithMail(w)
             | Move::Starts(w) => Some(w),
             Move::Answers(c)
             | Move::Writes(c)
@@ -436,15 +440,10 @@ impl World {
                 self.agents[w].idle = None;
             }
             Move::PromptsWithMail(w) => self.carries(w, Moment::Prompt),
-            Move::Starts(w) => {
-                self.loses_stream(w);
-                if self.scenario.hooks {
-                    self.is_noticed_dead(w);
-                }
-                self.begins(w, Scope::All);
-                let stream = self.connects(w);
-                let agent = &mut self.agents[w];
-                (agent.alive, agent.calls, agent.stream) = (true, 0, stream);
+            Move::Starts(w) => self.starts(w),
+            Move::StartsWithMail(w) => {
+                self.starts(w);
+                self.brings(w);
             }
             Move::StreamCloses(w) => self.loses_stream(w),
             Move::Answers(c) => {
@@ -633,10 +632,26 @@ impl World {
         self.store_at_once(agent);
     }
 
+    fn starts(&mut self, agent: usize) {
+        self.loses_stream(agent);
+        if self.scenario.hooks {
+            self.is_noticed_dead(agent);
+        }
+        self.begins(agent, Scope::All);
+        let stream = self.connects(agent);
+        let agent = &mut self.agents[agent];
+        (agent.alive, agent.calls, agent.stream) = (true, 0, stream);
+    }
+
     /// A prompt's or a refused stop's hook brings mail, and the turn goes on.
     fn carries(&mut self, agent: usize, moment: Moment) {
         self.post.hooks(agent, moment);
         self.agents[agent].idle = None;
+        self.brings(agent);
+    }
+
+    /// The hook that has just run takes the mail that waits.
+    fn brings(&mut self, agent: usize) {
         self.calls.push(Call {
             agent,
             kind: Kind::Prompt,

@@ -129,6 +129,17 @@ fn turn_a_prompt_ends_open_calls_and_returns_what_was_not_proved() {
 }
 
 #[test]
+fn start_the_first_prompt_keeps_what_the_session_start_brought() {
+    let mut post = one_message();
+    assert!(post.hooks(0, Moment::SessionStart));
+    assert_eq!(post.carries(0, 1).1, first());
+    post.hooks(0, Moment::Prompt);
+    assert_eq!(post.fate(0), HELD, "both stand in the first request of the turn");
+    post.hooks(0, Moment::Prompt);
+    assert_eq!(post.fate(0), BACK, "that turn was cut");
+}
+
+#[test]
 fn failed_the_hook_of_a_failed_tool_carries_no_mail() {
     let mut post = hooked();
     post.hook(0, &before(BASH));

@@ -71,7 +71,8 @@ fn asked(event: &str, input: &Value) -> Value {
     world.hub().stop();
     let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", deaf.local_addr().expect("bound"));
-    let mut command = world.command(&["hook", event, "--client", "qwen", "--hub", &url]);
+    let mut command =
+        world.command(&["hook", event, "--client", "qwen", "--hub", &url, "--token", "whoever"]);
     command.stdin(Stdio::piped());
     let mut hook = Started::new(command);
     hook.feed(input.to_string().as_bytes());
