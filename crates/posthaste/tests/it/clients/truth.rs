@@ -93,5 +93,9 @@ mod mail_waits_out_a_failing_tool {
     play! { qwen, Qwen, failing::mail_waits_out_a_failing_tool }
 }
 
-play! { two_hundred_messages_reach_opencode_once_each, OpenCode,
-waiting::two_hundred_messages_come_once_each }
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_messages_reach_opencode_once_each() {
+    if let Some(machine) = Machine::set_up(Program::OpenCode).await {
+        waiting::two_hundred_messages_come_once_each(machine).await;
+    }
+}
