@@ -193,6 +193,11 @@ impl Desk {
         self.proofs.waited(id, waited);
     }
 
+    /// The hub answers the call with an error.
+    pub fn erred(&mut self, id: AnswerId) {
+        self.proofs.erred(id);
+    }
+
     pub fn names_nothing(&mut self, id: AnswerId) {
         self.proofs.names_nothing(id);
     }

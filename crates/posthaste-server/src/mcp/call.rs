@@ -253,6 +253,9 @@ impl Ctx {
         if let Some(text) = Piggyback::text(&batch, unopened) {
             blocks.push(Block::from(text));
         }
+        if is_error {
+            batch.handed.erred();
+        }
         Done { blocks, is_error, handed: Some(batch.handed) }
     }
 

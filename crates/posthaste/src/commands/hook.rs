@@ -31,18 +31,9 @@ pub(super) mod log;
 
 /// So long an agent waits for its mail at most, all in all.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same before a tool, which brings no mail.
-const PATIENCE_BEFORE_TOOL: Duration = Duration::from_millis(300);
 
 /// The tool that starts helpers in Qwen Code, which also tells when one begins and ends.
 const HELPER: &str = "agent";
-
-fn patience(event: Event) -> Duration {
-    match event {
-        Event::BeforeTool => PATIENCE_BEFORE_TOOL,
-        _ => PATIENCE,
-    }
-}
 
 /// The same in the hub's words.
 fn to_hub(event: Event) -> HookEvent {
@@ -57,7 +48,7 @@ fn to_hub(event: Event) -> HookEvent {
 
 /// It never fails: nobody could do anything about it in the middle of a turn.
 pub(super) async fn run(args: &HookArgs, global: &Global) {
-    let until = Instant::now() + patience(args.event);
+    let until = Instant::now() + PATIENCE;
     let done = match Session::new(global) {
         Ok(session) => {
             let done = fired(args, &session, until).await;
@@ -79,7 +70,7 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
 
 async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(), Failure> {
     let late = |what: &str| {
-        let told = format!("{what} within {} ms", patience(args.event).as_millis());
+        let told = format!("{what} within {} ms", PATIENCE.as_millis());
         ApiError::new(ErrorCode::Unavailable, told)
     };
     let input = match timeout_at(until, input::of_stdin()?).await {

@@ -145,7 +145,8 @@ impl Proofs {
     }
 
     /// A call has begun later than the hooks that came so far. While another call is
-    /// open, the program may not have stored the results yet.
+    /// open, the program may not have stored the results yet; hooks of one batch come in
+    /// any order, so a call beside the one that seemed to come later takes its word back.
     fn began(
         &mut self,
         who: Principal,
@@ -154,9 +155,31 @@ impl Proofs {
         alone: bool,
         now: Instant,
     ) -> Vec<Effect> {
-        match alone || !self.rules.has(Rule::Alone) {
-            true => self.later(who, label, proof, now),
-            false => Vec::new(),
+        if alone || !self.rules.has(Rule::Alone) {
+            return self.later(who, label, proof, now);
+        }
+        for id in self.answers_of(who) {
+            if let Some(answer) = self.answers.get_mut(&id)
+                && let Some((at, _)) = answer.later.take()
+            {
+                self.due.remove(&(at, id));
+            }
+        }
+        Vec::new()
+    }
+
+    /// The hub answers a call with an error. Some programs run no hook after that, so the
+    /// call is over.
+    pub fn erred(&mut self, id: AnswerId) {
+        let Some(answer) = self.answers.get(&id) else { return };
+        let Some(reader) = self.readers.get_mut(&answer.who) else { return };
+        let of_it = |tool: &Tool| {
+            let named = tool.ids.iter().any(|id| answer.is_called(&[id.as_str()]));
+            tool.arrived
+                && (named || tool.name == answer.tool() || is_tool(&tool.name, answer.tool()))
+        };
+        if let Some(at) = reader.running.iter().position(of_it) {
+            reader.running.remove(at);
         }
     }
 

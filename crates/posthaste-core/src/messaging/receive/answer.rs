@@ -94,6 +94,11 @@ impl Handed {
         self.hub.desk.lock().waited(self.id, waited);
     }
 
+    /// It is an error, and carries no mail.
+    pub fn erred(&self) {
+        self.hub.desk.lock().erred(self.id);
+    }
+
     /// The ids that count as read are not in it after all.
     pub fn names_nothing(&self) {
         self.hub.desk.lock().names_nothing(self.id);

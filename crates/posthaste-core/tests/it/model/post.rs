@@ -319,6 +319,11 @@ impl Post {
         self.desk.unwritten(&mut self.books, call.id);
     }
 
+    /// The call is answered with an error.
+    pub(crate) fn errs(&mut self, call: &Running) {
+        self.desk.erred(call.id);
+    }
+
     /// The call was answered after so long.
     pub(crate) fn waited(&mut self, call: &Running, waited: Duration) {
         self.desk.waited(call.id, waited);

@@ -96,6 +96,34 @@ fn alone_a_call_that_begins_beside_another_proves_nothing() {
 }
 
 #[test]
+fn alone_a_call_that_turns_out_to_have_company_proves_nothing() {
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    post.hook(0, &after(CHECK_INBOX));
+    // Of a batch of three, the hook before the slow one comes last.
+    post.hook(0, &before("Read"));
+    post.hook(0, &before(BASH));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), HELD);
+}
+
+#[test]
+fn alone_a_call_that_the_hub_refused_is_over() {
+    let mut post = hooked();
+    let through = Call::through(Door::Mcp);
+    let call = Call { names: &["9"], tool: "send_message", ..through };
+    let refused = post.opens_call(0, &call, 9);
+    post.errs(&refused);
+    post.written(&refused);
+    post.hook(0, &before(BASH));
+    post.hook(0, &after(BASH));
+    assert_eq!(post.carries(0, 1).1, first());
+    post.hook(0, &before(BASH));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), BY_STOP, "it runs no longer, though no hook said so");
+}
+
+#[test]
 fn stop_proves_what_is_hooked_at_once() {
     let mut post = hooked();
     checks(&mut post, "1", 1);

@@ -89,6 +89,16 @@ async fn mail_is_not_given_to_a_helper_of_opencode() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_is_not_given_to_a_helper_of_gemini_cli() {
+    mail_is_not_given_to_a_helper(Program::Gemini).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_is_not_given_to_a_helper_of_qwen_code() {
+    mail_is_not_given_to_a_helper(Program::Qwen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mail_is_not_given_to_a_helper_of_codex() {
     let program = Program::Codex;
     let Some(mut machine) = Machine::set_up(program, false).await else { return };
