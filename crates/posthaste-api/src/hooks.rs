@@ -51,6 +51,10 @@ pub struct HookRequest {
     /// The agent program, by the name that `posthaste connect` gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The conversation, or the program's process where the program has no conversation:
+    /// the same value that the bridge of the program sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<String>,
     /// The tool of a tool hook, as the program calls it (`mcp__posthaste__check_inbox`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
