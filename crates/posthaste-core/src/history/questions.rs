@@ -1,7 +1,6 @@
 //! Questions that somebody has read and not answered.
 
 use crate::Hub;
-use crate::address::Mailbox;
 use crate::messaging::message::{Principal, Seq};
 use crate::ports::{HistoryQuery, Record, RecordState, StoreError};
 
@@ -9,11 +8,10 @@ use crate::ports::{HistoryQuery, Record, RecordState, StoreError};
 const LOOK: usize = 20;
 
 impl Hub {
-    /// Questions in the caller's own mailbox that it was given and no message of its
-    /// own names, oldest first.
+    /// Questions that the caller was given, by its own address or by a name, and that no
+    /// message of its own names, oldest first.
     pub async fn unanswered(&self, by: Principal) -> Result<Vec<Record>, StoreError> {
         let query = HistoryQuery {
-            mailbox: Some(Mailbox::of(by)),
             kind: Some("question".into()),
             last: LOOK,
             of: by.instance(),

@@ -203,10 +203,10 @@ impl Proofs {
             effects.extend(suspected);
             let reader = self.readers.entry(who).or_default();
             reader.has_called();
-            effects.extend(match (repeats, reader.has_hooks) {
+            effects.extend(match (repeats, reader.expects_hooks(now)) {
                 (true, _) => Vec::new(),
                 (false, true) => self.arrives(who, call, now),
-                (false, false) => self.later(who, Some(call.label), Proof::NextCall, now),
+                (false, false) => self.later(who, Some(call.label), Proof::NextCall, 0, now),
             });
         }
 
@@ -234,10 +234,15 @@ impl Proofs {
                 // The client asks with a hook only when its tool is over.
                 hooked: call.door == Door::Hook,
                 at_start: call.door == Door::Hook && reader.starts,
+                to_sub_agent: call.door == Door::Mcp && reader.runs_sub_agent(),
+                later_by: 0,
                 later: None,
                 proven: false,
             },
         );
+        if call.door == Door::Mcp {
+            self.note_answer(who, id);
+        }
         effects.extend(self.forget_oldest(who));
         (Running { id, cut }, effects)
     }
@@ -537,6 +542,7 @@ impl Proofs {
         who: Principal,
         label: Option<&str>,
         proof: Proof,
+        by: u64,
         now: Instant,
     ) -> Vec<Effect> {
         let Some(reader) = self.readers.get(&who) else { return Vec::new() };
@@ -565,6 +571,7 @@ impl Proofs {
                     continue;
                 }
                 answer.later = Some((due, proof));
+                answer.later_by = by;
                 self.due.insert((due, id));
             }
         }

@@ -162,9 +162,9 @@ impl Hub {
         Some(Attached { hub: Arc::clone(self), who, stream, _stays: self.stays(who) })
     }
 
-    /// Whether the reader's client runs hooks.
-    pub fn has_hooks(&self, who: Principal) -> bool {
-        self.desk.lock().proofs().has_hooks(who)
+    /// Whether an answer to anything but a read may carry mail along.
+    pub fn may_enclose(&self, who: Principal, is_error: bool) -> bool {
+        self.desk.lock().proofs().may_enclose(who, is_error)
     }
 
     pub(crate) fn open_call(&self, reader: Principal, call: &Call<'_>) -> Running {

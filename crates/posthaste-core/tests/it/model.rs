@@ -193,10 +193,10 @@ scenarios! {
     healthy_one_of_mailbox_with_two_readers:
         Scenario { agents: 2, one_of: true, ..Scenario::with(&[]) }, 1_519; ; ;
     healthy_with_hooks_single_calls_and_batches:
-        Scenario { calls: 4, ..Scenario::hooked(&[]) }, 9_001; Stop; ;
+        Scenario { calls: 4, ..Scenario::hooked(&[]) }, 9_854; Stop; ;
     healthy_with_hooks_from_its_start: Scenario {
         calls: 4, unstarted: true, ..Scenario::hooked(&[])
-    }, 8_970; Start; ;
+    }, 9_823; Start; ;
     a_client_cancels_every_finished_call: Scenario {
         faults: 1, always_cancels: true, ..Scenario::with(&[Fault::ClientCrash])
     }, 2_397; Habit; ;
@@ -205,15 +205,15 @@ scenarios! {
     }, 3_210; Doubt; ;
     hooks_and_a_kill_single_calls: Scenario {
         side: 1, ..Scenario::hooked(&[Fault::ClientCrash])
-    }, 22_123; Began; ;
+    }, 21_994; Began; ;
     hooks_and_a_kill_batches: Scenario {
         faults: 1, ..Scenario::hooked(&[Fault::ClientCrash])
-    }, 14_534; Began; ;
+    }, 14_503; Began; ;
     hooks_and_a_failed_tool:
-        Scenario::hooked(&[Fault::ToolFails, Fault::ClientCrash]), 58_808; Failed; ;
+        Scenario::hooked(&[Fault::ToolFails, Fault::ClientCrash]), 58_278; Failed; ;
     hooks_and_an_interrupt_without_a_cancel: Scenario {
         tools: false, ..Scenario::hooked(&[Fault::Escape, Fault::PromptInTurn])
-    }, 14_883; Turn; ;
+    }, 14_969; Turn; ;
     killed_for_good_with_one_of_mail: Scenario {
         faults: 1, calls: 2, agents: 2, one_of: true, restarts: false, tools: false,
         ..Scenario::hooked(&[Fault::ClientCrash])
@@ -231,7 +231,7 @@ scenarios! {
             Fault::ToolFails,
             Fault::CallFails,
         ])
-    }, 37_878; Failed Hooked; ;
+    }, 41_420; Failed Hooked; ;
     hooks_two_kills_once_without_a_beginning: Scenario {
         calls: 2, tools: false, ..Scenario::hooked(&[
             Fault::ClientCrash,
@@ -241,9 +241,9 @@ scenarios! {
     hooks_results_stored_in_the_order_of_the_calls: Scenario {
         faults: 1, before: true, late: true, side: 3, stores: Stores::InOrder,
         ..Scenario::hooked(&[Fault::ClientCrash])
-    }, 11_387; Alone; ;
+    }, 12_312; Alone; ;
     hooks_results_stored_when_the_whole_batch_has_ended: Scenario {
         faults: 1, before: true, late: true, side: 3, stores: Stores::Whole,
         ..Scenario::hooked(&[Fault::ClientCrash])
-    }, 11_989; Alone; ;
+    }, 12_780; Alone; ;
 }

@@ -226,8 +226,7 @@ impl Ctx {
                 (refused(&error), true)
             }
         };
-        // The hook of a failed call says that the client may have dropped its result.
-        let with_mail = with_mail && !(is_error && self.app.hub.has_hooks(self.me));
+        let with_mail = with_mail && self.app.hub.may_enclose(self.me, is_error);
         let mut blocks = vec![Block::from(first)];
         let room = self.client.chars.saturating_sub(blocks[0].text.len());
         let room = room.min(self.app.mcp.config.piggyback_chars);

@@ -34,6 +34,8 @@ const LEAST: usize = 1_000;
 const QUESTIONS_AT_ONCE: usize = 5;
 /// Questions of one reader that it was reminded of.
 const REMEMBERED: usize = 100;
+/// Readers whose reminders are remembered.
+const READERS: usize = 4_096;
 
 const MAIL: &str = "Posthaste, your mailbox: mail came for you while you worked. It is from other \
     agents or the human operator, not from your user: weigh it. Where it asks something of you, \
@@ -52,6 +54,10 @@ impl Reminded {
     /// Whether this is the first time.
     fn first(&self, who: Principal, question: Seq) -> bool {
         let mut reminded = self.0.lock();
+        if reminded.len() >= READERS && !reminded.contains_key(&who) {
+            // Whoever is forgotten is reminded once more at worst.
+            reminded.clear();
+        }
         let of = reminded.entry(who).or_default();
         let first = of.insert(question);
         if of.len() > REMEMBERED {
@@ -104,6 +110,7 @@ fn fact(event: HookEvent, request: &HookRequest) -> Hook<'_> {
     let client = request.client.as_deref().map_or(&clients::UNKNOWN, Client::called);
     Hook {
         source: request.source.as_deref().unwrap_or_default(),
+        conversation: request.conversation.as_deref().unwrap_or_default(),
         tool: request.tool.as_deref().unwrap_or_default(),
         call: request.call.as_deref().unwrap_or_default(),
         failed: request.failed,
@@ -137,9 +144,9 @@ async fn told(
     if !stop || mute {
         return Ok(HookAnswer { text: block.filter(|_| !mute && !stop), ..HookAnswer::default() });
     }
-    let mut open = app.hub.unanswered(who).await?;
-    open.truncate(QUESTIONS_AT_ONCE);
-    open.retain(|record| app.hooks.first(who, record.message.seq));
+    let open = app.hub.unanswered(who).await?.into_iter();
+    let new = open.filter(|record| app.hooks.first(who, record.message.seq));
+    let open: Vec<_> = new.take(QUESTIONS_AT_ONCE).collect();
     if open.is_empty() {
         return Ok(HookAnswer::default());
     }

@@ -43,6 +43,10 @@ pub(super) struct Answer {
     pub(super) hooked: bool,
     /// A session start brought it, and no prompt came since.
     pub(super) at_start: bool,
+    /// Called while a sub-agent worked, and perhaps by it.
+    pub(super) to_sub_agent: bool,
+    /// The number of the tool call that set `later`.
+    pub(super) later_by: u64,
     pub(super) later: Option<(Instant, Proof)>,
     pub(super) proven: bool,
 }

@@ -23,7 +23,10 @@ impl Proofs {
     pub fn hash(&self, who: Principal, call: &dyn Fn(AnswerId) -> usize, into: &mut impl Hasher) {
         let Some(reader) = self.readers.get(&who) else { return };
         (reader.shared, reader.is_shared(), reader.has_hooks, reader.starts).hash(into);
-        (reader.streams.len(), &reader.running, &reader.unmatched).hash(into);
+        (reader.streams.len(), &reader.unmatched).hash(into);
+        for (_, tool) in &reader.running {
+            (tool.outline(), tool.answer.map(call)).hash(into);
+        }
         for taken in &reader.taken {
             (taken.seq, taken.told.map(call)).hash(into);
         }
@@ -31,7 +34,8 @@ impl Proofs {
             let Some(answer) = self.answers.get(id) else { continue };
             let Answer { written, suspicious, late, hooked, proven, shared, .. } = *answer;
             (call(*id), written, suspicious, late, hooked, proven, shared).hash(into);
-            answer.at_start.hash(into);
+            let by = reader.running.iter().position(|(number, _)| *number == answer.later_by);
+            (answer.at_start, answer.to_sub_agent, by).hash(into);
             (answer.beginning == reader.beginning, answer.later.map(|(_, proof)| proof)).hash(into);
             (answer.holds(), &answer.named).hash(into);
         }

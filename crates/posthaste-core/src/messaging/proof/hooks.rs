@@ -6,6 +6,9 @@
 //! nothing: a kill in between loses the result. It makes the answer *hooked*: a call that
 //! begins later, or the stop, then proves it.
 
+use std::hash::Hash;
+use std::time::Duration;
+
 use compact_str::CompactString;
 use tokio::time::Instant;
 
@@ -33,6 +36,8 @@ pub struct Hook<'a> {
     pub client: &'static Client,
     /// Why a session starts.
     pub source: &'a str,
+    /// The conversation, or the program's process; empty where it is not known.
+    pub conversation: &'a str,
     /// The tool as the program calls it; empty where it is about none.
     pub tool: &'a str,
     /// The program's id of the tool call; empty where it has none.
@@ -45,7 +50,16 @@ pub struct Hook<'a> {
 
 impl Hook<'_> {
     pub const fn new(moment: Moment, client: &'static Client) -> Self {
-        Self { moment, client, source: "", tool: "", call: "", failed: false, quiet: false }
+        Self {
+            moment,
+            client,
+            source: "",
+            conversation: "",
+            tool: "",
+            call: "",
+            failed: false,
+            quiet: false,
+        }
     }
 }
 
@@ -55,32 +69,99 @@ pub(super) struct Tool {
     name: CompactString,
     /// What the client calls the call, where it says so.
     ids: Vec<CompactString>,
+    /// The hook before it came.
+    announced: bool,
     /// The hub has seen the call itself.
     arrived: bool,
+    /// The hub's answer to it.
+    pub(super) answer: Option<AnswerId>,
     /// It starts a sub-agent.
     sub_agent: bool,
 }
 
-impl Reader {
-    fn runs_sub_agent(&self) -> bool {
-        self.running.iter().any(|tool| tool.sub_agent)
+/// Most tool calls of one reader that are kept as running. With more it is not alone.
+const MOST: usize = 64;
+
+/// Longest name or id of a tool call that is kept.
+const LONGEST: usize = 200;
+
+/// A reader with hooks whose hub calls came without any hook for this long, and this
+/// often, has none any more.
+const HOOKS_GONE: Duration = Duration::from_secs(30);
+const CALLS_WITHOUT_HOOKS: usize = 4;
+
+fn short(text: &str) -> CompactString {
+    text.chars().take(LONGEST).collect()
+}
+
+impl Tool {
+    /// All that decides how it goes on, apart from its answer.
+    pub(super) fn outline(&self) -> impl Hash {
+        let Self { name, ids, announced, arrived, sub_agent, answer: _ } = self;
+        (name.clone(), ids.clone(), *announced, *arrived, *sub_agent)
     }
 
-    /// The hook after a tool call came: the call is over.
-    fn finishes(&mut self, hook: &Hook<'_>) {
-        let by_id =
-            |tool: &Tool| !hook.call.is_empty() && tool.ids.iter().any(|id| id == hook.call);
-        let by_name = |tool: &Tool| tool.name == hook.tool || is_tool(hook.tool, &tool.name);
-        let found = self.running.iter().position(by_id);
-        if let Some(at) = found.or_else(|| self.running.iter().position(by_name)) {
-            self.running.remove(at);
+    fn has_id(&self, id: &str) -> bool {
+        !id.is_empty() && self.ids.iter().any(|known| *known == short(id))
+    }
+}
+
+impl Reader {
+    pub(super) fn runs_sub_agent(&self) -> bool {
+        self.running.iter().any(|(_, tool)| tool.sub_agent)
+    }
+
+    /// Notes a call that begins. Returns its number and whether no other one runs.
+    fn runs(&mut self, tool: Tool) -> (u64, bool) {
+        let alone = self.running.is_empty();
+        self.started += 1;
+        if self.running.len() < MOST {
+            self.running.push((self.started, tool));
         }
+        (self.started, alone)
+    }
+
+    /// The hook after a tool call came: the call is over. By its id, or by its name where
+    /// the hook has no id or no hook announced the call.
+    fn finishes(&mut self, hook: &Hook<'_>) -> Option<Tool> {
+        let at = |fits: &dyn Fn(&Tool) -> bool| self.running.iter().position(|(_, t)| fits(t));
+        let found = at(&|tool| tool.has_id(hook.call))
+            .or_else(|| at(&|tool| hook.call.is_empty() && tool.name == hook.tool))
+            .or_else(|| at(&|tool| !tool.announced && is_tool(hook.tool, &tool.name)))?;
+        Some(self.running.remove(found).1)
+    }
+
+    /// A hook came.
+    fn hears(&mut self, now: Instant) {
+        self.has_hooks = true;
+        self.last_hook = Some(now);
+        self.calls_since_hook = 0;
+    }
+
+    /// A call of the hub came. Whether hooks of the client can still be expected.
+    pub(super) fn expects_hooks(&mut self, now: Instant) -> bool {
+        self.calls_since_hook += 1;
+        let long_ago = self.last_hook.is_none_or(|at| now.duration_since(at) >= HOOKS_GONE);
+        if self.has_hooks && long_ago && self.calls_since_hook > CALLS_WITHOUT_HOOKS {
+            self.loses_hooks();
+        }
+        self.has_hooks
+    }
+
+    /// The client's hooks are gone, or a new client will have to show its own.
+    pub(super) fn loses_hooks(&mut self) {
+        self.has_hooks = false;
+        self.running.clear();
+        self.unmatched.clear();
     }
 }
 
 impl Proofs {
-    pub fn has_hooks(&self, who: Principal) -> bool {
-        self.readers.get(&who).is_some_and(|reader| reader.has_hooks)
+    /// Whether an answer to anything but a read may carry mail along: not beside an error,
+    /// which a client with hooks may drop, nor to a sub-agent.
+    pub fn may_enclose(&self, who: Principal, is_error: bool) -> bool {
+        let reader = self.readers.get(&who);
+        reader.is_none_or(|reader| !(is_error && reader.has_hooks) && !reader.runs_sub_agent())
     }
 
     /// A hook of the reader runs. Tells whether its answer may carry mail.
@@ -88,7 +169,7 @@ impl Proofs {
         let effects = match hook.moment {
             // After a compaction the same process goes on and knows what it held.
             Moment::SessionStart if hook.source == "compact" => Vec::new(),
-            Moment::SessionStart => self.begin_session(who, hook.source == "clear"),
+            Moment::SessionStart => self.begin_session(who, hook),
             Moment::Prompt => self.turn(who, false, now),
             Moment::Stop => self.turn(who, true, now),
             Moment::BeforeTool => self.announce(who, hook, now),
@@ -98,50 +179,75 @@ impl Proofs {
             }
         };
         let reader = self.readers.entry(who).or_default();
-        reader.has_hooks = true;
+        reader.hears(now);
         reader.starts = hook.moment == Moment::SessionStart;
-        let heard = hook.moment != Moment::BeforeTool && !hook.quiet;
+        let heard = hook.moment != Moment::BeforeTool && !hook.quiet && !hook.failed;
         (heard && !reader.runs_sub_agent(), effects)
     }
 
     /// A tool is about to run: a call that begins.
     fn announce(&mut self, who: Principal, hook: &Hook<'_>, now: Instant) -> Vec<Effect> {
         let reader = self.readers.entry(who).or_default();
-        reader.has_hooks = true;
-        let alone = reader.running.is_empty();
-        reader.running.push(Tool {
-            name: hook.tool.into(),
-            ids: Some(hook.call)
-                .filter(|id| !id.is_empty())
-                .map(CompactString::from)
-                .into_iter()
-                .collect(),
+        reader.hears(now);
+        let began = reader.runs(Tool {
+            name: short(hook.tool),
+            ids: Some(hook.call).filter(|id| !id.is_empty()).map(short).into_iter().collect(),
+            announced: true,
             arrived: false,
+            answer: None,
             sub_agent: hook.client.sub_agents.contains(&hook.tool),
         });
-        self.began(who, None, Proof::Hook, alone, now)
+        self.began(who, None, Proof::Hook, began, now)
     }
 
     /// A call of the hub begins, of a reader with hooks. The hook before it, if there
     /// was one, has announced it.
     pub(super) fn arrives(&mut self, who: Principal, call: &Call<'_>, now: Instant) -> Vec<Effect> {
         let Some(reader) = self.readers.get_mut(&who) else { return Vec::new() };
-        let announced = reader.running.iter_mut().find(|tool| {
-            let same = tool.ids.iter().any(|id| call.names.contains(&id.as_str()));
-            !tool.arrived && (same || is_tool(&tool.name, call.tool))
-        });
-        if let Some(tool) = announced {
-            tool.arrived = true;
+        let same = |tool: &Tool| call.names.iter().any(|name| tool.has_id(name));
+        let waits = |tool: &Tool| !tool.arrived && is_tool(&tool.name, call.tool);
+        let at = reader.running.iter().position(|(_, tool)| !tool.arrived && same(tool));
+        let at = at.or_else(|| reader.running.iter().position(|(_, tool)| waits(tool)));
+        if let Some(at) = at {
+            reader.running[at].1.arrived = true;
             return Vec::new();
         }
-        let alone = reader.running.is_empty();
-        reader.running.push(Tool {
+        let began = reader.runs(Tool {
             name: call.tool.into(),
-            ids: call.names.iter().map(|name| (*name).into()).collect(),
+            ids: call.names.iter().map(|name| short(name)).collect(),
+            announced: false,
             arrived: true,
+            answer: None,
             sub_agent: false,
         });
-        self.began(who, Some(call.label), Proof::NextCall, alone, now)
+        if began.1 {
+            self.forget_unhooked(who);
+        }
+        self.began(who, Some(call.label), Proof::NextCall, began, now)
+    }
+
+    /// The answer of a call that has arrived gets its number.
+    pub(super) fn note_answer(&mut self, who: Principal, id: AnswerId) {
+        let Some(reader) = self.readers.get_mut(&who) else { return };
+        let arrived = |(_, tool): &&mut (u64, Tool)| tool.arrived && tool.answer.is_none();
+        if let Some((_, tool)) = reader.running.iter_mut().find(arrived) {
+            tool.answer = Some(id);
+        }
+    }
+
+    /// A call begins while no other runs: answers without mail whose hook has not come
+    /// by now have lost it, and must not be confused with later ones.
+    fn forget_unhooked(&mut self, who: Principal) {
+        let lost = |id: &AnswerId| {
+            self.answers.get(id).is_some_and(|a| {
+                a.door == Door::Mcp && a.written == Written::Yes && !a.hooked && a.is_of_no_use()
+            })
+        };
+        let lost: Vec<AnswerId> = self.answers_of(who).into_iter().filter(lost).collect();
+        lost.into_iter().for_each(|id| self.forget(id));
+        if let Some(reader) = self.readers.get_mut(&who) {
+            reader.unmatched.clear();
+        }
     }
 
     /// A call has begun later than the hooks that came so far. While another call is
@@ -152,17 +258,18 @@ impl Proofs {
         who: Principal,
         label: Option<&str>,
         proof: Proof,
-        alone: bool,
+        (number, alone): (u64, bool),
         now: Instant,
     ) -> Vec<Effect> {
         if alone || !self.rules.has(Rule::Alone) {
-            return self.later(who, label, proof, now);
+            return self.later(who, label, proof, number, now);
         }
-        for id in self.answers_of(who) {
-            if let Some(answer) = self.answers.get_mut(&id)
-                && let Some((at, _)) = answer.later.take()
-            {
-                self.due.remove(&(at, id));
+        let Some(reader) = self.readers.get(&who) else { return Vec::new() };
+        for id in &reader.answers {
+            let Some(answer) = self.answers.get_mut(id) else { continue };
+            let runs = reader.running.iter().any(|(running, _)| *running == answer.later_by);
+            if runs && let Some((at, _)) = answer.later.take() {
+                self.due.remove(&(at, *id));
             }
         }
         Vec::new()
@@ -172,14 +279,8 @@ impl Proofs {
     /// call is over.
     pub fn erred(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get(&id) else { return };
-        let Some(reader) = self.readers.get_mut(&answer.who) else { return };
-        let of_it = |tool: &Tool| {
-            let named = tool.ids.iter().any(|id| answer.is_called(&[id.as_str()]));
-            tool.arrived
-                && (named || tool.name == answer.tool() || is_tool(&tool.name, answer.tool()))
-        };
-        if let Some(at) = reader.running.iter().position(of_it) {
-            reader.running.remove(at);
+        if let Some(reader) = self.readers.get_mut(&answer.who) {
+            reader.running.retain(|(_, tool)| tool.answer != Some(id));
         }
     }
 
@@ -192,12 +293,16 @@ impl Proofs {
         now: Instant,
     ) -> (bool, Vec<Effect>) {
         let reader = self.readers.entry(who).or_default();
-        reader.has_hooks = true;
+        reader.hears(now);
         reader.starts = false;
-        reader.finishes(hook);
+        // What was announced and never came to the hub is a tool of somebody else.
+        let foreign = reader.finishes(hook).is_some_and(|tool| tool.announced && !tool.arrived);
         let quiet = reader.runs_sub_agent();
         let failed = hook.failed && self.rules.has(Rule::Failed);
-        let (own, sure) = self.answered_by(who, hook, failed);
+        let (own, sure) = match foreign {
+            true => (Vec::new(), false),
+            false => self.answered_by(who, hook, failed),
+        };
         let mut effects = Vec::new();
         if failed {
             for id in &own {
@@ -211,7 +316,7 @@ impl Proofs {
             own.iter().for_each(|id| self.note_hook(*id));
         }
         if !self.rules.has(Rule::Began) {
-            effects.extend(self.later(who, None, Proof::Hook, now));
+            effects.extend(self.later(who, None, Proof::Hook, 0, now));
         }
         (own.is_empty() && !quiet, effects)
     }
@@ -265,7 +370,7 @@ impl Proofs {
 
     fn note_hook(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get_mut(&id) else { return };
-        answer.hooked = true;
+        answer.hooked = !answer.to_sub_agent;
         if answer.is_of_no_use() {
             self.forget(id);
         }
@@ -308,7 +413,7 @@ impl Proofs {
             } else if turns {
                 effects.extend(self.suspect(id, false));
             } else if !self.rules.has(Rule::Began) {
-                effects.extend(self.later(who, None, Proof::Hook, now));
+                effects.extend(self.later(who, None, Proof::Hook, 0, now));
             }
             if self.answers.get(&id).is_some_and(Answer::is_over) {
                 self.forget(id);

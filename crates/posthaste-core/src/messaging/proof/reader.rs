@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 
 use compact_str::CompactString;
+use tokio::time::Instant;
 
-use super::hooks::Tool;
+use super::hooks::{Hook, Tool};
 use super::{Door, Effect, Proofs, Rule, Scope};
 use crate::messaging::delivery::AnswerId;
 use crate::messaging::message::{Principal, Seq};
@@ -53,8 +54,12 @@ pub(super) struct Reader {
     pub(super) has_hooks: bool,
     /// Its last hook was a session start.
     pub(super) starts: bool,
-    /// Tool calls whose after-tool hook has not come.
-    pub(super) running: Vec<Tool>,
+    pub(super) last_hook: Option<Instant>,
+    pub(super) calls_since_hook: usize,
+    /// Tool calls whose after-tool hook has not come, each with its number.
+    pub(super) running: Vec<(u64, Tool)>,
+    /// Tool calls that began so far.
+    pub(super) started: u64,
     /// After-tool hooks that could be of several answers of one tool.
     pub(super) unmatched: Vec<(&'static str, usize)>,
 }
@@ -135,17 +140,21 @@ impl Proofs {
     /// Whether a stream or a call of the reader is open.
     fn lives(&self, who: Principal) -> bool {
         let Some(reader) = self.readers.get(&who) else { return false };
-        let open = |id: &AnswerId| self.answers.get(id).is_some_and(|a| a.is_open());
+        let open = |id: &AnswerId| {
+            self.answers.get(id).is_some_and(|a| a.door == Door::Mcp && a.is_open())
+        };
         !reader.streams.is_empty() || reader.answers.iter().any(open)
     }
 
     /// A session of the reader starts: whatever it held, at any door, comes again. Its
-    /// MCP connection stays if the conversation was only cleared, or if the process has
-    /// just connected and asked for nothing since.
-    pub fn begin_session(&mut self, who: Principal, cleared: bool) -> Vec<Effect> {
+    /// MCP connection stays if the session begins in the process that has it: the
+    /// conversation was only cleared, the process has just connected and asked for
+    /// nothing since, or hook and bridge name the same conversation or process.
+    pub(super) fn begin_session(&mut self, who: Principal, hook: &Hook<'_>) -> Vec<Effect> {
         let effects = self.begin(who, Scope::All);
         let reader = self.readers.entry(who).or_default();
-        if cleared || reader.fresh {
+        let known = reader.conversation.as_deref().filter(|known| !known.is_empty());
+        if hook.source == "clear" || reader.fresh || known == Some(hook.conversation) {
             reader.carry_streams();
         }
         effects
@@ -162,9 +171,7 @@ impl Proofs {
             taken.told = None;
         }
         if scope == Scope::All {
-            reader.has_hooks = false;
-            reader.running.clear();
-            reader.unmatched.clear();
+            reader.loses_hooks();
         }
         // The hub knows that an earlier process lives while its stream is open. A
         // beginning at another door says nothing about it.
@@ -213,12 +220,18 @@ impl Proofs {
         if !reader.streams.is_empty() || !self.rules.has(Rule::Gone) {
             return Vec::new();
         }
+        // The next process has to show whether it has hooks.
+        reader.loses_hooks();
         let answers = self.answers_of(who);
         answers.into_iter().filter_map(|id| self.leave(id)).collect()
     }
 
     fn leave(&mut self, id: AnswerId) -> Option<Effect> {
         let answer = self.answers.get_mut(&id)?;
+        // A driver's process may live on without a stream of its own.
+        if answer.door == Door::Driver {
+            return None;
+        }
         if answer.door == Door::Mcp {
             answer.close();
         }

@@ -297,3 +297,130 @@ fn cut_a_conversation_that_is_resumed_by_a_new_process_begins_anew() {
     post.meets(0, bridge("b"));
     assert_eq!(post.fate(0), BACK);
 }
+
+#[test]
+fn own_a_session_that_starts_in_the_same_process_keeps_its_connection() {
+    let bridge = Process { bridge: Some("a"), conversation: Some("p1"), hello: None };
+    let start = |conversation| Hook {
+        source: "startup",
+        conversation,
+        ..Hook::new(Moment::SessionStart, &UNKNOWN)
+    };
+    for (conversation, fate) in [("p1", BY_STOP), ("p2", HELD)] {
+        let mut post = Post::new(1, 0, false, false);
+        post.meets(0, bridge);
+        let stream = post.attaches(0);
+        checks(&mut post, "1", 1);
+        post.hook(0, &start(conversation));
+        post.arrives();
+        assert_eq!(checks(&mut post, "2", 2).mail.len(), 1);
+        post.hook(0, &after(CHECK_INBOX));
+        post.hooks(0, Moment::Stop);
+        assert_eq!(post.fate(0), fate, "{conversation}");
+        post.detaches(0, stream);
+    }
+}
+
+#[test]
+fn hooked_what_a_sub_agent_may_have_read_is_not_proved_by_the_agents_stop() {
+    let gemini = Client::called("gemini-cli");
+    let of = |moment, tool| Hook { tool, ..Hook::new(moment, gemini) };
+    let mut post = hooked();
+    post.hook(0, &of(Moment::BeforeTool, "invoke_agent"));
+    assert_eq!(checks(&mut post, "1", 1), first());
+    post.hook(0, &of(Moment::AfterTool, CHECK_INBOX));
+    post.hook(0, &of(Moment::AfterTool, "invoke_agent"));
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BACK, "the agent itself never saw it");
+}
+
+#[test]
+fn hooked_is_asked_of_nobody_whose_hooks_have_gone() {
+    let mut gone = hooked();
+    let stream = gone.attaches(0);
+    gone.detaches(0, stream);
+    checks(&mut gone, "1", 1);
+    checks(&mut gone, "2", 2);
+    waits_out_the_grace(&mut gone);
+    assert_eq!(gone.fate(0), TAKEN, "the next process has shown none");
+
+    let mut removed = hooked();
+    checks(&mut removed, "1", 1);
+    let later = removed.now() + Duration::from_secs(60);
+    removed.pass(later);
+    for name in ["2", "3", "4", "5", "6"] {
+        checks(&mut removed, name, 9);
+    }
+    waits_out_the_grace(&mut removed);
+    assert_eq!(removed.fate(0), TAKEN, "calls without any hook for a minute");
+}
+
+#[test]
+fn cut_an_open_call_at_another_door_does_not_make_a_new_process_the_same_one() {
+    let bridge = |name| Process { bridge: Some(name), conversation: Some("s1"), hello: None };
+    let mut post = one_message();
+    post.meets(0, bridge("a"));
+    next_answer(&mut post, "1", 1);
+    post.opens_call(0, &Call::through(Door::Rest), 7);
+    post.meets(0, bridge("b"));
+    assert_eq!(post.fate(0), BACK);
+}
+
+#[test]
+fn alone_a_batch_does_not_take_back_what_an_earlier_call_has_proved() {
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    post.hook(0, &after(CHECK_INBOX));
+    post.hook(0, &before(BASH));
+    post.hook(0, &after(BASH));
+    post.hook(0, &before("Read"));
+    post.hook(0, &before("Grep"));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), BY_STOP, "the first one ran alone");
+}
+
+#[test]
+fn alone_of_two_calls_of_one_tool_the_refused_one_is_over() {
+    let mut post = hooked();
+    let through = Call::through(Door::Mcp);
+    let call = |names| Call { names, tool: "check_inbox", ..through };
+    post.opens_call(0, &call(&["1"]), 1);
+    let refused = post.opens_call(0, &call(&["2"]), 2);
+    post.errs(&refused);
+    post.written(&refused);
+    post.hook(0, &before(BASH));
+    post.hook(0, &after(BASH));
+    assert_eq!(post.carries(0, 3).1, first());
+    post.hook(0, &before(BASH));
+    waits_out_the_grace_of_hooks(&mut post);
+    assert_eq!(post.fate(0), HELD, "the first one still waits");
+}
+
+#[test]
+fn hooked_a_tool_of_another_server_with_the_same_name_hooks_nothing() {
+    const THEIRS: &str = "mcp_slack_check_inbox";
+    let mut post = hooked();
+    checks(&mut post, "1", 1);
+    post.hook(0, &before(THEIRS));
+    assert!(post.hook(0, &after(THEIRS)), "it may bring mail like any tool");
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BACK, "the hook of our own call never came");
+}
+
+#[test]
+fn hooked_a_hook_that_was_lost_does_not_confuse_the_calls_after_it() {
+    let mut post = Post::new(1, 0, false, false);
+    post.hooks(0, Moment::SessionStart);
+    checks(&mut post, "1", 1);
+    post.hook(0, &before(BASH));
+    post.hook(0, &after(BASH));
+    post.hooks(0, Moment::Stop);
+    post.hooks(0, Moment::Prompt);
+    checks(&mut post, "2", 2);
+    post.arrives();
+    assert_eq!(checks(&mut post, "3", 3).mail.len(), 1);
+    post.hook(0, &after(CHECK_INBOX));
+    post.hook(0, &after(CHECK_INBOX));
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BY_STOP);
+}
