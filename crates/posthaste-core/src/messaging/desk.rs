@@ -228,8 +228,8 @@ impl Desk {
     }
 
     /// An ack was not kept.
-    pub fn unacked(&mut self, id: AnswerId) {
-        self.proofs.unacked(id);
+    pub fn unacked(&mut self, id: AnswerId, proof: Proof, now: Instant) {
+        self.proofs.unacked(id, proof, now);
     }
 
     pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<(AnswerId, DeliveryNo)> {

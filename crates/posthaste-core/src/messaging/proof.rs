@@ -417,11 +417,17 @@ impl Proofs {
         }
     }
 
-    /// An ack was not kept: what the answer still holds waits for another proof. What
-    /// went back meanwhile is queued, as the store knows.
-    pub fn unacked(&mut self, id: AnswerId) {
-        if let Some(answer) = self.answers.get_mut(&id) {
-            answer.proven = false;
+    /// An ack was not kept: what the answer still holds waits for another proof, or for
+    /// the same one a little later, if it was weak: nothing may follow it. What went back
+    /// meanwhile is queued, as the store knows.
+    pub fn unacked(&mut self, id: AnswerId, proof: Proof, now: Instant) {
+        let Some(answer) = self.answers.get_mut(&id) else { return };
+        answer.proven = false;
+        let again = proof.is_weak() && !answer.is_doubtful() && !answer.holds().is_empty();
+        if again && answer.later.is_none() {
+            let due = now + self.grace;
+            answer.later = Some((due, proof));
+            self.due.insert((due, id));
         }
     }
 

@@ -268,7 +268,7 @@ async fn note_ack(
     let acked = acked.await;
     match &acked {
         Ok(acked) => desk.lock().acked(by, answer, proof, acked),
-        Err(_) => desk.lock().unacked(answer),
+        Err(_) => desk.lock().unacked(answer, proof, tokio::time::Instant::now()),
     }
     acked
 }

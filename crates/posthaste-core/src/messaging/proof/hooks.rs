@@ -161,7 +161,8 @@ impl Proofs {
     /// which a client with hooks may drop, nor to a sub-agent.
     pub fn may_enclose(&self, who: Principal, is_error: bool) -> bool {
         let reader = self.readers.get(&who);
-        reader.is_none_or(|reader| !(is_error && reader.has_hooks) && !reader.runs_sub_agent())
+        let drops = |reader: &Reader| reader.runs_sub_agent() || is_error && reader.has_hooks;
+        !reader.is_some_and(drops)
     }
 
     /// A hook of the reader runs. Tells whether its answer may carry mail.

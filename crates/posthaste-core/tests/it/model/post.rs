@@ -569,7 +569,7 @@ impl Post {
         let group = std::mem::take(&mut self.books.unflushed);
         group.iter().rev().for_each(|ack| self.books.ledger.undo_ack(&ack.plan));
         for ack in group.iter().filter(|ack| ack.proof != Proof::Reply) {
-            ack.answers.iter().for_each(|answer| self.desk.unacked(*answer));
+            ack.answers.iter().for_each(|answer| self.desk.unacked(*answer, ack.proof, self.now));
         }
     }
 
