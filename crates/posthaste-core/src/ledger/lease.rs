@@ -304,7 +304,7 @@ impl Ledger {
         self.held.get(&reader).map_or_else(Vec::new, |held| held.iter().copied().collect())
     }
 
-    /// One-of leases of somebody who shows no sign of life.
+    /// Leases of one-of mail that this reader holds.
     pub fn one_of_held_by(&self, reader: Principal) -> Vec<DeliveryNo> {
         let held = self.held_by(reader).into_iter();
         held.filter(|d| {

@@ -1,7 +1,7 @@
 //! One call of a tool, from its first byte to its answer.
 //!
 //! Every call, whatever it is for, is the later call that proves the answers before
-//! it, and its answer carries what waits in the caller's own mailbox. Reads carry
+//! it, and its answer carries what waits for the caller. Reads carry
 //! the mail that they were asked for and nothing else.
 
 use std::pin::Pin;

@@ -194,7 +194,7 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         kind: i.kind.as_str().to_owned(),
         status: i.status.as_str().to_owned(),
         activity: activity(&app.hub, &i, &taken).to_owned(),
-        // Beside the join token it opens the mailbox.
+        // Beside the join token, key and secret open the mailbox.
         key: i.key.filter(|_| caller == Principal::Operator),
         parent: i.parent.map(|p| p.to_string()),
         label: i.label,
