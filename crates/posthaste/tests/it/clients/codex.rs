@@ -22,10 +22,13 @@ pub(super) fn command(tools: &Path, world: &World, task: &Task<'_>) -> Command {
         r#"model_provider="scripted""#.to_owned(),
         format!("model_providers.scripted={provider}"),
         r#"approval_policy="never""#.to_owned(),
-        r#"sandbox_mode="danger-full-access""#.to_owned(),
         "check_for_update_on_startup=false".to_owned(),
         "analytics.enabled=false".to_owned(),
     ];
+    if task.hooked {
+        // Its shell works in the scratch folder; it then notes in its file that it trusts it.
+        settings.push(r#"sandbox_mode="danger-full-access""#.to_owned());
+    }
     settings.extend(task.door.map(|door| format!("mcp_servers.hub={}", server(door))));
 
     let binary = binary(tools);

@@ -90,7 +90,8 @@ fn a_thief_with_the_join_token_does_not_become_the_agent_whose_key_it_guesses() 
     let hub = world.hub();
     let alice = world.joined("alice");
     world.say(&["send", &alice, "for alice alone"]);
-    let mine = agent(&world, "claude-code", &["--key", "s1"], &[]).address();
+    let mut owner = agent(&world, "claude-code", &["--key", "s1"], &[]);
+    let mine = owner.address();
     let join = std::fs::read_to_string(world.file("join.token")).expect("a token");
     // It has the join token, and nothing of what lies in the folder of the others.
     let thief = World::new();
@@ -107,6 +108,7 @@ fn a_thief_with_the_join_token_does_not_become_the_agent_whose_key_it_guesses() 
     assert_eq!(here, [alice.as_str(), mine.as_str()]);
     assert_eq!(world.json(&["inbox", "--as", "alice", "--timeout", "0"])["total"], 1);
     assert_eq!(world.joined("alice"), alice, "its owner joins again");
+    owner.leave();
 }
 
 #[test]
