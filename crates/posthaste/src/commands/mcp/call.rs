@@ -15,7 +15,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Bridge;
-use super::headers;
 use super::hub::Waiting;
 use super::message::{Message, is_answer};
 use super::reply;
@@ -166,7 +165,7 @@ impl Bridge {
         let request = request
             .bearer_auth(bearer.token.reveal())
             .header("x-posthaste-bridge", self.id())
-            .header("x-posthaste-conversation", headers::conversation(&bearer.conversation));
+            .header("x-posthaste-conversation", &bearer.conversation);
         match bearer.instance {
             Some(instance) => request.header("x-posthaste-instance", instance.to_string()),
             None => request,

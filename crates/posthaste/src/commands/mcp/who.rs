@@ -120,7 +120,8 @@ impl Who {
             _ => return self.given(hub, &agents),
         };
         let said = agents.conversation(message);
-        let conversation = said.clone().unwrap_or_else(|| self.process.clone());
+        let conversation =
+            agents.program.told_conversation(said.as_deref(), wish.key.is_some(), &self.process);
         let identity = match message.is("tools/call") {
             true => label(wish.key.as_ref().or(said.as_ref())),
             false => match agents.latest.clone() {
@@ -184,8 +185,9 @@ impl Who {
 
     /// One agent, whichever of the program's conversations calls.
     fn given(&self, hub: &str, agents: &Agents) -> Result<Bearer, Trouble> {
-        let conversation = agents.program.conversation(None);
-        let conversation = conversation.unwrap_or_else(|| self.process.clone());
+        let said = agents.program.conversation(None);
+        let conversation =
+            agents.program.told_conversation(said.as_deref(), true, &self.process);
         let key = |key| {
             let client = Client::new(hub).map_err(trouble)?;
             self.session.key(key, &client).map_err(no_key)
