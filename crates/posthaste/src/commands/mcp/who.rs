@@ -122,16 +122,15 @@ impl Who {
         let said = agents.conversation(message);
         let conversation =
             agents.program.told_conversation(said.as_deref(), wish.key.is_some(), &self.process);
-        let identity = match message.is("tools/call") {
-            true => label(wish.key.as_ref().or(said.as_ref())),
-            false => match agents.latest.clone() {
-                Some(latest) => latest,
-                None => {
-                    let token = self.join_token(hub, wish)?;
-                    return Ok(Bearer { token, instance: None, identity: None, conversation });
-                }
-            },
-        };
+        if !message.is("tools/call") {
+            // Only a call of a tool says whose it is, so nothing else may join.
+            if let Some((latest, known)) = agents.latest() {
+                return Ok(known.bearer(latest.to_owned()));
+            }
+            let token = self.join_token(hub, wish)?;
+            return Ok(Bearer { token, instance: None, identity: None, conversation });
+        }
+        let identity = label(wish.key.as_ref().or(said.as_ref()));
         agents.latest = Some(identity.clone());
         if let Some(known) = agents.joined.get(&identity) {
             return Ok(known.bearer(identity));
@@ -213,6 +212,12 @@ impl Who {
 }
 
 impl Agents {
+    /// The agent that called a tool last, while it is joined.
+    fn latest(&self) -> Option<(&str, &Known)> {
+        let latest = self.latest.as_deref()?;
+        Some((latest, self.joined.get(latest)?))
+    }
+
     /// The conversation that a message belongs to, where it has a name.
     fn conversation(&self, message: &Message) -> Option<String> {
         let codex = self.program.is_codex();

@@ -116,6 +116,8 @@ fn serve(line: TcpStream, sender: &Sender<Heard>, reply: &dyn Fn(&Heard) -> Repl
         Reply::Usual if !stream => Some(usual(&heard)),
         _ => None,
     };
+    // Whoever reads the answer finds it told; a test that is over hears nothing.
+    let _ = sender.send(heard);
     if let Some((status, body)) = &answer {
         let body = body.to_string();
         let text = format!(
@@ -129,8 +131,6 @@ fn serve(line: TcpStream, sender: &Sender<Heard>, reply: &dyn Fn(&Heard) -> Repl
         let head = "HTTP/1.1 200 x\r\ncontent-type: text/event-stream\r\n\r\n";
         let _ = reader.get_mut().write_all(head.as_bytes());
     }
-    // Told after it was answered, or while it stays open.
-    let _ = sender.send(heard);
     if answer.is_none() {
         let _ = reader.read_to_end(&mut Vec::new());
     }
