@@ -22,7 +22,7 @@ use super::Session;
 use crate::cli::{Dialect, Global, McpArgs};
 use crate::config;
 use crate::failure::{Failure, internal};
-use call::Running;
+use call::{Finished, Running};
 use headers::Handshake;
 use hub::Hub;
 use lines::{Line, Out};
@@ -74,6 +74,8 @@ struct Bridge {
     initialized: AtomicBool,
     /// Requests without an answer, by id.
     running: Mutex<HashMap<String, Arc<Running>>>,
+    /// Whose the last answered requests were: some clients cancel what was answered.
+    finished: Mutex<Finished>,
     /// Who is known, for their lines to be opened.
     known: mpsc::UnboundedSender<String>,
     out: Out,
@@ -113,6 +115,7 @@ impl Bridge {
             handshake: Handshake::default(),
             initialized: AtomicBool::new(false),
             running: Mutex::default(),
+            finished: Mutex::default(),
             known,
             out: Out::new(gone.clone()),
             gone,
@@ -177,7 +180,8 @@ impl Bridge {
             running.stop.cancel();
             // But its answer may have been on its way: then the hub must hear of it.
             if running.is_sent() {
-                tasks.spawn(async move { bridge.notify(&message).await });
+                let caller = running.bearer();
+                tasks.spawn(async move { bridge.notify(&message, caller).await });
             }
             return;
         }
@@ -185,7 +189,10 @@ impl Bridge {
             match (message.is_request(), running) {
                 (true, Some(running)) => bridge.request(&message, &running).await,
                 (false, Some(running)) => bridge.cancel(&message, &running).await,
-                (_, None) => bridge.notify(&message).await,
+                (_, None) => {
+                    let caller = bridge.finished.lock().caller(&message);
+                    bridge.notify(&message, caller).await;
+                }
             }
             if message.is("notifications/initialized") {
                 bridge.initialized.store(true, Ordering::Relaxed);
@@ -218,6 +225,10 @@ impl Bridge {
     async fn request(&self, message: &Message, running: &Arc<Running>) {
         self.call(message, running).await;
         let id = message.id.as_ref().map_or("", |id| id.get());
+        // First, so that a cancel finds it in one place or the other.
+        if let Some(bearer) = running.bearer() {
+            self.finished.lock().add(id, bearer);
+        }
         let mut all = self.running.lock();
         if all.get(id).is_some_and(|now| Arc::ptr_eq(now, running)) {
             all.remove(id);
@@ -227,7 +238,7 @@ impl Bridge {
     /// The client gave up a call that the hub has. The hub is told and ends the call;
     /// if it does not, the connection is closed all the same.
     async fn cancel(&self, message: &Message, running: &Running) {
-        let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message)), sleep(CANCELLED));
+        let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message, running.bearer())), sleep(CANCELLED));
         running.stop.cancel();
     }
 
