@@ -178,17 +178,14 @@ impl Bridge {
         };
         let bearer = match as_agent {
             Some(bearer) => bearer.clone(),
-            None => {
-                let bearer = self.who.bearer(&hub, message).await.map_err(|trouble| {
-                    lost(&trouble);
-                    (trouble, None)
-                })?;
-                if let Some(identity) = &bearer.identity {
-                    self.is_known(identity);
-                }
-                bearer
-            }
+            None => self.who.bearer(&hub, message).await.map_err(|trouble| {
+                lost(&trouble);
+                (trouble, None)
+            })?,
         };
+        // A cancel is no use of its agent.
+        let used = bearer.identity.as_deref().filter(|_| as_agent.is_none());
+        let _in_use = used.map(|identity| self.uses(identity));
         *running.bearer.lock() = Some(bearer.clone());
         let request = self
             .signed(self.http.post(self.door(&hub)), &bearer)

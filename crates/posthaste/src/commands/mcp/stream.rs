@@ -1,6 +1,6 @@
 //! The open line to the hub: it says that the agent is alive, and brings news.
 //!
-//! Every agent of this bridge has one. News go to the client only after a handshake
+//! Every agent that is used has one (see [`super::open_streams`]). News go to the client only after a handshake
 //! of the old era: in the new one a client asks for them itself.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const SILENCE: Duration = Duration::from_secs(90);
 
 impl Bridge {
-    /// Keeps one line open for ever.
+    /// Keeps one line open until it is dropped.
     pub(super) async fn listen(&self, identity: &str) {
         let mut pause = Pause::default();
         loop {

@@ -91,7 +91,9 @@ fn a_thief_with_the_join_token_does_not_become_the_agent_whose_key_it_guesses() 
     let hub = world.hub();
     let alice = world.joined("alice");
     world.say(&["send", &alice, "for alice alone"]);
-    let mine = agent(&world, "claude-code", &["--key", "s1"], &[]).address();
+    // It stays: who has gone may be succeeded by a new agent with the same key.
+    let mut owner = agent(&world, "claude-code", &["--key", "s1"], &[]);
+    let mine = owner.address();
     let join = std::fs::read_to_string(world.file("join.token")).expect("a token");
     // It has the join token, and nothing of what lies in the folder of the others.
     let thief = World::new();
