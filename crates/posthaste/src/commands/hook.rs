@@ -94,28 +94,33 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         quiet: helper.is_some() || args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
-    let answer = match timeout_at(until, ask(args, session, &input, &request)).await {
-        Ok(answer) => answer?,
+    let (answer, member) = match timeout_at(until, ask(args, session, &input, &request)).await {
+        Ok(answered) => answered?,
         Err(_) => return Err(late("the hub did not answer").into()),
     };
-    Ok(say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?)
+    say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?;
+    // Last, for the agent waits for none of it: its bridge opens a stream for it.
+    if let Some(member) = member {
+        member.used_by_hook(&program::process(), args.event == Event::SessionStart)?;
+    }
+    Ok(())
 }
 
-/// What the hub says. An agent that it has forgotten joins again, once.
+/// What the hub says, and to whom if the agent has joined. An agent that it has forgotten joins again, once.
 async fn ask(
     args: &HookArgs,
     session: &Session,
     input: &Input,
     request: &HookRequest,
-) -> Result<HookAnswer, Failure> {
+) -> Result<(HookAnswer, Option<Member>), Failure> {
     let caller = Caller::of(args, session, input).await?;
     match (caller.ask(args.event, request).await, caller.member) {
         (Err(ClientError::Api(e)), Some(member)) if e.code == ErrorCode::Unauthorized => {
             member.expire()?;
             let caller = Caller::of(args, session, input).await?;
-            Ok(caller.ask(args.event, request).await?)
+            Ok((caller.ask(args.event, request).await?, caller.member))
         }
-        (answer, _) => Ok(answer?),
+        (answer, member) => Ok((answer?, member)),
     }
 }
 

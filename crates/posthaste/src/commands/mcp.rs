@@ -134,6 +134,8 @@ impl Bridge {
     ) {
         let mut tasks = JoinSet::new();
         let mut streams = OpenStreams::default();
+        let bridge = self.clone();
+        tasks.spawn(async move { bridge.watch_hooks().await });
         loop {
             tokio::select! {
                 biased;
@@ -247,7 +249,10 @@ impl Bridge {
     /// The client gave up a call that the hub has. The hub is told and ends the call;
     /// if it does not, the connection is closed all the same.
     async fn cancel(&self, message: &Message, running: &Running) {
-        let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message, running.bearer())), sleep(CANCELLED));
+        let (_, ()) = tokio::join!(
+            timeout(CANCELLED, self.notify(message, running.bearer())),
+            sleep(CANCELLED)
+        );
         running.stop.cancel();
     }
 

@@ -62,6 +62,11 @@ impl Program {
         self.own = Some(name.to_lowercase());
     }
 
+    /// Whether the program has said its name.
+    pub(super) fn has_a_name(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Codex has several conversations in one process, and names each in its calls.
     pub(super) fn is_codex(&self) -> bool {
         self.recognised() == Some(CODEX)

@@ -150,7 +150,9 @@ impl Bridge {
                     // The token was replaced, or its instance has ended: once more
                     // with a new one.
                     let again = match (why.code, bearer) {
-                        (ErrorCode::Unauthorized, Some(bearer)) if !renewed && as_agent.is_none() => {
+                        (ErrorCode::Unauthorized, Some(bearer))
+                            if !renewed && as_agent.is_none() =>
+                        {
                             self.who.forget(&bearer).await
                         }
                         _ => false,
