@@ -6,7 +6,6 @@
 //! that only looks at the tools leaves nobody behind.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
 
 use posthaste_api::client::ClientError;
 use posthaste_api::{ApiError, Client, ErrorCode};
@@ -21,7 +20,10 @@ use super::message::Message;
 use crate::cli::{Dialect, McpArgs};
 use crate::failure::{Failure, told};
 use crate::identity::{Key, Token};
-use crate::keyring::{self, Credentials};
+
+pub(super) use look::{Look, Seen};
+
+mod look;
 
 /// The identity of those who have only one.
 const ONLY: &str = "";
@@ -50,35 +52,6 @@ pub(super) struct Bearer {
     /// What tells the conversation from others, also from those of the same agent.
     pub(super) conversation: String,
 }
-
-/// What a look for an agent of a hook finds.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// The hooks of this program have joined as nobody new.
-    Nobody,
-    /// An agent that is joined since.
-    Found(String),
-    /// The only agent of this bridge is joined.
-    Known,
-    /// This bridge has an agent without joining, or none.
-    Over,
-}
-
-/// What the last look has seen.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// When credentials were written last.
-    changed: Option<SystemTime>,
-    /// The credentials of the thread that began last.
-    thread: Option<Credentials>,
-}
-
-/// Longer than a file system takes for two different times.
-const TICK: Duration = Duration::from_secs(2);
-
-/// So many milliseconds before its bridge starts, a session of Codex may run its first hook.
-/// Codex starts a bridge for each session: the earlier ones are of other bridges.
-const BEFORE_BRIDGE: u64 = 10_000;
 
 pub(super) struct Who {
     session: Session,
@@ -128,8 +101,14 @@ impl Who {
         let agents = Agents { program, joined: HashMap::new(), latest: None };
         let process = program::process();
         let (session, agents) = (session.clone(), Mutex::new(agents));
-        let earliest = keyring::now().saturating_sub(BEFORE_BRIDGE);
-        Ok(Self { session, way, process, agents, earliest, forgotten: Notify::new() })
+        Ok(Self {
+            session,
+            way,
+            process,
+            agents,
+            earliest: look::earliest(),
+            forgotten: Notify::new(),
+        })
     }
 
     /// Why this call of a tool needs no hub to be refused.
@@ -210,60 +189,6 @@ impl Who {
             Way::Acting(_) | Way::Nobody => true,
             Way::Token(_) => false,
         }
-    }
-
-    /// Looks for an agent that a hook of this program has joined as, so that its stream
-    /// can be opened before its first call of a tool. Nobody joins here, and one `stat`
-    /// is enough while no credentials change.
-    pub(super) async fn look(&self, seen: &mut Seen) -> Look {
-        let Way::Join(wish) = &self.way else { return Look::Over };
-        let mut agents = self.agents.lock().await;
-        let Agents { program, joined, .. } = &mut *agents;
-        if !program.has_a_name() {
-            return Look::Nobody;
-        }
-        let said = program.conversation(None);
-        let identity = label(wish.key.as_ref().or(said.as_ref()));
-        let has_threads = program.is_codex() && wish.key.is_none();
-        if !has_threads && joined.contains_key(&identity) {
-            return Look::Known;
-        }
-        let changed = self.session.keyring().changed();
-        if changed.is_none() || changed == seen.changed {
-            return Look::Nobody;
-        }
-        // The next change may get the time of the last one, unless some time has passed.
-        let is_old = |at: &SystemTime| at.elapsed().is_ok_and(|passed| passed >= TICK);
-        seen.changed = changed.filter(is_old);
-        let Ok(hub) = self.session.stranger() else { return Look::Nobody };
-        let name = wish.name.clone().unwrap_or_else(|| program.name());
-        let whom = (name.as_str(), wish.team.as_ref().map(Name::as_str));
-        let told =
-            |said: Option<&str>| program.told_conversation(said, wish.key.is_some(), &self.process);
-        let (identity, known) = if has_threads {
-            let process = (self.process.as_str(), self.earliest);
-            let found = Member::of_last_hook(&self.session, &hub, whom, process);
-            let Some((member, thread)) = found else { return Look::Nobody };
-            if seen.thread.as_ref() == Some(&thread) {
-                return Look::Nobody;
-            }
-            let (identity, conversation) = (label(Some(&thread.key)), told(Some(&thread.key)));
-            seen.thread = Some(thread);
-            (identity, Known { member, conversation })
-        } else {
-            let conversation = told(said.as_deref());
-            let which = wish.which(said);
-            let found = Member::of_hook(&self.session, &hub, whom, which, &self.process);
-            let Some(member) = found else { return Look::Nobody };
-            (identity, Known { member, conversation })
-        };
-        joined.insert(identity.clone(), known);
-        Look::Found(identity)
-    }
-
-    /// Returns when an agent of this bridge is not joined any more.
-    pub(super) async fn forgotten(&self) {
-        self.forgotten.notified().await;
     }
 
     /// A refusal, with what to do about it here.
