@@ -1,6 +1,7 @@
 //! A program that has called no tool yet: its hooks say who it is, and its bridge that it
 //! lives.
 
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -121,4 +122,21 @@ fn an_agent_that_joined_again_by_a_hook_gets_its_stream_again() {
         let joined = heard.iter().position(Heard::is_a_join);
         joined.is_some_and(|at| heard[at..].iter().any(is_stream))
     });
+}
+
+#[test]
+fn a_new_thread_of_codex_in_the_same_process_gets_a_stream_of_its_own() {
+    let world = World::new();
+    let ear = Ear::new(|_| Reply::Usual);
+    let _bridge = ear.agent(&world, "codex-mcp-client", &[]);
+    for thread in ["t1", "t2"] {
+        let mut hook = world.command(&["hook", "session-start", "--client", "codex"]);
+        hook.envs(ear.variables()).stdin(Stdio::piped());
+        let mut hook = Started::new(hook);
+        hook.feed(claude(thread, "SessionStart").to_string().as_bytes());
+        assert_eq!(hook.end().code, Some(0));
+        let stream = ear.next(|heard| heard.what.starts_with("GET /mcp"));
+        assert_eq!(stream.bearer(), format!("of {thread}"));
+        assert_eq!(stream.header("x-posthaste-conversation"), thread);
+    }
 }
