@@ -17,7 +17,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use posthaste_api::ApiError;
 use serde::{Deserialize, Serialize};
@@ -70,9 +70,12 @@ pub(crate) struct Credentials {
     /// The folder of a program that is known by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) folder: Option<PathBuf>,
-    /// The process that uses them, or did.
+    /// The process that uses them, or did; for a key, the last one whose hook did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) process: Option<String>,
+    /// When that process began to use a key, in milliseconds of Unix time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) joined: Option<Identity>,
 }
@@ -158,6 +161,58 @@ impl Keyring {
                 one.joined = Some(joined.clone());
             }
         })
+    }
+
+    /// Remembers the process whose hook used a key, for the bridge of that process to
+    /// find. `begins` marks the start of a session.
+    pub(crate) fn used(
+        &self,
+        owner: &Owner,
+        which: &Which,
+        token: &Token,
+        (process, begins): (&str, bool),
+    ) -> Result<(), ApiError> {
+        let now = now();
+        self.change(owner, which, |all| {
+            let with = |one: &&mut Credentials| one.is_joined_with(token);
+            if let Some(one) = all.iter_mut().find(with)
+                && (begins || one.process.as_deref() != Some(process))
+            {
+                (one.process, one.since) = (Some(process.to_owned()), Some(now));
+            }
+        })
+    }
+
+    /// The credentials that a process has joined with. Nothing is written.
+    pub(crate) fn joined_by(
+        &self,
+        owner: &Owner,
+        which: &Which,
+        process: &str,
+    ) -> Option<Credentials> {
+        let record = read(&self.folder.join(file_name(owner, which))).ok().flatten()?;
+        record.credentials.into_iter().find(|one| one.is_joined_by(process))
+    }
+
+    /// The same for a process with several keys: those of the session that began last,
+    /// if it began at this time (in milliseconds of Unix time) or later.
+    pub(crate) fn last_joined_by(
+        &self,
+        owner: &Owner,
+        process: &str,
+        earliest: u64,
+    ) -> Option<Credentials> {
+        let of_owner = self.records().filter(|record| record.owner == *owner);
+        let all = of_owner.flat_map(|record| record.credentials);
+        let of_process = all.filter(|one| {
+            one.process.as_deref() == Some(process) && one.since.is_some_and(|at| at >= earliest)
+        });
+        of_process.max_by_key(|one| one.since).filter(|one| one.joined.is_some())
+    }
+
+    /// When credentials were written last.
+    pub(crate) fn changed(&self) -> Option<SystemTime> {
+        fs::metadata(&self.folder).ok()?.modified().ok()
     }
 
     /// Forgets a token that the hub does not know.
@@ -285,8 +340,17 @@ impl Credentials {
             secret: Token::random(),
             folder: program.map(|program| program.folder.clone()),
             process: program.map(|program| program.process.clone()),
+            since: None,
             joined: None,
         }
+    }
+
+    fn is_joined_with(&self, token: &Token) -> bool {
+        self.joined.as_ref().is_some_and(|me| me.token == *token)
+    }
+
+    fn is_joined_by(&self, process: &str) -> bool {
+        self.joined.is_some() && self.process.as_deref() == Some(process)
     }
 
     fn is_held(&self, runs: Runs) -> bool {
@@ -331,6 +395,12 @@ fn add(all: &mut Vec<Credentials>, program: &Program) -> Credentials {
     let new = Credentials::new(key_in(&program.folder), Some(program));
     all.push(new.clone());
     new
+}
+
+/// Milliseconds of Unix time.
+pub(crate) fn now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A key that nobody else has, and that tells a person where its agent works.

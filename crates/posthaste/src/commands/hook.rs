@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Session;
 use super::member::Member;
-use super::program::Program;
+use super::program::{self, Program};
 use super::way::Way;
 use crate::cli::{Global, HookArgs};
 use crate::config;
@@ -94,28 +94,33 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         quiet: helper.is_some() || args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
-    let answer = match timeout_at(until, ask(args, session, &input, &request)).await {
-        Ok(answer) => answer?,
+    let (answer, member) = match timeout_at(until, ask(args, session, &input, &request)).await {
+        Ok(answered) => answered?,
         Err(_) => return Err(late("the hub did not answer").into()),
     };
-    Ok(say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?)
+    say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?;
+    // Last, for the agent waits for none of it: its bridge opens a stream for it.
+    if let Some(member) = member {
+        member.used_by_hook(&program::process(), args.event == Event::SessionStart)?;
+    }
+    Ok(())
 }
 
-/// What the hub says. An agent that it has forgotten joins again, once.
+/// What the hub says, and to whom if the agent has joined. An agent that it has forgotten joins again, once.
 async fn ask(
     args: &HookArgs,
     session: &Session,
     input: &Input,
     request: &HookRequest,
-) -> Result<HookAnswer, Failure> {
-    let (hub, member) = client(args, session, input).await?;
-    match (hub.hook(to_hub(args.event), request).await, member) {
+) -> Result<(HookAnswer, Option<Member>), Failure> {
+    let caller = Caller::of(args, session, input).await?;
+    match (caller.ask(args.event, request).await, caller.member) {
         (Err(ClientError::Api(e)), Some(member)) if e.code == ErrorCode::Unauthorized => {
             member.expire()?;
-            let (hub, _) = client(args, session, input).await?;
-            Ok(hub.hook(to_hub(args.event), request).await?)
+            let caller = Caller::of(args, session, input).await?;
+            Ok((caller.ask(args.event, request).await?, caller.member))
         }
-        (answer, _) => Ok(answer?),
+        (answer, member) => Ok((answer?, member)),
     }
 }
 
@@ -132,36 +137,51 @@ fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
     out.flush()
 }
 
-/// The hub, as the agent of this conversation; and that agent, where it joined.
-async fn client(
-    args: &HookArgs,
-    session: &Session,
-    input: &Input,
-) -> Result<(Client, Option<Member>), Failure> {
-    let way = Way::of(&args.agent, session, config::of_others)?;
-    if session.hub.is_none() && session.folder.running().is_none() {
-        return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
+/// The agent of this conversation.
+struct Caller {
+    hub: Client,
+    /// Set where the agent joined.
+    member: Option<Member>,
+    /// The value that the bridge of the program sends.
+    conversation: String,
+}
+
+impl Caller {
+    async fn of(args: &HookArgs, session: &Session, input: &Input) -> Result<Self, Failure> {
+        let way = Way::of(&args.agent, session, config::of_others)?;
+        if session.hub.is_none() && session.folder.running().is_none() {
+            return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
+        }
+        let client = session.stranger()?;
+        let mut program = Program::new(config::of_others);
+        program.calls_itself(args.client.name());
+        let said = program.conversation_of_tools(input.conversation.as_deref());
+        let given = !matches!(&way, Way::Join(wish) if wish.key.is_none());
+        let conversation = program.told_conversation(said.as_deref(), given, &program::process());
+        let (hub, member) = match way {
+            Way::Token(token) => (client.with_token(token.reveal()), None),
+            Way::Acting(id) => {
+                let token = session.key(Key::Operator, &client)?;
+                (client.with_token(token.reveal()).acting_for(id.to_string()), None)
+            }
+            Way::Join(wish) => {
+                let token = match &wish.token {
+                    Some(token) => token.clone(),
+                    None => session.key(Key::Join, &client)?,
+                };
+                let name = wish.name.clone().unwrap_or_else(|| program.name());
+                let whom = (name.as_str(), wish.team.as_ref().map(Name::as_str));
+                let door = client.clone().with_token(token.reveal());
+                let member = Member::of(session, &door, whom, wish.which(said)).await?;
+                (client.with_token(member.me.token.reveal()), Some(member))
+            }
+        };
+        Ok(Self { hub, member, conversation })
     }
-    let client = session.stranger()?;
-    Ok(match way {
-        Way::Token(token) => (client.with_token(token.reveal()), None),
-        Way::Acting(id) => {
-            let token = session.key(Key::Operator, &client)?;
-            (client.with_token(token.reveal()).acting_for(id.to_string()), None)
-        }
-        Way::Join(wish) => {
-            let token = match &wish.token {
-                Some(token) => token.clone(),
-                None => session.key(Key::Join, &client)?,
-            };
-            let mut program = Program::new(config::of_others);
-            program.calls_itself(args.client.name());
-            let said = program.conversation_of_tools(input.conversation.as_deref());
-            let name = wish.name.clone().unwrap_or_else(|| program.name());
-            let whom = (name.as_str(), wish.team.as_ref().map(Name::as_str));
-            let door = client.clone().with_token(token.reveal());
-            let member = Member::of(session, &door, whom, wish.which(said)).await?;
-            (client.with_token(member.me.token.reveal()), Some(member))
-        }
-    })
+
+    async fn ask(&self, event: Event, request: &HookRequest) -> Result<HookAnswer, ClientError> {
+        let conversation = Some(self.conversation.clone());
+        let request = HookRequest { conversation, ..request.clone() };
+        self.hub.hook(to_hub(event), &request).await
+    }
 }

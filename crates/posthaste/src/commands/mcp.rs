@@ -15,18 +15,19 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use crate::cli::{Dialect, Global, McpArgs};
 use crate::config;
 use crate::failure::{Failure, internal};
-use call::Running;
+use call::{Finished, Running};
 use headers::Handshake;
 use hub::Hub;
 use lines::{Line, Out};
 use message::Message;
+use open_streams::{OpenStreams, Use};
 use start::Start;
 use who::Who;
 
@@ -35,6 +36,7 @@ mod headers;
 mod hub;
 mod lines;
 mod message;
+mod open_streams;
 mod reply;
 mod sse;
 mod start;
@@ -50,12 +52,12 @@ const CANCELLED: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(args: McpArgs, global: &Global, session: &Session) -> Result<(), Failure> {
     let gone = CancellationToken::new();
-    let (bridge, identities) = Bridge::new(&args, global, session, gone.clone())?;
+    let (bridge, uses) = Bridge::new(&args, global, session, gone.clone())?;
     if std::io::stdin().is_terminal() {
         bridge.out.note("an agent's program starts this and speaks MCP to it: see --help");
     }
     let lines = lines::of_stdin(gone).map_err(|e| internal(format!("no thread: {e}")))?;
-    Arc::new(bridge).serve(lines, identities).await;
+    Arc::new(bridge).serve(lines, uses).await;
     Ok(())
 }
 
@@ -74,8 +76,10 @@ struct Bridge {
     initialized: AtomicBool,
     /// Requests without an answer, by id.
     running: Mutex<HashMap<String, Arc<Running>>>,
-    /// Who is known, for their lines to be opened.
-    known: mpsc::UnboundedSender<String>,
+    /// Whose the last answered requests were: some clients cancel what was answered.
+    finished: Mutex<Finished>,
+    /// Tells which agents are used, for their streams to be opened and ended.
+    uses: mpsc::UnboundedSender<Use>,
     out: Out,
     /// The client has gone.
     gone: CancellationToken,
@@ -87,7 +91,7 @@ impl Bridge {
         global: &Global,
         session: &Session,
         gone: CancellationToken,
-    ) -> Result<(Self, mpsc::UnboundedReceiver<String>), Failure> {
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Use>), Failure> {
         // An address that cannot be one is told at once and not by every call.
         session.stranger()?;
         let start = Start {
@@ -102,7 +106,7 @@ impl Bridge {
             .user_agent(concat!("posthaste-mcp/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| internal(format!("no client: {e}")))?;
-        let (known, identities) = mpsc::unbounded_channel();
+        let (uses, used) = mpsc::unbounded_channel();
         let bridge = Self {
             id: format!("{:016x}", rand::random::<u64>()),
             begun: AtomicU32::new(0),
@@ -113,11 +117,12 @@ impl Bridge {
             handshake: Handshake::default(),
             initialized: AtomicBool::new(false),
             running: Mutex::default(),
-            known,
+            finished: Mutex::default(),
+            uses,
             out: Out::new(gone.clone()),
             gone,
         };
-        Ok((bridge, identities))
+        Ok((bridge, used))
     }
 
     /// Until the client goes. What is open then is dropped, and the hub sees it;
@@ -125,21 +130,30 @@ impl Bridge {
     async fn serve(
         self: Arc<Self>,
         mut lines: mpsc::Receiver<Line>,
-        mut identities: mpsc::UnboundedReceiver<String>,
+        mut uses: mpsc::UnboundedReceiver<Use>,
     ) {
         let mut tasks = JoinSet::new();
-        let mut listening: Vec<String> = Vec::new();
+        let mut streams = OpenStreams::default();
+        let bridge = self.clone();
+        tasks.spawn(async move { bridge.watch_hooks().await });
         loop {
             tokio::select! {
                 biased;
                 () = self.gone.cancelled() => return,
-                Some(identity) = identities.recv() => {
-                    if !listening.contains(&identity) {
-                        listening.push(identity.clone());
+                Some(used) = uses.recv() => {
+                    if let Some(stop) = streams.note(&used, Instant::now())
+                        && let Use::Began(identity) = used
+                    {
                         let bridge = self.clone();
-                        tasks.spawn(async move { bridge.listen(&identity).await });
+                        tasks.spawn(async move {
+                            tokio::select! {
+                                () = stop.cancelled() => (),
+                                () = bridge.listen(&identity) => (),
+                            }
+                        });
                     }
                 }
+                () = streams.next_end() => streams.end_idle(Instant::now()),
                 Some(_) = tasks.join_next() => (),
                 line = lines.recv() => match line {
                     Some(line) => self.take(line, &mut tasks).await,
@@ -177,7 +191,8 @@ impl Bridge {
             running.stop.cancel();
             // But its answer may have been on its way: then the hub must hear of it.
             if running.is_sent() {
-                tasks.spawn(async move { bridge.notify(&message).await });
+                let caller = running.bearer();
+                tasks.spawn(async move { bridge.notify(&message, caller).await });
             }
             return;
         }
@@ -185,7 +200,10 @@ impl Bridge {
             match (message.is_request(), running) {
                 (true, Some(running)) => bridge.request(&message, &running).await,
                 (false, Some(running)) => bridge.cancel(&message, &running).await,
-                (_, None) => bridge.notify(&message).await,
+                (_, None) => {
+                    let caller = bridge.finished.lock().caller(&message);
+                    bridge.notify(&message, caller).await;
+                }
             }
             if message.is("notifications/initialized") {
                 bridge.initialized.store(true, Ordering::Relaxed);
@@ -218,6 +236,10 @@ impl Bridge {
     async fn request(&self, message: &Message, running: &Arc<Running>) {
         self.call(message, running).await;
         let id = message.id.as_ref().map_or("", |id| id.get());
+        // First, so that a cancel finds it in one place or the other.
+        if let Some(bearer) = running.bearer() {
+            self.finished.lock().add(id, bearer);
+        }
         let mut all = self.running.lock();
         if all.get(id).is_some_and(|now| Arc::ptr_eq(now, running)) {
             all.remove(id);
@@ -227,7 +249,10 @@ impl Bridge {
     /// The client gave up a call that the hub has. The hub is told and ends the call;
     /// if it does not, the connection is closed all the same.
     async fn cancel(&self, message: &Message, running: &Running) {
-        let (_, ()) = tokio::join!(timeout(CANCELLED, self.notify(message)), sleep(CANCELLED));
+        let (_, ()) = tokio::join!(
+            timeout(CANCELLED, self.notify(message, running.bearer())),
+            sleep(CANCELLED)
+        );
         running.stop.cancel();
     }
 
@@ -247,12 +272,27 @@ impl Bridge {
         }
     }
 
-    fn is_known(&self, identity: &str) {
+    /// An agent of this bridge is used, as long as the guard lives.
+    fn uses(&self, identity: &str) -> InUse {
         // Nobody hears it when the bridge ends.
-        let _ = self.known.send(identity.to_owned());
+        let _ = self.uses.send(Use::Began(identity.to_owned()));
+        InUse { uses: self.uses.clone(), identity: identity.to_owned() }
     }
 
     fn wants_news(&self) -> bool {
         self.initialized.load(Ordering::Relaxed)
+    }
+}
+
+/// A call of an agent, until it is dropped.
+struct InUse {
+    uses: mpsc::UnboundedSender<Use>,
+    identity: String,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // Nobody hears it when the bridge ends.
+        let _ = self.uses.send(Use::Ended(std::mem::take(&mut self.identity)));
     }
 }

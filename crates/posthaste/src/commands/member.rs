@@ -44,6 +44,45 @@ impl Member {
         Ok(Self { ring, owner, which, me })
     }
 
+    /// The agent that a hook of this process has joined as, if one has: the one of the
+    /// key or of the process. Nobody joins here.
+    pub(super) fn of_hook(
+        session: &Session,
+        hub: &Client,
+        (agent, team): (&str, Option<&str>),
+        which: Which,
+        process: &str,
+    ) -> Option<Self> {
+        let (ring, owner) = (session.keyring(), session.owner(hub, agent, team));
+        let me = ring.joined_by(&owner, &which, process)?.joined?;
+        Some(Self { ring, owner, which, me })
+    }
+
+    /// The same where each conversation of the process has a key: the agent of the one
+    /// that began last, if it began at `earliest` or later; and its credentials.
+    pub(super) fn of_last_hook(
+        session: &Session,
+        hub: &Client,
+        (agent, team): (&str, Option<&str>),
+        (process, earliest): (&str, u64),
+    ) -> Option<(Self, Credentials)> {
+        let (ring, owner) = (session.keyring(), session.owner(hub, agent, team));
+        let found = ring.last_joined_by(&owner, process, earliest)?;
+        let (which, me) = (Which::Keyed(found.key.clone()), found.joined.clone()?);
+        Some((Self { ring, owner, which, me }, found))
+    }
+
+    /// A hook of this process has used the agent: its bridge may find it. An agent without
+    /// a key has its process noted already.
+    pub(super) fn used_by_hook(&self, process: &str, begins: bool) -> Result<(), ApiError> {
+        match &self.which {
+            Which::Keyed(_) => {
+                self.ring.used(&self.owner, &self.which, &self.me.token, (process, begins))
+            }
+            Which::Running(_) => Ok(()),
+        }
+    }
+
     /// The hub does not know the token any more: whoever is next joins again.
     pub(super) fn expire(&self) -> Result<(), ApiError> {
         self.ring.expire(&self.owner, &self.which, &self.me.token)

@@ -8,6 +8,7 @@
 //! is inherited: an agent that another agent started has the variables of both.
 
 use posthaste_core::address::Name;
+use sha2::{Digest, Sha256};
 
 use crate::keyring;
 
@@ -35,6 +36,9 @@ const CODEX: &str = "codex";
 const WHICH_HUB: [&str; 2] = ["POSTHASTE_DATA", "POSTHASTE_HUB"];
 const SESSION_OF_CLAUDE: &str = "CLAUDE_CODE_SESSION_ID";
 
+/// The longest name of a conversation that the hub is told as it is.
+const LONGEST_NAME: usize = 100;
+
 /// Words that say only that a program is one.
 const NOISE: [&str; 5] = ["-mcp-client", "-mcp", "-client", "-cli", "-code"];
 
@@ -56,6 +60,11 @@ impl Program {
 
     pub(super) fn calls_itself(&mut self, name: &str) {
         self.own = Some(name.to_lowercase());
+    }
+
+    /// Whether the program has said its name.
+    pub(super) fn has_a_name(&self) -> bool {
+        self.own.is_some()
     }
 
     /// Codex has several conversations in one process, and names each in its calls.
@@ -96,6 +105,19 @@ impl Program {
         self.conversation(told.flatten().as_deref().or(said))
     }
 
+    /// The conversation as the bridge and the hooks tell it to the hub: its name, or the
+    /// process of the program where it has none. Where the agent's key, token or instance
+    /// was given, all threads of Codex are that agent, and the process stands for them.
+    pub(super) fn told_conversation(
+        &self,
+        name: Option<&str>,
+        given: bool,
+        process: &str,
+    ) -> String {
+        let name = name.filter(|_| !(given && self.is_codex()));
+        for_header(name.unwrap_or(process))
+    }
+
     fn recognised(&self) -> Option<&'static str> {
         let own = self.own.as_deref()?;
         PROGRAMS.iter().find(|(part, ..)| own.contains(part)).map(|(.., name)| *name)
@@ -104,6 +126,17 @@ impl Program {
     fn surrounding(&self) -> Option<&'static str> {
         let set = |names: &[&str]| names.iter().any(|name| (self.variables)(name).is_some());
         PROGRAMS.iter().find(|(_, names, _)| set(names)).map(|(.., name)| *name)
+    }
+}
+
+/// A value that a header can hold: a digest replaces any other.
+fn for_header(name: &str) -> String {
+    let plain = !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name.bytes().all(|byte| matches!(byte, 0x21..=0x7e));
+    match plain {
+        true => name.to_owned(),
+        false => Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect(),
     }
 }
 
@@ -154,6 +187,22 @@ mod tests {
             assert_eq!(called(own, nothing).name().as_str(), name, "{own:?}");
         }
         assert!(called(&"x".repeat(500), nothing).name().as_str().len() <= 48);
+    }
+
+    #[test]
+    fn the_hub_is_told_a_conversation_that_a_header_can_hold() {
+        let nothing: Variables = |_| None;
+        let told = |own: &str, name, given| {
+            called(own, nothing).told_conversation(name, given, "process:1:2")
+        };
+        assert_eq!(told("claude", Some("s1"), true), "s1");
+        assert_eq!(told("codex", Some("t1"), false), "t1");
+        assert_eq!(told("codex", Some("t1"), true), "process:1:2");
+        assert_eq!(told("gemini", None, false), "process:1:2");
+        for name in ["", "a b", "größe", &"x".repeat(101)] {
+            let digest = told("claude", Some(name), false);
+            assert!(digest.len() == 64 && digest.is_ascii(), "{name}: {digest}");
+        }
     }
 
     #[test]

@@ -140,6 +140,46 @@ fn what_an_agent_became_is_kept_until_it_has_to_join_again() {
 }
 
 #[test]
+fn a_bridge_finds_what_the_hook_of_its_process_joined_with_and_writes_nothing() {
+    let (scratch, ring) = ring();
+    let folder = scratch.path().join("identities");
+    let which = |key: &str| Which::Keyed(key.into());
+    let me = || Identity {
+        instance: "a3f7b2c1".into(),
+        address: "gemini.a3f7b2c1@main".into(),
+        token: Token::random(),
+    };
+    assert_eq!(ring.joined_by(&gemini(), &which("k"), "live 1"), None);
+    assert_eq!(ring.last_joined_by(&gemini(), "live 1", 0), None);
+    assert!(!folder.exists() && ring.changed().is_none());
+
+    for key in ["t1", "t2"] {
+        let (one, me) = (keyed(&ring, key), me());
+        ring.joined(&gemini(), &which(key), &one.secret, me.clone()).expect("kept");
+        assert_eq!(ring.joined_by(&gemini(), &which(key), "live 1"), None, "no hook of it");
+        let earliest = now();
+        ring.used(&gemini(), &which(key), &me.token, ("live 1", true)).expect("kept");
+        let found = ring.joined_by(&gemini(), &which(key), "live 1").expect("its own");
+        assert_eq!(found.joined, Some(me));
+        assert_eq!(ring.joined_by(&gemini(), &which(key), "live 2"), None, "another process");
+        let last = ring.last_joined_by(&gemini(), "live 1", earliest);
+        assert_eq!(last.map(|one| one.key).as_deref(), Some(key), "the one that began last");
+        assert_eq!(ring.last_joined_by(&gemini(), "live 1", u64::MAX), None, "of earlier");
+        // Milliseconds tell the two apart.
+        let began = now();
+        while now() == began {
+            std::thread::yield_now();
+        }
+    }
+    let program = program("live 3", "/a");
+    let one = these(&ring, &program);
+    let which = Which::Running(program);
+    assert_eq!(ring.joined_by(&gemini(), &which, "live 3"), None, "it has not joined");
+    ring.joined(&gemini(), &which, &one.secret, me()).expect("kept");
+    assert!(ring.joined_by(&gemini(), &which, "live 3").is_some());
+}
+
+#[test]
 fn many_that_begin_at_once_in_one_process_have_one_secret() {
     let (_scratch, ring) = ring();
     let found: Vec<Credentials> = std::thread::scope(|scope| {

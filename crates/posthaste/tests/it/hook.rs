@@ -1,5 +1,6 @@
 //! `posthaste hook`: the command, as an agent's program runs it.
 
+mod alive;
 mod carries;
 mod harmless;
 mod identity;

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 mod cancel;
 mod chaos;
 mod continuity;
+pub(crate) mod ear;
 mod eras;
 mod identity;
 mod mail;

@@ -3,9 +3,11 @@
 //! The hub knows each request by the bridge and the request's id, so the very same
 //! line may be sent again when nobody can tell what became of it.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use posthaste_api::error::ErrorBody;
 use posthaste_api::{ApiError, ErrorCode};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -15,7 +17,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Bridge;
-use super::headers;
 use super::hub::Waiting;
 use super::message::{Message, is_answer};
 use super::reply;
@@ -29,6 +30,9 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// So long a notification looks for a hub: nobody waits for it.
 const NOTICE: Duration = Duration::from_secs(5);
 
+/// So many answered requests are remembered for a cancel that comes late.
+const FINISHED: usize = 64;
+
 /// One request that the client waits for.
 #[derive(Debug, Default)]
 pub(super) struct Running {
@@ -38,6 +42,8 @@ pub(super) struct Running {
     unwanted: AtomicBool,
     /// The hub may have it.
     sent: AtomicBool,
+    /// Whose it is, once it was sent: its cancel is sent by the same agent.
+    bearer: Mutex<Option<Bearer>>,
 }
 
 impl Running {
@@ -52,8 +58,32 @@ impl Running {
         self.sent.load(Ordering::Relaxed)
     }
 
+    /// Who sent it.
+    pub(super) fn bearer(&self) -> Option<Bearer> {
+        self.bearer.lock().clone()
+    }
+
     fn is_wanted(&self) -> bool {
         !self.unwanted.load(Ordering::Relaxed)
+    }
+}
+
+/// The last requests that were answered, and who sent them.
+#[derive(Debug, Default)]
+pub(super) struct Finished(VecDeque<(String, Bearer)>);
+
+impl Finished {
+    pub(super) fn add(&mut self, id: &str, bearer: Bearer) {
+        if self.0.len() >= FINISHED {
+            self.0.pop_front();
+        }
+        self.0.push_back((id.to_owned(), bearer));
+    }
+
+    /// Who sent the request that this cancels. Ids may begin again: the last one counts.
+    pub(super) fn caller(&self, message: &Message) -> Option<Bearer> {
+        let id = message.cancels.as_deref()?.get();
+        self.0.iter().rev().find(|(of, _)| of == id).map(|(_, bearer)| bearer.clone())
     }
 }
 
@@ -74,7 +104,7 @@ impl Bridge {
         }
         let carried = tokio::select! {
             () = running.stop.cancelled() => return,
-            carried = self.carry(message, running) => carried,
+            carried = self.carry(message, running, None) => carried,
         };
         if let Err(why) = carried
             && running.is_wanted()
@@ -83,11 +113,12 @@ impl Bridge {
         }
     }
 
-    /// Carries what needs no answer.
-    pub(super) async fn notify(&self, message: &Message) {
+    /// Carries what needs no answer; a cancel as the agent whose call it is about.
+    pub(super) async fn notify(&self, message: &Message, as_agent: Option<Bearer>) {
         let running = Running::default();
         let what = if message.method.is_empty() { "an answer" } else { &message.method };
-        match timeout(NOTICE, self.carry(message, &running)).await {
+        let carried = self.carry(message, &running, as_agent.as_ref());
+        match timeout(NOTICE, carried).await {
             Ok(Ok(())) => (),
             Ok(Err(why)) => self.out.note(&format!("{what}: {}", reply::in_one_line(&why))),
             Err(_) => self.out.note(&format!("{what}: no hub answers")),
@@ -95,11 +126,16 @@ impl Bridge {
     }
 
     /// Tries until the hub has answered, or has said no.
-    async fn carry(&self, message: &Message, running: &Running) -> Result<(), ApiError> {
+    async fn carry(
+        &self,
+        message: &Message,
+        running: &Running,
+        as_agent: Option<&Bearer>,
+    ) -> Result<(), ApiError> {
         let mut waiting = Waiting::new(&self.hub);
         let mut renewed = false;
         loop {
-            let (trouble, bearer) = match self.attempt(message, running).await {
+            let (trouble, bearer) = match self.attempt(message, running, as_agent).await {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
@@ -114,7 +150,9 @@ impl Bridge {
                     // The token was replaced, or its instance has ended: once more
                     // with a new one.
                     let again = match (why.code, bearer) {
-                        (ErrorCode::Unauthorized, Some(bearer)) if !renewed => {
+                        (ErrorCode::Unauthorized, Some(bearer))
+                            if !renewed && as_agent.is_none() =>
+                        {
                             self.who.forget(&bearer).await
                         }
                         _ => false,
@@ -132,6 +170,7 @@ impl Bridge {
         &self,
         message: &Message,
         running: &Running,
+        as_agent: Option<&Bearer>,
     ) -> Result<(), (Trouble, Option<Bearer>)> {
         let hub = self.hub.url().map_err(|why| (Trouble::Absent(why), None))?;
         let lost = |trouble: &Trouble| {
@@ -139,13 +178,17 @@ impl Bridge {
                 self.hub.lost(&hub);
             }
         };
-        let bearer = self.who.bearer(&hub, message).await.map_err(|trouble| {
-            lost(&trouble);
-            (trouble, None)
-        })?;
-        if let Some(identity) = &bearer.identity {
-            self.is_known(identity);
-        }
+        let bearer = match as_agent {
+            Some(bearer) => bearer.clone(),
+            None => self.who.bearer(&hub, message).await.map_err(|trouble| {
+                lost(&trouble);
+                (trouble, None)
+            })?,
+        };
+        // A cancel is no use of its agent.
+        let used = bearer.identity.as_deref().filter(|_| as_agent.is_none());
+        let _in_use = used.map(|identity| self.uses(identity));
+        *running.bearer.lock() = Some(bearer.clone());
         let request = self
             .signed(self.http.post(self.door(&hub)), &bearer)
             .headers(self.handshake.head(message, &bearer))
@@ -166,7 +209,7 @@ impl Bridge {
         let request = request
             .bearer_auth(bearer.token.reveal())
             .header("x-posthaste-bridge", self.id())
-            .header("x-posthaste-conversation", headers::conversation(&bearer.conversation));
+            .header("x-posthaste-conversation", &bearer.conversation);
         match bearer.instance {
             Some(instance) => request.header("x-posthaste-instance", instance.to_string()),
             None => request,

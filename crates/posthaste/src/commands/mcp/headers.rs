@@ -9,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use super::message::Message;
 use super::who::Bearer;
@@ -19,9 +18,6 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-
-/// The longest name of a conversation that is sent as it is.
-const LONGEST_NAME: usize = 100;
 
 /// What encloses a value that a header cannot hold as it is.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
@@ -93,17 +89,6 @@ fn of_new_era(message: &Message, version: &str) -> HeaderMap {
     said.into_iter()
         .filter_map(|(name, value)| Some((name, HeaderValue::from_str(value?).ok()?)))
         .collect()
-}
-
-/// The name of a conversation: as it is, or its digest where no header can hold it.
-pub(super) fn conversation(name: &str) -> String {
-    let plain = !name.is_empty()
-        && name.len() <= LONGEST_NAME
-        && name.bytes().all(|byte| matches!(byte, 0x21..=0x7e));
-    match plain {
-        true => name.to_owned(),
-        false => Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect(),
-    }
 }
 
 /// Visible text as it is, everything else in the era's envelope.

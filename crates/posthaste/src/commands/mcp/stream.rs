@@ -1,25 +1,45 @@
 //! The open line to the hub: it says that the agent is alive, and brings news.
 //!
-//! Every agent of this bridge has one. News go to the client only after a handshake
+//! Every agent that is used has one (see [`super::open_streams`]). News go to the client only after a handshake
 //! of the old era: in the new one a client asks for them itself.
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, HeaderValue};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Bridge;
 use super::call::is_stream;
 use super::hub::Pause;
 use super::sse::Events;
+use super::who::{Look, Seen};
 
 const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 /// The hub says something twice a minute; silence for longer means that it is gone.
 const SILENCE: Duration = Duration::from_secs(90);
 
+/// How often the bridge looks for an agent that a hook has joined as.
+const LOOK: Duration = Duration::from_secs(1);
+
 impl Bridge {
-    /// Keeps one line open for ever.
+    /// Opens the stream of an agent that a hook of the program has joined as: the program
+    /// lives, though it has called no tool yet.
+    pub(super) async fn watch_hooks(&self) {
+        let mut seen = Seen::default();
+        loop {
+            match self.who.look(&mut seen).await {
+                Look::Over => return,
+                Look::Known => self.who.forgotten().await,
+                Look::Found(identity) => drop(self.uses(&identity)),
+                Look::Nobody => (),
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Keeps one line open until it is dropped.
     pub(super) async fn listen(&self, identity: &str) {
         let mut pause = Pause::default();
         loop {
@@ -40,6 +60,11 @@ impl Bridge {
             Ok(answer) => answer,
             Err(_) => return self.hub.lost(&hub),
         };
+        if answer.status() == StatusCode::UNAUTHORIZED {
+            // A hook may have joined again, or will: the next look finds it.
+            self.who.forget(&bearer).await;
+            return;
+        }
         if !answer.status().is_success() || !is_stream(answer.headers()) {
             return;
         }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use posthaste_api::client::ClientError;
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::{InstanceId, Name};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 use super::super::Session;
 use super::super::member::Member;
@@ -20,6 +20,10 @@ use super::message::Message;
 use crate::cli::{Dialect, McpArgs};
 use crate::failure::{Failure, told};
 use crate::identity::{Key, Token};
+
+pub(super) use look::{Look, Seen};
+
+mod look;
 
 /// The identity of those who have only one.
 const ONLY: &str = "";
@@ -55,6 +59,10 @@ pub(super) struct Who {
     /// The process of the program, for a conversation without a name.
     process: String,
     agents: Mutex<Agents>,
+    /// Threads of Codex that began earlier are not of this bridge.
+    earliest: u64,
+    /// A token was refused: its agent is not joined any more.
+    forgotten: Notify,
 }
 
 enum Way {
@@ -92,7 +100,15 @@ impl Who {
         let program = Program::new(variables);
         let agents = Agents { program, joined: HashMap::new(), latest: None };
         let process = program::process();
-        Ok(Self { session: session.clone(), way, process, agents: Mutex::new(agents) })
+        let (session, agents) = (session.clone(), Mutex::new(agents));
+        Ok(Self {
+            session,
+            way,
+            process,
+            agents,
+            earliest: look::earliest(),
+            forgotten: Notify::new(),
+        })
     }
 
     /// Why this call of a tool needs no hub to be refused.
@@ -120,17 +136,17 @@ impl Who {
             _ => return self.given(hub, &agents),
         };
         let said = agents.conversation(message);
-        let conversation = said.clone().unwrap_or_else(|| self.process.clone());
-        let identity = match message.is("tools/call") {
-            true => label(wish.key.as_ref().or(said.as_ref())),
-            false => match agents.latest.clone() {
-                Some(latest) => latest,
-                None => {
-                    let token = self.join_token(hub, wish)?;
-                    return Ok(Bearer { token, instance: None, identity: None, conversation });
-                }
-            },
-        };
+        let conversation =
+            agents.program.told_conversation(said.as_deref(), wish.key.is_some(), &self.process);
+        if !message.is("tools/call") {
+            // Only a call of a tool says whose it is, so nothing else may join.
+            if let Some((latest, known)) = agents.latest() {
+                return Ok(known.bearer(latest.to_owned()));
+            }
+            let token = self.join_token(hub, wish)?;
+            return Ok(Bearer { token, instance: None, identity: None, conversation });
+        }
+        let identity = label(wish.key.as_ref().or(said.as_ref()));
         agents.latest = Some(identity.clone());
         if let Some(known) = agents.joined.get(&identity) {
             return Ok(known.bearer(identity));
@@ -166,6 +182,7 @@ impl Who {
                     let _ = known.member.expire();
                 });
                 agents.joined.retain(|_, known| !of_token(known));
+                self.forgotten.notify_one();
                 true
             }
             // The file may have changed since.
@@ -184,8 +201,8 @@ impl Who {
 
     /// One agent, whichever of the program's conversations calls.
     fn given(&self, hub: &str, agents: &Agents) -> Result<Bearer, Trouble> {
-        let conversation = agents.program.conversation(None);
-        let conversation = conversation.unwrap_or_else(|| self.process.clone());
+        let said = agents.program.conversation(None);
+        let conversation = agents.program.told_conversation(said.as_deref(), true, &self.process);
         let key = |key| {
             let client = Client::new(hub).map_err(trouble)?;
             self.session.key(key, &client).map_err(no_key)
@@ -211,6 +228,12 @@ impl Who {
 }
 
 impl Agents {
+    /// The agent that called a tool last, while it is joined.
+    fn latest(&self) -> Option<(&str, &Known)> {
+        let latest = self.latest.as_deref()?;
+        Some((latest, self.joined.get(latest)?))
+    }
+
     /// The conversation that a message belongs to, where it has a name.
     fn conversation(&self, message: &Message) -> Option<String> {
         let codex = self.program.is_codex();

@@ -65,7 +65,7 @@ fn a_hub_that_accepts_and_never_answers_is_given_up() {
     assert!(log(&world).contains("did not answer within 1000 ms"), "{}", log(&world));
 }
 
-/// What the hub is asked by a hook of Qwen Code.
+/// What the hub is asked by a hook of Qwen Code, besides the process that it is of.
 fn asked(event: &str, input: &Value) -> Value {
     let world = World::new();
     world.hub().stop();
@@ -80,7 +80,11 @@ fn asked(event: &str, input: &Value) -> Value {
     let mut asked = String::new();
     line.read_to_string(&mut asked).expect("it hung up");
     let (_, body) = asked.split_once("\r\n\r\n").expect("a body");
-    serde_json::from_str(body).expect("JSON")
+    let mut asked: Value = serde_json::from_str(body).expect("JSON");
+    let process = asked.as_object_mut().and_then(|asked| asked.remove("conversation"));
+    let process = process.expect("a conversation");
+    assert!(process.as_str().is_some_and(|text| text.starts_with("process:")), "{process}");
+    asked
 }
 
 /// The hub decides by it which call of a tool a hook is about.

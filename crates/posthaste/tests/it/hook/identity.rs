@@ -1,9 +1,12 @@
 //! Who a hook is: the agent of its conversation, the same as the bridge's.
 
+use std::process::Stdio;
+
 use serde_json::json;
 
 use super::{claude, everybody, fire, log, said};
 use crate::mcp_bridge::agent::{Agent, Era, read};
+use crate::mcp_bridge::ear::{Ear, Reply};
 use crate::world::{Started, World};
 
 fn bridge(world: &World, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Agent {
@@ -120,4 +123,42 @@ fn a_token_or_an_instance_that_was_given_is_who_the_hook_is() {
         assert!(told.to_string().contains(&format!("by {}", variable.0)), "{told}");
     }
     assert_eq!(everybody(&world).len(), 1);
+}
+
+#[test]
+fn a_hook_names_its_conversation_exactly_as_the_bridge_of_its_program_does() {
+    let long = "s".repeat(300);
+    let (session, fixed) = (long.as_str(), ("POSTHASTE_TOKEN", "a-token-of-somebody"));
+    let key = ("POSTHASTE_KEY", "mine");
+    for (client, program, said, variables) in [
+        ("claude", "claude-code", "s1", &[("CLAUDE_CODE_SESSION_ID", "s1")][..]),
+        // Cleared: its tools keep the old name.
+        ("claude", "claude-code", "s2", &[("CLAUDE_CODE_SESSION_ID", "s1")]),
+        ("claude", "claude-code", session, &[("CLAUDE_CODE_SESSION_ID", session)]),
+        ("claude", "claude-code", "s1", &[("CLAUDE_CODE_SESSION_ID", "s1"), fixed]),
+        ("codex", "codex-mcp-client", "t1", &[]),
+        ("codex", "codex-mcp-client", "t 1", &[]),
+        ("codex", "codex-mcp-client", "t1", &[fixed]),
+        ("codex", "codex-mcp-client", "t1", &[key]),
+        ("gemini", "gemini-cli-mcp-client", "g1", &[]),
+        ("qwen", "qwen-code", "q1", &[key]),
+    ] {
+        let world = World::new();
+        let ear = Ear::new(|_| Reply::Usual);
+        let mut bridge = ear.agent(&world, program, variables);
+        let meta = json!({ "threadId": said });
+        let params = json!({ "name": "whoami", "arguments": {}, "_meta": meta });
+        bridge.ask("tools/call", params);
+        let call = ear.next(|heard| heard.is("tools/call"));
+        let of_bridge = call.header("x-posthaste-conversation");
+        assert!(!of_bridge.is_empty(), "{call:?}");
+
+        let mut hook = world.command(&["hook", "tool", "--client", client]);
+        hook.envs(ear.variables()).envs(variables.iter().copied()).stdin(Stdio::piped());
+        let mut hook = Started::new(hook);
+        hook.feed(claude(said, "PostToolUse").to_string().as_bytes());
+        hook.end();
+        let asked = ear.next(|heard| heard.what.contains("/v1/hooks/"));
+        assert_eq!(asked.body["conversation"], of_bridge, "{client} {said}");
+    }
 }

@@ -171,6 +171,12 @@ impl Agent {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
+    /// The same in a thread of Codex.
+    pub(crate) fn begin_in(&mut self, thread: &str, tool: &str) -> u64 {
+        let meta = json!({ "threadId": thread });
+        self.request("tools/call", json!({ "name": tool, "arguments": {}, "_meta": meta }))
+    }
+
     /// Calls a tool that must succeed, and reads its answer.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let id = self.begin(tool, arguments);

@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::agent::{Agent, BOTH, LONG, is_waiting, read};
+use super::ear::{Ear, Reply};
 use crate::world::{World, eventually};
 
 #[test]
@@ -93,5 +94,29 @@ fn a_cancel_that_meets_its_answer_brings_the_mail_again() {
                 seen || agent.has_answer(waiting)
             });
         }
+    }
+}
+
+#[test]
+fn a_cancel_is_sent_by_the_thread_of_codex_whose_call_it_is_about() {
+    let world = World::new();
+    let ear = Ear::new(|heard| match heard.body["params"]["name"] == "check_inbox" {
+        true => Reply::Never,
+        false => Reply::Usual,
+    });
+    let mut codex = ear.agent(&world, "codex-mcp-client", &[]);
+    let waiting = codex.begin_in("t1", "check_inbox");
+    ear.next(|heard| heard.is("tools/call"));
+    let answered = codex.begin_in("t1", "whoami");
+    codex.answer(answered);
+    let other = codex.begin_in("t2", "whoami");
+    codex.answer(other);
+    // One in the middle, and one that comes late.
+    for id in [waiting, answered] {
+        codex.cancel(id);
+        let cancel = ear.next(|heard| heard.is("notifications/cancelled"));
+        assert_eq!(cancel.body["params"]["requestId"], id);
+        assert_eq!(cancel.bearer(), "of t1");
+        assert_eq!(cancel.header("x-posthaste-conversation"), "t1");
     }
 }

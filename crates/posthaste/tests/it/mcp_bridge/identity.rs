@@ -4,6 +4,7 @@ use posthaste_api::Client;
 use serde_json::json;
 
 use super::agent::{Agent, BOTH, Era, PROGRAM, everybody};
+use super::ear::{Ear, Reply};
 use crate::world::{Hub, World};
 
 fn agent(world: &World, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Agent {
@@ -90,6 +91,7 @@ fn a_thief_with_the_join_token_does_not_become_the_agent_whose_key_it_guesses() 
     let hub = world.hub();
     let alice = world.joined("alice");
     world.say(&["send", &alice, "for alice alone"]);
+    // It stays: who has gone may be succeeded by a new agent with the same key.
     let mut owner = agent(&world, "claude-code", &["--key", "s1"], &[]);
     let mine = owner.address();
     let join = std::fs::read_to_string(world.file("join.token")).expect("a token");
@@ -128,6 +130,30 @@ fn codex_is_nobody_until_it_calls_and_then_one_agent_for_each_thread() {
     assert!(first.starts_with("codex.") && first != second, "{first} {second}");
     assert_eq!(whoami("t1"), first);
     assert_eq!(everybody(&world).len(), 2);
+}
+
+#[test]
+fn a_thread_of_codex_whose_token_is_refused_joins_again_only_with_a_call_of_its_own() {
+    let world = World::new();
+    let ear = Ear::new(|heard| match heard.is("tools/list") && heard.bearer() == "of t1" {
+        true => Reply::Unauthorized,
+        false => Reply::Usual,
+    });
+    let mut codex = ear.agent(&world, "codex-mcp-client", &[]);
+    let id = codex.begin_in("t1", "whoami");
+    codex.answer(id);
+    let answer = codex.ask("tools/list", json!({}));
+    assert!(answer["result"]["tools"].is_array(), "{answer}");
+    let id = codex.begin_in("t1", "whoami");
+    codex.answer(id);
+    codex.leave();
+    let heard = ear.so_far();
+    let keys: Vec<_> = heard.iter().filter(|h| h.is_a_join()).map(|h| &h.body["key"]).collect();
+    assert_eq!(keys, ["t1", "t1"], "nobody but the thread has joined");
+    let lists: Vec<_> = heard.iter().filter(|h| h.is("tools/list")).collect();
+    assert!(lists.len() == 2 && lists[1].is_of_a_stranger(), "{lists:?}");
+    let last = heard.iter().rfind(|h| h.is("tools/call")).expect("a call");
+    assert_eq!(last.bearer(), "of t1");
 }
 
 #[test]
