@@ -97,6 +97,8 @@ pub(crate) enum Command {
     T16,
     /// R1, R2: kill -9 at random instants under load; counts what was lost
     Kill(KillArgs),
+    /// R9: mixed load of 200 agents; fails when memory, files or tasks grow, or mail is lost
+    Soak(SoakArgs),
     #[command(hide = true)]
     EchoServer,
 }
@@ -112,6 +114,19 @@ pub(crate) struct KillArgs {
     /// Longest time between a first answer and the next kill, in milliseconds
     #[arg(long, default_value_t = 300, value_name = "MS")]
     pub(crate) longest: u64,
+}
+
+#[derive(Args)]
+pub(crate) struct SoakArgs {
+    /// How long the load lasts
+    #[arg(long, default_value_t = 2.0)]
+    pub(crate) minutes: f64,
+    /// Orders per second beside the readers' own calls
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) rate: u32,
+    /// The same seed gives the same choices [default: random]
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
 }
 
 impl Command {
@@ -151,7 +166,7 @@ impl Command {
             Self::T14 => vec![Search],
             Self::T15 => vec![Start],
             Self::T16 => vec![Connected],
-            Self::Kill(_) | Self::EchoServer => Vec::new(),
+            Self::Kill(_) | Self::Soak(_) | Self::EchoServer => Vec::new(),
         }
     }
 }

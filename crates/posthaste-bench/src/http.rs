@@ -104,6 +104,13 @@ impl Conn {
         }
     }
 
+    /// The next piece of an answer without an end.
+    pub(crate) async fn next_piece(&mut self) -> io::Result<&[u8]> {
+        self.buffer.clear();
+        self.more().await?;
+        Ok(&self.buffer)
+    }
+
     /// How much came unasked since the last look, which is thrown away; `None` when
     /// the server has closed.
     pub(crate) fn came(&mut self) -> Option<usize> {

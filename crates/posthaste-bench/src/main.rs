@@ -7,7 +7,8 @@
 //! Read in this order: [`cli`] says what can be asked, [`rounds`] in which order
 //! it is measured, [`measure`] how (one file each), [`targets`] what the hub must
 //! reach. [`load`], [`http`] and [`mcp`] are the load generator, [`hub`] and [`child`] what
-//! it is pointed at, [`peers`] other systems on the same work, [`kill`] the test that ends the hub a thousand times.
+//! it is pointed at, [`peers`] other systems on the same work, [`kill`] the test that ends the hub a thousand times,
+//! [`soak`] the one that runs it for hours.
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ mod report;
 mod requests;
 mod rounds;
 mod settings;
+mod soak;
 mod stats;
 mod targets;
 
@@ -65,6 +67,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     procfs::raise_open_files();
     match cli.command.unwrap_or(Command::All) {
         Command::Kill(args) => kill::run(&settings, &args).await,
+        Command::Soak(args) => soak::run(&settings, &args).await,
         command => {
             let sheet = rounds::run(&settings, &command.steps()).await?;
             report::print(&settings, &sheet)?;

@@ -109,18 +109,28 @@ impl Client {
 
     /// A wait for mail, as long as the hub lets this client wait.
     pub(crate) fn wait(&self) -> Vec<u8> {
-        let params = json!({ "name": "check_inbox", "arguments": { "timeout": 600 } });
-        let body = self.body(2, "tools/call", params).to_string();
-        self.post("tools/call", Some("check_inbox"), &body)
+        self.tool(2, "check_inbox", json!({ "timeout": 600 }))
     }
 
     /// A wait until each of `from` has sent. Call number `id` of this client: a number
     /// that was used would be a repeat.
     pub(crate) fn wait_for_all(&self, id: u64, from: &[String]) -> Vec<u8> {
-        let arguments = json!({ "timeout": 60, "wait_for": "all", "from": from });
-        let params = json!({ "name": "check_inbox", "arguments": arguments });
+        self.tool(id, "check_inbox", json!({ "timeout": 60, "wait_for": "all", "from": from }))
+    }
+
+    /// Call number `id` of this client.
+    pub(crate) fn tool(&self, id: u64, name: &str, arguments: Value) -> Vec<u8> {
+        let params = json!({ "name": name, "arguments": arguments });
         let body = self.body(id, "tools/call", params).to_string();
-        self.post("tools/call", Some("check_inbox"), &body)
+        self.post("tools/call", Some(name), &body)
+    }
+
+    /// Takes call number `id` back.
+    pub(crate) fn cancel(&self, id: u64) -> Vec<u8> {
+        let method = "notifications/cancelled";
+        let params = json!({ "requestId": id, "reason": "soak" });
+        let body = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        self.post(method, None, &body.to_string())
     }
 
     /// A send whose recipient and request id are filled in later. The client's name

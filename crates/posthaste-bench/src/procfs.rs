@@ -1,4 +1,4 @@
-//! What the kernel knows about a process: CPU used, memory held.
+//! What the kernel knows about a process: CPU used, memory held, files open.
 
 use std::fs;
 use std::time::Duration;
@@ -31,7 +31,18 @@ pub(crate) fn cores_cpu(cores: &[usize]) -> anyhow::Result<Duration> {
 /// Resident memory in bytes.
 pub(crate) fn rss(pid: u32) -> anyhow::Result<u64> {
     let status = read(pid, "status")?;
-    kib(&status, "VmRSS:").map(|kib| kib * 1024).context("no VmRSS in /proc")
+    number(&status, "VmRSS:").map(|kib| kib * 1024).context("no VmRSS in /proc")
+}
+
+/// Open files and sockets.
+pub(crate) fn open_files(pid: u32) -> anyhow::Result<usize> {
+    let path = format!("/proc/{pid}/fd");
+    Ok(fs::read_dir(&path).with_context(|| format!("cannot read {path}"))?.count())
+}
+
+pub(crate) fn threads(pid: u32) -> anyhow::Result<u64> {
+    let status = read(pid, "status")?;
+    number(&status, "Threads:").context("no Threads in /proc")
 }
 
 /// How busy everybody keeps this machine.
@@ -76,7 +87,7 @@ fn in_time(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / per_second as f64)
 }
 
-fn kib(status: &str, key: &str) -> Option<u64> {
+fn number(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with(key))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
@@ -101,6 +112,6 @@ mod tests {
     #[test]
     fn memory_is_read_from_its_own_line() {
         let status = "Name:\thub\nVmHWM:\t  900 kB\nVmRSS:\t  123 kB\n";
-        assert_eq!(kib(status, "VmRSS:"), Some(123));
+        assert_eq!(number(status, "VmRSS:"), Some(123));
     }
 }

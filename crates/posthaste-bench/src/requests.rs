@@ -17,8 +17,13 @@ pub(crate) fn get(path: &str, token: &str) -> Vec<u8> {
 }
 
 pub(crate) fn post(path: &str, token: &str, body: &str) -> Vec<u8> {
+    send("POST", path, token, body)
+}
+
+/// With a body, which may be empty.
+pub(crate) fn send(verb: &str, path: &str, token: &str, body: &str) -> Vec<u8> {
     format!(
-        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\
+        "{verb} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use posthaste_api::error::ErrorCode;
 use posthaste_core::figures::Histogram;
 use posthaste_core::{Hub, Timestamp};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
@@ -157,6 +158,8 @@ impl Meters {
         page.value(&[], self.connections.len());
         page.gauge("posthaste_waiting_readers", "Calls that wait for mail.");
         page.value(&[], hub.waiting());
+        page.gauge("posthaste_tasks", "Tasks of the event loop that are alive.");
+        page.value(&[], Handle::current().metrics().num_alive_tasks());
         page.histogram("posthaste_event_loop_late_seconds", "How late the event loop is.");
         page.times(&[], &self.late.spread());
         process::tell(&mut page);
