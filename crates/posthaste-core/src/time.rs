@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Milliseconds since 1970, UTC. `Display` prints RFC 3339.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
@@ -38,20 +40,57 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// What time it is. Tests bring their own.
+/// What time it is. It never goes back and never jumps while the hub runs, so the
+/// difference of two readings is the time that has passed between them. Tests bring
+/// their own.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+/// The machine's clock, read once, and the time that has passed since. Whoever sets the
+/// machine's clock meanwhile does not change it.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    began: Timestamp,
+    began_after_boot: Duration,
+}
+
+impl SystemClock {
+    pub fn new() -> Self {
+        Self { began: wall_clock(), began_after_boot: since_boot() }
+    }
+
+    /// How far the machine's clock was set forward (or back: negative) since the start,
+    /// in milliseconds.
+    pub fn set_by(&self) -> i64 {
+        wall_clock().0 - self.now().0
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        self.began + since_boot().saturating_sub(self.began_after_boot)
     }
+}
+
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Counts while the machine sleeps, too, which `Instant` does not on Linux.
+fn since_boot() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    clock_gettime(clock).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,20 +1,29 @@
 //! Time in a test that does not wait for it.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
 use posthaste_core::ports::Clock;
 use posthaste_core::time::Timestamp;
 use tokio::time::Instant;
 
 /// A fixed day in 2023, and from there on whatever the runtime's clock says: when
 /// the runtime is paused, an hour passes in no time, here too.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct TestClock {
-    base: Timestamp,
+    base: AtomicI64,
     began: Instant,
 }
 
 impl TestClock {
     pub fn new() -> Self {
-        Self { base: Timestamp(1_700_000_000_000), began: Instant::now() }
+        Self { base: AtomicI64::new(1_700_000_000_000), began: Instant::now() }
+    }
+
+    /// A clock that breaks its promise: it goes back.
+    pub fn set_back(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).expect("tests take less than an eon");
+        self.base.fetch_sub(by, Ordering::SeqCst);
     }
 }
 
@@ -26,6 +35,6 @@ impl Default for TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        self.base + self.began.elapsed()
+        Timestamp(self.base.load(Ordering::SeqCst)) + self.began.elapsed()
     }
 }

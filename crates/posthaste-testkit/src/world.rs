@@ -35,6 +35,7 @@ use crate::clock::TestClock;
 pub struct World {
     pub hub: Arc<Hub>,
     pub store: Arc<SqliteStore>,
+    pub clock: Arc<TestClock>,
 }
 
 impl World {
@@ -58,8 +59,8 @@ impl World {
         let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(TestClock::new()));
         let store = SqliteStore::open(place, config, limits.clone(), queue.clone(), clock.clone())
             .expect("a store");
-        let hub = Hub::start(store.clone(), queue, clock, limits);
-        Self { hub, store }
+        let hub = Hub::start(store.clone(), queue, clock.clone(), limits);
+        Self { hub, store, clock }
     }
 
     pub async fn agent(&self, name: &str) -> Agent {

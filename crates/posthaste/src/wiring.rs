@@ -27,7 +27,7 @@ pub(crate) fn hub(
     folder: &DataFolder,
     ephemeral: bool,
 ) -> Result<Arc<Hub>, ApiError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let queue: Arc<dyn Queue> = match config.queue.backend {
         Backend::Local => Arc::new(LocalQueue::new()),
     };

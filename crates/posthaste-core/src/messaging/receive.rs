@@ -274,16 +274,21 @@ impl Hub {
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }
         // The window starts at the first message's arrival, so a backlog does not
-        // wait. It may outlast the timeout: that was for the first message.
-        let age = survey.first_at.map(|at| self.clock.now().since(at));
-        let left = age.map_or(Duration::ZERO, |age| ask.window.saturating_sub(age));
+        // wait. It may outlast the timeout: that was for the first message. Mail that
+        // claims to come from the future has arrived.
+        let (now, last) = (self.clock.now(), deadline + ask.window);
+        let left = match survey.first_at {
+            Some(at) if at <= now => ask.window.saturating_sub(now.since(at)),
+            _ => Duration::ZERO,
+        };
         // Urgent and human mail and questions do not wait for company, and nobody waits
         // when all reports are here.
         let pressing = survey.ends_wait || !owed.is_empty() && self.are_settled(owed);
-        if left.is_zero() || pressing || survey.waiting >= self.limits.answer_messages {
+        let closed = left.is_zero() || Instant::now() >= last;
+        if closed || pressing || survey.waiting >= self.limits.answer_messages {
             return Ok(Look::Take { met: true });
         }
-        Ok(Look::WaitUntil(Instant::now() + left))
+        Ok(Look::WaitUntil(last.min(Instant::now() + left)))
     }
 
     async fn survey(&self, ask: &Ask) -> Result<Survey, StoreError> {

@@ -95,7 +95,7 @@ impl House {
     /// The listener is bound before the test gets its address.
     pub(crate) async fn with(plan: impl Into<Plan>) -> Self {
         let Plan { limits, store, server, compat, mcp } = plan.into();
-        let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(SystemClock));
+        let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(SystemClock::new()));
         let store =
             SqliteStore::open(&Place::Memory, store, limits.clone(), queue.clone(), clock.clone());
         let hub = Hub::start(store.expect("a store in memory"), queue, clock, limits);

@@ -82,7 +82,7 @@ impl Office {
         let data = scratch.path().join("data");
         fs::create_dir_all(&data).expect("made");
         let (clock, queue): (Arc<dyn Clock>, Arc<dyn Queue>) =
-            (Arc::new(SystemClock), Arc::new(LocalQueue::new()));
+            (Arc::new(SystemClock::new()), Arc::new(LocalQueue::new()));
         let limits = Limits::default();
         let place = Place::File(data.clone());
         let open = || {
