@@ -12,6 +12,7 @@
 
 mod background;
 mod counts;
+mod dates;
 mod history;
 mod inspect;
 mod journal;

@@ -19,10 +19,10 @@ use posthaste_core::time::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, Row};
 
-use super::journal;
 use super::load::Rest;
 use super::lock::FolderLock;
 use super::rows::{self, Marks};
+use super::{dates, journal};
 use crate::{OpenError, Place, StoreConfig};
 
 pub(crate) const FILE: &str = "hub.db";
@@ -85,6 +85,11 @@ pub(crate) fn open(
     let db = Connection::open(&file).map_err(explain)?;
     prepare(&db, config, lock.is_some()).map_err(explain)?;
     migrate(&db, &file)?;
+    if dates::heal(&db, now).map_err(explain)? {
+        tracing::warn!(
+            "the database had times in the future, which are now the time of this start"
+        );
+    }
     let mut ledger = load(&db, limits).map_err(explain)?;
     let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
     let rest = match rest.is_within(config.read_at_start) {
