@@ -76,7 +76,20 @@ impl Environment {
         if let Some(model) = &settings.model {
             self.set("POSTHASTE_MODEL", model);
         }
+        self.only_absolute_paths();
         self
+    }
+
+    /// Folders of the search path that are relative would be those of the working
+    /// directory, and whoever chose that may have put programs there. An empty search
+    /// path means the working directory to some shells, so then there is none.
+    fn only_absolute_paths(&mut self) {
+        let Some(path) = self.get("PATH") else { return };
+        let kept: Vec<_> = std::env::split_paths(path).filter(|f| f.is_absolute()).collect();
+        match std::env::join_paths(&kept) {
+            Ok(path) if !kept.is_empty() => self.set("PATH", path),
+            _ => drop(self.0.remove(OsStr::new("PATH"))),
+        }
     }
 
     pub(crate) fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {

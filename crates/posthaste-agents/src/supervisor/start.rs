@@ -42,7 +42,7 @@ impl Shared {
         if let Some(directory) = directory {
             check_directory(directory)?;
         }
-        resolve(&line, directory.map(PathBuf::as_path), &self.environment(&settings))?;
+        resolve(&line, &settings, &self.environment(&settings))?;
         let worktree = job.worktree.unwrap_or(settings.worktree);
         if worktree {
             worktree::check(&self.git, directory.map(PathBuf::as_path))?;
@@ -92,7 +92,7 @@ impl Supervisor {
         environment.worker(start, folder.path());
         let directory = &start.place.directory;
         check_directory(directory)?;
-        let command = resolve(&line, Some(directory), &environment)?;
+        let command = resolve(&line, &settings, &environment)?;
         hand_over(&folder, start, &settings, &mut environment)
             .map_err(|e| no_folder(folder.path(), &e))?;
         let agents = &shared.config.agents;
@@ -157,12 +157,23 @@ impl Supervisor {
 /// A command with its program's whole path.
 pub(super) fn resolve(
     line: &Line,
-    directory: Option<&Path>,
+    settings: &Settings,
     environment: &Environment,
 ) -> Result<Vec<std::ffi::OsString>, LaunchError> {
+    if let Line::Shell(text) = line
+        && let Some(first) = text.split_whitespace().next()
+        && (first.starts_with("./") || first.starts_with("../"))
+    {
+        return Err(LaunchError {
+            why: format!("the shell would look for `{first}` in the working directory"),
+            hint: Some(format!(
+                "write the command as a list, [{first}]: then it is the program beside the profile's file; or give its full path"
+            )),
+        });
+    }
     let words = line.words();
     let (program, arguments) = words.split_first().expect("a line has a program");
-    let program = program::find(program, directory, environment.get("PATH"))?;
+    let program = program::find(program, settings.beside.as_deref(), environment.get("PATH"))?;
     let mut command = vec![program.into_os_string()];
     command.extend(arguments.iter().map(Into::into));
     Ok(command)

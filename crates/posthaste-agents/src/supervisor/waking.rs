@@ -52,7 +52,7 @@ impl Supervisor {
             most: agents.wake_timeout,
             manners: shared.config.manners,
             stdin: Stdin::Task,
-            command: resolve(line, Some(directory), &environment)?,
+            command: resolve(line, &settings, &environment)?,
         };
         let keeper = Keeper::start(&shared.config.keeper, &keep, &environment)?;
         self.tasks.spawn(awake.watch(keeper, folder));

@@ -7,6 +7,7 @@ mod hearing;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod many;
+mod relative;
 mod restarts;
 mod running;
 mod waking;
