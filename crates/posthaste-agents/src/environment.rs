@@ -52,6 +52,14 @@ const NOT_FOR_WORKERS: [&str; 10] = [
     "QWEN_CODE",
 ];
 
+/// Whose tokens and identities a program uses.
+pub(crate) const DATA: &str = "POSTHASTE_DATA";
+
+/// The data folder of a worker, within its own folder. No other process has it.
+pub(crate) fn data_of(folder: &Path) -> OsString {
+    folder.join("data").into_os_string()
+}
+
 /// An environment in the making; later values beat earlier ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
@@ -122,7 +130,7 @@ impl Environment {
         }
         self.set("POSTHASTE_TOKEN", &start.token.0);
         // Not the operator's folder: without its token a worker is nobody.
-        self.set("POSTHASTE_DATA", folder.join("data"));
+        self.set(DATA, data_of(folder));
     }
 
     /// Whom a wake command is to wake. It gets no token: the agent comes by itself.
@@ -135,7 +143,7 @@ impl Environment {
         if let Some(key) = &nap.who.key {
             self.set("POSTHASTE_KEY", key);
         }
-        self.set("POSTHASTE_DATA", data);
+        self.set(DATA, data);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {

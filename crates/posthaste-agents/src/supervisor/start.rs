@@ -53,7 +53,10 @@ impl Shared {
     pub(super) async fn prepare(&self, worker: &Instance, job: &Job) -> Result<Place, LaunchError> {
         let settings = self.settings(&job.profile)?;
         let folder = self.folder(worker.id);
-        folder.make().map_err(|e| no_folder(folder.path(), &e))?;
+        folder
+            .make()
+            .and_then(|()| folder.note_prepared())
+            .map_err(|e| no_folder(folder.path(), &e))?;
         let directory = job.directory.clone().or_else(|| settings.directory.clone());
         if job.worktree.unwrap_or(settings.worktree) {
             worktree::check(&self.git, directory.as_deref())?;
@@ -144,8 +147,8 @@ impl Supervisor {
         }
         if folder.exit().is_none() {
             match folder.started() {
-                None => return Found::NeverRan,
-                Some(started) => remains::end(started).await,
+                None if folder.is_prepared() => return Found::NeverRan,
+                started => remains::end(started.flatten(), &folder).await,
             }
         }
         let mut outcome = outcome::of(&self.shared, worker.id, &folder, None).await;
