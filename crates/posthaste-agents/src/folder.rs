@@ -3,6 +3,7 @@
 //! ```text
 //! <data>/agents/a3f7b2c1/
 //!   task        what it reads on stdin
+//!   cwd         a link to the directory in which it works
 //!   prepared    it was made ready and has not been started
 //!   out, err    what it wrote, within a bound
 //!   started     written before it runs, and again when its process is known
@@ -19,7 +20,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -101,6 +102,18 @@ impl Folder {
 
     pub(crate) fn err(&self) -> PathBuf {
         self.0.join("err")
+    }
+
+    /// A link to where the worker works. Its keeper stands in this folder, so neither
+    /// path is a word of the keeper's command line, which every user can read.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.0.join("cwd")
+    }
+
+    /// Says where the worker works.
+    pub(crate) fn work_in(&self, directory: &Path) -> io::Result<()> {
+        remove_file(&self.directory())?;
+        symlink(directory, self.directory())
     }
 
     fn prepared_file(&self) -> PathBuf {

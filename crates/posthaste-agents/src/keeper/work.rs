@@ -1,6 +1,6 @@
 //! One worker, from its start to its end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -34,7 +34,8 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     let mut signals = Signals::new()?;
-    let folder = Folder::new(keep.folder.clone());
+    // The hub starts a keeper in the folder of its worker.
+    let folder = Folder::new(".".into());
     let started_at = now();
 
     let exit = match start(keep, &folder) {
@@ -198,14 +199,15 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     noted(folder.reserve_exit())?;
     noted(folder.note_start(&note))?;
 
-    let mut command = command(keep);
+    let mut command = command(keep, folder);
     command.env(MARK, &note.run).stdin(stdin);
     let back = adopt(keep.manners);
     let spawned = command.spawn();
     umask(back);
     let mut child = spawned.map_err(|e| {
         let program = keep.command[0].to_string_lossy();
-        format!("cannot run {program} in {}: {e}", keep.directory.display())
+        let directory = fs::read_link(folder.directory()).unwrap_or_default();
+        format!("cannot run {program} in {}: {e}", directory.display())
     })?;
     let pid = Pid::from_child(&child);
     let pipe =
@@ -229,11 +231,11 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is what a keeper is for")]
-fn command(keep: &Keep) -> Command {
+fn command(keep: &Keep, folder: &Folder) -> Command {
     let mut command = Command::new(&keep.command[0]);
     command
         .args(&keep.command[1..])
-        .current_dir(&keep.directory)
+        .current_dir(folder.directory())
         .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -100,8 +100,6 @@ impl Supervisor {
             .map_err(|e| no_folder(folder.path(), &e))?;
         let agents = &shared.config.agents;
         let keep = Keep {
-            folder: folder.path().to_owned(),
-            directory: directory.clone(),
             output_bytes: agents.output_bytes,
             grace: agents.grace,
             most: agents.stale,
@@ -112,13 +110,14 @@ impl Supervisor {
         // Before the process, so that nobody can be stopped in between and slip through.
         let stop = Arc::new(Stop::default());
         shared.running.lock().insert(start.worker.id, Arc::clone(&stop));
-        let keeper = match Keeper::start(&shared.config.keeper, &keep, &environment) {
-            Ok(keeper) => keeper,
-            Err(error) => {
-                shared.running.lock().remove(&start.worker.id);
-                return Err(error);
-            }
-        };
+        let keeper =
+            match Keeper::start(&shared.config.keeper, &folder, directory, &keep, &environment) {
+                Ok(keeper) => keeper,
+                Err(error) => {
+                    shared.running.lock().remove(&start.worker.id);
+                    return Err(error);
+                }
+            };
         self.watch(hub, start.worker.id, stop, keeper);
         Ok(())
     }

@@ -45,8 +45,6 @@ impl Supervisor {
         check_directory(directory)?;
         let agents = &shared.config.agents;
         let keep = Keep {
-            folder: folder.path().to_owned(),
-            directory: directory.to_owned(),
             output_bytes: agents.output_bytes,
             grace: agents.grace,
             most: agents.wake_timeout,
@@ -54,7 +52,7 @@ impl Supervisor {
             stdin: Stdin::Task,
             command: resolve(line, &settings, &environment)?,
         };
-        let keeper = Keeper::start(&shared.config.keeper, &keep, &environment)?;
+        let keeper = Keeper::start(&shared.config.keeper, &folder, directory, &keep, &environment)?;
         self.tasks.spawn(awake.watch(keeper, folder));
         Ok(true)
     }

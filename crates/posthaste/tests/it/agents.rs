@@ -1,6 +1,8 @@
 //! Agents that start, work and report: a hub with its supervisor, real keepers and
 //! real processes. No doors, so that a test sees what nobody outside could see.
 
+#[cfg(target_os = "linux")]
+mod argv;
 mod endings;
 mod folders;
 mod hearing;
