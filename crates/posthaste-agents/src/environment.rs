@@ -1,7 +1,8 @@
 //! What a worker finds in its environment.
 //!
 //! It has the hub's own, without what is ours or secret or tells of the conversation
-//! that the hub was started from; then what its profile says; then who it is. The
+//! that the hub was started from (next to nothing of it if it runs as another user); then
+//! what its profile says; then who it is. The
 //! token is in the environment and nowhere else: other users see the words of a
 //! process, and not this.
 
@@ -12,6 +13,7 @@ use std::path::Path;
 use posthaste_core::ports::{Nap, Start};
 
 use crate::settings::Settings;
+use crate::user::WorkerUser;
 
 /// What starts like this is between the hub and its workers.
 const OURS: &str = "POSTHASTE_";
@@ -52,12 +54,15 @@ const NOT_FOR_WORKERS: [&str; 10] = [
     "QWEN_CODE",
 ];
 
+/// What workers that run as another user still have of the hub's environment.
+const FOR_OTHER_USERS: [&str; 4] = ["LANG", "LANGUAGE", "PATH", "TZ"];
+
 /// Whose tokens and identities a program uses.
 pub(crate) const DATA: &str = "POSTHASTE_DATA";
 
 /// The data folder of a worker, within its own folder. No other process has it.
-pub(crate) fn data_of(folder: &Path) -> OsString {
-    folder.join("data").into_os_string()
+pub(crate) fn data_of(home: &Path) -> OsString {
+    home.join("data").into_os_string()
 }
 
 /// An environment in the making; later values beat earlier ones.
@@ -72,6 +77,21 @@ impl Environment {
             text.starts_with(OURS) || text == "POSTHASTE" || NOT_FOR_WORKERS.contains(&&*text)
         };
         Self(all.iter().filter(|(name, _)| !ours(name)).cloned().collect())
+    }
+
+    /// What workers that run as another user start from: who they are there, and of the
+    /// hub's own only what finds programs and speaks to people. The rest is not theirs.
+    pub(crate) fn of_user(all: &[(OsString, OsString)], user: &WorkerUser) -> Self {
+        let shared = |name: &OsStr| {
+            let text = name.to_string_lossy();
+            FOR_OTHER_USERS.contains(&&*text) || text.starts_with("LC_")
+        };
+        let mut own = Self(all.iter().filter(|(name, _)| shared(name)).cloned().collect());
+        own.set("HOME", &user.home);
+        own.set("USER", &user.name);
+        own.set("LOGNAME", &user.name);
+        own.set("SHELL", &user.shell);
+        own
     }
 
     /// With what the profile says. Who somebody is, no profile says.
@@ -111,7 +131,7 @@ impl Environment {
     }
 
     /// Who a worker is, and how it reaches the hub: as itself, and as nobody else.
-    pub(crate) fn worker(&mut self, start: &Start, folder: &Path) {
+    pub(crate) fn worker(&mut self, start: &Start, home: &Path) {
         let worker = &start.worker;
         let instance = worker.id.to_string();
         self.set("POSTHASTE_INSTANCE", &instance);
@@ -130,7 +150,7 @@ impl Environment {
         }
         self.set("POSTHASTE_TOKEN", &start.token.0);
         // Not the operator's folder: without its token a worker is nobody.
-        self.set(DATA, data_of(folder));
+        self.set(DATA, data_of(home));
     }
 
     /// Whom a wake command is to wake. It gets no token: the agent comes by itself.

@@ -7,7 +7,7 @@ use posthaste_core::ports::LaunchError;
 use rustix::fs::{Access, access};
 
 /// How programs that agents are made of come to a machine.
-const INSTALL: [(&str, &str); 12] = [
+const INSTALL: [(&str, &str); 14] = [
     ("claude", "npm install -g @anthropic-ai/claude-code"),
     ("codex", "npm install -g @openai/codex"),
     ("gemini", "npm install -g @google/gemini-cli"),
@@ -19,6 +19,8 @@ const INSTALL: [(&str, &str); 12] = [
     ("git", "install it with your system's packages, for example apt install git"),
     ("tmux", "install it with your system's packages, for example apt install tmux"),
     ("jq", "install it with your system's packages, for example apt install jq"),
+    ("setpriv", "install util-linux with your system's packages"),
+    ("getent", "install it with your system's packages: it belongs to its C library"),
     ("uv", "install it with your system's packages, or pip install uv"),
 ];
 

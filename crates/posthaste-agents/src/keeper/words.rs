@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::settings::Stdin;
 
 /// How many words come before the program.
-const FIRST: usize = 6;
+const FIRST: usize = 7;
 
 /// What a keeper is to do. Other users see these words, so they have no task, no token
 /// and no id of an instance: those stand in the worker's folder, in which the keeper is
@@ -21,8 +21,17 @@ pub struct Keep {
     pub most: Duration,
     pub manners: Manners,
     pub stdin: Stdin,
+    /// Whose the worker's pipes are, if it runs as another user.
+    pub owner: Option<Owner>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
+}
+
+/// The user and the group that something belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
 }
 
 /// What the hub changed about its own process, and a worker gets back as it was.
@@ -48,6 +57,9 @@ impl Keep {
                 Stdin::Mail => "mail",
             }
             .into(),
+            self.owner
+                .map_or("-".to_owned(), |owner| format!("{}:{}", owner.uid, owner.gid))
+                .into(),
         ];
         words.extend(self.command.iter().cloned());
         words
@@ -79,9 +91,18 @@ impl Keep {
                 "mail" => Stdin::Mail,
                 other => return Err(format!("`{other}` is neither task nor mail")),
             },
+            owner: match text(6) {
+                "-" => None,
+                pair => Some(owner(pair).ok_or_else(|| format!("`{pair}` is nobody"))?),
+            },
             command: words[FIRST..].to_vec(),
         })
     }
+}
+
+fn owner(pair: &str) -> Option<Owner> {
+    let (uid, gid) = pair.split_once(':')?;
+    Some(Owner { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -96,10 +117,11 @@ mod tests {
             most: Duration::from_secs(86_400),
             manners: Manners { umask: 0o022, open_files: Some(1024) },
             stdin: Stdin::Mail,
+            owner: Some(Owner { uid: 65534, gid: 65533 }),
             command: vec!["/bin/sh".into(), "-c".into(), "--help; echo -x".into()],
         };
         assert_eq!(Keep::read(keep.words()), Ok(keep.clone()));
-        let other = Keep { manners: Manners { umask: 0, open_files: None }, ..keep };
+        let other = Keep { manners: Manners { umask: 0, open_files: None }, owner: None, ..keep };
         assert_eq!(Keep::read(other.words()), Ok(other));
     }
 
@@ -107,9 +129,11 @@ mod tests {
     fn whoever_tries_it_by_hand_is_told_what_it_is_for() {
         let error = Keep::read([]).expect_err("nothing to do");
         assert!(error.contains("for the hub"), "{error}");
-        let words = ["many", "1", "1", "022", "-", "task", "true"].map(OsString::from);
+        let words = ["many", "1", "1", "022", "-", "task", "-", "true"].map(OsString::from);
         assert!(Keep::read(words).expect_err("no number").contains("`many`"));
-        let words = ["1", "1", "1", "9", "-", "task", "true"].map(OsString::from);
+        let words = ["1", "1", "1", "9", "-", "task", "-", "true"].map(OsString::from);
         assert!(Keep::read(words).expect_err("no mask").contains("`9`"));
+        let words = ["1", "1", "1", "022", "-", "task", "7", "true"].map(OsString::from);
+        assert!(Keep::read(words).expect_err("no owner").contains("`7`"));
     }
 }

@@ -1,12 +1,13 @@
 //! What a keeper that was killed could not end.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Signal, kill_process_group};
 use tokio::time::sleep;
 
 use crate::environment;
-use crate::folder::{Folder, Started};
+use crate::folder::Started;
 use crate::keeper::MARK;
 use crate::process::{self, Mark};
 
@@ -17,8 +18,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Ends the worker's group, if its number still is its own, and everybody who carries
 /// the mark of its run. The worker may have removed the note that tells both, so those
 /// whose data folder is the worker's own are ended as well, its keeper among them.
-pub(super) async fn end(started: Option<Started>, folder: &Folder) {
-    let mut marks = vec![Mark::new(environment::DATA, &environment::data_of(folder.path()))];
+pub(super) async fn end(started: Option<Started>, home: &Path) {
+    let mut marks = vec![Mark::new(environment::DATA, &environment::data_of(home))];
     if let Some(started) = &started {
         marks.push(Mark::new(MARK, started.run.as_ref()));
     }
@@ -39,6 +40,5 @@ pub(super) async fn end(started: Option<Started>, folder: &Folder) {
         }
         sleep(LOOK).await;
     }
-    let folder = folder.path().display();
-    tracing::warn!(%folder, "processes of a worker whose keeper was killed do not end");
+    tracing::warn!(home = %home.display(), "processes of a worker whose keeper was killed do not end");
 }

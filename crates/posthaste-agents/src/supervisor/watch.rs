@@ -65,7 +65,7 @@ impl Watch {
             },
         }
         if self.folder.exit().is_none() {
-            remains::end(self.folder.started().flatten(), &self.folder).await;
+            remains::end(self.folder.started().flatten(), &shared.home(self.who)).await;
         }
         let mut outcome = outcome::of(&shared, self.who, &self.folder, stop.why()).await;
         outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;

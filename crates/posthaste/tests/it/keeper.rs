@@ -69,6 +69,7 @@ impl Kept {
             "022".to_owned(),
             "256".to_owned(),
             "task".to_owned(),
+            "-".to_owned(),
         ];
         let words: Vec<&str> =
             words.iter().map(String::as_str).chain(program.iter().copied()).collect();
