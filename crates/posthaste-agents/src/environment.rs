@@ -1,7 +1,8 @@
 //! What a worker finds in its environment.
 //!
 //! It has the hub's own, without what is ours or secret or tells of the conversation
-//! that the hub was started from; then what its profile says; then who it is. The
+//! that the hub was started from (next to nothing of it if it runs as another user); then
+//! what its profile says; then who it is. The
 //! token is in the environment and nowhere else: other users see the words of a
 //! process, and not this.
 
@@ -12,6 +13,7 @@ use std::path::Path;
 use posthaste_core::ports::{Nap, Start};
 
 use crate::settings::Settings;
+use crate::user::WorkerUser;
 
 /// What starts like this is between the hub and its workers.
 const OURS: &str = "POSTHASTE_";
@@ -52,6 +54,17 @@ const NOT_FOR_WORKERS: [&str; 10] = [
     "QWEN_CODE",
 ];
 
+/// What workers that run as another user still have of the hub's environment.
+const FOR_OTHER_USERS: [&str; 4] = ["LANG", "LANGUAGE", "PATH", "TZ"];
+
+/// Whose tokens and identities a program uses.
+pub(crate) const DATA: &str = "POSTHASTE_DATA";
+
+/// The data folder of a worker, within its own folder. No other process has it.
+pub(crate) fn data_of(home: &Path) -> OsString {
+    home.join("data").into_os_string()
+}
+
 /// An environment in the making; later values beat earlier ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
@@ -66,6 +79,21 @@ impl Environment {
         Self(all.iter().filter(|(name, _)| !ours(name)).cloned().collect())
     }
 
+    /// What workers that run as another user start from: who they are there, and of the
+    /// hub's own only what finds programs and speaks to people. The rest is not theirs.
+    pub(crate) fn of_user(all: &[(OsString, OsString)], user: &WorkerUser) -> Self {
+        let shared = |name: &OsStr| {
+            let text = name.to_string_lossy();
+            FOR_OTHER_USERS.contains(&&*text) || text.starts_with("LC_")
+        };
+        let mut own = Self(all.iter().filter(|(name, _)| shared(name)).cloned().collect());
+        own.set("HOME", &user.home);
+        own.set("USER", &user.name);
+        own.set("LOGNAME", &user.name);
+        own.set("SHELL", &user.shell);
+        own
+    }
+
     /// With what the profile says. Who somebody is, no profile says.
     pub(crate) fn with(mut self, settings: &Settings) -> Self {
         for (name, value) in &settings.env {
@@ -76,7 +104,20 @@ impl Environment {
         if let Some(model) = &settings.model {
             self.set("POSTHASTE_MODEL", model);
         }
+        self.only_absolute_paths();
         self
+    }
+
+    /// Folders of the search path that are relative would be those of the working
+    /// directory, and whoever chose that may have put programs there. An empty search
+    /// path means the working directory to some shells, so then there is none.
+    fn only_absolute_paths(&mut self) {
+        let Some(path) = self.get("PATH") else { return };
+        let kept: Vec<_> = std::env::split_paths(path).filter(|f| f.is_absolute()).collect();
+        match std::env::join_paths(&kept) {
+            Ok(path) if !kept.is_empty() => self.set("PATH", path),
+            _ => drop(self.0.remove(OsStr::new("PATH"))),
+        }
     }
 
     pub(crate) fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
@@ -90,7 +131,7 @@ impl Environment {
     }
 
     /// Who a worker is, and how it reaches the hub: as itself, and as nobody else.
-    pub(crate) fn worker(&mut self, start: &Start, folder: &Path) {
+    pub(crate) fn worker(&mut self, start: &Start, home: &Path) {
         let worker = &start.worker;
         let instance = worker.id.to_string();
         self.set("POSTHASTE_INSTANCE", &instance);
@@ -109,7 +150,7 @@ impl Environment {
         }
         self.set("POSTHASTE_TOKEN", &start.token.0);
         // Not the operator's folder: without its token a worker is nobody.
-        self.set("POSTHASTE_DATA", folder.join("data"));
+        self.set(DATA, data_of(home));
     }
 
     /// Whom a wake command is to wake. It gets no token: the agent comes by itself.
@@ -122,7 +163,7 @@ impl Environment {
         if let Some(key) = &nap.who.key {
             self.set("POSTHASTE_KEY", key);
         }
-        self.set("POSTHASTE_DATA", data);
+        self.set(DATA, data);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {

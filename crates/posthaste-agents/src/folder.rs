@@ -3,6 +3,8 @@
 //! ```text
 //! <data>/agents/a3f7b2c1/
 //!   task        what it reads on stdin
+//!   cwd         a link to the directory in which it works
+//!   prepared    it was made ready and has not been started
 //!   out, err    what it wrote, within a bound
 //!   started     written before it runs, and again when its process is known
 //!   exit.json   how it ended; whole or not there
@@ -18,7 +20,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -102,6 +104,32 @@ impl Folder {
         self.0.join("err")
     }
 
+    /// A link to where the worker works. Its keeper stands in this folder, so neither
+    /// path is a word of the keeper's command line, which every user can read.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.0.join("cwd")
+    }
+
+    /// Says where the worker works.
+    pub(crate) fn work_in(&self, directory: &Path) -> io::Result<()> {
+        remove_file(&self.directory())?;
+        symlink(directory, self.directory())
+    }
+
+    fn prepared_file(&self) -> PathBuf {
+        self.0.join("prepared")
+    }
+
+    /// Notes that the worker was made ready. The note goes when its keeper starts it, so
+    /// a folder without it, emptied or not, is one of a worker that may have run.
+    pub(crate) fn note_prepared(&self) -> io::Result<()> {
+        create(&self.prepared_file()).map(drop)
+    }
+
+    pub(crate) fn is_prepared(&self) -> bool {
+        fs::symlink_metadata(self.prepared_file()).is_ok_and(|note| note.is_file())
+    }
+
     fn started_file(&self) -> PathBuf {
         self.0.join("started")
     }
@@ -131,7 +159,8 @@ impl Folder {
     }
 
     pub(crate) fn note_start(&self, started: &Started) -> io::Result<()> {
-        replace(&self.started_file(), &json(started))
+        replace(&self.started_file(), &json(started))?;
+        remove_file(&self.prepared_file())
     }
 
     /// Takes the room for the note of its end: who ends on a full disk still says how.
@@ -170,10 +199,7 @@ impl Folder {
             Err(e) => return Err(e.into()),
         }
         for file in [self.started_file(), self.exit_file()] {
-            match fs::remove_file(&file) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
-                _ => (),
-            }
+            remove_file(&file)?;
         }
         Ok(Some(lock))
     }
@@ -183,6 +209,14 @@ impl Folder {
         let Ok(lock) = open(&self.0.join("lock")) else { return false };
         let taken = flock(&lock, FlockOperation::NonBlockingLockShared);
         taken == Err(rustix::io::Errno::WOULDBLOCK)
+    }
+}
+
+/// Removes a file, if there is one.
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
 }
 

@@ -45,12 +45,32 @@ impl Git {
         program::find("git", None, self.environment.get("PATH")).map(drop)
     }
 
-    /// What git says, without the newline at its end; or why it refused.
+    /// What git says in this folder, without the newline at its end; or why it refused.
     pub(crate) async fn ask(&self, folder: &Path, words: &[&OsStr]) -> Result<String, LaunchError> {
-        let git = program::find("git", None, self.environment.get("PATH"))?;
+        self.run(folder, &self.environment, words).await
+    }
+
+    /// The same about the repository that has its top here, whatever the folder is in.
+    pub(crate) async fn ask_about(
+        &self,
+        repository: &Path,
+        folder: &Path,
+        words: &[&OsStr],
+    ) -> Result<String, LaunchError> {
+        let mut environment = self.environment.clone();
+        environment.set("GIT_DIR", repository.join(".git"));
+        self.run(folder, &environment, words).await
+    }
+
+    async fn run(
+        &self,
+        folder: &Path,
+        environment: &Environment,
+        words: &[&OsStr],
+    ) -> Result<String, LaunchError> {
+        let git = program::find("git", None, environment.get("PATH"))?;
         let _turn = self.turn.lock().await;
-        let ran =
-            timeout(PATIENCE, command(git.as_os_str(), folder, words, &self.environment).output());
+        let ran = timeout(PATIENCE, command(git.as_os_str(), folder, words, environment).output());
         let what = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
         let output = match ran.await {
             Ok(Ok(output)) => output,
@@ -69,13 +89,14 @@ impl Git {
     }
 }
 
+/// The folder is not among the words: others see those, and it may be named after a
+/// worker.
 #[expect(clippy::disallowed_methods, reason = "its one caller waits for it, or kills it")]
 fn command(git: &OsStr, folder: &Path, words: &[&OsStr], environment: &Environment) -> Command {
     let mut command = Command::new(git);
     command
-        .arg("-C")
-        .arg(folder)
         .args(words)
+        .current_dir(folder)
         .env_clear()
         .envs(environment.all())
         .stdin(Stdio::null())

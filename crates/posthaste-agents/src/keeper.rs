@@ -19,7 +19,7 @@ mod work;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-pub use self::words::{Keep, Manners};
+pub use self::words::{Keep, Manners, Owner};
 
 /// The command of the binary that becomes a keeper.
 pub const COMMAND: &str = "keep";

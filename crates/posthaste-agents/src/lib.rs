@@ -18,7 +18,9 @@ mod process;
 mod program;
 mod settings;
 mod supervisor;
+mod user;
 mod worktree;
 
 pub use self::environment::VARIABLES;
 pub use self::supervisor::{Supervisor, SupervisorConfig};
+pub use self::user::WorkerUser;

@@ -4,7 +4,9 @@
 //! time at which its process began. Where the system tells nothing of that kind,
 //! nothing is signalled that is not our own child.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Pid, RawPid, Signal, kill_process};
 
@@ -62,13 +64,22 @@ fn all() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Everybody whose environment has this variable with this value: a mark that all
-/// descendants of a process carry, wherever they went.
-pub(crate) fn marked(variable: &str, value: &str) -> Vec<Pid> {
-    let mark = format!("{variable}={value}");
+/// A variable with its value, which all descendants of a process have in their
+/// environment, wherever they went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark(Vec<u8>);
+
+impl Mark {
+    pub(crate) fn new(variable: &str, value: &OsStr) -> Self {
+        Self([variable.as_bytes(), b"=", value.as_bytes()].concat())
+    }
+}
+
+/// Everybody who carries one of these marks.
+pub(crate) fn marked(marks: &[Mark]) -> Vec<Pid> {
     let has = |pid: &Pid| {
         let all = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
+        all.split(|byte| *byte == 0).any(|one| marks.iter().any(|mark| mark.0 == one))
     };
     all().filter(has).collect()
 }

@@ -7,7 +7,7 @@ use posthaste_core::ports::LaunchError;
 use rustix::fs::{Access, access};
 
 /// How programs that agents are made of come to a machine.
-const INSTALL: [(&str, &str); 12] = [
+const INSTALL: [(&str, &str); 14] = [
     ("claude", "npm install -g @anthropic-ai/claude-code"),
     ("codex", "npm install -g @openai/codex"),
     ("gemini", "npm install -g @google/gemini-cli"),
@@ -19,18 +19,21 @@ const INSTALL: [(&str, &str); 12] = [
     ("git", "install it with your system's packages, for example apt install git"),
     ("tmux", "install it with your system's packages, for example apt install tmux"),
     ("jq", "install it with your system's packages, for example apt install jq"),
+    ("setpriv", "install util-linux with your system's packages"),
+    ("getent", "install it with your system's packages: it belongs to its C library"),
     ("uv", "install it with your system's packages, or pip install uv"),
 ];
 
-/// The whole path of a program: as it stands, from the working directory if it has a
-/// slash, else from the folders of `path`.
+/// The whole path of a program: as it stands, from the folder of its profile if it has
+/// a slash, else from the folders of `path`. Never from the directory in which it is to
+/// work: whoever gives out work names that, and may have put a program there.
 pub(crate) fn find(
     program: &str,
-    directory: Option<&Path>,
+    beside: Option<&Path>,
     path: Option<&OsStr>,
 ) -> Result<PathBuf, LaunchError> {
     if program.contains('/') {
-        let whole = directory.map_or_else(|| program.into(), |folder| folder.join(program));
+        let whole = beside.map_or_else(|| program.into(), |folder| folder.join(program));
         return match (whole.is_absolute(), is_program(&whole)) {
             (true, true) => Ok(whole),
             (true, false) if whole.is_file() => Err(LaunchError {
@@ -39,8 +42,8 @@ pub(crate) fn find(
             }),
             (true, false) => Err(missing(&whole.to_string_lossy())),
             (false, _) => Err(LaunchError::new(
-                format!("`{program}` is relative, and there is no working directory"),
-                "give its full path, or a `working_directory`",
+                format!("`{program}` is relative, and its profile stands in no file"),
+                "give its full path, or keep the profile in a file with the program beside it",
             )),
         };
     }
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_found_on_the_path_or_from_the_working_directory() {
+    fn a_program_is_found_on_the_path_or_beside_its_profile() {
         let path = Some(OsStr::new("relative:/nowhere:/usr/bin:/bin"));
         let sh = find("sh", None, path).expect("every machine has it");
         assert!(sh.is_absolute());

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use posthaste_core::ports::LaunchError;
-use posthaste_core::profiles::Profile;
+use posthaste_core::profiles::{Profile, Source};
 use serde_json::{Map, Value};
 
 /// A command as a profile writes it.
@@ -31,6 +31,8 @@ impl Line {
 pub(crate) struct Settings {
     /// Whose they are.
     pub(crate) profile: String,
+    /// The folder of the profile's file, from which its relative commands are.
+    pub(crate) beside: Option<PathBuf>,
     pub(crate) command: Option<Line>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) directory: Option<PathBuf>,
@@ -114,6 +116,10 @@ impl Settings {
                 Some(_) => return Err(wrong("stdin", "is `task` or `mail`")),
             },
             profile: name.clone(),
+            beside: match &profile.source {
+                Source::File(file) => Path::new(&**file).parent().map(Path::to_owned),
+                Source::Api | Source::Join => None,
+            },
         })
     }
 }
@@ -171,7 +177,7 @@ fn at_home(path: &str, home: Option<&Path>) -> PathBuf {
 #[cfg(test)]
 pub(crate) mod tests {
     use posthaste_core::Timestamp;
-    use posthaste_core::profiles::{Source, Template};
+    use posthaste_core::profiles::Template;
     use posthaste_core::registry::AgentKind;
 
     use super::*;

@@ -34,6 +34,7 @@ use self::watch::Stop;
 use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::Manners;
+use crate::user::WorkerUser;
 use crate::{letters, worktree};
 
 /// What the binary knows and this crate does not ask for.
@@ -45,6 +46,10 @@ pub struct SupervisorConfig {
     pub binary: PathBuf,
     /// The program that becomes a keeper.
     pub keeper: PathBuf,
+    /// The user as whom workers run, if it is not the hub's own.
+    pub worker_user: Option<WorkerUser>,
+    /// Where workers of another user have their files: the data folder is closed to them.
+    pub worker_root: PathBuf,
     /// How workers reach the hub.
     pub hub_url: String,
     pub agents: AgentsConfig,
@@ -92,6 +97,14 @@ impl Shared {
 
     fn folder(&self, who: InstanceId) -> Folder {
         Folder::new(self.agents().join(who.to_string()))
+    }
+
+    /// The folder of what the worker itself reads and writes.
+    fn home(&self, who: InstanceId) -> PathBuf {
+        match self.config.worker_user {
+            Some(_) => self.config.worker_root.join(who.to_string()),
+            None => self.folder(who).path().to_owned(),
+        }
     }
 }
 

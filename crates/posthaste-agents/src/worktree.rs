@@ -1,8 +1,11 @@
 //! A checkout of its own for a worker.
 //!
-//! The worker works on a branch `posthaste/<agent>-<instance>` that begins where its
+//! The worker works on a branch `posthaste/<agent>-<six digits>` that begins where its
 //! repository stands, in a worktree in its own folder. When it has ended, a worktree
 //! in which nothing happened goes, branch and all; everything else stays, and is told.
+//!
+//! Every user of the machine sees the words of git's processes, so no branch and no
+//! path among them has the id of a worker.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,9 +29,12 @@ struct Record {
     inside: PathBuf,
 }
 
+/// The checkout, as it is called in the worker's folder.
+const CHECKOUT: &str = "worktree";
+
 impl Folder {
     fn checkout(&self) -> PathBuf {
-        self.path().join("worktree")
+        self.path().join(CHECKOUT)
     }
 
     fn record_file(&self) -> PathBuf {
@@ -87,16 +93,15 @@ pub(crate) async fn make(
             "make a first commit, or ask for no worktree",
         )
     })?;
-    let branch = format!("posthaste/{}-{}", worker.agent, worker.id);
+    let branch = format!("posthaste/{}-{:06x}", worker.agent, rand::random::<u32>() >> 8);
     let record = Record { repository, branch, base, inside: inside.into() };
     let text = serde_json::to_vec(&record).map_err(|e| LaunchError::new(e.to_string(), None))?;
     fs::write(folder.record_file(), text).map_err(|e| {
         LaunchError::new(format!("cannot write to {}: {e}", folder.path().display()), None)
     })?;
-    let checkout = folder.checkout();
-    let words = ["worktree", "add", "--quiet", "-b", &record.branch].map(OsStr::new);
-    let words = [&words[..], &[checkout.as_os_str(), record.base.as_ref()]].concat();
-    if let Err(error) = git.ask(&record.repository, &words).await {
+    let words = ["worktree", "add", "--quiet", "-b", &record.branch, CHECKOUT, &record.base];
+    let made = git.ask_about(&record.repository, folder.path(), &words.map(OsStr::new)).await;
+    if let Err(error) = made {
         remove(git, folder, &record).await;
         let _ = fs::remove_file(folder.record_file());
         return Err(error);
@@ -145,8 +150,8 @@ pub(crate) async fn forget(git: &Git, folder: &Folder) -> bool {
 /// Without force: what git would not remove, stays.
 async fn remove(git: &Git, folder: &Folder, record: &Record) {
     let (repository, checkout) = (&record.repository, folder.checkout());
-    let remove = ["worktree".as_ref(), "remove".as_ref(), checkout.as_os_str()];
-    let removed = git.ask(repository, &remove).await;
+    let remove = ["worktree", "remove", CHECKOUT].map(OsStr::new);
+    let removed = git.ask_about(repository, folder.path(), &remove).await;
     if removed.is_ok() || !checkout.exists() {
         let _ = git.ask(repository, &["worktree", "prune"].map(OsStr::new)).await;
         let branch = ["branch", "--quiet", "-d", &record.branch].map(OsStr::new);

@@ -92,6 +92,10 @@ pub struct Entry<'a> {
     pub thread_id: CompactString,
     #[schemars(with = "String")]
     pub created_at: CompactString,
+    /// The door that the message came through: `mcp`, `rest`, `runner`, `dashboard`,
+    /// `file`, `cli` or `cao`.
+    #[serde(default)]
+    pub via: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -83,6 +83,7 @@ impl Json {
         self.mark(",\"urgent\":", entry.urgent);
         self.text(",\"thread_id\":", &entry.thread_id)?;
         self.text(",\"created_at\":", &entry.created_at)?;
+        self.text(",\"via\":", &entry.via)?;
         if let Some(label) = &entry.label {
             self.text(",\"label\":", label)?;
         }
@@ -211,6 +212,7 @@ mod tests {
             urgent: full,
             thread_id: "t-00000000".into(),
             created_at: "2026-01-01T00:00:00.000Z".into(),
+            via: Cow::Borrowed("rest"),
             label: full.then_some(Cow::Borrowed(text)),
             in_reply_to: full.then_some(7),
             redelivered: full,

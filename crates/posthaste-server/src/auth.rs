@@ -14,9 +14,9 @@ use posthaste_core::road::TraceParent;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::App;
 use crate::call::Who;
 use crate::failure::{Failure, invalid, not_found};
-use crate::{App, guard};
 
 /// The operator acts for this instance.
 const INSTANCE: &str = "x-posthaste-instance";
@@ -232,29 +232,6 @@ impl FromRequestParts<App> for Caller {
         let caller = caller(app, &parts.headers)?;
         note(parts, caller);
         Ok(Self(caller))
-    }
-}
-
-/// A caller, or nobody: for routes that also serve those without a token.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MaybeCaller(pub(crate) Option<Principal>);
-
-impl FromRequestParts<App> for MaybeCaller {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        match opens(app, &parts.headers)? {
-            Some(Opens::Mail(principal)) => {
-                note(parts, principal);
-                Ok(Self(Some(principal)))
-            }
-            Some(Opens::Join) => Err(forbidden("the join token only opens POST /v1/join")),
-            // Here a mere GET takes mail: an image on any page could.
-            None if guard::is_from_another_site(&parts.headers) => {
-                Err(forbidden("requests from other sites need a token"))
-            }
-            None => Ok(Self(None)),
-        }
     }
 }
 

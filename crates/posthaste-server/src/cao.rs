@@ -1,13 +1,14 @@
 //! CAO's inbox routes, translated: its MCP server and tools run against the hub
 //! unchanged. Thin words over the same calls; nothing is implemented twice.
 //!
-//! CAO believes any `sender_id`. Here a token is believed first; without one, a
-//! loopback caller is, while `compat.cao` is on, and its mail is marked `via: cao`.
+//! CAO believes any `sender_id`. Here every call needs a token: the terminal's own, or
+//! the operator's. Mail that comes this way is marked `via: cao`.
 
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json as Answer, Router};
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::App;
-use crate::auth::MaybeCaller;
+use crate::auth::{self, Caller};
 use crate::extract::{Params, PathPart, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
 use crate::rest::inbox::seconds;
@@ -28,6 +29,11 @@ use crate::written::{Outgoing, watched};
 
 /// Seconds for which CAO collects more after the first message.
 pub(crate) const WINDOW: f64 = 2.0;
+
+/// CAO's own programs send no token.
+const HOW_TO_GET_A_TOKEN: &str = "send `Authorization: Bearer TOKEN`: a worker's own is in its \
+    POSTHASTE_TOKEN, the operator's is told by `posthaste token --operator`; in the place of \
+    cao-mcp-server, which sends none, run `posthaste mcp --dialect cao`";
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -44,7 +50,7 @@ struct Post {
 /// `POST /terminals/{receiver}/inbox/messages`: words in the query or the body.
 async fn post(
     State(app): State<App>,
-    MaybeCaller(caller): MaybeCaller,
+    Holder(caller): Holder,
     PathPart(receiver): PathPart,
     request: Request,
 ) -> Result<Response, Failure> {
@@ -100,7 +106,7 @@ fn cao_status(d: &DeliveryRecord) -> &'static str {
 /// `GET /terminals/{id}/inbox/messages`: history, which consumes nothing.
 async fn list(
     State(app): State<App>,
-    MaybeCaller(caller): MaybeCaller,
+    Holder(caller): Holder,
     PathPart(id): PathPart,
     Params(query): Params<List>,
 ) -> Result<Answer<Vec<serde_json::Value>>, Failure> {
@@ -138,6 +144,7 @@ async fn list(
             "message": r.message.body,
             "status": cao_status(delivery),
             "created_at": r.message.created_at.to_string(),
+            "via": r.message.via.as_str(),
         }))
     };
     Ok(Answer(records.iter().filter_map(entry).collect()))
@@ -149,19 +156,20 @@ struct Wait {
     batch_window: Option<f64>,
 }
 
-/// What seed clients get: no more than they know.
+/// What CAO's clients know, and the door that the message came through.
 #[derive(Debug, Serialize)]
 struct Waited<'a> {
     id: u64,
     sender_id: String,
     message: &'a str,
     created_at: String,
+    via: &'static str,
 }
 
 /// `GET /terminals/{id}/inbox/messages/wait`: consumed once written.
 async fn wait(
     State(app): State<App>,
-    MaybeCaller(caller): MaybeCaller,
+    Holder(caller): Holder,
     Extension(outgoing): Extension<Arc<Outgoing>>,
     PathPart(id): PathPart,
     Params(query): Params<Wait>,
@@ -187,6 +195,7 @@ async fn wait(
                 sender_id: m.from.id(),
                 message: e.text(),
                 created_at: m.created_at.to_string(),
+                via: m.via.as_str(),
             }
         })
         .collect();
@@ -201,23 +210,28 @@ fn terminal(text: &str) -> Result<InstanceId, Failure> {
     id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
 }
 
-/// On whose behalf: the token's own instance, anyone for the operator, and anyone
-/// for a loopback caller without a token where that is allowed.
-fn act_as(app: &App, caller: Option<Principal>, id: InstanceId) -> Result<Principal, Failure> {
-    let me = Principal::Instance(id);
-    match caller {
-        Some(principal) if principal == me => {}
-        Some(Principal::Operator) => {}
-        Some(Principal::Instance(_)) => {
-            let why = "the terminal is not the one that the token belongs to";
-            return Err(ApiError::new(ErrorCode::Forbidden, why).into());
-        }
-        None if app.cao => {}
-        None => {
-            let error = ApiError::new(ErrorCode::Unauthorized, "this call needs a token")
-                .hint("send `Authorization: Bearer TOKEN`, or set compat.cao on loopback");
+/// Whoever holds a token. It is asked for before anything of the body is read.
+struct Holder(Principal);
+
+impl FromRequestParts<App> for Holder {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        if auth::opens(app, &parts.headers)?.is_none() {
+            let error = ApiError::new(ErrorCode::Unauthorized, "CAO's routes need a token")
+                .hint(HOW_TO_GET_A_TOKEN);
             return Err(error.into());
         }
+        Caller::from_request_parts(parts, app).await.map(|Caller(caller)| Self(caller))
+    }
+}
+
+/// On whose behalf: the token's own instance, and anyone for the operator.
+fn act_as(app: &App, caller: Principal, id: InstanceId) -> Result<Principal, Failure> {
+    let me = Principal::Instance(id);
+    if caller != me && caller != Principal::Operator {
+        let why = "the terminal is not the one that the token belongs to";
+        return Err(ApiError::new(ErrorCode::Forbidden, why).into());
     }
     match app.hub.instance(id) {
         Some(found) if !found.instance.status.has_ended() => {

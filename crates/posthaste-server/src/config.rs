@@ -36,7 +36,7 @@ settings! {
 settings! {
     /// The `[compat]` section of the configuration.
     pub struct CompatConfig {
-        /// CAO's routes believe a loopback caller without a token. Loopback only.
+        /// CAO's routes are there, for callers with a token; false: they answer 404.
         cao: bool = true;
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(
 }
 
 /// Browsers say where a request comes from, and pages cannot lie about it.
-pub(crate) fn is_from_another_site(headers: &HeaderMap) -> bool {
+fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 

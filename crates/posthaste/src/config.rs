@@ -196,6 +196,11 @@ impl Config {
             let told = "profiles.rescan is too short: the hub would do nothing else";
             return Err(invalid(told).hint("leave it out for the default, 30s"));
         }
+        let folder = &self.agents.folder;
+        if !folder.as_os_str().is_empty() && !folder.is_absolute() {
+            return Err(invalid("agents.folder is a path that begins with /")
+                .hint("leave it out for a folder beside the data folder"));
+        }
         // An address is shown to whoever asks; a secret has a key of its own.
         let authority = self.telemetry.otlp.split_once("://").map_or("", |(_, rest)| rest);
         if authority.split('/').next().is_some_and(|host| host.contains('@')) {

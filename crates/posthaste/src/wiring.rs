@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use posthaste_agents::keeper::Manners;
-use posthaste_agents::{Supervisor, SupervisorConfig};
+use posthaste_agents::{Supervisor, SupervisorConfig, WorkerUser};
 use posthaste_api::{ApiError, ErrorCode};
-use posthaste_core::ports::{Clock, Launcher, Queue};
+use posthaste_core::orchestration::AgentsConfig;
+use posthaste_core::ports::{Clock, LaunchError, Launcher, Queue};
 use posthaste_core::{Hub, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_server::Keys;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(not(feature = "otlp"))]
 use crate::config::TelemetryConfig;
 use crate::config::{Backend, Config, whole_environment};
-use crate::failure::internal;
+use crate::failure::{internal, invalid};
 use crate::identity::{DataFolder, Key, Token};
 
 /// A hub over the memory and the queue that the configuration names.
@@ -62,16 +63,49 @@ pub(crate) fn launcher(
 ) -> Result<Arc<dyn Launcher>, ApiError> {
     let binary = std::env::current_exe().map_err(|e| internal(format!("no program: {e}")))?;
     let this = PathBuf::from(THIS_PROGRAM);
+    let agents = &config.agents;
+    let worker_user = worker_user(agents)?;
+    let worker_root = worker_root(agents, folder);
+    if let Some(user) = &worker_user {
+        user.make_root(&worker_root).map_err(cannot_switch)?;
+    }
     Ok(Arc::new(Supervisor::new(SupervisorConfig {
         data: folder.path().to_owned(),
         keeper: if this.exists() { this } else { binary.clone() },
         binary,
+        worker_user,
+        worker_root,
         hub_url: hub_url.to_owned(),
-        agents: config.agents.clone(),
+        agents: agents.clone(),
         environment: whole_environment(),
         manners,
         answer_bytes: config.limits.body_bytes,
     })))
+}
+
+/// The user as whom workers run, if it is not the hub's own and the hub may switch to it.
+pub(crate) fn worker_user(agents: &AgentsConfig) -> Result<Option<WorkerUser>, ApiError> {
+    let environment = whole_environment();
+    let path =
+        environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+    WorkerUser::find(&agents.user, path).map_err(cannot_switch)
+}
+
+fn worker_root(agents: &AgentsConfig, folder: &DataFolder) -> PathBuf {
+    if !agents.folder.as_os_str().is_empty() {
+        return agents.folder.clone();
+    }
+    let mut beside = folder.path().as_os_str().to_owned();
+    beside.push("-workers");
+    beside.into()
+}
+
+fn cannot_switch(error: LaunchError) -> ApiError {
+    let told = invalid(error.why);
+    match error.hint {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
 }
 
 /// Follows messages on their road, if the configuration names a collector.
@@ -97,7 +131,7 @@ pub(crate) fn traces(
     let TelemetryConfig { otlp, headers } = &config.telemetry;
     match otlp.is_empty() && headers.reveal().is_empty() {
         true => Ok(None),
-        false => Err(crate::failure::invalid("telemetry: this binary was built without traces")
+        false => Err(invalid("telemetry: this binary was built without traces")
             .hint("build it with the feature `otlp`")),
     }
 }

@@ -1,21 +1,18 @@
 //! The command line of a keeper: written by the hub, read by the keeper.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::settings::Stdin;
 
 /// How many words come before the program.
-const FIRST: usize = 8;
+const FIRST: usize = 7;
 
-/// What a keeper is to do. No task and no token: those stand in a file and in the
-/// environment, where other users do not see them.
+/// What a keeper is to do. Other users see these words, so they have no task, no token
+/// and no id of an instance: those stand in the worker's folder, in which the keeper is
+/// started, and in the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
-    pub folder: PathBuf,
-    /// Where the worker works.
-    pub directory: PathBuf,
     /// What is kept of its stdout, and as much of its stderr.
     pub output_bytes: u64,
     /// From being asked to end until being killed.
@@ -24,8 +21,17 @@ pub struct Keep {
     pub most: Duration,
     pub manners: Manners,
     pub stdin: Stdin,
+    /// Whose the worker's pipes are, if it runs as another user.
+    pub owner: Option<Owner>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
+}
+
+/// The user and the group that something belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    pub uid: u32,
+    pub gid: u32,
 }
 
 /// What the hub changed about its own process, and a worker gets back as it was.
@@ -41,8 +47,6 @@ impl Keep {
     pub fn words(&self) -> Vec<OsString> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut words: Vec<OsString> = vec![
-            self.folder.clone().into(),
-            self.directory.clone().into(),
             self.output_bytes.to_string().into(),
             millis(self.grace).to_string().into(),
             millis(self.most).to_string().into(),
@@ -53,6 +57,9 @@ impl Keep {
                 Stdin::Mail => "mail",
             }
             .into(),
+            self.owner
+                .map_or("-".to_owned(), |owner| format!("{}:{}", owner.uid, owner.gid))
+                .into(),
         ];
         words.extend(self.command.iter().cloned());
         words
@@ -67,28 +74,35 @@ impl Keep {
         let number = |at: usize| -> Result<u64, String> {
             text(at).parse().map_err(|_| format!("`{}` is not a number", text(at)))
         };
-        let umask = u32::from_str_radix(text(5), 8).ok().filter(|mask| *mask <= 0o777);
+        let umask = u32::from_str_radix(text(3), 8).ok().filter(|mask| *mask <= 0o777);
         Ok(Self {
-            folder: words[0].clone().into(),
-            directory: words[1].clone().into(),
-            output_bytes: number(2)?,
-            grace: Duration::from_millis(number(3)?),
-            most: Duration::from_millis(number(4)?),
+            output_bytes: number(0)?,
+            grace: Duration::from_millis(number(1)?),
+            most: Duration::from_millis(number(2)?),
             manners: Manners {
-                umask: umask.ok_or_else(|| format!("`{}` is not a mask", text(5)))?,
-                open_files: match text(6) {
+                umask: umask.ok_or_else(|| format!("`{}` is not a mask", text(3)))?,
+                open_files: match text(4) {
                     "-" => None,
-                    _ => Some(number(6)?),
+                    _ => Some(number(4)?),
                 },
             },
-            stdin: match text(7) {
+            stdin: match text(5) {
                 "task" => Stdin::Task,
                 "mail" => Stdin::Mail,
                 other => return Err(format!("`{other}` is neither task nor mail")),
             },
+            owner: match text(6) {
+                "-" => None,
+                pair => Some(owner(pair).ok_or_else(|| format!("`{pair}` is nobody"))?),
+            },
             command: words[FIRST..].to_vec(),
         })
     }
+}
+
+fn owner(pair: &str) -> Option<Owner> {
+    let (uid, gid) = pair.split_once(':')?;
+    Some(Owner { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -98,17 +112,16 @@ mod tests {
     #[test]
     fn what_the_hub_writes_the_keeper_reads() {
         let keep = Keep {
-            folder: "/data/agents/a3f7b2c1".into(),
-            directory: "/home/me/my project".into(),
             output_bytes: 8 << 20,
             grace: Duration::from_secs(10),
             most: Duration::from_secs(86_400),
             manners: Manners { umask: 0o022, open_files: Some(1024) },
             stdin: Stdin::Mail,
+            owner: Some(Owner { uid: 65534, gid: 65533 }),
             command: vec!["/bin/sh".into(), "-c".into(), "--help; echo -x".into()],
         };
         assert_eq!(Keep::read(keep.words()), Ok(keep.clone()));
-        let other = Keep { manners: Manners { umask: 0, open_files: None }, ..keep };
+        let other = Keep { manners: Manners { umask: 0, open_files: None }, owner: None, ..keep };
         assert_eq!(Keep::read(other.words()), Ok(other));
     }
 
@@ -116,9 +129,11 @@ mod tests {
     fn whoever_tries_it_by_hand_is_told_what_it_is_for() {
         let error = Keep::read([]).expect_err("nothing to do");
         assert!(error.contains("for the hub"), "{error}");
-        let words = ["/f", "/d", "many", "1", "1", "022", "-", "task", "true"].map(OsString::from);
+        let words = ["many", "1", "1", "022", "-", "task", "-", "true"].map(OsString::from);
         assert!(Keep::read(words).expect_err("no number").contains("`many`"));
-        let words = ["/f", "/d", "1", "1", "1", "9", "-", "task", "true"].map(OsString::from);
+        let words = ["1", "1", "1", "9", "-", "task", "-", "true"].map(OsString::from);
         assert!(Keep::read(words).expect_err("no mask").contains("`9`"));
+        let words = ["1", "1", "1", "022", "-", "task", "7", "true"].map(OsString::from);
+        assert!(Keep::read(words).expect_err("no owner").contains("`7`"));
     }
 }

@@ -1,8 +1,9 @@
 //! One worker, from its start to its end.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::fchown;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::feed::Feed;
 use super::pipe::Pipe;
-use super::{Keep, MARK, Manners};
+use super::{Keep, MARK, Manners, Owner};
 use crate::folder::{self, Exit, Folder, Started};
 use crate::process;
 use crate::settings::Stdin;
@@ -34,7 +35,8 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     let mut signals = Signals::new()?;
-    let folder = Folder::new(keep.folder.clone());
+    // The hub starts a keeper in the folder of its worker.
+    let folder = Folder::new(".".into());
     let started_at = now();
 
     let exit = match start(keep, &folder) {
@@ -187,32 +189,38 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     };
     let file = |path| folder::create(path).map_err(|e| format!("cannot write its output: {e}"));
     let (out, err) = (file(&folder.out())?, file(&folder.err())?);
-    let stdin = match keep.stdin {
+    let (stdin, hears) = match keep.stdin {
         Stdin::Task => {
             let task = File::open(folder.task());
-            Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?)
+            (Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?), None)
         }
-        Stdin::Mail => Stdio::piped(),
+        Stdin::Mail => {
+            let (from, to) = pipe(keep.owner)?;
+            (Stdio::from(from), Some(OwnedFd::from(to)))
+        }
     };
+    let (stdout, says) = pipe(keep.owner)?;
+    let (stderr, warns) = pipe(keep.owner)?;
     let noted = |done: io::Result<()>| done.map_err(|e| format!("cannot note the start: {e}"));
     noted(folder.reserve_exit())?;
     noted(folder.note_start(&note))?;
 
-    let mut command = command(keep);
-    command.env(MARK, &note.run).stdin(stdin);
+    let mut command = command(keep, folder);
+    command.env(MARK, &note.run).stdin(stdin).stdout(says).stderr(warns);
     let back = adopt(keep.manners);
     let spawned = command.spawn();
     umask(back);
+    // It has the worker's ends of the pipes, and they are closed when all of them are.
+    drop(command);
     let mut child = spawned.map_err(|e| {
         let program = keep.command[0].to_string_lossy();
-        format!("cannot run {program} in {}: {e}", keep.directory.display())
+        let directory = fs::read_link(folder.directory()).unwrap_or_default();
+        format!("cannot run {program} in {}: {e}", directory.display())
     })?;
     let pid = Pid::from_child(&child);
-    let pipe =
-        |end: Option<OwnedFd>, file| Pipe::new(end.expect("it was piped"), file, keep.output_bytes);
-    let stdout = pipe(child.stdout.take().map(OwnedFd::from), out);
-    let stderr = pipe(child.stderr.take().map(OwnedFd::from), err);
-    let feed = child.stdin.take().map(|end| Feed::new(&folder.mail(), end.into())).transpose();
+    let stdout = Pipe::new(stdout.into(), out, keep.output_bytes);
+    let stderr = Pipe::new(stderr.into(), err, keep.output_bytes);
+    let feed = hears.map(|end| Feed::new(&folder.mail(), end)).transpose();
     let (out, err, feed) = match (stdout, stderr, feed) {
         (Ok(out), Ok(err), Ok(feed)) => (out, err, feed),
         (Err(e), _, _) | (_, Err(e), _) | (_, _, Err(e)) => {
@@ -229,15 +237,21 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is what a keeper is for")]
-fn command(keep: &Keep) -> Command {
+fn command(keep: &Keep, folder: &Folder) -> Command {
     let mut command = Command::new(&keep.command[0]);
+    command.args(&keep.command[1..]).current_dir(folder.directory()).process_group(0);
     command
-        .args(&keep.command[1..])
-        .current_dir(&keep.directory)
-        .process_group(0)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
+}
+
+/// A pipe that belongs to the worker: it may open it again by a name like `/dev/stderr`.
+fn pipe(owner: Option<Owner>) -> Result<(PipeReader, PipeWriter), String> {
+    let made = io::pipe().and_then(|(from, to)| {
+        if let Some(Owner { uid, gid }) = owner {
+            fchown(&from, Some(uid), Some(gid))?;
+        }
+        Ok((from, to))
+    });
+    made.map_err(|e| format!("cannot make a pipe: {e}"))
 }
 
 /// Takes the manners that the worker is to inherit. Gives the mask back that was

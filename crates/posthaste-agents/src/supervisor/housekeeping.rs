@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use posthaste_core::address::InstanceId;
 use rustix::process::Signal;
@@ -28,10 +30,11 @@ impl Shared {
             if !worktree::forget(&self.git, &folder).await {
                 continue;
             }
-            let path = folder.path().to_owned();
-            let removed = tokio::task::spawn_blocking(move || fs::remove_dir_all(path)).await;
-            if let Ok(Err(error)) = removed {
-                tracing::warn!(%who, %error, "the folder of a worker cannot be removed");
+            for path in HashSet::from([folder.path().to_owned(), self.home(who)]) {
+                let removed = tokio::task::spawn_blocking(move || remove(&path)).await;
+                if let Ok(Err(error)) = removed {
+                    tracing::warn!(%who, %error, "the folder of a worker cannot be removed");
+                }
             }
         }
     }
@@ -54,5 +57,12 @@ impl Shared {
             }
         }
         found
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
     }
 }

@@ -25,20 +25,23 @@ pub(super) enum Keeper {
 }
 
 impl Keeper {
-    /// Starts one. It holds the worker's lock from its first moment to its last.
+    /// Starts one for the worker of this folder, which works in this directory. It holds
+    /// the worker's lock from its first moment to its last.
     pub(super) fn start(
         program: &Path,
+        folder: &Folder,
+        directory: &Path,
         keep: &Keep,
         environment: &Environment,
     ) -> Result<Self, LaunchError> {
-        let folder = Folder::new(keep.folder.clone());
         let failed = |e: io::Error| {
             LaunchError::new(format!("cannot start a process: {e}"), "`posthaste doctor` looks")
         };
         let Some(lock) = folder.hold().map_err(failed)? else {
-            let why = format!("{} is in use by an earlier start", keep.folder.display());
+            let why = format!("{} is in use by an earlier start", folder.path().display());
             return Err(LaunchError::new(why, None));
         };
+        folder.work_in(directory).map_err(failed)?;
         let mut command = command(program);
         command
             .arg0("posthaste")
@@ -46,7 +49,7 @@ impl Keeper {
             .args(keep.words())
             .env_clear()
             .envs(environment.all())
-            .current_dir(&keep.folder)
+            .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(lock)
             .stderr(Stdio::null());

@@ -21,7 +21,8 @@ pub(super) async fn of(
 ) -> Outcome {
     let exit = folder.exit();
     let stale = format_duration(shared.config.agents.stale).to_string();
-    let (end, why) = verdict(exit.as_ref(), stopped, &stale);
+    let has_notes = folder.started().is_some() || folder.is_prepared();
+    let (end, why) = verdict(exit.as_ref(), has_notes, stopped, &stale);
     let code = exit.as_ref().and_then(|exit| exit.code);
     let unheard = exit.as_ref().is_some_and(|exit| !folder.was_heard(exit));
     let dropped = exit.map_or(0, |exit| exit.out_dropped);
@@ -37,14 +38,20 @@ pub(super) async fn of(
 
 /// The keeper's note counts: who had ended before the keeper was asked, ended by
 /// itself.
-fn verdict(exit: Option<&Exit>, stopped: Option<&str>, stale: &str) -> (Ended, String) {
+fn verdict(
+    exit: Option<&Exit>,
+    has_notes: bool,
+    stopped: Option<&str>,
+    stale: &str,
+) -> (Ended, String) {
     let Some(exit) = exit else {
+        let unknown = match has_notes {
+            true => "its keeper was killed, or its disk is full: nobody knows how it ended",
+            false => "its folder was removed or emptied: nobody knows how it ended",
+        };
         return match stopped {
             Some(why) => (Ended::Stopped, why.to_owned()),
-            None => (
-                Ended::Failed,
-                "its keeper was killed, or its disk is full: nobody knows how it ended".to_owned(),
-            ),
+            None => (Ended::Failed, unknown.to_owned()),
         };
     };
     if let Some(error) = &exit.error {
@@ -172,7 +179,7 @@ mod tests {
     use super::*;
 
     fn said(exit: &Exit, stopped: Option<&str>) -> (Ended, String) {
-        verdict(Some(exit), stopped, "24h")
+        verdict(Some(exit), true, stopped, "24h")
     }
 
     #[test]
@@ -188,8 +195,10 @@ mod tests {
         assert_eq!(said(&asked, None).0, Ended::Stopped);
         let stale = Exit { overdue: true, ..signal(15) };
         assert!(said(&stale, None).1.contains("agents.stale"));
-        assert_eq!(verdict(None, None, "24h").0, Ended::Failed);
-        assert_eq!(verdict(None, Some("x"), "24h"), (Ended::Stopped, "x".into()));
+        assert_eq!(verdict(None, true, None, "24h").0, Ended::Failed);
+        let emptied = verdict(None, false, None, "24h");
+        assert!(emptied.0 == Ended::Failed && emptied.1.contains("its folder"), "{emptied:?}");
+        assert_eq!(verdict(None, true, Some("x"), "24h"), (Ended::Stopped, "x".into()));
     }
 
     #[test]

@@ -13,28 +13,43 @@ use posthaste_core::registry::Instance;
 use super::keepers::Keeper;
 use super::watch::{Stop, Watch};
 use super::{Shared, Supervisor, outcome, remains};
-use crate::environment::Environment;
+use crate::environment::{Environment, data_of};
 use crate::folder::{self, Folder};
-use crate::keeper::Keep;
+use crate::keeper::{Keep, Owner};
 use crate::settings::{Line, Settings, Stdin};
+use crate::user::WorkerUser;
 use crate::{drivers, letters, program, worktree};
 
 impl Shared {
-    pub(super) fn settings(&self, profile: &Profile) -> Result<Settings, LaunchError> {
-        let all = Environment::inherited(&self.config.environment);
-        Settings::read(profile, all.get("HOME").map(Path::new))
+    /// The environment that workers start from: the hub's, or that of the user as whom
+    /// they run.
+    fn base(&self) -> Environment {
+        let all = &self.config.environment;
+        match &self.config.worker_user {
+            Some(user) => Environment::of_user(all, user),
+            None => Environment::inherited(all),
+        }
     }
 
-    /// What the hub's environment is for an agent with these settings.
-    pub(super) fn environment(&self, settings: &Settings) -> Environment {
-        let mut all = Environment::inherited(&self.config.environment).with(settings);
+    pub(super) fn settings(
+        &self,
+        profile: &Profile,
+        base: &Environment,
+    ) -> Result<Settings, LaunchError> {
+        Settings::read(profile, base.get("HOME").map(Path::new))
+    }
+
+    /// What this environment is for an agent with these settings.
+    pub(super) fn environment(&self, base: Environment, settings: &Settings) -> Environment {
+        let mut all = base.with(settings);
         all.set("POSTHASTE", &self.config.binary);
         all.set("POSTHASTE_HUB", &self.config.hub_url);
         all
     }
 
     pub(super) fn check(&self, job: &Job) -> Result<Way, LaunchError> {
-        let settings = self.settings(&job.profile)?;
+        let base = self.base();
+        let settings = self.settings(&job.profile, &base)?;
         let Some(line) = drivers::of(&job.profile)?.line(&settings)? else {
             return Ok(Way::ByItself);
         };
@@ -42,36 +57,72 @@ impl Shared {
         if let Some(directory) = directory {
             check_directory(directory)?;
         }
-        resolve(&line, directory.map(PathBuf::as_path), &self.environment(&settings))?;
+        resolve(&line, &settings, &self.environment(base, &settings))?;
         let worktree = job.worktree.unwrap_or(settings.worktree);
         if worktree {
-            worktree::check(&self.git, directory.map(PathBuf::as_path))?;
+            self.check_worktree(directory.map(PathBuf::as_path))?;
         }
         Ok(Way::Started { worktree })
     }
 
+    /// The hub runs git in a worktree as itself, and what a worker of another user wrote
+    /// there could make it run anything.
+    fn check_worktree(&self, directory: Option<&Path>) -> Result<(), LaunchError> {
+        match &self.config.worker_user {
+            None => worktree::check(&self.git, directory),
+            Some(user) => Err(LaunchError {
+                why: format!("workers run as {} (agents.user), and have no worktrees", user.name),
+                hint: Some(
+                    "make a checkout that belongs to that user, and name it as the working directory"
+                        .to_owned(),
+                ),
+            }),
+        }
+    }
+
     pub(super) async fn prepare(&self, worker: &Instance, job: &Job) -> Result<Place, LaunchError> {
-        let settings = self.settings(&job.profile)?;
+        let settings = self.settings(&job.profile, &self.base())?;
         let folder = self.folder(worker.id);
-        folder.make().map_err(|e| no_folder(folder.path(), &e))?;
+        folder
+            .make()
+            .and_then(|()| folder.note_prepared())
+            .map_err(|e| no_folder(folder.path(), &e))?;
         let directory = job.directory.clone().or_else(|| settings.directory.clone());
         if job.worktree.unwrap_or(settings.worktree) {
-            worktree::check(&self.git, directory.as_deref())?;
+            self.check_worktree(directory.as_deref())?;
             let directory = directory.unwrap_or_default();
             return worktree::make(&self.git, &folder, worker, &directory).await;
         }
-        let directory = match directory {
-            Some(directory) => {
-                check_directory(&directory)?;
-                directory
-            }
-            None => {
-                let scratch = Folder::new(folder.path().join("work"));
-                scratch.make().map_err(|e| no_folder(scratch.path(), &e))?;
-                scratch.path().to_owned()
-            }
+        let home = self.home(worker.id);
+        let scratch = home.join("work");
+        let made = match &self.config.worker_user {
+            Some(user) => user.make_home(&home, &[&scratch, Path::new(&data_of(&home))]),
+            None if directory.is_none() => Folder::new(scratch.clone()).make(),
+            None => Ok(()),
         };
+        made.map_err(|e| no_folder(&home, &e))?;
+        let directory = directory.unwrap_or(scratch);
+        check_directory(&directory)?;
+        if let Some(user) = &self.config.worker_user {
+            self.check_access(user, &settings, job, &directory).await?;
+        }
         Ok(Place { directory, branch: None })
+    }
+
+    /// Whether the user as whom the worker will run can do so.
+    async fn check_access(
+        &self,
+        user: &WorkerUser,
+        settings: &Settings,
+        job: &Job,
+        directory: &Path,
+    ) -> Result<(), LaunchError> {
+        let Some(line) = drivers::of(&job.profile)?.line(settings)? else { return Ok(()) };
+        let command = resolve(&line, settings, &self.environment(self.base(), settings))?;
+        let (user, directory) = (user.clone(), directory.to_owned());
+        let look = move || user.check(&directory, command.first().expect("a program"));
+        let looked = tokio::task::spawn_blocking(look).await;
+        looked.unwrap_or_else(|e| Err(LaunchError::new(e.to_string(), None)))
     }
 }
 
@@ -82,40 +133,44 @@ impl Supervisor {
             return Err(LaunchError::new("the hub is stopping", None));
         }
         let profile = &start.job.profile;
-        let settings = shared.settings(profile)?;
+        let base = shared.base();
+        let settings = shared.settings(profile, &base)?;
         let Some(line) = drivers::of(profile)?.line(&settings)? else {
             let why = format!("{} comes by itself; nobody starts it", profile.template.name);
             return Err(LaunchError::new(why, None));
         };
         let folder = shared.folder(start.worker.id);
-        let mut environment = shared.environment(&settings);
-        environment.worker(start, folder.path());
+        let home = shared.home(start.worker.id);
+        let user = shared.config.worker_user.as_ref();
+        let mut environment = shared.environment(base, &settings);
+        environment.worker(start, &home);
         let directory = &start.place.directory;
         check_directory(directory)?;
-        let command = resolve(&line, Some(directory), &environment)?;
-        hand_over(&folder, start, &settings, &mut environment)
+        let command = resolve(&line, &settings, &environment)?;
+        let own = Own { folder: &folder, home: &home, user };
+        own.hand_over(start, &settings, &mut environment)
             .map_err(|e| no_folder(folder.path(), &e))?;
         let agents = &shared.config.agents;
         let keep = Keep {
-            folder: folder.path().to_owned(),
-            directory: directory.clone(),
             output_bytes: agents.output_bytes,
             grace: agents.grace,
             most: agents.stale,
             manners: shared.config.manners,
             stdin: settings.stdin,
-            command,
+            owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
+            command: user.map_or(command.clone(), |user| user.runs(&command)),
         };
         // Before the process, so that nobody can be stopped in between and slip through.
         let stop = Arc::new(Stop::default());
         shared.running.lock().insert(start.worker.id, Arc::clone(&stop));
-        let keeper = match Keeper::start(&shared.config.keeper, &keep, &environment) {
-            Ok(keeper) => keeper,
-            Err(error) => {
-                shared.running.lock().remove(&start.worker.id);
-                return Err(error);
-            }
-        };
+        let keeper =
+            match Keeper::start(&shared.config.keeper, &folder, directory, &keep, &environment) {
+                Ok(keeper) => keeper,
+                Err(error) => {
+                    shared.running.lock().remove(&start.worker.id);
+                    return Err(error);
+                }
+            };
         self.watch(hub, start.worker.id, stop, keeper);
         Ok(())
     }
@@ -144,8 +199,8 @@ impl Supervisor {
         }
         if folder.exit().is_none() {
             match folder.started() {
-                None => return Found::NeverRan,
-                Some(started) => remains::end(started).await,
+                None if folder.is_prepared() => return Found::NeverRan,
+                started => remains::end(started.flatten(), &self.shared.home(worker.id)).await,
             }
         }
         let mut outcome = outcome::of(&self.shared, worker.id, &folder, None).await;
@@ -157,12 +212,23 @@ impl Supervisor {
 /// A command with its program's whole path.
 pub(super) fn resolve(
     line: &Line,
-    directory: Option<&Path>,
+    settings: &Settings,
     environment: &Environment,
 ) -> Result<Vec<std::ffi::OsString>, LaunchError> {
+    if let Line::Shell(text) = line
+        && let Some(first) = text.split_whitespace().next()
+        && (first.starts_with("./") || first.starts_with("../"))
+    {
+        return Err(LaunchError {
+            why: format!("the shell would look for `{first}` in the working directory"),
+            hint: Some(format!(
+                "write the command as a list, [{first}]: then it is the program beside the profile's file; or give its full path"
+            )),
+        });
+    }
     let words = line.words();
     let (program, arguments) = words.split_first().expect("a line has a program");
-    let program = program::find(program, directory, environment.get("PATH"))?;
+    let program = program::find(program, settings.beside.as_deref(), environment.get("PATH"))?;
     let mut command = vec![program.into_os_string()];
     command.extend(arguments.iter().map(Into::into));
     Ok(command)
@@ -182,31 +248,47 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), LaunchError> {
     }
 }
 
-/// The task and what else the worker reads, for its eyes alone.
-fn hand_over(
-    folder: &Folder,
-    start: &Start,
-    settings: &Settings,
-    environment: &mut Environment,
-) -> std::io::Result<()> {
-    folder.make()?;
-    let write = |path: &Path, text: &str| folder::create(path)?.write_all(text.as_bytes());
-    match settings.stdin {
-        Stdin::Task => write(&folder.task(), &start.task)?,
-        Stdin::Mail => write(&folder.mail(), &letters::task(start))?,
+/// Where a worker finds what it is given.
+struct Own<'a> {
+    folder: &'a Folder,
+    home: &'a Path,
+    user: Option<&'a WorkerUser>,
+}
+
+impl Own<'_> {
+    /// Writes the task and what else the worker reads, for its eyes alone.
+    fn hand_over(
+        &self,
+        start: &Start,
+        settings: &Settings,
+        environment: &mut Environment,
+    ) -> std::io::Result<()> {
+        self.folder.make()?;
+        match settings.stdin {
+            Stdin::Task => self.write(&self.folder.task(), &start.task)?,
+            Stdin::Mail => self.write(&self.folder.mail(), &letters::task(start))?,
+        }
+        let prompt = &start.job.profile.template.system_prompt;
+        if !prompt.is_empty() {
+            let path = self.home.join("prompt");
+            self.write(&path, prompt)?;
+            environment.set("POSTHASTE_PROMPT_FILE", &path);
+        }
+        if let Some(servers) = &settings.mcp_config {
+            let path = self.home.join("mcp.json");
+            self.write(&path, servers)?;
+            environment.set("POSTHASTE_MCP_CONFIG", &path);
+        }
+        Ok(())
     }
-    let prompt = &start.job.profile.template.system_prompt;
-    if !prompt.is_empty() {
-        let path = folder.path().join("prompt");
-        write(&path, prompt)?;
-        environment.set("POSTHASTE_PROMPT_FILE", &path);
+
+    fn write(&self, path: &Path, text: &str) -> std::io::Result<()> {
+        let mut file = folder::create(path)?;
+        if let Some(user) = self.user {
+            user.give(&file)?;
+        }
+        file.write_all(text.as_bytes())
     }
-    if let Some(servers) = &settings.mcp_config {
-        let path = folder.path().join("mcp.json");
-        write(&path, servers)?;
-        environment.set("POSTHASTE_MCP_CONFIG", &path);
-    }
-    Ok(())
 }
 
 fn no_folder(path: &Path, error: &std::io::Error) -> LaunchError {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::keepers::Keeper;
 use super::start::{check_directory, resolve};
 use super::{Shared, Supervisor};
+use crate::environment::Environment;
 use crate::folder::{self, Folder};
 use crate::keeper::Keep;
 use crate::settings::Stdin;
@@ -23,7 +24,9 @@ impl Supervisor {
     /// Runs what the profile says would wake it, one at a time.
     pub(super) fn wake_up(&self, nap: &Nap) -> Result<bool, LaunchError> {
         let shared = &self.shared;
-        let settings = shared.settings(&nap.profile)?;
+        // It belongs to an agent that comes by itself, so it runs as the hub's own user.
+        let base = Environment::inherited(&shared.config.environment);
+        let settings = shared.settings(&nap.profile, &base)?;
         let Some(line) = &settings.wake else { return Ok(false) };
         let id = nap.who.id;
         let folder = Folder::new(shared.folder(id).path().join("wake"));
@@ -35,7 +38,7 @@ impl Supervisor {
         if folder.is_held() {
             return Ok(true);
         }
-        let mut environment = shared.environment(&settings);
+        let mut environment = shared.environment(base, &settings);
         environment.sleeper(nap, &shared.config.data);
         let directory = settings.directory.as_deref().unwrap_or(folder.path());
         let made = folder.make().and_then(|()| folder::create(&folder.task()).map(drop));
@@ -45,16 +48,15 @@ impl Supervisor {
         check_directory(directory)?;
         let agents = &shared.config.agents;
         let keep = Keep {
-            folder: folder.path().to_owned(),
-            directory: directory.to_owned(),
             output_bytes: agents.output_bytes,
             grace: agents.grace,
             most: agents.wake_timeout,
             manners: shared.config.manners,
             stdin: Stdin::Task,
-            command: resolve(line, Some(directory), &environment)?,
+            owner: None,
+            command: resolve(line, &settings, &environment)?,
         };
-        let keeper = Keeper::start(&shared.config.keeper, &keep, &environment)?;
+        let keeper = Keeper::start(&shared.config.keeper, &folder, directory, &keep, &environment)?;
         self.tasks.spawn(awake.watch(keeper, folder));
         Ok(true)
     }

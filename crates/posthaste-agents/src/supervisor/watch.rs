@@ -64,10 +64,8 @@ impl Watch {
                 AtShutdown::Leave => return,
             },
         }
-        if self.folder.exit().is_none()
-            && let Some(started) = self.folder.started()
-        {
-            remains::end(started).await;
+        if self.folder.exit().is_none() {
+            remains::end(self.folder.started().flatten(), &shared.home(self.who)).await;
         }
         let mut outcome = outcome::of(&shared, self.who, &self.folder, stop.why()).await;
         outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;

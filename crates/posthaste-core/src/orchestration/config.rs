@@ -1,5 +1,6 @@
 //! What an operator can turn about workers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,11 @@ crate::settings! {
         line: usize = 200;
         /// How deep a tree of workers may be.
         depth: usize = 8;
+        /// The system user, by name or number, as whom workers run; empty: the hub's own.
+        user: String = String::new();
+        /// Where workers that run as another user have their files; empty: the path of the
+        /// data folder with -workers at its end.
+        folder: PathBuf = PathBuf::new();
         /// How long a worker has to end after it was asked to, before it is killed.
         grace: Duration = Duration::from_secs(10), "humantime_serde";
         /// A worker that runs longer than this is ended.

@@ -149,6 +149,7 @@ pub(crate) fn entry(e: &Handed) -> Entry<'_> {
         urgent: m.priority == Priority::Urgent,
         thread_id: m.thread.text(),
         created_at: m.created_at.to_compact_string(),
+        via: Cow::Borrowed(m.via.as_str()),
         label: m.label.as_deref().map(Cow::Borrowed),
         in_reply_to: m.in_reply_to.map(|s| s.0),
         redelivered: e.leased.redelivered,

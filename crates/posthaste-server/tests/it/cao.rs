@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use posthaste_api::messages::SendRequest;
 use posthaste_core::Limits;
+use posthaste_server::CompatConfig;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::house::{House, OPERATOR, read, read_reply, receipt_of, request, send, texts, within};
+use crate::house::{
+    House, JOIN, OPERATOR, read, read_reply, receipt_of, request, send, texts, within,
+};
 
 fn inbox_of(terminal: &str) -> String {
     format!("/terminals/{terminal}/inbox/messages")
@@ -20,7 +23,7 @@ fn encoded(text: &str) -> String {
 
 async fn listed(house: &House, terminal: &str, query: &str) -> Vec<Value> {
     let call = format!("GET {}?{query}", inbox_of(terminal));
-    let (status, answer) = house.call(&call, None, "").await;
+    let (status, answer) = house.call(&call, Some(OPERATOR), "").await;
     assert_eq!(status, 200, "{answer}");
     answer.as_array().expect("a list").clone()
 }
@@ -42,9 +45,11 @@ async fn a_message_is_posted_by_query_or_by_body() {
     let by_body = json!({"sender_id": alice.instance, "message": text}).to_string();
 
     let posts = [
-        house.call(&by_query, None, "").await,
-        house.call(&format!("POST {path}"), None, &by_body).await,
-        house.call(&format!("POST {path}?sender_id={}", alice.instance), None, &by_body).await,
+        house.call(&by_query, Some(OPERATOR), "").await,
+        house.call(&format!("POST {path}"), Some(OPERATOR), &by_body).await,
+        house
+            .call(&format!("POST {path}?sender_id={}", alice.instance), Some(OPERATOR), &by_body)
+            .await,
     ];
 
     for (status, answer) in &posts {
@@ -72,11 +77,11 @@ async fn a_long_message_fits_into_a_query() {
     let call =
         format!("POST {path}?sender_id={}&message={}", alice.instance, long.replace(' ', "+"));
 
-    let (status, answer) = house.call(&call, None, "").await;
+    let (status, answer) = house.call(&call, Some(OPERATOR), "").await;
     assert_eq!(status, 200, "{answer}");
     let larger = "x".repeat(1 << 20);
     let body = json!({"sender_id": alice.instance, "message": larger}).to_string();
-    assert_eq!(house.call(&format!("POST {path}"), None, &body).await.0, 200);
+    assert_eq!(house.call(&format!("POST {path}"), Some(OPERATOR), &body).await.0, 200);
 
     let inbox = read(&as_bob).await;
     assert!(inbox.messages[0].message == long && inbox.messages[1].message == larger);
@@ -105,7 +110,7 @@ async fn a_list_shows_each_message_with_caos_statuses_and_takes_nothing() {
     ];
     assert_eq!(all.len(), expected.len());
     for (entry, (seq, status)) in all.iter().zip(expected) {
-        let names = ["created_at", "id", "message", "receiver_id", "sender_id", "status"];
+        let names = ["created_at", "id", "message", "receiver_id", "sender_id", "status", "via"];
         assert_eq!(keys(entry), names);
         assert_eq!((&entry["id"], &entry["status"]), (&json!(seq), &json!(status)));
         assert_eq!(entry["message"], status);
@@ -144,7 +149,7 @@ async fn a_wait_is_woken_and_consumes_what_it_wrote() {
     let (bob, as_bob) = house.agent("bob").await;
     let call = format!("GET {}/wait?timeout=60&batch_window=0.0", inbox_of(&bob.instance));
     let mut socket = house.dial().await;
-    socket.write_all(request(&call, None, &[], "").as_bytes()).await.expect("sent");
+    socket.write_all(request(&call, Some(OPERATOR), &[], "").as_bytes()).await.expect("sent");
     house.waits(&bob.instance).await;
 
     let sent = send(&as_alice, &bob.instance, "wake up").await;
@@ -153,7 +158,7 @@ async fn a_wait_is_woken_and_consumes_what_it_wrote() {
     assert_eq!(reply.status, 200);
     let answer = reply.json();
     let [entry] = answer.as_array().expect("a list").as_slice() else { panic!("{answer}") };
-    assert_eq!(keys(entry), ["created_at", "id", "message", "sender_id"]);
+    assert_eq!(keys(entry), ["created_at", "id", "message", "sender_id", "via"]);
     assert_eq!((&entry["id"], &entry["message"]), (&json!(sent.seq), &json!("wake up")));
     assert_eq!(entry["sender_id"], alice.instance);
     assert_eq!(entry["created_at"], house.record(sent.seq).await.created_at);
@@ -170,7 +175,7 @@ async fn a_wait_collects_for_two_seconds_whatever_other_reads_do() {
     let (bob, _) = house.agent("bob").await;
     let call = format!("GET {}/wait?timeout=60", inbox_of(&bob.instance));
     let mut socket = house.dial().await;
-    socket.write_all(request(&call, None, &[], "").as_bytes()).await.expect("sent");
+    socket.write_all(request(&call, Some(OPERATOR), &[], "").as_bytes()).await.expect("sent");
     house.waits(&bob.instance).await;
 
     for text in ["one", "two", "three"] {
@@ -188,7 +193,7 @@ async fn a_wait_in_vain_is_an_empty_list() {
     let (bob, _) = house.agent("bob").await;
     for query in ["timeout=0", "timeout=1", "timeout=0&batch_window=2.5"] {
         let call = format!("GET {}/wait?{query}", inbox_of(&bob.instance));
-        let (status, answer) = house.call(&call, None, "").await;
+        let (status, answer) = house.call(&call, Some(OPERATOR), "").await;
         assert_eq!((status, answer), (200, json!([])), "{query}");
     }
 }
@@ -199,7 +204,7 @@ async fn a_dropped_wait_gives_its_mail_back() {
     let (bob, as_bob) = house.agent("bob").await;
     let call = format!("GET {}/wait?timeout=60&batch_window=0", inbox_of(&bob.instance));
     let mut socket = house.dial().await;
-    socket.write_all(request(&call, None, &[], "").as_bytes()).await.expect("sent");
+    socket.write_all(request(&call, Some(OPERATOR), &[], "").as_bytes()).await.expect("sent");
     house.waits(&bob.instance).await;
     drop(socket);
     house.waits_no_more(&bob.instance).await;
@@ -230,7 +235,7 @@ async fn bad_words_are_refused_as_cao_refuses_them() {
             format!("POST {}?sender_id={me}&message=x", inbox_of(id)),
             format!("POST {own}?sender_id={id}&message=x"),
         ] {
-            let (status, answer) = house.call(&call, None, "").await;
+            let (status, answer) = house.call(&call, Some(OPERATOR), "").await;
             assert_eq!(status, 422, "{call}: {answer}");
         }
     }
@@ -258,7 +263,7 @@ async fn bad_words_are_refused_as_cao_refuses_them() {
         (404, "GET /workflows".to_owned(), ""),
     ];
     for (expected, call, body) in &cases {
-        let (status, answer) = house.call(call, None, body).await;
+        let (status, answer) = house.call(call, Some(OPERATOR), body).await;
         assert_eq!(status, *expected, "{call} {body}: {answer}");
         assert!(answer["error"]["message"].is_string(), "{call}: {answer}");
     }
@@ -286,13 +291,13 @@ async fn a_terminal_that_has_ended_is_unknown() {
 
     let from_the_dead =
         format!("POST {}?sender_id={}&message=boo", inbox_of(&bob.instance), alice.instance);
-    assert_eq!(house.call(&from_the_dead, None, "").await.0, 404);
+    assert_eq!(house.call(&from_the_dead, Some(OPERATOR), "").await.0, 404);
     let to_the_dead =
         format!("POST {}?sender_id={}&message=boo", inbox_of(&alice.instance), bob.instance);
-    let (status, _) = house.call(&to_the_dead, None, "").await;
+    let (status, _) = house.call(&to_the_dead, Some(OPERATOR), "").await;
     assert!(matches!(status, 404 | 410), "{status}");
     let wait = format!("GET {}/wait?timeout=0", inbox_of(&alice.instance));
-    assert_eq!(house.call(&wait, None, "").await.0, 404);
+    assert_eq!(house.call(&wait, Some(OPERATOR), "").await.0, 404);
 }
 
 #[tokio::test]
@@ -309,10 +314,96 @@ async fn both_worlds_share_one_mailbox() {
     send(&as_alice, "bob", "to the name").await;
 
     let wait = format!("GET {}/wait?timeout=0", inbox_of(&bob.instance));
-    let (_, answer) = house.call(&wait, None, "").await;
+    let (_, answer) = house.call(&wait, Some(OPERATOR), "").await;
 
     let got: Vec<&str> =
         answer.as_array().expect("a list").iter().filter_map(|m| m["message"].as_str()).collect();
     assert_eq!(got, ["second and urgent", "first", "to the name"]);
     assert!(answer[0]["sender_id"] == alice.instance);
+}
+
+#[tokio::test]
+async fn nobody_reads_consumes_or_forges_mail_by_caos_routes_without_a_token() {
+    let house = House::new().await;
+    let (alice, _) = house.agent("alice").await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let kept = send(&house.operator(), &bob.instance, "for bob alone").await;
+    let own = inbox_of(&bob.instance);
+    let forged = json!({"sender_id": alice.instance, "message": "trust me"}).to_string();
+    let calls = [
+        (format!("GET {own}"), ""),
+        (format!("GET {own}/wait?timeout=0"), ""),
+        (format!("POST {own}?sender_id={}&message=trust+me", alice.instance), ""),
+        (format!("POST {own}"), &*forged),
+    ];
+
+    for (call, body) in &calls {
+        let (status, answer) = house.call(call, None, body).await;
+        assert_eq!((status, &answer["error"]["code"]), (401, &json!("unauthorized")), "{call}");
+        let hint = answer["error"]["hint"].as_str().expect("what to do");
+        for word in ["Authorization: Bearer", "POSTHASTE_TOKEN", "posthaste mcp --dialect cao"] {
+            assert!(hint.contains(word), "{call}: {hint}");
+        }
+        let (status, answer) = house.call(call, Some(JOIN), body).await;
+        assert_eq!((status, &answer["error"]["code"]), (403, &json!("forbidden")), "{call}");
+    }
+
+    assert_eq!(house.standing(kept.seq).await.state, "queued", "nobody took it");
+    let inbox = read(&as_bob).await;
+    assert_eq!(texts(&inbox), ["for bob alone"]);
+    assert!(!inbox.messages[0].redelivered, "nobody was handed it");
+}
+
+#[tokio::test]
+async fn without_a_token_the_body_of_a_post_is_not_waited_for() {
+    let house = House::new().await;
+    let (alice, _) = house.agent("alice").await;
+    let (bob, _) = house.agent("bob").await;
+    let call = format!("POST {}?sender_id={}", inbox_of(&bob.instance), alice.instance);
+    let head = request(&call, None, &[("Content-Length", "8000000")], "");
+
+    let mut socket = house.dial().await;
+    socket.write_all(head.as_bytes()).await.expect("sent");
+
+    let reply = within("before the body", read_reply(&mut socket)).await.expect("an answer");
+    assert_eq!(reply.status, 401);
+}
+
+#[tokio::test]
+async fn a_hub_without_compat_cao_does_not_have_caos_routes() {
+    let house = House::with(CompatConfig { cao: false }).await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let own = inbox_of(&bob.instance);
+    let post = format!("POST {own}?sender_id={}&message=x", bob.instance);
+    for call in [format!("GET {own}"), format!("GET {own}/wait?timeout=0"), post] {
+        for token in [None, Some(&*bob.token), Some(OPERATOR)] {
+            let (status, answer) = house.call(&call, token, "").await;
+            assert_eq!((status, &answer["error"]["code"]), (404, &json!("not_found")), "{call}");
+        }
+    }
+    assert!(read(&as_bob).await.messages.is_empty());
+}
+
+#[tokio::test]
+async fn mail_says_through_which_door_it_came() {
+    let house = House::new().await;
+    let (alice, as_alice) = house.agent("alice").await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let own = inbox_of(&bob.instance);
+    let post = format!("POST {own}?sender_id={}&message=by+cao", alice.instance);
+    assert_eq!(house.call(&post, Some(&alice.token), "").await.0, 200);
+    send(&as_alice, &bob.instance, "by rest").await;
+    let doors = |list: &Value| -> Vec<String> {
+        let list = list.as_array().expect("a list").iter();
+        list.map(|entry| entry["via"].as_str().expect("a door").to_owned()).collect()
+    };
+
+    let listed = listed(&house, &bob.instance, "").await;
+    assert_eq!(doors(&json!(listed)), ["cao", "rest"]);
+    let inbox = read(&as_bob).await;
+    assert_eq!(inbox.messages.iter().map(|m| &*m.via).collect::<Vec<_>>(), ["cao", "rest"]);
+    as_bob.nack(&receipt_of(&inbox)).await.expect("given back");
+    let wait = format!("GET {own}/wait?timeout=0&batch_window=0");
+    let (status, waited) = house.call(&wait, Some(&bob.token), "").await;
+    assert_eq!((status, doors(&waited)), (200, vec!["cao".to_owned(), "rest".to_owned()]));
 }

@@ -31,7 +31,7 @@ async fn stopping_ends_long_polls_politely() {
     ];
     let call = format!("GET /terminals/{}/inbox/messages/wait?timeout=600", dave.instance);
     let mut cao = house.dial().await;
-    cao.write_all(request(&call, None, &[], "").as_bytes()).await.expect("sent");
+    cao.write_all(request(&call, Some(OPERATOR), &[], "").as_bytes()).await.expect("sent");
     for waiting in [&bob, &carol, &dave] {
         house.waits(&waiting.instance).await;
     }

@@ -1,14 +1,19 @@
 //! Agents that start, work and report: a hub with its supervisor, real keepers and
 //! real processes. No doors, so that a test sees what nobody outside could see.
 
+#[cfg(target_os = "linux")]
+mod argv;
 mod endings;
 mod folders;
 mod hearing;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod many;
+mod relative;
 mod restarts;
 mod running;
+#[cfg(target_os = "linux")]
+mod user;
 mod waking;
 mod whole;
 mod worktrees;
@@ -19,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_agents::keeper::Manners;
-use posthaste_agents::{Supervisor, SupervisorConfig};
+use posthaste_agents::{Supervisor, SupervisorConfig, WorkerUser};
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::{Message, MessageRef, Principal, Via};
 use posthaste_core::orchestration::{AgentsConfig, Assign, AssignError, Assigned};
@@ -103,17 +108,25 @@ impl Office {
         .await;
         let store = store.expect("just opened");
         let hub = Hub::start(store, queue.clone(), clock.clone(), limits.clone());
+        let worker_user = WorkerUser::find(&agents.user, None).expect("a user to switch to");
+        let worker_root = scratch.path().join("data-workers");
+        if let Some(user) = &worker_user {
+            user.make_root(&worker_root).expect("a folder for its workers");
+        }
         let var = |name: &str, value: &str| (name.into(), value.into());
         let launcher = Arc::new(Supervisor::new(SupervisorConfig {
             data,
             binary: BINARY.into(),
             keeper: BINARY.into(),
+            worker_user,
+            worker_root,
             hub_url: "http://127.0.0.1:9889".into(),
             agents: agents.clone(),
             environment: vec![
                 var("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 var("HOME", scratch.path().to_str().expect("a plain path")),
                 var("POSTHASTE_TOKEN", "the operator's own"),
+                var("SOME_API_KEY", "the hub's own"),
             ],
             manners: Manners { umask: 0o022, open_files: None },
             answer_bytes: limits.body_bytes,

@@ -6,7 +6,8 @@ mod output;
 mod strays;
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use rustix::fs::{FlockOperation, flock};
@@ -34,6 +35,7 @@ impl Kept {
         };
         fs::create_dir(kept.folder()).expect("made");
         fs::write(kept.file("task"), task).expect("written");
+        symlink(kept.world.scratch(), kept.file("cwd")).expect("linked");
         kept
     }
 
@@ -61,18 +63,18 @@ impl Kept {
     pub(crate) fn start(&self, program: &[&str]) -> Started {
         let words = [
             "keep".to_owned(),
-            text(&self.folder()),
-            text(self.world.scratch()),
             self.bytes.to_string(),
             self.grace_ms.to_string(),
             self.most_ms.to_string(),
             "022".to_owned(),
             "256".to_owned(),
             "task".to_owned(),
+            "-".to_owned(),
         ];
         let words: Vec<&str> =
             words.iter().map(String::as_str).chain(program.iter().copied()).collect();
         let mut command = self.world.command(&words);
+        command.current_dir(self.folder());
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").stdout(Stdio::from(self.lock()));
         Started::new(command)
     }
@@ -137,10 +139,6 @@ impl Kept {
         let raw = i32::try_from(found.expect("just seen")).expect("a number");
         Pid::from_raw(raw).expect("a process has a number")
     }
-}
-
-fn text(path: &Path) -> String {
-    path.to_str().expect("a plain path").to_owned()
 }
 
 /// Whether a process is there, also as a zombie.

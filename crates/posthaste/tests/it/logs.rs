@@ -41,7 +41,7 @@ fn every_request_is_one_line_and_no_secret_is_in_it() {
     assert_eq!(call(&hub, "POST /v1/messages", &named, &sent), "201");
     let cao =
         format!("POST /terminals/{bob_id}/inbox/messages?sender_id={alice_id}&message={QUERY}");
-    assert_eq!(call(&hub, &cao, &[], ""), "200");
+    assert_eq!(call(&hub, &cao, &named, ""), "200");
     assert_eq!(call(&hub, &format!("GET /v1/inbox?label={QUERY}&timeout=0"), &named, ""), "200");
     assert_eq!(call(&hub, &format!("GET /{QUERY}?token={token}"), &[], ""), "404");
     assert_eq!(call(&hub, &format!("{QUERY} /v1/inbox"), &named, ""), "405");

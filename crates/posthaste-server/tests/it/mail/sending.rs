@@ -168,6 +168,7 @@ async fn a_plain_message_has_no_ornaments() {
         "to",
         "type",
         "uid",
+        "via",
     ];
     assert_eq!(names, plain);
 }

@@ -88,6 +88,7 @@ async fn cao_sends_and_checks_as_ever() {
     assert_eq!(entry["sender_id"], json!(worker.instance));
     assert_eq!(entry["message"], "[Task: a] 3.0");
     assert!(entry["created_at"].is_string());
+    assert_eq!(entry["via"], "mcp");
 
     let again = supervisor.call("check_inbox", json!({ "timeout": 0 })).await;
     assert!(!again.is_error, "time up is a success");

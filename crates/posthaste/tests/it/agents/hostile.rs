@@ -28,7 +28,7 @@ const SHORT: [(&str, Status); 5] = [
 ];
 
 /// Whoever still carries the mark of one of these instances.
-fn left(ids: &[String]) -> Vec<String> {
+pub(super) fn left(ids: &[String]) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("Linux has it").flatten();
     let is_one = |folder: &fs::DirEntry| {
         let text = fs::read(folder.path().join("environ")).unwrap_or_default();

@@ -106,11 +106,38 @@ async fn a_worker_that_never_ran_is_started_after_all() {
     for file in ["started", "work/ran"] {
         fs::remove_file(folder.join(file)).expect("it was there");
     }
+    fs::write(folder.join("prepared"), "").expect("written");
 
     let office = Office::open_in(scratch, leave()).await;
     until(|| folder.join("work/ran").exists()).await;
     assert_ne!(office.started(&done).await["run"], note["run"]);
     office.hub.stop(Principal::Operator, done.instance.id).await.expect("it runs");
     office.report(&done).await;
+    office.close().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_worker_that_emptied_its_own_folder_is_not_started_again() {
+    let office = Office::open(leave()).await;
+    let (runs, gone) = (office.scratch.path().join("runs"), office.scratch.path().join("gone"));
+    let (into, then) = (runs.display(), gone.display());
+    // Not before its keeper has noted all: it would write the note anew.
+    let noted = "until grep -q '\"worker\":[0-9]' ../started; do sleep 0.02; done";
+    let script =
+        format!("echo $$ >> {into}; {noted}; rm -rf ../*; echo $$ > {then}; exec sleep 1000");
+    let done = office.script(&script).await;
+    let worker = office.number(&gone).await;
+    let _mortal = crate::keeper::Mortal(worker);
+    let scratch = office.close().await;
+
+    let office = Office::open_in(scratch, leave()).await;
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("its folder"), "{text}");
+    assert_eq!(office.status(&done), Status::Failed);
+    assert_eq!(fs::read_to_string(&runs).expect("it ran").lines().count(), 1);
+    let id = [done.instance.id.to_string()];
+    until(|| super::hostile::left(&id).is_empty()).await;
     office.close().await;
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use posthaste_api::Client;
 use posthaste_api::inbox::{Inbox, InboxQuery};
 use posthaste_api::work::AssignRequest;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::endings::pid;
@@ -160,4 +160,36 @@ async fn a_hub_that_stops_ends_its_workers_and_says_so_when_it_is_back() {
     assert_eq!(all.total, 1, "{all:?}");
     assert!(all.messages[0].message.contains("the hub was stopped"), "{all:?}");
     assert_eq!(hub.stop().code, Some(0));
+}
+
+/// What a vandal does: it runs, and leaves nothing of its folder.
+const VANDAL: &str = "top=\"${POSTHASTE_DATA%/data/agents/*}\"; echo $$ >> \"$top/runs\"; \
+                      rm -rf \"${POSTHASTE_DATA%/data}\"; cd /; echo $$ > \"$top/gone\"; \
+                      exec sleep 1000";
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_does_not_run_twice_when_its_worker_removes_its_folder_and_the_hub_is_killed() {
+    let house = House::new(&[("vandal", &format!("command: {}", Value::from(VANDAL)))]);
+    let hub = house.0.hub();
+    let (url, boss) = (hub.url.clone(), house.boss(&hub.url));
+    let id = assign(&boss, "vandal", "once").await;
+    let (runs, gone) = (house.0.scratch().join("runs"), house.0.scratch().join("gone"));
+    let number = || fs::read_to_string(&gone).unwrap_or_default();
+    until(|| number().ends_with('\n')).await;
+    let worker = number().trim().parse().ok().and_then(Pid::from_raw).expect("a process");
+    let _mortal = crate::keeper::Mortal(worker);
+    hub.kill();
+    assert!(!house.folder(&id).exists() && exists(worker));
+
+    let listen = url.trim_start_matches("http://").to_owned();
+    let hub = house.0.hub_with(&["--listen", &listen]);
+    let gathered = gather(&boss).await;
+    assert_eq!(count(&gathered, "system.agent_failed"), 1, "{gathered:?}");
+    let [report] = gathered.messages.as_slice() else { panic!("{gathered:?}") };
+    assert!(report.message.contains("its folder"), "{}", report.message);
+    assert_eq!(boss.instance(&id).await.expect("known").status, "failed");
+    assert_eq!(fs::read_to_string(&runs).expect("it ran").lines().count(), 1);
+    until(|| super::hostile::left(&[id.clone()]).is_empty()).await;
+    hub.stop();
 }

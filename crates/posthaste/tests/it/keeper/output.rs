@@ -54,7 +54,8 @@ fn who_ends_on_a_full_disk_still_says_how_and_how_much_is_missing() {
         return;
     }
     let script = "mount -t tmpfs -o size=256k tmpfs \"$1\"; : > \"$1/task\"\n\
-                  \"$0\" keep \"$1\" / 1000000 1000 60000 022 - task /bin/sh -c \
+                  cd \"$1\"; ln -s / cwd\n\
+                  \"$0\" keep 1000000 1000 60000 022 - task - /bin/sh -c \
                   'cat /dev/zero > \"$0/filler\"; echo an answer; exit 7' \"$1\" >&2\n\
                   cat \"$1/exit.json\"";
     let folder = kept.folder();
