@@ -44,7 +44,7 @@ use self::handler::{Front, Left, Service};
 use self::rpc::{Envelope, Kind, Params};
 use crate::App;
 use crate::config::McpConfig;
-use crate::extract::whole_body;
+use crate::extract::{Whole, whole_body};
 use crate::failure::{Failure, takes_only};
 use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply};
@@ -84,8 +84,8 @@ pub(crate) async fn answer(
     meet(app, &asker, None);
     match parts.method {
         Method::POST => {
-            let body = whole_body(body, &app.config).await?;
-            post(app, parts, &body, asker, who, outgoing).await
+            let Whole { bytes, share: _share } = whole_body(body, app).await?;
+            post(app, parts, &bytes, asker, who, outgoing).await
         }
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
