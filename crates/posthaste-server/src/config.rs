@@ -69,6 +69,8 @@ settings! {
         piggyback_chars: usize = 4_000;
         /// How often an open stream is pinged.
         ping: Duration = Duration::from_secs(25), "humantime_serde";
+        /// The longest id of a request.
+        id_bytes: usize = 1_024;
         /// Most open streams of one agent.
         streams_each: usize = 64;
     }
