@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::App;
 use crate::auth::{self, Caller};
-use crate::extract::{Params, PathPart, parse, query, whole_body};
+use crate::extract::{Params, PathPart, Whole, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
 use crate::rest::inbox::seconds;
 use crate::written::{Outgoing, watched};
@@ -56,9 +56,10 @@ async fn post(
 ) -> Result<Response, Failure> {
     let receiver = terminal(&receiver)?;
     let mut given: Post = query(request.uri())?;
-    let body = whole_body(request.into_body(), &app.config).await?;
-    if !body.is_empty() {
-        let Post { sender_id, message } = parse(&body)?;
+    // The share is held until the message is kept.
+    let Whole { bytes, share: _share } = whole_body(request.into_body(), &app).await?;
+    if !bytes.is_empty() {
+        let Post { sender_id, message } = parse(&bytes)?;
         given.sender_id = given.sender_id.or(sender_id);
         given.message = given.message.or(message);
     }
