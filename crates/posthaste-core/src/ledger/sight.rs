@@ -29,7 +29,7 @@ impl Ledger {
         me.is_some_and(|me| self.is_led_by(team, me))
     }
 
-    fn is_led_by(&self, team: &Name, who: &Instance) -> bool {
+    pub(super) fn is_led_by(&self, team: &Name, who: &Instance) -> bool {
         self.teams.get(team).is_some_and(|team| team.is_led_by(who))
     }
 

@@ -14,6 +14,7 @@ mod people;
 mod presence;
 mod profiles;
 mod reading;
+mod rights;
 mod security;
 mod staff;
 mod stopping;

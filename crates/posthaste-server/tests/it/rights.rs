@@ -1,0 +1,3 @@
+//! Who may lead, write into a thread, and see mail that several could have taken.
+
+mod leaders;
