@@ -60,6 +60,10 @@ pub struct InstanceView {
     pub agent: String,
     pub team: String,
     pub kind: String,
+    /// Who made it: `operator`, `join` (it came by itself) or `assigned` (the worker of
+    /// an agent).
+    #[serde(default)]
+    pub origin: String,
     /// `starting`, `running`, `away` (in place of `running` while nothing of it is
     /// connected), `lost`, `finished`, `failed` or `stopped`.
     pub status: String,

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutTeam {
-    /// Agent names (any instance of it leads) or instance ids.
+    /// Instance ids, or agent names: such a name leads if the operator made its instance
+    /// in this team. To make an agent that joined a leader, name its instance.
     #[serde(default)]
     pub leaders: Vec<String>,
 }

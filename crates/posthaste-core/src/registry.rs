@@ -45,6 +45,31 @@ impl FromStr for AgentKind {
     }
 }
 
+/// Who made an instance. A leader that is named by its name must be the operator's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The operator made it: `POST /v1/instances`, or work that the operator gave out.
+    Operator,
+    /// It came by itself, with the join token.
+    Join,
+    /// Another agent gave out work, and the hub made a worker for it.
+    Assigned,
+}
+
+impl Origin {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Operator, "operator"), (Self::Join, "join"), (Self::Assigned, "assigned")];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(origin, _)| *origin == self).map_or("", |(_, word)| word)
+    }
+
+    /// What a store wrote, read back. An unknown word gives no rights.
+    pub fn read(word: &str) -> Self {
+        Self::ALL.iter().find(|(_, w)| *w == word).map_or(Self::Join, |(origin, _)| *origin)
+    }
+}
+
 /// ```text
 /// starting ──▶ running ──▶ finished | failed | stopped
 ///                 ▲ ▼
@@ -113,6 +138,7 @@ pub struct Instance {
     pub agent: Name,
     pub team: Name,
     pub kind: AgentKind,
+    pub origin: Origin,
     pub label: Option<String>,
     pub parent: Option<InstanceId>,
     pub thread: ThreadId,
@@ -193,6 +219,7 @@ pub struct NewInstance {
     pub kind: Option<AgentKind>,
     /// The same key and secret give the same instance again.
     pub key: Option<JoinKey>,
+    pub origin: Origin,
     pub token: TokenHash,
 }
 
@@ -222,7 +249,9 @@ pub struct Team {
     pub leaders: Vec<Leader>,
 }
 
-/// Who leads: every instance of a name, also a future one, or one instance.
+/// Who leads a team: one instance, or every instance of a name, also a future one, that
+/// the operator made in that team. Names are free for all who join, so a name alone
+/// would make anybody a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leader {
     Name(Name),
@@ -256,7 +285,11 @@ impl fmt::Display for Leader {
 impl Team {
     pub fn is_led_by(&self, instance: &Instance) -> bool {
         self.leaders.iter().any(|leader| match leader {
-            Leader::Name(name) => *name == instance.agent,
+            Leader::Name(name) => {
+                *name == instance.agent
+                    && self.name == instance.team
+                    && instance.origin == Origin::Operator
+            }
             Leader::Instance(id) => *id == instance.id,
         })
     }

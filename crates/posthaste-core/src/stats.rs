@@ -22,7 +22,8 @@ pub struct MailboxStats {
     /// The only instance that could take what waits in a one-of mailbox: it counts that
     /// mail as its own, too.
     pub reader: Option<InstanceId>,
-    /// Messages that are kept, read ones too.
+    /// Messages that are kept, read ones too; told to an agent, of a shared mailbox what
+    /// it could take or holds.
     pub total: u64,
     pub unread: usize,
     /// Zero when nothing is unread.
@@ -100,8 +101,14 @@ impl Hub {
         let of = self.own_boxes(by);
         let (open, kept) = (self.store.open_mail(of.clone()).await?, self.store.kept(of).await?);
         let now = self.clock.now();
+        let open = open.into_iter().map(|open| part_of(by, open));
+        let total = |b: &OpenBox| match by {
+            // How much others took of a shared mailbox is theirs to know.
+            Principal::Instance(_) if b.mailbox.is_one_of() => b.unread as u64,
+            _ => kept.received.get(&b.mailbox).copied().unwrap_or(0),
+        };
         let stats = |b: OpenBox| MailboxStats {
-            total: kept.received.get(&b.mailbox).copied().unwrap_or(0),
+            total: total(&b),
             unread: b.unread,
             oldest_unread: b.oldest.and_then(|o| o.at).map_or(Duration::ZERO, |at| now.since(at)),
             team: b.team,
@@ -113,7 +120,7 @@ impl Hub {
             Mailbox::Instance(id) => s.total > 0 || s.unread > 0 || self.is_here(id),
             _ => true,
         };
-        let mut list: Vec<MailboxStats> = open.into_iter().map(stats).filter(said).collect();
+        let mut list: Vec<MailboxStats> = open.map(stats).filter(said).collect();
         // Those who never got any have a mailbox, too.
         let known: HashSet<Mailbox> = list.iter().map(|s| s.mailbox.clone()).collect();
         let silent = self.visible(by).into_iter().map(|view| MailboxStats {
@@ -267,6 +274,18 @@ impl Hub {
     fn is_here(&self, id: InstanceId) -> bool {
         self.instance(id).is_some_and(|view| !view.instance.status.has_ended())
     }
+}
+
+/// What an agent counts of a mailbox that others read as well: what it could take, and
+/// what it holds.
+fn part_of(by: Principal, open: OpenBox) -> OpenBox {
+    if by == Principal::Operator || !open.mailbox.is_one_of() {
+        return open;
+    }
+    let held = open.held.iter().filter(|held| held.by == by).map(|held| held.count);
+    let unread = open.queued + held.sum::<usize>();
+    let oldest = if unread == open.unread { open.oldest } else { open.oldest_queued };
+    OpenBox { unread, oldest, ..open }
 }
 
 impl TeamStats {

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::{Principal, Via};
-use posthaste_core::registry::{JoinKey, NewInstance, TokenHash};
+use posthaste_core::registry::{self, JoinKey, NewInstance, TokenHash};
 use posthaste_core::road::TraceParent;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -180,6 +180,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
         parent: None,
         kind: None,
         key: Some(key),
+        origin: registry::Origin::Join,
         // Nobody will ever know it: key and secret open the door.
         token: rand::random(),
     })))

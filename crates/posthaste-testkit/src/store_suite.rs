@@ -26,7 +26,7 @@ use posthaste_core::ports::{
     Appended, Bell, Clock, Ending, Filter, HistoryQuery, Leased, Queue, RecordState, Store, Take,
     Ticket, What,
 };
-use posthaste_core::registry::{NewInstance, RegistryError, Status};
+use posthaste_core::registry::{NewInstance, Origin, RegistryError, Status};
 use posthaste_core::time::Timestamp;
 
 pub use self::choosing::*;
@@ -115,6 +115,7 @@ impl Rig {
             parent: None,
             kind: None,
             key: None,
+            origin: Origin::Operator,
             token: rand::random(),
         };
         self.store.join(new).await.expect("joined").instance.id

@@ -23,7 +23,7 @@ use posthaste_core::messaging::receive::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Filter, Record, RecordState};
-use posthaste_core::registry::{NewInstance, Status};
+use posthaste_core::registry::{NewInstance, Origin, Status};
 use posthaste_core::{Hub, Limits};
 use posthaste_queue::LocalQueue;
 use posthaste_store::{Place, SqliteStore, StoreConfig};
@@ -122,6 +122,7 @@ pub fn new_instance(name: &str) -> NewInstance {
         parent: None,
         kind: None,
         key: None,
+        origin: Origin::Operator,
         token: rand::random(),
     }
 }

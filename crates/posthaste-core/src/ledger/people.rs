@@ -143,6 +143,7 @@ impl Ledger {
                     agent: new.agent.clone(),
                     team: team.clone(),
                     kind,
+                    origin: new.origin,
                     label: new.label,
                     parent: new.parent,
                     thread,
@@ -465,6 +466,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::limits::Limits;
+    use crate::registry::Origin;
 
     #[test]
     fn a_newcomer_gets_an_id_and_a_thread_that_nobody_has() {
@@ -479,6 +481,7 @@ mod tests {
                 parent: None,
                 kind: None,
                 key: None,
+                origin: Origin::Operator,
                 token: [1; 32],
             };
             let roll = || rolls.next().expect("another roll");

@@ -127,7 +127,7 @@ impl Ledger {
             Address::Everyone { team: Some(team) } => team,
             _ => &sender.team,
         };
-        self.teams.get(team).is_some_and(|team| team.is_led_by(sender))
+        self.is_led_by(team, sender)
     }
 
     fn may_direct(&self, sender: &Instance, mailbox: &Mailbox) -> bool {
@@ -136,9 +136,7 @@ impl Ledger {
             Mailbox::Instance(id) => {
                 matches!(self.to(*id, sender), Relation::Parent | Relation::Leader)
             }
-            Mailbox::NameIn(_, team) | Mailbox::AnyoneIn(team) => {
-                self.teams.get(team).is_some_and(|team| team.is_led_by(sender))
-            }
+            Mailbox::NameIn(_, team) | Mailbox::AnyoneIn(team) => self.is_led_by(team, sender),
             Mailbox::Name(_) | Mailbox::Anyone => false,
         }
     }
@@ -216,7 +214,7 @@ mod tests {
     use crate::Limits;
     use crate::ledger::Planned;
     use crate::messaging::message::{Details, MessageId, Via};
-    use crate::registry::NewInstance;
+    use crate::registry::{NewInstance, Origin};
 
     #[test]
     fn an_idle_sender_spends_a_minute_at_once_and_a_busy_one_waits_its_turn() {
@@ -253,6 +251,7 @@ mod tests {
                 parent: None,
                 kind: None,
                 key: None,
+                origin: Origin::Operator,
                 token: [number; 32],
             };
             let plan = ledger.plan_join(new, now, || u32::from(number)).expect("joined");

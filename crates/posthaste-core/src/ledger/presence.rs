@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
     use crate::ports::Ending;
-    use crate::registry::NewInstance;
+    use crate::registry::{NewInstance, Origin};
 
     #[derive(Debug, Clone)]
     enum Step {
@@ -360,7 +360,8 @@ mod tests {
             let ids: Vec<InstanceId> = (0..4u8).map(|n| {
                 let new = NewInstance {
                     agent: if n < 3 { "mason" } else { "bob" }.parse().expect("a name"),
-                    team: None, label: None, parent: None, kind: None, key: None, token: [n; 32],
+                    team: None, label: None, parent: None, kind: None, key: None,
+                    origin: Origin::Operator, token: [n; 32],
                 };
                 let roll = || dice.next().expect("another roll");
                 ledger.plan_join(new, now, roll).expect("joined").instance.id

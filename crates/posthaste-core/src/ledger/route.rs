@@ -143,7 +143,7 @@ impl Ledger {
             Relation::Child
         } else if me.parent.is_some() && me.parent == them.parent {
             Relation::Sibling
-        } else if self.teams.get(&me.team).is_some_and(|team| team.is_led_by(them)) {
+        } else if self.is_led_by(&me.team, them) {
             Relation::Leader
         } else {
             Relation::Peer

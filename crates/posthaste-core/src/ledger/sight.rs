@@ -18,7 +18,7 @@ impl Ledger {
         let alive = |i: &&Instance| !i.status.has_ended();
         let Some(me) = self.instances.get(&id).filter(alive) else { return false };
         let leads = |mailbox| self.scope(mailbox).is_some_and(|team| self.is_led_by(team, me));
-        record.deliveries.iter().any(|d| me.keys.contains(&d.mailbox) || leads(&d.mailbox))
+        record.deliveries.iter().any(|d| d.is_before(who, &me.keys) || leads(&d.mailbox))
             || self.is_family(me, record.message.thread)
     }
 
@@ -29,7 +29,7 @@ impl Ledger {
         me.is_some_and(|me| self.is_led_by(team, me))
     }
 
-    fn is_led_by(&self, team: &Name, who: &Instance) -> bool {
+    pub(super) fn is_led_by(&self, team: &Name, who: &Instance) -> bool {
         self.teams.get(team).is_some_and(|team| team.is_led_by(who))
     }
 

@@ -15,7 +15,9 @@ use crate::messaging::message::{
 use crate::messaging::send::SendError;
 use crate::orchestration::{AssignError, Assignment, Report, Standing};
 use crate::ports::{Ending, Given, Hire, Hired, Ticket};
-use crate::registry::{Instance, NewInstance, RegistryError, Status, TokenHash, Work, nearest};
+use crate::registry::{
+    Instance, NewInstance, Origin, RegistryError, Status, TokenHash, Work, nearest,
+};
 use crate::time::Timestamp;
 
 /// Open assignments, and those whose settling somebody may still ask about.
@@ -142,6 +144,10 @@ impl Ledger {
                     parent: by.instance(),
                     kind: None,
                     key: None,
+                    origin: match by {
+                        Principal::Operator => Origin::Operator,
+                        Principal::Instance(_) => Origin::Assigned,
+                    },
                     token: TokenHash::default(),
                 };
                 // Half of it is random enough.

@@ -33,9 +33,10 @@ pub trait Reading: Send + Sync {
     /// and requeues, which the deliveries themselves forget.
     fn notes(&self, of: &Record) -> BoxFuture<'_, Result<Vec<Note>, StoreError>>;
 
-    /// Whether `who` may see it: its sender, whoever has a key to one of its
-    /// mailboxes, the leaders of a team that it is addressed to, the family of the
-    /// one whose thread it is in, and the operator.
+    /// Whether `who` may see it: its sender, the owners of its mailboxes, the leaders of a
+    /// team that it is addressed to, the family of the one whose thread it is in, and the
+    /// operator. Of a one-of mailbox all that could take it, while it is queued, and then
+    /// only its reader.
     fn may_see(&self, who: Principal, record: &Record) -> bool;
 
     /// Whether `who` leads the team at this moment. The operator leads all.
@@ -122,6 +123,16 @@ pub struct DeliveryRecord {
     pub by: Option<Principal>,
     /// The only instance that could take it now: of queued one-of mail.
     pub only: Option<InstanceId>,
+}
+
+impl DeliveryRecord {
+    /// Whether a holder of these keys has this delivery before it: in its own mailbox, or
+    /// in a one-of mailbox as long as nobody took it, and then only who did.
+    pub fn is_before(&self, who: Principal, keys: &[Mailbox]) -> bool {
+        let taken_by_another =
+            self.mailbox.is_one_of() && self.state != RecordState::Queued && self.by != Some(who);
+        keys.contains(&self.mailbox) && !taken_by_another
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

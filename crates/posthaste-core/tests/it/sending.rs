@@ -6,7 +6,7 @@ use posthaste_core::Limits;
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::message::{Details, MessageRef, ThreadId};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::registry::{Leader, NewInstance, Relation, Status, Team};
+use posthaste_core::registry::{Leader, NewInstance, Origin, Relation, Status, Team};
 use posthaste_testkit::world::{Agent, World, new_instance};
 use tokio::time::sleep;
 
@@ -310,12 +310,18 @@ async fn who_leads_a_team_is_its_leader_by_name_or_as_one_instance() {
 
     let all = Team { name: avalon(), leaders: vec!["boss".parse().expect("a leader")] };
     world.hub.put_team(all.clone()).await.expect("kept");
-    assert_eq!(relation(&other).await, Relation::Leader);
-    let future = world.agent("boss").await;
+    assert_eq!(relation(&other).await, Relation::Peer, "a boss of another team");
+    let future = world.agent_in("boss", "avalon").await;
     assert_eq!(relation(&future).await, Relation::Leader, "also one who came later");
+    let team = Some(avalon());
+    let joined = NewInstance { team, origin: Origin::Join, ..new_instance("boss") };
+    let joined = world.joins(joined).await;
+    assert_eq!(relation(&joined).await, Relation::Peer, "whoever joins chooses its name");
 
     let (team, members) = world.hub.team(&avalon()).expect("a team");
     assert_eq!(team, all);
-    assert_eq!(members.iter().map(|m| m.id).collect::<Vec<_>>(), [mason.id()]);
+    let mut here = [mason.id(), future.id(), joined.id()];
+    here.sort_unstable();
+    assert_eq!(members.iter().map(|m| m.id).collect::<Vec<_>>(), here);
     assert!(world.hub.teams().contains(&avalon()));
 }

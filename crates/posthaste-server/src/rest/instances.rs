@@ -12,7 +12,7 @@ use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::registry::{
-    self, Instance, InstanceFilter, JoinKey, NewInstance, Status, TokenHash,
+    self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status, TokenHash,
 };
 
 use crate::App;
@@ -36,6 +36,7 @@ pub(crate) async fn create(
         parent: request.parent.as_deref().map(str::parse::<InstanceId>).transpose()?,
         kind: request.kind.as_deref().map(str::parse).transpose()?,
         key: None,
+        origin: Origin::Operator,
         token: [0; 32],
     };
     admit(&app, new, None).await
@@ -61,6 +62,7 @@ pub(crate) async fn join(
         parent: None,
         kind: None,
         key: Some(JoinKey { key: request.key, secret: hash }),
+        origin: Origin::Join,
         token: [0; 32],
     };
     admit(&app, new, Some(secret)).await
@@ -192,6 +194,7 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         agent: i.agent.to_string(),
         team: i.team.to_string(),
         kind: i.kind.as_str().to_owned(),
+        origin: i.origin.as_str().to_owned(),
         status: i.status.as_str().to_owned(),
         activity: activity(&app.hub, &i, &taken).to_owned(),
         // Beside the join token, key and secret open the mailbox.

@@ -16,6 +16,7 @@ mod people;
 mod presence;
 mod profiles;
 mod reading;
+mod rights;
 mod security;
 mod staff;
 mod stopping;

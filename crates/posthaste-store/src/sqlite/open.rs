@@ -14,7 +14,7 @@ use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::ports::StoreError;
 use posthaste_core::profiles::Source;
-use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
+use posthaste_core::registry::{AgentKind, Instance, Origin, Status, Team, Work};
 use posthaste_core::time::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, Row};
@@ -34,7 +34,7 @@ const SPARE: usize = 1 << 20;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 10] = [
+pub(crate) const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -45,6 +45,7 @@ pub(crate) const MIGRATIONS: [&str; 10] = [
     include_str!("../../migrations/sqlite/0008_work.sql"),
     include_str!("../../migrations/sqlite/0009_room.sql"),
     include_str!("../../migrations/sqlite/0010_secrets.sql"),
+    include_str!("../../migrations/sqlite/0011_origins.sql"),
 ];
 
 pub(crate) struct Opened {
@@ -272,7 +273,7 @@ fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
     let mut work = load_work(db)?;
     let mut select = db.prepare(
         "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
-         last_seen, ended_at, secret FROM instances ORDER BY created_at",
+         last_seen, ended_at, secret, origin FROM instances ORDER BY created_at",
     )?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
@@ -289,6 +290,7 @@ fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
             agent,
             team,
             kind,
+            origin: Origin::read(&text(13)?),
             label: row.get(4)?,
             parent: row.get::<_, Option<u32>>(5)?.map(InstanceId),
             thread: ThreadId(row.get(6)?),

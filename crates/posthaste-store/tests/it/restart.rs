@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal};
 use posthaste_core::ports::{Filter, Leased, RecordState, Take, What};
-use posthaste_core::registry::{JoinKey, NewInstance, RegistryError};
+use posthaste_core::registry::{JoinKey, NewInstance, Origin, RegistryError};
 use posthaste_core::{Hub, NotReady};
 use posthaste_store::{OpenError, Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::rig;
 
@@ -238,6 +239,7 @@ async fn an_agent_that_joined_before_keys_had_secrets_gets_one_with_its_next_joi
         parent: None,
         kind: None,
         key: Some(JoinKey { key: "window-1".into(), secret: [secret; 32] }),
+        origin: Origin::Join,
         token: rand::random(),
     };
     let first = rig.store.join(join(1)).await.expect("joined").instance.id;
@@ -258,6 +260,68 @@ async fn an_agent_that_joined_before_keys_had_secrets_gets_one_with_its_next_joi
     let thief = rig.store.join(join(4)).await.expect("the key is free");
     assert_ne!(thief.instance.id, first, "from then on nobody else is it");
     assert_eq!(rig.store.join(join(3)).await.expect("joined").instance.id, first);
+}
+
+#[tokio::test]
+async fn of_agents_from_before_it_is_known_who_made_them() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let db = Connection::open(folder.path().join("hub.db")).expect("a file");
+    for step in [
+        include_str!("../../migrations/sqlite/0001_backbone.sql"),
+        include_str!("../../migrations/sqlite/0002_senders.sql"),
+        include_str!("../../migrations/sqlite/0003_key_lists.sql"),
+        include_str!("../../migrations/sqlite/0004_profiles.sql"),
+        include_str!("../../migrations/sqlite/0005_history.sql"),
+        include_str!("../../migrations/sqlite/0006_events.sql"),
+        include_str!("../../migrations/sqlite/0007_hops.sql"),
+        include_str!("../../migrations/sqlite/0008_work.sql"),
+        include_str!("../../migrations/sqlite/0009_room.sql"),
+        include_str!("../../migrations/sqlite/0010_secrets.sql"),
+        "PRAGMA application_id = 1346917204; PRAGMA user_version = 10;",
+    ] {
+        db.execute_batch(step).expect("applied");
+    }
+    let cases: [(u32, Option<u32>, Option<&str>, bool, Origin); 5] = [
+        (1, None, Some("window-1"), false, Origin::Join),
+        (2, None, None, false, Origin::Operator),
+        (3, Some(2), None, false, Origin::Operator),
+        (4, Some(1), None, true, Origin::Assigned),
+        (5, None, None, true, Origin::Operator),
+    ];
+    for (id, parent, key, works, _) in cases {
+        db.execute(
+            "INSERT INTO instances (id, agent, team, kind, parent, thread, join_key, status, \
+             created_at, last_seen) VALUES (?1, 'mason', 'main', 'external', ?2, ?1, ?3, \
+             'running', ?1, ?1)",
+            params![id, parent, key],
+        )
+        .expect("a row");
+        if works {
+            db.execute("INSERT INTO work (instance, worktree) VALUES (?1, 0)", params![id])
+                .expect("a row");
+        }
+    }
+    drop(db);
+
+    let rig = rig::at(folder.path()).expect("brought up to date");
+    for (id, .., origin) in cases {
+        let known = rig.store.instance(InstanceId(id)).expect("known").instance;
+        assert_eq!(known.origin, origin, "instance {id}");
+    }
+    let worker = NewInstance {
+        agent: "mason".parse().expect("a good name"),
+        team: None,
+        label: None,
+        parent: None,
+        kind: None,
+        key: None,
+        origin: Origin::Assigned,
+        token: rand::random(),
+    };
+    let worker = rig.store.join(worker).await.expect("joined").instance.id;
+    kill(rig);
+    let rig = rig::at(folder.path()).expect("opened again");
+    assert_eq!(rig.store.instance(worker).expect("known").instance.origin, Origin::Assigned);
 }
 
 /// Writes the same rows down as the first version of the hub did.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::ports::Ending;
-use posthaste_core::registry::{JoinKey, NewInstance, RegistryError, Status};
+use posthaste_core::registry::{JoinKey, NewInstance, Origin, RegistryError, Status};
 
 use super::{HUMAN, Rig, address, bodies};
 
@@ -23,6 +23,7 @@ fn claude(key: JoinKey, token: u8) -> NewInstance {
         parent: None,
         kind: None,
         key: Some(key),
+        origin: Origin::Join,
         token: [token; 32],
     }
 }

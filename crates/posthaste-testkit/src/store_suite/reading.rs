@@ -6,7 +6,7 @@ use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::delivery::{AnswerId, Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
 use posthaste_core::ports::{HistoryQuery, Noted, Page, Record, RecordState, What};
-use posthaste_core::registry::{Leader, NewInstance, Team};
+use posthaste_core::registry::{Leader, NewInstance, Origin, Team};
 
 use super::{HUMAN, Rig, address};
 
@@ -35,6 +35,7 @@ impl Rig {
             parent: of.instance(),
             kind: None,
             key: None,
+            origin: Origin::Operator,
             token: rand::random(),
         };
         Principal::Instance(self.store.join(new).await.expect("joined").instance.id)
@@ -147,7 +148,7 @@ pub async fn leaders_see_what_is_addressed_to_their_team_and_take_nothing(rig: R
     );
 
     // Named after the mail came, and seeing it all the same.
-    let leaders = vec![Leader::Name("arthur".parse().expect("a name"))];
+    let leaders = vec![Leader::Instance(id(arthur))];
     rig.store.put_team(Team { name: avalon.clone(), leaders }).await.expect("kept");
     assert!(rig.store.leads(arthur, &avalon));
     let page = rig.page(team(arthur)).await;

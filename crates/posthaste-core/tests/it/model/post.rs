@@ -20,7 +20,7 @@ use posthaste_core::messaging::proof::{
     Call, Door, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
 };
 use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
-use posthaste_core::registry::{Instance, NewInstance, Relation, Status};
+use posthaste_core::registry::{Instance, NewInstance, Origin, Relation, Status};
 use posthaste_core::time::Timestamp;
 use tokio::time::Instant;
 
@@ -200,6 +200,7 @@ impl Post {
             parent: None,
             kind: None,
             key: None,
+            origin: Origin::Operator,
             token: [u8::try_from(n).expect("few agents"); 32],
         };
         let roll = || {

@@ -4,8 +4,8 @@ use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::message::{Kind, MessageRef, Principal};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::orchestration::{Assign, AssignError};
-use posthaste_core::ports::RecordState;
-use posthaste_core::registry::Status;
+use posthaste_core::ports::{HistoryQuery, RecordState};
+use posthaste_core::registry::{Leader, Origin, Status, Team};
 use posthaste_testkit::staff;
 
 use super::{Yard, wish};
@@ -175,4 +175,27 @@ async fn a_worker_whose_program_is_not_there_after_all_fails_and_its_giver_hears
     assert!(answer.texts()[0].contains("no such program: cannot; install it"), "{answer:?}");
     let worker = yard.world.hub.instance(assigned.instance.id).expect("known").instance;
     assert_eq!(worker.status, Status::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_leads_by_its_name_only_if_the_operator_gave_it_its_work() {
+    let yard = Yard::new().await;
+    let (name, mason) = ("main".parse().expect("a name"), "mason".parse().expect("a name"));
+    let team = Team { name, leaders: vec![Leader::Name(mason)] };
+    yard.world.hub.put_team(team).await.expect("a team");
+    let main = yard.world.hub.instance(yard.boss.id()).expect("known").instance.team;
+
+    let of_boss = yard.puts_to_work(&yard.boss, "build").await;
+    let of_operator = yard.puts_to_work(&yard.world.operator(), "lead").await;
+
+    for (worker, origin, leads) in
+        [(&of_boss, Origin::Assigned, false), (&of_operator, Origin::Operator, true)]
+    {
+        let known = yard.world.hub.instance(worker.id()).expect("known").instance;
+        assert_eq!(known.origin, origin);
+        let query = HistoryQuery { team: Some(main.clone()), last: 9, ..HistoryQuery::default() };
+        let seen = yard.world.hub.history(worker.who, query).await;
+        assert_eq!(seen.is_ok(), leads, "{origin:?}");
+        assert_eq!(yard.world.hub.is_above(worker.who, yard.boss.id()), leads, "{origin:?}");
+    }
 }

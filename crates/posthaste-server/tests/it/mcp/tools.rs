@@ -227,7 +227,7 @@ async fn a_leader_reads_its_team_and_takes_nothing() {
     let house = House::new().await;
     let (boss, _) = house.agent("boss").await;
     let (bob, _) = house.agent("bob").await;
-    let team = posthaste_api::teams::PutTeam { leaders: vec!["boss".into()] };
+    let team = posthaste_api::teams::PutTeam { leaders: vec![boss.instance.clone()] };
     house.operator().put_team("main", &team).await.expect("a team");
     let sent = send(&house.operator(), &bob.instance, "for bob").await;
     let me = Agent::old(&house, &boss).await;

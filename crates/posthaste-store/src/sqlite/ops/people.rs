@@ -238,8 +238,8 @@ pub(super) fn write_arrival(
     }
     db.connection.execute(
         "INSERT INTO instances (id, agent, team, kind, label, parent, thread, join_key, status, \
-         created_at, last_seen, secret) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
+         created_at, last_seen, secret, origin) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
          ON CONFLICT (id) DO UPDATE SET status = excluded.status, \
          last_seen = excluded.last_seen, secret = excluded.secret",
         params![
@@ -254,7 +254,8 @@ pub(super) fn write_arrival(
             i.status.as_str(),
             i.created_at.0,
             i.last_seen.0,
-            i.secret
+            i.secret,
+            i.origin.as_str()
         ],
     )?;
     if let Some(token) = plan.token {

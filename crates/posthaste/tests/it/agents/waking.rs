@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{Launcher, Nap};
-use posthaste_core::registry::{JoinKey, NewInstance};
+use posthaste_core::registry::{JoinKey, NewInstance, Origin};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -21,6 +21,7 @@ async fn nap(office: &Office, wake: serde_json::Value) -> Nap {
         parent: None,
         kind: None,
         key: Some(JoinKey { key: "session-1".into(), secret: [7; 32] }),
+        origin: Origin::Join,
         token: [7; 32],
     };
     let who = office.hub.join(new).await.expect("joined").instance;

@@ -1,0 +1,4 @@
+//! Who may lead, write into a thread, and see mail that several could have taken.
+
+mod leaders;
+mod settled;
