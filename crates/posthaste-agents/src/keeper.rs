@@ -17,6 +17,7 @@ mod words;
 mod work;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 pub use self::words::{Keep, Manners, Owner};
@@ -38,10 +39,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            #[expect(clippy::print_stderr, reason = "for whoever tries it by hand")]
-            {
-                eprintln!("error: {why}");
-            }
+            // For whoever tries it by hand; a closed stderr changes nothing.
+            let _ = writeln!(std::io::stderr(), "error: {why}");
             ExitCode::FAILURE
         }
     }

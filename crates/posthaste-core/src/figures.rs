@@ -9,6 +9,9 @@ use crate::messaging::delivery::Reason;
 use crate::registry::Status;
 use crate::time::Timestamp;
 
+/// Lines that this process could not write to its log.
+pub static LOST_LOG_LINES: AtomicU64 = AtomicU64::new(0);
+
 /// What became of mail since the hub started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use posthaste_api::error::ErrorCode;
-use posthaste_core::figures::Histogram;
+use posthaste_core::figures::{Histogram, LOST_LOG_LINES};
 use posthaste_core::{Hub, Timestamp};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
@@ -177,6 +177,8 @@ impl Meters {
         page.value(&[], Handle::current().metrics().num_alive_tasks());
         page.histogram("posthaste_event_loop_late_seconds", "How late the event loop is.");
         page.times(&[], &self.late.spread());
+        page.counter("posthaste_log_lines_lost_total", "Lines of the log that were not written.");
+        page.value(&[], LOST_LOG_LINES.load(Ordering::Relaxed));
         process::tell(&mut page);
         page.text()
     }
