@@ -21,4 +21,7 @@ pub struct Health {
 pub struct Ready {
     /// Always `ready`.
     pub status: String,
+    /// So many connections may be open: `server.connections`, or fewer where the system
+    /// allows fewer open files.
+    pub connections: usize,
 }

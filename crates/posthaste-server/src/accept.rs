@@ -15,22 +15,24 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, Request, Response};
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Method, Request, Response};
 use axum::response::IntoResponse;
-use futures_util::FutureExt;
+use futures_util::{FutureExt, TryFutureExt};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tower::Service;
 
 use crate::auth::Peer;
+use crate::bodies::Held;
 use crate::call::{Call, Route, Who};
 use crate::failure::Failure;
+use crate::places::{self, Place, Places, is_for_all_times, no_descriptors};
+use crate::silence::Silence;
 use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply, Wire};
 use crate::{App, guard, mcp, rest};
@@ -38,7 +40,7 @@ use crate::{App, guard, mcp, rest};
 /// The largest head of a request. A message in a query (CAO's form) is as long as
 /// an address line can be, which is 64 KiB, and some headers stand beside it.
 const HEAD: usize = 80 * 1024;
-/// After an accept that failed (no descriptors left), before the next.
+/// After an accept that failed, before the next.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(
@@ -47,24 +49,26 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let house = Arc::new(House { router: rest::router(app.clone()), app: app.clone() });
-    let room = Arc::new(Semaphore::new(app.config.connections));
+    let mut places = Places::new(&app.config, &listener);
     let open = app.meters.connections.clone();
     let meters = Arc::clone(&app.meters);
     let pulse = tokio::spawn(async move { meters.feel_the_pulse().await });
     let _pulse = AbortOnDropHandle::new(pulse);
     loop {
-        let permit = tokio::select! {
-            () = shutdown.cancelled() => break,
-            permit = Arc::clone(&room).acquire_owned() => permit.map_err(io::Error::other)?,
-        };
-        let socket = tokio::select! {
+        let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
-        match socket {
+        match accepted {
             Ok((socket, peer)) => {
+                let Some((socket, place)) = places.seat(socket, &app.meters) else { continue };
                 let (house, shutdown) = (Arc::clone(&house), shutdown.clone());
-                open.spawn(connection(socket, Peer(peer.ip()), house, shutdown, permit));
+                open.spawn(connection(socket, Peer(peer.ip()), house, shutdown, place));
+            }
+            Err(error) if no_descriptors(&error) => {
+                if !places.without_descriptors(&listener, &app.meters) {
+                    tokio::time::sleep(PAUSE).await;
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -72,7 +76,8 @@ pub(crate) async fn run(
             }
         }
     }
-    drop(listener);
+    // The reserve among the places holds the port, too.
+    drop((listener, places));
     app.hub.stop_waiting();
     open.close();
     // What they held goes back before anyone closes the store.
@@ -87,21 +92,27 @@ async fn connection(
     peer: Peer,
     house: Arc<House>,
     shutdown: CancellationToken,
-    _permit: OwnedSemaphorePermit,
+    place: Place,
 ) {
     // A small answer must not wait for a second packet.
     let _ = socket.set_nodelay(true);
     let config = &house.app.config;
-    let (head_timeout, grace) = (config.head_timeout, config.shutdown_grace);
+    let (idle_timeout, grace) = (config.idle_timeout, config.shutdown_grace);
     let outgoing = Arc::new(Outgoing::default());
     let wire = Wire::new(socket, Arc::clone(&outgoing), config.write_timeout);
+    let silence = Silence::new(config.head_timeout, Arc::clone(&outgoing));
+    let spare = place.spare;
     let service = service_fn(move |request: Request<Incoming>| {
-        answer(request, peer, Arc::clone(&house), Arc::clone(&outgoing))
+        let (house, outgoing) = (Arc::clone(&house), Arc::clone(&outgoing));
+        match spare {
+            false => answer(request, peer, house, outgoing),
+            true => answer_on_a_spare_place(request, peer, house, outgoing),
+        }
     });
     let served = http1::Builder::new()
         .max_buf_size(HEAD)
-        .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
+        .timer(silence)
+        .header_read_timeout(idle_timeout)
         .serve_connection(wire, service);
     let mut served = std::pin::pin!(served);
     let ended = tokio::select! {
@@ -191,14 +202,40 @@ fn answer(
             request.extensions_mut().insert(outgoing);
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(who.clone());
+            let held = Held::default();
+            request.extensions_mut().insert(held.clone());
             // A router is always ready.
             let routed = house.router.clone().call(request);
             Box::pin(async move {
                 let response = routed.await?.map(Reply::Routed);
+                drop(held);
                 Ok(call.end(response, Some(who)))
             })
         }
     }
+}
+
+/// The hub is full: only some are served, and each makes room at once.
+fn answer_on_a_spare_place(
+    request: Request<Incoming>,
+    peer: Peer,
+    house: Arc<House>,
+    outgoing: Arc<Outgoing>,
+) -> Answer {
+    let (method, headers) = (request.method(), request.headers());
+    let served = is_for_all_times(&house.app, method, request.uri().path(), headers);
+    let answered = match served {
+        true => answer(request, peer, house, outgoing),
+        false => {
+            let call = Call::begin(&house.app.meters, method, headers);
+            let _unread = Inlet::new(request.into_body(), &house);
+            refuse(call, places::full().into())
+        }
+    };
+    Box::pin(answered.map_ok(|mut response| {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        response
+    }))
 }
 
 /// Nothing is waited for.

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::App;
 use crate::auth::MaybeCaller;
-use crate::extract::{Params, PathPart, parse, query, whole_body};
+use crate::extract::{Params, PathPart, Whole, parse, query, small_body, whole_body};
 use crate::failure::{Failure, invalid, not_found};
 use crate::rest::inbox::seconds;
 use crate::written::{Outgoing, watched};
@@ -50,9 +50,14 @@ async fn post(
 ) -> Result<Response, Failure> {
     let receiver = terminal(&receiver)?;
     let mut given: Post = query(request.uri())?;
-    let body = whole_body(request.into_body(), &app.config).await?;
-    if !body.is_empty() {
-        let Post { sender_id, message } = parse(&body)?;
+    // The share is held until the message is kept.
+    let Whole { bytes, share: _share } = match caller {
+        Some(_) => whole_body(request.into_body(), &app).await?,
+        None if app.cao => small_body(request.into_body(), &app).await?,
+        None => return Err(nameless()),
+    };
+    if !bytes.is_empty() {
+        let Post { sender_id, message } = parse(&bytes)?;
         given.sender_id = given.sender_id.or(sender_id);
         given.message = given.message.or(message);
     }
@@ -201,6 +206,12 @@ fn terminal(text: &str) -> Result<InstanceId, Failure> {
     id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
 }
 
+fn nameless() -> Failure {
+    let error = ApiError::new(ErrorCode::Unauthorized, "this call needs a token")
+        .hint("send `Authorization: Bearer TOKEN`, or set compat.cao on loopback");
+    error.into()
+}
+
 /// On whose behalf: the token's own instance, anyone for the operator, and anyone
 /// for a loopback caller without a token where that is allowed.
 fn act_as(app: &App, caller: Option<Principal>, id: InstanceId) -> Result<Principal, Failure> {
@@ -213,11 +224,7 @@ fn act_as(app: &App, caller: Option<Principal>, id: InstanceId) -> Result<Princi
             return Err(ApiError::new(ErrorCode::Forbidden, why).into());
         }
         None if app.cao => {}
-        None => {
-            let error = ApiError::new(ErrorCode::Unauthorized, "this call needs a token")
-                .hint("send `Authorization: Bearer TOKEN`, or set compat.cao on loopback");
-            return Err(error.into());
-        }
+        None => return Err(nameless()),
     }
     match app.hub.instance(id) {
         Some(found) if !found.instance.status.has_ended() => {

@@ -17,17 +17,30 @@ settings! {
         hosts: Vec<String> = Vec::new();
         /// Largest request body.
         request_bytes: usize = 8 << 20;
+        /// What the bodies of all requests in flight hold together. More are refused for
+        /// the moment. A quarter of it is kept for small ones.
+        bodies_bytes: usize = 64 << 20;
+        /// A body that is no larger is small. A caller without a token may send no other.
+        small_bytes: usize = 64 << 10;
         /// How much of a body that nobody wants, for one because it is too large, is read
         /// and thrown away, so that a client that is still sending hears why.
         discard_bytes: usize = 64 << 20;
+        /// How long a connection may lie idle between two requests.
+        idle_timeout: Duration = Duration::from_secs(90), "humantime_serde";
         /// How long a client may take to send the head of a request.
         head_timeout: Duration = Duration::from_secs(10), "humantime_serde";
         /// How long a client may take to send a body.
         body_timeout: Duration = Duration::from_secs(30), "humantime_serde";
         /// How long a client may leave an answer unread before its connection is cut.
         write_timeout: Duration = Duration::from_secs(30), "humantime_serde";
-        /// Most connections at a time; more wait to be accepted.
+        /// Most connections at a time; more are refused for the moment. Fewer where the
+        /// system allows fewer open files.
         connections: usize = 20_000;
+        /// Beyond them, connections on which only the operator is served, and whoever
+        /// asks how the hub is.
+        spare_connections: usize = 8;
+        /// Open files that connections leave to the database, the log and workers.
+        spare_files: usize = 256;
         /// How long open requests may finish after a shutdown signal.
         shutdown_grace: Duration = Duration::from_secs(5), "humantime_serde";
     }
@@ -56,6 +69,8 @@ settings! {
         piggyback_chars: usize = 4_000;
         /// How often an open stream is pinged.
         ping: Duration = Duration::from_secs(25), "humantime_serde";
+        /// The longest id of a request.
+        id_bytes: usize = 1_024;
         /// Most open streams of one agent.
         streams_each: usize = 64;
     }

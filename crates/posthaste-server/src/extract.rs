@@ -11,59 +11,105 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
 use crate::App;
-use crate::config::ServerConfig;
+use crate::bodies::{Held, Share};
 use crate::failure::Failure;
 
-/// The whole body, no larger and no slower than allowed.
-pub(crate) async fn whole_body<B>(body: B, config: &ServerConfig) -> Result<Bytes, Failure>
+/// A body that was read, and its share of the budget for all.
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    pub(crate) share: Share,
+}
+
+/// How large a body may be, and which key says so.
+#[derive(Clone, Copy)]
+struct Most {
+    bytes: usize,
+    key: &'static str,
+}
+
+/// The whole body of somebody whom the hub knows, no larger and no slower than
+/// allowed. Whoever calls this has asked who sends it.
+pub(crate) async fn whole_body<B>(body: B, app: &App) -> Result<Whole, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    let limit = config.request_bytes;
-    // What is announced too large is refused before it is sent.
-    if usize::try_from(body.size_hint().lower()).map_or(true, |announced| announced > limit) {
-        return Err(too_large(limit));
-    }
-    match tokio::time::timeout(config.body_timeout, gather(body, limit)).await {
-        Ok(gathered) => gathered,
+    gather(body, app, Most { bytes: app.config.request_bytes, key: "server.request_bytes" }).await
+}
+
+/// The same of somebody whom the hub does not know: a small one.
+pub(crate) async fn small_body<B>(body: B, app: &App) -> Result<Whole, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    gather(body, app, Most { bytes: app.config.small_bytes, key: "server.small_bytes" }).await
+}
+
+async fn gather<B>(body: B, app: &App, most: Most) -> Result<Whole, Failure>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    let mut share = app.bodies.share();
+    let announced = match body.size_hint().exact() {
+        // What is announced too large is refused before it is sent.
+        Some(length) => match usize::try_from(length) {
+            Ok(length) if length <= most.bytes => length,
+            _ => return Err(too_large(most)),
+        },
+        None => 0,
+    };
+    share.grow(announced)?;
+    let reading = read(body, &mut share, announced, most);
+    match tokio::time::timeout(app.config.body_timeout, reading).await {
+        Ok(read) => Ok(Whole { bytes: read?, share }),
         Err(_) => Err(ApiError::new(ErrorCode::RequestTimeout, "the body came too slowly").into()),
     }
 }
 
 /// Nearly every body comes in one piece, and stays in it.
-async fn gather<B>(mut body: B, limit: usize) -> Result<Bytes, Failure>
+async fn read<B>(
+    mut body: B,
+    share: &mut Share,
+    announced: usize,
+    most: Most,
+) -> Result<Bytes, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
     let mut first = Bytes::new();
-    let mut more = BytesMut::new();
+    let mut whole = BytesMut::new();
+    let mut length = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| unreadable(format!("the body broke off: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + more.len() + data.len() > limit {
-            return Err(too_large(limit));
+        let before = length.max(announced);
+        length += data.len();
+        if length > most.bytes {
+            return Err(too_large(most));
         }
-        match first.is_empty() {
-            true => first = data,
-            false => more.extend_from_slice(&data),
+        share.grow(length.saturating_sub(before))?;
+        if length == data.len() {
+            first = data;
+            continue;
         }
+        if whole.is_empty() {
+            whole.reserve(announced.max(length));
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
+        whole.extend_from_slice(&data);
     }
-    if more.is_empty() {
-        return Ok(first);
-    }
-    let mut whole = BytesMut::with_capacity(first.len() + more.len());
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&more);
-    Ok(whole.freeze())
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-fn too_large(limit: usize) -> Failure {
-    let message = format!("the request is larger than {limit} bytes");
+fn too_large(most: Most) -> Failure {
+    let Most { bytes, key } = most;
+    let message = format!("the request is larger than {bytes} bytes");
     let error = ApiError::new(ErrorCode::TooLarge, message)
-        .hint("send less, or raise server.request_bytes")
-        .details(serde_json::json!({ "limit": limit, "key": "server.request_bytes" }));
+        .hint(format!("send less, or raise {key}"))
+        .details(serde_json::json!({ "limit": bytes, "key": key }));
     Failure(error)
 }
 
@@ -77,8 +123,13 @@ pub(crate) struct Json<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Failure;
 
+    /// Its handler asks for the caller first: extractors run in the order of the
+    /// arguments, and this one is the last.
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
-        parse(&whole_body(request.into_body(), &app.config).await?).map(Self)
+        let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
+        let Whole { bytes, share } = whole_body(request.into_body(), app).await?;
+        held.keep(share);
+        parse(&bytes).map(Self)
     }
 }
 

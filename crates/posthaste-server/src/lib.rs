@@ -9,6 +9,7 @@
 
 mod accept;
 mod auth;
+mod bodies;
 mod call;
 mod cao;
 mod config;
@@ -17,7 +18,9 @@ mod failure;
 mod guard;
 mod mcp;
 mod meters;
+mod places;
 mod rest;
+mod silence;
 mod unread;
 mod work;
 mod written;
@@ -25,6 +28,7 @@ mod written;
 use std::io;
 use std::sync::Arc;
 
+use bodies::Bodies;
 use meters::Meters;
 use posthaste_core::Hub;
 use tokio::net::TcpListener;
@@ -43,6 +47,8 @@ pub(crate) struct App {
     /// Those who follow the events.
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
+    /// What request bodies may hold of the memory.
+    pub(crate) bodies: Arc<Bodies>,
     /// Bodies that are thrown away just now.
     pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
@@ -77,6 +83,7 @@ pub async fn serve(
         followers: Arc::default(),
         hub,
         keys: Arc::new(keys),
+        bodies: Arc::new(Bodies::new(&config)),
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
         unread: TaskTracker::new(),

@@ -31,6 +31,7 @@ mod tools;
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use bytes::Bytes;
@@ -44,15 +45,18 @@ use self::handler::{Front, Left, Service};
 use self::rpc::{Envelope, Kind, Params};
 use crate::App;
 use crate::config::McpConfig;
-use crate::extract::whole_body;
+use crate::extract::{Whole, whole_body};
 use crate::failure::{Failure, takes_only};
 use crate::unread::Inlet;
-use crate::written::{Outgoing, Reply};
+use crate::written::{Outgoing, Reply, json};
 
 pub(crate) use self::events::Events;
 pub(crate) use self::tools::{INSTRUCTIONS, reference};
 
 pub(crate) const PATH: &str = "/mcp";
+
+/// Characters of what rmcp says against a request.
+const LONGEST_REFUSAL: usize = 300;
 
 /// What the door keeps between calls: nothing that a restart would miss.
 pub(crate) struct Mcp {
@@ -84,8 +88,8 @@ pub(crate) async fn answer(
     meet(app, &asker, None);
     match parts.method {
         Method::POST => {
-            let body = whole_body(body, &app.config).await?;
-            post(app, parts, &body, asker, who, outgoing).await
+            let Whole { bytes, share: _share } = whole_body(body, app).await?;
+            post(app, parts, &bytes, asker, who, outgoing).await
         }
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
@@ -103,7 +107,7 @@ async fn post(
     caller: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
-    let message: Envelope<'_> = match rpc::read(body) {
+    let message: Envelope<'_> = match rpc::read(body, app.mcp.config.id_bytes) {
         Ok(message) => message,
         Err(refused) => return Ok(*refused),
     };
@@ -139,6 +143,9 @@ async fn post(
             return Ok(response.map(|reply| stream::held(reply, attached)));
         }
         _ => {}
+    }
+    if let Err(why) = handler::params_fit(method, message.raw_params()) {
+        return Ok(json(StatusCode::OK, rpc::fault(id, rpc::INVALID_PARAMS, &why)));
     }
     let named = message.params().unwrap_or_default();
     let begins = method == "initialize";
@@ -185,12 +192,37 @@ async fn ask_rmcp(
     let request = Request::from_parts(parts, Full::new(body.clone()));
     let response = app.mcp.service.handle(request).await;
     let Some(handed) = left.take() else {
-        return Ok(response.map(|body| Reply::Routed(Body::new(body))));
+        let response = response.map(|body| Reply::Routed(Body::new(body)));
+        return Ok(in_the_protocol(response, id).await);
     };
     let (head, body) = response.into_parts();
     let whole = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
     let reply = Reply::Whole { data: Some(whole), watch: Some((handed, outgoing)) };
     Ok(Response::from_parts(head, reply))
+}
+
+/// What rmcp cannot read at all it refuses in plain text, or without a word. A request
+/// gets an answer of the protocol all the same.
+async fn in_the_protocol(
+    response: Response<Reply>,
+    id: &serde_json::value::RawValue,
+) -> Response<Reply> {
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    if !(status.is_client_error() || status.is_server_error())
+        || kind.starts_with(b"application/json")
+    {
+        return response;
+    }
+    let code = match status {
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => rpc::INVALID_PARAMS,
+        _ if status.is_server_error() => rpc::INTERNAL_ERROR,
+        _ => rpc::INVALID_REQUEST,
+    };
+    let told = response.into_body().collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+    let told = String::from_utf8_lossy(&told);
+    let told: String = told.chars().take(LONGEST_REFUSAL).collect();
+    json(status, rpc::fault(id, code, &told))
 }
 
 fn empty(status: StatusCode) -> Response<Reply> {

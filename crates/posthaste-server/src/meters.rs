@@ -17,6 +17,7 @@ use posthaste_core::{Hub, Timestamp};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
+use crate::App;
 use crate::call::Route;
 use text::Page;
 
@@ -47,6 +48,7 @@ pub(crate) struct Meters {
     boot: u32,
     requests: AtomicU64,
     cut: AtomicU64,
+    turned_away: AtomicU64,
     send: Calls,
     receive: Calls,
     /// By the pattern of the route, then by method.
@@ -82,6 +84,7 @@ impl Default for Meters {
             boot: rand::random(),
             requests: AtomicU64::new(0),
             cut: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
             send: Calls::default(),
             receive: Calls::default(),
             routed: Mutex::default(),
@@ -128,6 +131,11 @@ impl Meters {
         self.cut.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A connection that there was no room for.
+    pub(crate) fn turned_away(&self) {
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn refused(&self, code: ErrorCode) {
         if let Some(at) = ErrorCode::ALL.iter().position(|known| *known == code) {
             self.refusals[at].fetch_add(1, Ordering::Relaxed);
@@ -144,7 +152,8 @@ impl Meters {
     }
 
     /// Everything that is counted, as Prometheus reads it.
-    pub(crate) async fn page(&self, hub: &Hub) -> String {
+    pub(crate) async fn page(&self, app: &App) -> String {
+        let hub = &app.hub;
         let mut page = Page::default();
         page.gauge("posthaste_build_info", "Which version this is.");
         page.value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -155,6 +164,12 @@ impl Meters {
 
         page.gauge("posthaste_connections", "Open connections.");
         page.value(&[], self.connections.len());
+        page.gauge("posthaste_connections_most", "As many may be open.");
+        page.value(&[], app.config.connections);
+        page.counter("posthaste_connections_refused_total", "Connections without room.");
+        page.value(&[], self.turned_away.load(Ordering::Relaxed));
+        page.gauge("posthaste_request_body_bytes", "Bodies of requests in flight.");
+        page.value(&[], app.bodies.held());
         page.gauge("posthaste_waiting_readers", "Calls that wait for mail.");
         page.value(&[], hub.waiting());
         page.histogram("posthaste_event_loop_late_seconds", "How late the event loop is.");

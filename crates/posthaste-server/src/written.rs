@@ -14,6 +14,7 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -36,11 +37,21 @@ use crate::mcp::Events;
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     waiting: Mutex<Vec<Handed>>,
+    /// Bytes came from the client.
+    arrived: AtomicBool,
 }
 
 impl Outgoing {
     pub(crate) fn body_ended(&self, handed: Handed) {
         self.waiting.lock().push(handed);
+    }
+
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn forget_arrivals(&self) {
+        self.arrived.store(false, Ordering::Relaxed);
     }
 
     fn is_waited_for(&self) -> bool {
@@ -183,7 +194,11 @@ impl Read for Wire {
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buf)
+        let read = Pin::new(&mut self.socket).poll_read(cx, buf);
+        if read.is_ready() {
+            self.outgoing.arrived.store(true, Ordering::Relaxed);
+        }
+        read
     }
 }
 

@@ -10,21 +10,25 @@ use posthaste_core::messaging::receive::Handed;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    InitializeRequestParams, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use super::LONGEST_REFUSAL;
 use super::asker::Asker;
 use super::call::{self, Calling};
 use super::dialects::Dialect;
 use super::rpc::Params;
 use super::tools::{INSTRUCTIONS, Tool, is_listed};
 use crate::App;
+use crate::extract::plain;
 
 pub(crate) type Service = StreamableHttpService<Handler, NeverSessionManager>;
 
@@ -37,6 +41,26 @@ pub(crate) fn service(stop: CancellationToken) -> Service {
         .disable_allowed_hosts()
         .with_cancellation_token(stop);
     StreamableHttpService::new(|| Ok(Handler), Arc::new(NeverSessionManager::default()), config)
+}
+
+/// rmcp takes a method whose parameters do not fit for one that it does not know.
+pub(crate) fn params_fit(method: &str, params: &str) -> Result<(), String> {
+    match method {
+        "initialize" => fits::<InitializeRequestParams>(params),
+        "tools/call" => fits::<CallToolRequestParams>(params),
+        "tools/list" => fits::<PaginatedRequestParams>(params),
+        _ => Ok(()),
+    }
+}
+
+fn fits<T: DeserializeOwned>(params: &str) -> Result<(), String> {
+    match serde_json::from_str::<T>(params) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let why = format!("the params do not fit: {}", plain(&error.to_string()));
+            Err(why.chars().take(LONGEST_REFUSAL).collect())
+        }
+    }
 }
 
 /// Where a tool that rmcp called leaves its mail for the front.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::{HeaderMap, Response, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::written::{self, Reply};
@@ -12,20 +12,42 @@ const NEW_ERA: &str = "2026-07-28";
 const OLD_ERA: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 const PARSE_ERROR: i32 = -32700;
-const INVALID_REQUEST: i32 = -32600;
+pub(crate) const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) const INVALID_PARAMS: i32 = -32602;
+pub(crate) const INTERNAL_ERROR: i32 = -32603;
+
+/// No method of the protocol has a longer name.
+const LONGEST_METHOD: usize = 128;
 
 /// One message, as far as the front has to know it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    /// `null` is an id that is wrong, and not a missing one.
+    #[serde(borrow, default, deserialize_with = "given")]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    error: Option<&'a RawValue>,
+}
+
+/// What stands there, also if it is `null`.
+fn given<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(from).map(Some)
+}
+
+/// Clients of the protocol number their requests, or name them. What they say comes
+/// back in the answer and is kept as long as the call is known, so it is short.
+fn is_id(id: &RawValue, longest: usize) -> bool {
+    let text = id.get();
+    text.len() <= longest && (text.starts_with('"') || text.parse::<i64>().is_ok())
 }
 
 pub(crate) enum Kind<'a> {
@@ -41,6 +63,11 @@ impl<'a> Envelope<'a> {
             (None, Some(method)) => Kind::Notification { method },
             (_, None) => Kind::Response,
         }
+    }
+
+    /// The parameters as they stand.
+    pub(crate) fn raw_params(&self) -> &str {
+        self.params.map_or("{}", RawValue::get)
     }
 
     pub(crate) fn params(&self) -> Option<Params<'a>> {
@@ -131,25 +158,75 @@ pub(crate) enum Era {
     New,
 }
 
-/// Reads one message; what is none is answered.
-pub(crate) fn read(body: &[u8]) -> Result<Envelope<'_>, Box<Response<Reply>>> {
-    let refused = |code, why: &str| {
-        let error = Refused { jsonrpc: "2.0", id: None, error: Fault { code, message: why } };
-        let json = serde_json::to_vec(&error).unwrap_or_default();
-        Box::new(written::json(StatusCode::BAD_REQUEST, json))
-    };
+/// Reads one message; what is none is answered. An id is told back if it is one.
+pub(crate) fn read(body: &[u8], longest_id: usize) -> Result<Envelope<'_>, Box<Response<Reply>>> {
+    const BATCH: &str = "send one message at a time, not a batch";
+    let invalid = |id, why| Err(refused(StatusCode::BAD_REQUEST, id, INVALID_REQUEST, why));
     let first = body.iter().find(|b| !b.is_ascii_whitespace());
-    match serde_json::from_slice(body) {
-        Ok(message) if first == Some(&b'{') => Ok(message),
-        Ok(_) => Err(refused(INVALID_REQUEST, "send one message at a time, not a batch")),
+    match serde_json::from_slice::<Envelope<'_>>(body) {
+        Ok(message) if first == Some(&b'{') => message.judged(longest_id),
+        Ok(_) => invalid(None, BATCH),
         Err(error) if error.is_syntax() || error.is_eof() => {
-            Err(refused(PARSE_ERROR, "the body is not valid JSON"))
+            Err(refused(StatusCode::BAD_REQUEST, None, PARSE_ERROR, "the body is not valid JSON"))
         }
-        Err(_) => match first {
-            Some(b'[') => Err(refused(INVALID_REQUEST, "send one message at a time, not a batch")),
-            _ => Err(refused(INVALID_REQUEST, "this is no JSON-RPC message")),
-        },
+        Err(_) if first == Some(&b'[') => invalid(None, BATCH),
+        Err(_) if first == Some(&b'{') => {
+            let named = serde_json::from_slice::<Named<'_>>(body).ok();
+            let id = named.and_then(|named| named.id).filter(|id| is_id(id, longest_id));
+            invalid(id, "this is no JSON-RPC message: `jsonrpc` and `method` are strings")
+        }
+        Err(_) => invalid(None, "this is no JSON-RPC message: send an object"),
     }
+}
+
+/// A message of which nothing else can be read.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default, deserialize_with = "given")]
+    id: Option<&'a RawValue>,
+}
+
+impl Envelope<'_> {
+    fn judged(self, longest_id: usize) -> Result<Self, Box<Response<Reply>>> {
+        let id = self.id.filter(|id| is_id(id, longest_id));
+        let invalid =
+            |id, why: &str| Err(refused(StatusCode::BAD_REQUEST, id, INVALID_REQUEST, why));
+        if self.jsonrpc.as_deref() != Some("2.0") {
+            return invalid(id, "`jsonrpc` is \"2.0\"");
+        }
+        if self.id.is_some() && id.is_none() && self.error.is_none() {
+            let why = format!("`id` is a string or a whole number, of at most {longest_id} bytes");
+            return invalid(None, &why);
+        }
+        let Some(method) = &self.method else {
+            return match self.result.or(self.error) {
+                Some(_) => Ok(self),
+                None => invalid(id, "`method` is missing"),
+            };
+        };
+        // A notification is never answered.
+        let Some(id) = id else { return Ok(self) };
+        if method.is_empty() || method.len() > LONGEST_METHOD {
+            let why = "there is no method of such a name";
+            return Err(refused(StatusCode::OK, Some(id), METHOD_NOT_FOUND, why));
+        }
+        if self.params.is_some_and(|params| !is_object(params)) {
+            let why = "`params` is an object";
+            return Err(refused(StatusCode::OK, Some(id), INVALID_PARAMS, why));
+        }
+        Ok(self)
+    }
+}
+
+fn refused(
+    status: StatusCode,
+    id: Option<&RawValue>,
+    code: i32,
+    why: &str,
+) -> Box<Response<Reply>> {
+    let error = Refused { jsonrpc: "2.0", id, error: Fault { code, message: why } };
+    let json = serde_json::to_vec(&error).unwrap_or_default();
+    Box::new(written::json(status, json))
 }
 
 /// A call that is plainly right, in either era. Anything doubtful is rmcp's.
@@ -171,8 +248,7 @@ fn plain<'a>(headers: &HeaderMap, message: &Envelope<'a>, method: &str) -> Optio
         Some(value) => value.to_str().ok().map(Some),
     };
     let accept = text("accept")??;
-    let plain = message.jsonrpc.as_deref() == Some("2.0")
-        && accept.contains("application/json")
+    let plain = accept.contains("application/json")
         && accept.contains("text/event-stream")
         && text("content-type")??.starts_with("application/json")
         && headers.keys().all(|name| !name.as_str().starts_with("mcp-param-"));
@@ -190,9 +266,7 @@ fn plain<'a>(headers: &HeaderMap, message: &Envelope<'a>, method: &str) -> Optio
                 && meta.and_then(|meta| meta.client.as_ref()).is_none_or(|c| c.version.is_some())
         }
     };
-    let id =
-        message.id.is_some_and(|id| id.get().starts_with('"') || id.get().parse::<i64>().is_ok());
-    (right && id).then_some(params)
+    right.then_some(params)
 }
 
 fn is_object(raw: &RawValue) -> bool {

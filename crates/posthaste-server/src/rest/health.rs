@@ -20,5 +20,5 @@ pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
 
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Failure> {
     app.hub.ready().await?;
-    Ok(Json(Ready { status: "ready".into() }))
+    Ok(Json(Ready { status: "ready".into(), connections: app.config.connections }))
 }

@@ -21,7 +21,7 @@ use posthaste_core::time::Timestamp;
 
 use crate::App;
 use crate::auth::{self, Caller};
-use crate::extract::{Params, PathPart, parse, whole_body};
+use crate::extract::{Params, PathPart, Whole, parse, whole_body};
 use crate::failure::{Failure, invalid, not_found, unwritable};
 use crate::unread::Inlet;
 use crate::written::{Reply, json};
@@ -44,8 +44,10 @@ pub(crate) async fn send(
     from: Origin,
     body: Inlet,
 ) -> Result<http::Response<Reply>, Failure> {
-    // Nothing of the request is held while its message waits for the disk.
-    let mut request: SendRequest = parse(&whole_body(body, &app.config).await?)?;
+    let Whole { bytes, share: _share } = whole_body(body, app).await?;
+    let mut request: SendRequest = parse(&bytes)?;
+    // Nothing of the request but its text is held while its message waits for the disk.
+    drop(bytes);
     let details = details(app, from.caller, &mut request).await?;
     match request.to {
         To::One(to) => {

@@ -21,6 +21,6 @@ pub(crate) async fn metrics(
     if !peer.is_loopback() && auth::caller(&app, &headers)? != Principal::Operator {
         return Err(auth::forbidden("only the operator may do this"));
     }
-    let page = app.meters.page(&app.hub).await;
+    let page = app.meters.page(&app).await;
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
 }

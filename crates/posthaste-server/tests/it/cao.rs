@@ -76,7 +76,8 @@ async fn a_long_message_fits_into_a_query() {
     assert_eq!(status, 200, "{answer}");
     let larger = "x".repeat(1 << 20);
     let body = json!({"sender_id": alice.instance, "message": larger}).to_string();
-    assert_eq!(house.call(&format!("POST {path}"), None, &body).await.0, 200);
+    let token = Some(&*alice.token);
+    assert_eq!(house.call(&format!("POST {path}"), token, &body).await.0, 200);
 
     let inbox = read(&as_bob).await;
     assert!(inbox.messages[0].message == long && inbox.messages[1].message == larger);

@@ -1,6 +1,8 @@
 //! The door over real sockets: what callers see, and what callers can do to it.
 
+mod bodies;
 mod cao;
+mod connections;
 mod disconnects;
 mod docs;
 mod errors;

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 mod answers;
 mod clients;
 mod dialects;
+mod oddities;
 mod piggyback;
 mod proof;
 mod protocol;

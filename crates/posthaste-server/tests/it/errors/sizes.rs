@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use crate::house::{
-    House, OPERATOR, Plan, by_ids, read, read_reply, receipt_of, refusal, request, send, texts,
+    House, OPERATOR, by_ids, read, read_reply, receipt_of, refusal, request, send, texts,
 };
 
 #[tokio::test]
@@ -215,25 +215,4 @@ async fn a_full_mailbox_is_429_but_results_and_answers_always_fit() {
     assert_eq!(still.code, ErrorCode::MailboxFull, "what is held is not yet read");
     as_bob.ack(&receipt_of(&inbox)).await.expect("acked");
     operator.send(&message("text", "3")).await.expect("there is room again");
-}
-
-#[tokio::test]
-async fn more_connections_than_allowed_wait_their_turn() {
-    let server = ServerConfig { connections: 2, ..ServerConfig::default() };
-    let house = House::with(Plan::from(server)).await;
-    let health = request("GET /health", None, &[], "");
-    let mut first = house.dial().await;
-    let mut second = house.dial().await;
-    for socket in [&mut first, &mut second] {
-        socket.write_all(health.as_bytes()).await.expect("sent");
-        assert_eq!(read_reply(socket).await.expect("an answer").status, 200);
-    }
-
-    let mut third = house.dial().await;
-    third.write_all(health.as_bytes()).await.expect("sent");
-    let early = tokio::time::timeout(std::time::Duration::from_millis(100), third.readable()).await;
-    assert!(early.is_err(), "there is no room yet");
-    drop(first);
-
-    assert_eq!(read_reply(&mut third).await.expect("an answer").status, 200);
 }

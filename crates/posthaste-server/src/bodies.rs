@@ -1,0 +1,126 @@
+//! What the bodies of all requests in flight hold together: one budget.
+//!
+//! A body takes its share before it is read, and gives it back when its handler has
+//! done with it: by then the text is in the store, or nobody wants it. An announced
+//! body takes all of its length at once, so that whoever was let in can finish. One
+//! that does not say how long it is takes what has come so far.
+//!
+//! A quarter of the budget is for small bodies alone. A few that are large and slow
+//! cannot shut out those who only have a word to say.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use posthaste_api::error::{ApiError, ErrorCode};
+use serde_json::json;
+
+use crate::config::ServerConfig;
+use crate::failure::Failure;
+
+/// The budget.
+#[derive(Debug)]
+pub(crate) struct Bodies {
+    held: AtomicUsize,
+    most: usize,
+    small: usize,
+}
+
+impl Bodies {
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        Self { held: AtomicUsize::new(0), most: config.bodies_bytes, small: config.small_bytes }
+    }
+
+    /// Bytes that are held just now.
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// A share of nothing yet.
+    pub(crate) fn share(self: &Arc<Self>) -> Share {
+        Share { of: Arc::clone(self), bytes: 0 }
+    }
+}
+
+/// What one body takes of the budget. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    of: Arc<Bodies>,
+    bytes: usize,
+}
+
+impl Share {
+    /// The body is longer than it was by so many bytes.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        let Bodies { held, most, small } = &*self.of;
+        let length = self.bytes + bytes;
+        let room = if length <= *small { *most } else { most - most / 4 };
+        let grown = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= room);
+        match held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
+            Ok(_) => {
+                self.bytes = length;
+                Ok(())
+            }
+            Err(_) => Err(busy(*most)),
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where a routed request leaves its share until it is answered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held(Arc<OnceLock<Share>>);
+
+impl Held {
+    pub(crate) fn keep(&self, share: Share) {
+        let _ = self.0.set(share);
+    }
+}
+
+fn busy(most: usize) -> Failure {
+    let why = "the hub is reading as many request bodies as it may; nothing was done";
+    let error = ApiError::new(ErrorCode::Unavailable, why)
+        .hint("try again in a second, or raise server.bodies_bytes")
+        .details(json!({ "limit": most, "key": "server.bodies_bytes" }));
+    error.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bodies() -> Arc<Bodies> {
+        let config =
+            ServerConfig { bodies_bytes: 1_000, small_bytes: 100, ..ServerConfig::default() };
+        Arc::new(Bodies::new(&config))
+    }
+
+    #[test]
+    fn large_bodies_leave_a_quarter_to_small_ones() {
+        let bodies = bodies();
+        let (mut large, mut other, mut small) = (bodies.share(), bodies.share(), bodies.share());
+        large.grow(750).expect("three quarters");
+        assert!(other.grow(101).is_err(), "no more for a large one");
+        small.grow(100).expect("room for a small one");
+        assert!(small.grow(1).is_err(), "which does not become large there");
+        assert_eq!(bodies.held(), 850);
+        drop(large);
+        other.grow(650).expect("room again");
+        assert_eq!(bodies.held(), 750);
+    }
+
+    #[test]
+    fn a_share_that_could_not_grow_gives_back_what_it_had() {
+        let bodies = bodies();
+        let mut share = bodies.share();
+        share.grow(700).expect("room");
+        assert!(share.grow(usize::MAX - 700).is_err());
+        assert_eq!(bodies.held(), 700);
+        drop(share);
+        assert_eq!(bodies.held(), 0);
+    }
+}

@@ -1,0 +1,179 @@
+//! Who gets a connection when there are too many.
+//!
+//! A hub that is full says so at once instead of leaving clients to wait in the dark.
+//! Beyond `server.connections` a few more are let in, on which only the operator is
+//! served, and whoever asks how the hub is: a flood must not shut out the one who can
+//! end it. Whoever comes then, or when the process may open no more files, gets a short
+//! answer, and the connection is closed.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, Method};
+use futures_util::FutureExt;
+use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
+use posthaste_core::messaging::message::Principal;
+use rustix::io::Errno;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::App;
+use crate::auth::{self, Opens};
+use crate::config::ServerConfig;
+use crate::meters::Meters;
+
+/// What has come by the time of a refusal is read, up to this, so that the close does
+/// not destroy the answer.
+const UNREAD: usize = 16 * 1024;
+
+/// A place for one connection, given back when it is dropped.
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+    /// It is beyond the common ones.
+    pub(crate) spare: bool,
+}
+
+/// All places.
+pub(crate) struct Places {
+    common: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
+    most: usize,
+    /// A descriptor to give away when there is none left.
+    reserve: Option<OwnedFd>,
+    full: Episode,
+    no_files: Episode,
+}
+
+/// A time of refusals, told once when it begins and once when it is over.
+#[derive(Default)]
+struct Episode {
+    refused: u64,
+}
+
+impl Places {
+    pub(crate) fn new(config: &ServerConfig, listener: &TcpListener) -> Self {
+        Self {
+            common: Arc::new(Semaphore::new(config.connections)),
+            spare: Arc::new(Semaphore::new(config.spare_connections)),
+            most: config.connections,
+            reserve: listener.as_fd().try_clone_to_owned().ok(),
+            full: Episode::default(),
+            no_files: Episode::default(),
+        }
+    }
+
+    /// A place for a connection that was accepted; without one it is turned away.
+    pub(crate) fn seat(
+        &mut self,
+        socket: TcpStream,
+        meters: &Meters,
+    ) -> Option<(TcpStream, Place)> {
+        if let Some(refused) = self.no_files.ends() {
+            tracing::info!(refused, "there are descriptors again");
+        }
+        if let Ok(permit) = Arc::clone(&self.common).try_acquire_owned() {
+            if let Some(refused) = self.full.ends() {
+                tracing::info!(refused, "there is room for connections again");
+            }
+            return Some((socket, Place { _permit: permit, spare: false }));
+        }
+        if self.full.begins() {
+            let most = self.most;
+            tracing::warn!(most, "all connections are in use (server.connections)");
+        }
+        if let Ok(permit) = Arc::clone(&self.spare).try_acquire_owned() {
+            return Some((socket, Place { _permit: permit, spare: true }));
+        }
+        self.full.refused += 1;
+        meters.turned_away();
+        turn_away(socket, &full());
+        None
+    }
+
+    /// Nothing could be accepted because the process, or the system, has no descriptor
+    /// left. The one in reserve takes the next in line, to tell it so. `false` if there is
+    /// nothing to do but wait.
+    pub(crate) fn without_descriptors(&mut self, listener: &TcpListener, meters: &Meters) -> bool {
+        if self.no_files.begins() {
+            tracing::error!(
+                "no descriptor is left for a connection: raise the limit of open files, or \
+                 lower server.connections; until then connections are refused"
+            );
+        }
+        let Some(reserve) = self.reserve.take() else {
+            self.reserve = listener.as_fd().try_clone_to_owned().ok();
+            return self.reserve.is_some();
+        };
+        drop(reserve);
+        let accepted = listener.accept().now_or_never();
+        let refused = match accepted {
+            Some(Ok((socket, _))) => {
+                self.no_files.refused += 1;
+                meters.turned_away();
+                turn_away(socket, &no_files());
+                true
+            }
+            _ => false,
+        };
+        self.reserve = listener.as_fd().try_clone_to_owned().ok();
+        refused
+    }
+}
+
+impl Episode {
+    /// Whether this is the first that anybody hears of it.
+    fn begins(&mut self) -> bool {
+        let first = self.refused == 0;
+        self.refused = self.refused.max(1);
+        first
+    }
+
+    /// How many were refused, if it is over only now.
+    fn ends(&mut self) -> Option<u64> {
+        (self.refused > 0).then(|| std::mem::take(&mut self.refused))
+    }
+}
+
+pub(crate) fn no_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Whether this is served on a spare place.
+pub(crate) fn is_for_all_times(
+    app: &App,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> bool {
+    let asks = *method == Method::GET && ["/health", "/ready", "/metrics"].contains(&path);
+    let operator = || auth::opens(app, headers).ok().flatten();
+    asks || operator() == Some(Opens::Mail(Principal::Operator))
+}
+
+pub(crate) fn full() -> ApiError {
+    ApiError::new(ErrorCode::Unavailable, "all connections of the hub are in use")
+        .hint("try again in a second, close what is idle, or raise server.connections")
+}
+
+fn no_files() -> ApiError {
+    ApiError::new(ErrorCode::Unavailable, "the hub has no descriptor left for a connection")
+        .hint("try again in a second, or raise the limit of open files")
+}
+
+/// Says no without a task, a buffer or a wait: all of it fits into the socket.
+fn turn_away(socket: TcpStream, why: &ApiError) {
+    let Ok(mut socket) = socket.into_std() else { return };
+    let json = serde_json::to_string(&ErrorBody { error: why.clone() }).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\
+         Retry-After: 1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{json}",
+        json.len()
+    );
+    if socket.write_all(answer.as_bytes()).is_err() {
+        return;
+    }
+    let _ = socket.shutdown(Shutdown::Write);
+    let _ = socket.read(&mut [0; UNREAD]);
+}

@@ -1,0 +1,83 @@
+//! How long a client may say nothing.
+//!
+//! hyper knows one time for a head, and counts it from the end of the answer before.
+//! There are two: between two requests a client may be silent for
+//! `server.idle_timeout`, because programs keep connections for later; a head that has
+//! begun comes whole within `server.head_timeout`, because that is how a few callers
+//! would hold all places. So hyper gets a clock that knows whether bytes came.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Sleep, Timer};
+use pin_project_lite::pin_project;
+use tokio::time::{Instant as Now, sleep_until};
+
+use crate::written::Outgoing;
+
+/// hyper's clock for one connection.
+pub(crate) struct Silence {
+    head: Duration,
+    wire: Arc<Outgoing>,
+    /// Nobody has a connection for nothing: the first head is due at once.
+    first: AtomicBool,
+}
+
+impl Silence {
+    pub(crate) fn new(head: Duration, wire: Arc<Outgoing>) -> Self {
+        Self { head, wire, first: AtomicBool::new(true) }
+    }
+}
+
+impl Timer for Silence {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// hyper begins to wait for a head.
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        let begun = self.first.swap(false, Ordering::Relaxed);
+        let due = if begun { Now::now() + self.head } else { deadline.into() };
+        self.wire.forget_arrivals();
+        Box::pin(Waiting {
+            due: sleep_until(due),
+            begun,
+            head: self.head,
+            wire: Arc::clone(&self.wire),
+        })
+    }
+
+    fn now(&self) -> Instant {
+        Now::now().into_std()
+    }
+}
+
+pin_project! {
+    /// Ends when the head is overdue.
+    struct Waiting {
+        #[pin]
+        due: tokio::time::Sleep,
+        begun: bool,
+        head: Duration,
+        wire: Arc<Outgoing>,
+    }
+}
+
+impl Future for Waiting {
+    type Output = ();
+
+    /// hyper looks here after each read that did not bring the whole head.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if !*this.begun && this.wire.has_arrived() {
+            *this.begun = true;
+            this.due.as_mut().reset(Now::now() + *this.head);
+        }
+        this.due.poll(cx)
+    }
+}
+
+impl Sleep for Waiting {}
