@@ -203,9 +203,23 @@ pub struct ApiError {
     pub details: Option<serde_json::Value>,
 }
 
+/// A message quotes what somebody sent, and that may be megabytes: so many characters of
+/// its beginning and of its end are kept. The end says what was expected, and where.
+const MESSAGE_START: usize = 600;
+const MESSAGE_END: usize = 300;
+
+fn shortened(mut message: String) -> String {
+    let mut places = message.char_indices().map(|(at, _)| at);
+    let (cut, kept) = (places.nth(MESSAGE_START), places.nth_back(MESSAGE_END - 1));
+    if let (Some(cut), Some(kept)) = (cut, kept) {
+        message.replace_range(cut..kept, "…");
+    }
+    message
+}
+
 impl ApiError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, details: None }
+        Self { code, message: shortened(message.into()), hint: None, details: None }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -222,6 +236,17 @@ impl ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_that_quotes_megabytes_keeps_its_beginning_and_its_end() {
+        let told = |message: String| ApiError::new(ErrorCode::InvalidArgument, message).message;
+        let long = told(format!("unknown field `{}`, expected `to`", "ü".repeat(1 << 20)));
+        assert!(long.starts_with("unknown field `ü") && long.ends_with("ü`, expected `to`"));
+        assert_eq!(long.chars().count(), MESSAGE_START + 1 + MESSAGE_END);
+        let whole = "x".repeat(MESSAGE_START + MESSAGE_END);
+        assert_eq!(told(whole.clone()), whole);
+        assert_eq!(told("short".into()), "short");
+    }
 
     #[test]
     fn every_code_has_its_own_word_and_a_sensible_status() {

@@ -20,7 +20,7 @@ settings! {
         /// What the bodies of all requests in flight hold together. More are refused for
         /// the moment. A quarter of it is kept for small ones.
         bodies_bytes: usize = 64 << 20;
-        /// A body that is no larger is small. A caller without a token may send no other.
+        /// A body that is no larger is small.
         small_bytes: usize = 64 << 10;
         /// How much of a body that nobody wants, for one because it is too large, is read
         /// and thrown away, so that a client that is still sending hears why.

@@ -3,9 +3,11 @@
 //! Each promise of a port stands once, as a function, in [`mod@store_suite`],
 //! [`mod@profiles_suite`], [`mod@working_suite`] or [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
 //! hub for stories. [`model_server`] lets a test play the model of a real agent
-//! program, and [`tap`] shows what such a program says to a hub.
+//! program, and [`tap`] shows what such a program says to a hub. [`fuzz`] breaks valid
+//! examples for the tests of parsers.
 
 pub mod clock;
+pub mod fuzz;
 mod listening;
 pub mod model_server;
 pub mod profiles_suite;

@@ -57,9 +57,10 @@ impl FromStr for MessageRef {
         let parsed = if hex {
             u64::from_str_radix(text, 16).ok().map(|id| Self::Id(MessageId(id)))
         } else {
-            // No store counts further.
+            // No store counts further. Only as it is printed: `+5` or `05` is no number, and
+            // one with zeros in front could be taken for an id.
             let number = text.parse().ok().filter(|n| (1..=i64::MAX as u64).contains(n));
-            number.map(|n| Self::Seq(Seq(n)))
+            number.filter(|n| n.to_string() == text).map(|n| Self::Seq(Seq(n)))
         };
         parsed.ok_or_else(|| DraftError::Invalid {
             field: "message id",

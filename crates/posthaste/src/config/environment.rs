@@ -24,7 +24,8 @@ const ALIASES: [(&str, &str); 4] = [
 ];
 
 /// How the test script talks to its tests.
-const OF_THE_TESTS: [&str; 2] = ["POSTHASTE_QUICK", "POSTHASTE_REQUIRE"];
+const OF_THE_TESTS: [&str; 4] =
+    ["POSTHASTE_FUZZ", "POSTHASTE_FUZZ_SEED", "POSTHASTE_QUICK", "POSTHASTE_REQUIRE"];
 
 /// What the environment says, from the weakest to the strongest.
 pub(super) struct Environment(Vec<Said>);
