@@ -139,35 +139,41 @@ impl WorkerUser {
     }
 
     /// Makes the folder in which the workers have theirs, or checks the one that is there.
-    /// It belongs to the hub, so no worker can put anything in the place of another's.
     pub fn make_root(&self, root: &Path) -> Result<(), LaunchError> {
-        let shown = root.display();
-        let wrong = |why: String| LaunchError {
-            why: format!(
-                "{shown} cannot hold the files of workers that run as {}: {why}",
-                self.name
-            ),
-            hint: Some(format!(
-                "set agents.folder to a folder that {} can reach and only the hub can write to",
-                self.name
-            )),
-        };
         match DirBuilder::new().mode(0o700).create(root) {
-            Ok(()) => open_the_way(root).map_err(|e| wrong(e.to_string()))?,
+            Ok(()) => open_the_way(root).map_err(|e| self.wrong_root(root, e.to_string()))?,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(wrong(e.to_string())),
+            Err(e) => return Err(self.wrong_root(root, e.to_string())),
         }
-        let found = fs::symlink_metadata(root).map_err(|e| wrong(e.to_string()))?;
-        if !found.is_dir() {
-            return Err(wrong("it is no folder".to_owned()));
+        self.check_root(root)
+    }
+
+    /// Whether the folder belongs to the hub alone, so that no worker can put anything in
+    /// the place of another's, and this user can reach it.
+    pub fn check_root(&self, root: &Path) -> Result<(), LaunchError> {
+        let found = fs::symlink_metadata(root).map_err(|e| self.wrong_root(root, e.to_string()))?;
+        let why = match () {
+            () if !found.is_dir() => "it is no folder".to_owned(),
+            () if found.uid() != geteuid().as_raw() => {
+                format!("it belongs to another user ({})", found.uid())
+            }
+            () if found.mode() & 0o022 != 0 => "others may write to it".to_owned(),
+            () => match self.check(root, OsStr::new("/bin/sh")) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.why,
+            },
+        };
+        Err(self.wrong_root(root, why))
+    }
+
+    fn wrong_root(&self, root: &Path, why: String) -> LaunchError {
+        let (root, user) = (root.display(), &self.name);
+        LaunchError {
+            why: format!("{root} cannot hold the files of workers that run as {user}: {why}"),
+            hint: Some(format!(
+                "set agents.folder to a folder that {user} can reach and only the hub can write to"
+            )),
         }
-        if found.uid() != geteuid().as_raw() {
-            return Err(wrong(format!("it belongs to another user ({})", found.uid())));
-        }
-        if found.mode() & 0o022 != 0 {
-            return Err(wrong("others may write to it".to_owned()));
-        }
-        self.check(root, OsStr::new("/bin/sh")).map_err(|e| wrong(e.why))
     }
 
     /// Makes a worker's own folder, with the places in it that it may write to.

@@ -36,6 +36,23 @@ pub(crate) fn holder(of: SocketAddr) -> Option<Holder> {
     })
 }
 
+/// Whether anybody listens on this port on every address of the machine.
+pub(crate) fn is_open(port: u16) -> bool {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
+    tables.filter_map(|table| fs::read_to_string(table).ok()).any(|table| opens(&table, port))
+}
+
+fn opens(table: &str, port: u16) -> bool {
+    let port = format!(":{port:04X}");
+    let is_every_address = |line: &str| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let (local, state) = (cells.get(1)?, cells.get(3)?);
+        let address = local.strip_suffix(&port).filter(|_| *state == LISTEN)?;
+        Some(address.bytes().all(|digit| digit == b'0'))
+    };
+    table.lines().skip(1).filter_map(is_every_address).any(|every| every)
+}
+
 /// The inodes of the sockets that listen on this port, in a table of the kernel.
 fn listeners(table: &str, port: u16) -> Vec<String> {
     let port = format!(":{port:04X}");
@@ -71,6 +88,12 @@ mod tests {
         assert_eq!(listeners(TABLE, 8080), ["43"]);
         assert!(listeners(TABLE, 1).is_empty());
         assert!(listeners("", 9889).is_empty());
+    }
+
+    #[test]
+    fn a_port_is_open_when_its_listener_has_every_address() {
+        assert!(opens(TABLE, 8080));
+        assert!(!opens(TABLE, 9889) && !opens(TABLE, 1) && !opens("", 9889));
     }
 
     #[cfg(target_os = "linux")]

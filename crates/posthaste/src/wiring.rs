@@ -91,7 +91,8 @@ pub(crate) fn worker_user(agents: &AgentsConfig) -> Result<Option<WorkerUser>, A
     WorkerUser::find(&agents.user, path).map_err(cannot_switch)
 }
 
-fn worker_root(agents: &AgentsConfig, folder: &DataFolder) -> PathBuf {
+/// Where workers of another user have their files.
+pub(crate) fn worker_root(agents: &AgentsConfig, folder: &DataFolder) -> PathBuf {
     if !agents.folder.as_os_str().is_empty() {
         return agents.folder.clone();
     }
@@ -100,7 +101,8 @@ fn worker_root(agents: &AgentsConfig, folder: &DataFolder) -> PathBuf {
     beside.into()
 }
 
-fn cannot_switch(error: LaunchError) -> ApiError {
+/// What keeps workers from running as another user.
+pub(crate) fn cannot_switch(error: LaunchError) -> ApiError {
     let told = invalid(error.why);
     match error.hint {
         Some(hint) => told.hint(hint),

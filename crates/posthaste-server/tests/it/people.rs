@@ -120,7 +120,7 @@ async fn every_call_and_an_open_stream_are_signs_of_life() {
         ("GET /v1/inbox?timeout=no", ""),
         ("GET /v1/export", ""),
         ("GET /terminals/SELF/inbox/messages", ""),
-        ("GET /terminals/SELF/inbox/messages", "without a token"),
+        ("GET /terminals/SELF/inbox/messages", "by the operator"),
         ("GET /mcp", ""),
     ];
     let mut callers = Vec::new();
@@ -140,7 +140,7 @@ async fn every_call_and_an_open_stream_are_signs_of_life() {
     for ((call, body), caller) in calls.iter().zip(&callers) {
         let id = &caller.instance;
         let (token, body) = match *body {
-            "without a token" => (None, ""),
+            "by the operator" => (Some(OPERATOR), ""),
             body => (Some(&*caller.token), body),
         };
         house.call(&call.replace("SELF", id), token, body).await;

@@ -9,6 +9,7 @@ mod hook_trust;
 mod hooks;
 mod hub;
 mod limits;
+mod trust;
 
 use posthaste_api::{ApiError, ErrorCode};
 use serde::Serialize;
@@ -91,10 +92,14 @@ pub(super) async fn run(
         Ok(data) => {
             checks.push(folder::folder(&data));
             checks.push(folder::secrets(&data));
+            checks.push(trust::files(&data));
+            checks.push(trust::folders_above(data.path()));
             checks.extend(disk::checks(data.path()));
             checks.push(folder::database(data.path()));
             checks.push(hub::running(&data).await);
             checks.push(hooks::lately(data.path()));
+            checks.push(trust::network(config.server.listen, &data));
+            checks.push(trust::workers(&config.agents, &data));
         }
         Err(error) => checks.push(Check::failed("data folder", error)),
     }

@@ -60,6 +60,11 @@ fn a_new_machine_is_well() {
     {
         says(&found[name], "ok", "", "");
     }
+    for name in ["files", "network"] {
+        says(&found[name], "ok", "", "");
+    }
+    // A fact, and what could be done about it.
+    says(&found["workers"], "ok", "the hub's own user", "agents.user");
     assert!(found.contains_key("disk space") && found.contains_key("open files"));
     assert!(!world.data().exists(), "it changes nothing");
     // For people it is one line each.
@@ -80,6 +85,8 @@ fn a_hub_that_runs_is_found_and_compared() {
     says(&found["database"], "ok", "sound, schema ", "");
     says(&found["tokens"], "ok", "4 files", "");
     says(&found["data folder"], "ok", "yours alone", "");
+    says(&found["files"], "ok", "yours alone", "");
+    says(&found["network"], "ok", "this machine only", "");
 
     hub.kill();
     let (_, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
@@ -166,4 +173,41 @@ fn a_folder_that_cannot_be_one_is_told() {
     let (ran, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     says(&found["data folder"], "fail", "is not a folder", "--data");
+}
+
+#[test]
+fn whoever_could_reach_the_hubs_secrets_is_named() {
+    let world = World::new();
+    close_to(world.scratch(), 0o777);
+    let hub = world.hub();
+    world.say(&["join", "alice"]);
+    close_to(&world.file("hub.db"), 0o644);
+    let (_, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    says(&found["folders above"], "warn", "others may write to it", "chmod go-w");
+    says(&found["files"], "warn", "hub.db has mode 0644", "chmod go=");
+    // An address for examples, which no machine has.
+    let (_, elsewhere) = checks(&world, &["--listen", "192.0.2.1:9889", "--allow-remote"]);
+    says(&elsewhere["network"], "warn", "can be reached from other machines", "TLS");
+
+    close_to(&world.file("hub.db"), 0o600);
+    close_to(&world.file("identities"), 0o755);
+    close_to(world.scratch(), 0o755);
+    hub.stop();
+    let (_, found) = checks(&world, &["--listen", "127.0.0.1:0"]);
+    says(&found["files"], "warn", "identities has mode 0755", "chmod go=");
+}
+
+#[test]
+fn a_user_for_workers_that_cannot_be_used_is_a_failure() {
+    let world = World::new();
+    let file = world.config("[agents]\nuser = \"no-such-user\"\n");
+    let (ran, found) = checks(&world, &["--config", &file, "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    says(&found["workers"], "fail", "no user `no-such-user`", "useradd");
+    if rustix::process::geteuid().is_root() {
+        let file = world.config("[agents]\nuser = \"nobody\"\n");
+        let (_, found) = checks(&world, &["--config", &file, "--listen", "127.0.0.1:0"]);
+        says(&found["workers"], "ok", "they run as nobody", "");
+        assert!(!world.scratch().join("data-workers").exists(), "it changes nothing");
+    }
 }

@@ -1,15 +1,19 @@
 //! The hub goes and comes back; its workers do not notice.
 
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
 
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::{AgentsConfig, AtShutdown};
 use posthaste_core::registry::Status;
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process, kill_process_group};
 use serde_json::json;
 
 use super::endings::pid;
 use super::{Office, exists, quick, until};
+use crate::world::Started;
 
 fn leave() -> AgentsConfig {
     AgentsConfig { shutdown: AtShutdown::Leave, ..quick() }
@@ -139,5 +143,40 @@ async fn a_worker_that_emptied_its_own_folder_is_not_started_again() {
     assert_eq!(fs::read_to_string(&runs).expect("it ran").lines().count(), 1);
     let id = [done.instance.id.to_string()];
     until(|| super::hostile::left(&id).is_empty()).await;
+    office.close().await;
+}
+
+/// What a keeper of an earlier version leaves in the folder that its words name.
+const OLD_KEEPER: &str = "until [ -e \"$1/go\" ]; do sleep 0.02; done; echo as ever > \"$1/out\"; \
+                          echo '{\"code\": 0}' > \"$1/exit.json\"";
+
+#[expect(clippy::disallowed_methods, reason = "it never outlives the test")]
+fn old_keeper(folder: &Path) -> Started {
+    let lock = File::create(folder.join("lock")).expect("a file");
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("it is free");
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", OLD_KEEPER, "keep"]).arg(folder).stdout(lock);
+    Started::new(command)
+}
+
+#[tokio::test]
+async fn a_keeper_of_an_earlier_hub_that_has_its_folder_in_its_words_is_found_again() {
+    let office = Office::open(leave()).await;
+    let done = office.script(WAITS).await;
+    let note = office.started(&done).await;
+    let folder = office.folder(&done);
+    let scratch = office.close().await;
+    kill_process(pid(&note["keeper"]), Signal::KILL).expect("it lives");
+    kill_process_group(pid(&note["worker"]), Signal::KILL).expect("it lives");
+    until(|| !exists(pid(&note["keeper"]))).await;
+    let keeper = old_keeper(&folder);
+    let note = json!({"run": "old", "keeper": keeper.pid()}).to_string();
+    fs::write(folder.join("started"), note).expect("written");
+
+    let office = Office::open_in(scratch, leave()).await;
+    assert_eq!(office.status(&done), Status::Running);
+    fs::write(folder.join("go"), "").expect("written");
+    assert_eq!(office.told(&done).await, ("result".into(), "as ever".into()));
+    keeper.end();
     office.close().await;
 }

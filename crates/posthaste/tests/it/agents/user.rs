@@ -18,6 +18,7 @@ use crate::world::{BINARY, Ran, Started, World, is_required, mode};
 const NOBODY: u32 = 65534;
 
 /// Whether these tests may switch users; where they must, that they cannot is a failure.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     assert!(root || !is_required(), "root is needed for this test");

@@ -190,6 +190,6 @@ async fn a_task_does_not_run_twice_when_its_worker_removes_its_folder_and_the_hu
     assert!(report.message.contains("its folder"), "{}", report.message);
     assert_eq!(boss.instance(&id).await.expect("known").status, "failed");
     assert_eq!(fs::read_to_string(&runs).expect("it ran").lines().count(), 1);
-    until(|| super::hostile::left(&[id.clone()]).is_empty()).await;
+    until(|| super::hostile::left(std::slice::from_ref(&id)).is_empty()).await;
     hub.stop();
 }
