@@ -163,6 +163,7 @@ impl Config {
             ("limits.batch_window", limits.batch_window),
             ("limits.report_hold", limits.report_hold),
             ("limits.proof_grace", limits.proof_grace),
+            ("server.idle_timeout", self.server.idle_timeout),
             ("server.shutdown_grace", self.server.shutdown_grace),
             ("mcp.patience", self.mcp.patience),
             ("mcp.patience_most", self.mcp.patience_most),
@@ -191,6 +192,12 @@ impl Config {
         if self.mcp.answer_chars < FEWEST_CHARS {
             let told = format!("mcp.answer_chars is at least {FEWEST_CHARS}");
             return Err(invalid(told).hint("leave it out for the default, 10000"));
+        }
+        let large = self.server.bodies_bytes - self.server.bodies_bytes / 4;
+        if large < self.server.request_bytes {
+            let told = "server.bodies_bytes is too small: three quarters of it hold the largest \
+                        request (server.request_bytes)";
+            return Err(invalid(told).hint("leave it out for the default, 64 MiB"));
         }
         if self.profiles.rescan < SHORTEST_RESCAN {
             let told = "profiles.rescan is too short: the hub would do nothing else";
