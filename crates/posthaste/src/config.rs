@@ -43,6 +43,8 @@ const SHORTEST_NEWS: Duration = Duration::from_millis(100);
 const FEWEST_CHARS: usize = 1_000;
 /// Threads, pages and followers.
 const MOST_OF_A_KIND: usize = 10_000;
+/// Where a line came from, and some words.
+const SHORTEST_LINE: usize = 256;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const SHORTEST_RESCAN: Duration = Duration::from_millis(10);
 /// Ours, and only the warnings of the libraries.
@@ -76,6 +78,8 @@ settings! {
     pub(crate) struct LogConfig {
         /// What the log on stderr tells: debug, or warn,posthaste=debug.
         filter: String = DEFAULT_LOG.to_owned();
+        /// The longest line, in bytes; what is longer is cut.
+        line_bytes: usize = 4_096;
         /// How it looks: human or json.
         format: LogFormat = LogFormat::Human;
     }
@@ -192,6 +196,10 @@ impl Config {
         if self.mcp.answer_chars < FEWEST_CHARS {
             let told = format!("mcp.answer_chars is at least {FEWEST_CHARS}");
             return Err(invalid(told).hint("leave it out for the default, 10000"));
+        }
+        if self.log.line_bytes < SHORTEST_LINE {
+            let told = format!("log.line_bytes is at least {SHORTEST_LINE}");
+            return Err(invalid(told).hint("leave it out for the default, 4096"));
         }
         let large = self.server.bodies_bytes - self.server.bodies_bytes / 4;
         if large < self.server.request_bytes {

@@ -5,7 +5,7 @@
 //! fails from then on, it is closed in order. The address is announced last, when
 //! whoever reads it gets an answer.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -19,15 +19,14 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Global, LogFormat, UpArgs};
-use crate::config::{self, Config, LogConfig};
+use crate::cli::{Global, UpArgs};
+use crate::config::{self, Config};
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 use crate::profiles::Watch;
-use crate::{ports, wiring};
+use crate::{log, ports, wiring};
 
 /// How long whoever holds the port may take to say who they are.
 const GREETING: Duration = Duration::from_secs(3);
@@ -47,7 +46,7 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let mut config = Config::load(global, &args)?;
-    log_to_stderr(&config.log)?;
+    log::to_stderr(&config.log)?;
     let manners = prepare_process();
     fit_connections(&mut config.server);
 
@@ -237,23 +236,6 @@ fn quoted(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
-}
-
-fn log_to_stderr(config: &LogConfig) -> Result<(), ApiError> {
-    let filter = &config.filter;
-    let filter = EnvFilter::try_new(filter).map_err(|e| {
-        invalid(format!("`{filter}` cannot filter the log: {e}"))
-            .hint("for example POSTHASTE_LOG=debug or POSTHASTE_LOG=warn,posthaste=debug")
-    })?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal());
-    let ready = match config.format {
-        LogFormat::Human => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
-    };
-    ready.map_err(|e| internal(format!("no log: {e}")))
 }
 
 /// Files for the owner alone, and as many connections as the system grants. Tells
