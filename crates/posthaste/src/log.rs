@@ -1,25 +1,21 @@
 //! The hub's log, on stderr.
-//!
-//! A line that cannot be written is counted and never a reason to fail: the disk that
-//! is full of mail may hold the log as well. The logging library would complain about it
-//! on stderr, and panic when stderr does not take that either.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+mod bounded;
+mod lasting;
+mod quiet;
 
-use parking_lot::Mutex;
+use std::io::{self, IsTerminal};
+
 use posthaste_api::ApiError;
-use posthaste_core::figures::LOST_LOG_LINES;
-use serde_json::json;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::cli::LogFormat;
 use crate::config::LogConfig;
 use crate::failure::{internal, invalid};
+use bounded::Bounded;
+use lasting::Log;
 
 /// From now on this process logs to stderr.
 pub(crate) fn to_stderr(config: &LogConfig) -> Result<(), ApiError> {
@@ -30,171 +26,13 @@ pub(crate) fn to_stderr(config: &LogConfig) -> Result<(), ApiError> {
     })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(Log::new(io::stderr(), config.format))
+        .with_writer(Bounded::new(Log::new(io::stderr(), config.format), config))
+        // It would complain on stderr, and panic when stderr takes nothing.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     let ready = match config.format {
-        LogFormat::Human => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
+        LogFormat::Human => log.finish().with(quiet::layer()).try_init(),
+        LogFormat::Json => log.json().finish().with(quiet::layer()).try_init(),
     };
     ready.map_err(|e| internal(format!("no log: {e}")))
-}
-
-/// Takes every line, and writes those that can be written.
-struct Log<W> {
-    to: Arc<Mutex<Lines<W>>>,
-}
-
-struct Lines<W> {
-    out: W,
-    format: LogFormat,
-    /// Lines that were lost since the last good one.
-    lost: u64,
-    /// The last bytes that were written are no whole line.
-    torn: bool,
-}
-
-impl<W> Log<W> {
-    fn new(out: W, format: LogFormat) -> Self {
-        Self { to: Arc::new(Mutex::new(Lines { out, format, lost: 0, torn: false })) }
-    }
-}
-
-impl<W: Write> MakeWriter<'_> for Log<W> {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        Self { to: Arc::clone(&self.to) }
-    }
-}
-
-impl<W: Write> Write for Log<W> {
-    /// One line of the log. It is always taken.
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.to.lock().take(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<W: Write> Lines<W> {
-    fn take(&mut self, line: &[u8]) {
-        if self.lost > 0 {
-            let note = self.note();
-            if self.put(note.as_bytes()) {
-                self.lost = 0;
-            }
-        }
-        if self.lost > 0 || !self.put(line) {
-            self.lost += 1;
-            LOST_LOG_LINES.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether all of it was written.
-    fn put(&mut self, line: &[u8]) -> bool {
-        let whole = match self.torn {
-            true => [b"\n", line].concat(),
-            false => line.to_vec(),
-        };
-        let mut left = &whole[..];
-        while !left.is_empty() {
-            match self.out.write(left) {
-                Ok(0) => return false,
-                Ok(written) => {
-                    left = &left[written..];
-                    self.torn = !left.is_empty();
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
-    /// What is said of the lines before.
-    fn note(&self) -> String {
-        let mut at = String::new();
-        let _ = SystemTime.format_time(&mut format::Writer::new(&mut at));
-        let (target, lost) = (module_path!(), self.lost);
-        let message = "lines of the log were lost: they could not be written";
-        match self.format {
-            LogFormat::Human => format!("{at}  WARN {target}: {message} lines={lost}\n"),
-            LogFormat::Json => {
-                let fields = json!({ "message": message, "lines": lost });
-                let line = json!({
-                    "timestamp": at, "level": "WARN", "fields": fields, "target": target,
-                });
-                format!("{line}\n")
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A disk with room for so many bytes.
-    #[derive(Default)]
-    struct Disk {
-        room: usize,
-        kept: Vec<u8>,
-    }
-
-    impl Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if self.room == 0 {
-                return Err(ErrorKind::StorageFull.into());
-            }
-            let some = &bytes[..bytes.len().min(self.room)];
-            self.room -= some.len();
-            self.kept.extend_from_slice(some);
-            Ok(some.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn said(log: &Log<Disk>) -> Vec<String> {
-        let text = String::from_utf8(log.to.lock().out.kept.clone()).expect("text");
-        text.lines().map(ToOwned::to_owned).collect()
-    }
-
-    #[test]
-    fn lines_that_a_full_disk_loses_are_counted_and_told_when_there_is_room() {
-        let mut log = Log::new(Disk { room: 10, ..Disk::default() }, LogFormat::Human);
-        for line in ["first\n", "second\n", "third\n", "fourth\n"] {
-            log.write_all(line.as_bytes()).expect("the log never fails");
-        }
-        assert_eq!(said(&log), ["first", "seco"]);
-
-        log.to.lock().out.room = 5;
-        log.write_all(b"fifth\n").expect("the log never fails");
-        log.to.lock().out.room = 1000;
-        log.write_all(b"sixth\n").expect("the log never fails");
-        log.write_all(b"seventh\n").expect("the log never fails");
-        let said = said(&log);
-        let [first, second, torn, note, sixth, seventh] = &said[..] else { panic!("{said:?}") };
-        assert_eq!([first, second, sixth, seventh], ["first", "seco", "sixth", "seventh"]);
-        assert_eq!(torn.len(), 4, "a note that was cut off is a line of its own: {torn}");
-        assert!(note.contains("WARN") && note.ends_with("lines=4"), "{note}");
-    }
-
-    #[test]
-    fn a_log_for_programs_tells_of_lost_lines_in_their_form() {
-        let mut log = Log::new(Disk::default(), LogFormat::Json);
-        log.write_all(b"{}\n").expect("the log never fails");
-        log.to.lock().out.room = 1000;
-        log.write_all(b"{}\n").expect("the log never fails");
-        let said = said(&log);
-        let note: serde_json::Value = serde_json::from_str(&said[0]).expect("JSON");
-        assert_eq!((&note["level"], &note["fields"]["lines"]), (&json!("WARN"), &json!(1)));
-        assert_eq!(said[1], "{}");
-    }
 }
