@@ -148,7 +148,12 @@ impl World {
             true => &[],
             false => &["--listen", "127.0.0.1:0"],
         };
-        let mut process = self.start(&[&base, port, args].concat());
+        self.hub_of(self.command(&[&base, port, args].concat()))
+    }
+
+    /// The hub that this command starts.
+    pub(crate) fn hub_of(&self, command: Command) -> Hub {
+        let mut process = Started::new(command);
         let Some(line) = process.line() else { panic!("no hub: {:?}", process.end()) };
         let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
         let url = greeting["url"].as_str().expect("an address").to_owned();
