@@ -59,6 +59,10 @@ impl From<core::DraftError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(e: StoreError) -> Self {
         let hint = match &e {
+            StoreError::Busy { .. } => {
+                "nothing was changed: wait for retry_after_s seconds, then send it again; the \
+                 limit is store.waiting"
+            }
             StoreError::Unavailable(_) => {
                 "nothing was changed; check the disk of the data folder, then try again"
             }
@@ -69,7 +73,13 @@ impl From<StoreError> for ApiError {
             StoreError::Damaged { hint, .. } => hint,
             StoreError::Closed => "try again when it is back",
         };
-        Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint)
+        let told = Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint);
+        match e {
+            StoreError::Busy { .. } => {
+                told.details(json!({ "retry_after_s": 1, "key": "store.waiting" }))
+            }
+            _ => told,
+        }
     }
 }
 

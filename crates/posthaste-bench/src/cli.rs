@@ -99,6 +99,8 @@ pub(crate) enum Command {
     Kill(KillArgs),
     /// R9: mixed load of 200 agents; fails when memory, files or tasks grow, or mail is lost
     Soak(SoakArgs),
+    /// R10: far more senders than the hub can serve; it refuses some and loses nothing
+    Overload,
     #[command(hide = true)]
     EchoServer,
 }
@@ -166,7 +168,7 @@ impl Command {
             Self::T14 => vec![Search],
             Self::T15 => vec![Start],
             Self::T16 => vec![Connected],
-            Self::Kill(_) | Self::Soak(_) | Self::EchoServer => Vec::new(),
+            Self::Kill(_) | Self::Soak(_) | Self::Overload | Self::EchoServer => Vec::new(),
         }
     }
 }

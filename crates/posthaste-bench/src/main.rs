@@ -8,7 +8,7 @@
 //! it is measured, [`measure`] how (one file each), [`targets`] what the hub must
 //! reach. [`load`], [`http`] and [`mcp`] are the load generator, [`hub`] and [`child`] what
 //! it is pointed at, [`peers`] other systems on the same work, [`kill`] the test that ends the hub a thousand times,
-//! [`soak`] the one that runs it for hours.
+//! [`soak`] the one that runs it for hours, [`overload`] the one with too many senders.
 
 use std::process::ExitCode;
 
@@ -30,6 +30,7 @@ mod load;
 mod mcp;
 mod measure;
 mod output;
+mod overload;
 mod pace;
 mod peers;
 mod pin;
@@ -67,6 +68,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     procfs::raise_open_files();
     match cli.command.unwrap_or(Command::All) {
         Command::Kill(args) => kill::run(&settings, &args).await,
+        Command::Overload => overload::run(&settings).await,
         Command::Soak(args) => soak::run(&settings, &args).await,
         command => {
             let sheet = rounds::run(&settings, &command.steps()).await?;

@@ -55,7 +55,7 @@ const AGENTS: usize = 200;
 /// Of these, through MCP; every other one in the newer era.
 const MCP_AGENTS: usize = 40;
 /// Of these, with a stream of events beside.
-const FOLLOWERS: usize = 20;
+const FOLLOWERS: usize = 6;
 /// Connections that carry orders out.
 const LANES: usize = 16;
 /// The number of whoever is here for a moment only.

@@ -521,6 +521,9 @@ pub enum StoreError {
     /// Try again later. Nothing was changed.
     #[error("the store cannot write or read just now: {0}")]
     Unavailable(Arc<str>),
+    /// Too many writes wait. Nothing was changed.
+    #[error("the hub is busy: {limit} writes wait for its disk")]
+    Busy { limit: usize },
     /// The disk failed in the middle of a write, and the next start may find it whole.
     #[error("the disk failed, and whether this was written is not known: {0}")]
     Unknown(Arc<str>),

@@ -30,6 +30,9 @@ settings! {
         wal_bytes: u64 = 32 << 20;
         /// Most writes in one transaction.
         batch: usize = 512;
+        /// Most writes that wait for the disk. While there are more, sends are refused
+        /// and not kept waiting ever longer.
+        waiting: usize = 10_000;
         /// Memory for pages of the database, of the writer and of each reader.
         cache_bytes: usize = 16 << 20;
         /// Connections for queries.

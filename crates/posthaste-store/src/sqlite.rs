@@ -134,7 +134,7 @@ impl SqliteStore {
         let opened = open::open(place, &config, &limits, clock.now())?;
         let stopping = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let commands = Commands::default();
+        let commands = Commands::new(config.waiting);
         let shared = Arc::new(Shared {
             ledger: Mutex::new(opened.ledger),
             readers: Readers::new(place, &config, commands.clone()),

@@ -15,6 +15,7 @@ use failure::Failure;
 use output::Output;
 
 mod cli;
+mod clock;
 mod commands;
 mod config;
 mod failure;

@@ -27,8 +27,9 @@ pub(crate) fn hub(
     config: &Config,
     folder: &DataFolder,
     ephemeral: bool,
+    clock: SystemClock,
 ) -> Result<Arc<Hub>, ApiError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let clock: Arc<dyn Clock> = Arc::new(clock);
     let queue: Arc<dyn Queue> = match config.queue.backend {
         Backend::Local => Arc::new(LocalQueue::new()),
     };

@@ -93,13 +93,14 @@ impl<'c> Db<'c> {
 }
 
 /// Where commands wait for the writer.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Commands {
     inner: Arc<CommandsInner>,
 }
 
-#[derive(Default)]
 struct CommandsInner {
+    /// How many may wait before a send is refused.
+    most: usize,
     line: Mutex<Line>,
     due: Notify,
     closed: AtomicBool,
@@ -114,7 +115,18 @@ struct Line {
     broken: Option<StoreError>,
 }
 
+impl Line {
+    fn len(&self) -> usize {
+        self.waiting.len() + self.late.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl Commands {
+    pub(crate) fn new(most: usize) -> Self {
+        let (line, due, closed) = (Mutex::default(), Notify::new(), AtomicBool::new(false));
+        Self { inner: Arc::new(CommandsInner { most, line, due, closed }) }
+    }
+
     /// Hands a command over. Its answer comes after the commit; none comes when
     /// the store is closed.
     pub(crate) fn push<T, O: Op + 'static>(
@@ -163,7 +175,16 @@ impl Commands {
         self.inner.due.notify_one();
     }
 
+    /// A send is refused while too many wait. Nothing else is: reading, proving and
+    /// ending make room.
     pub(crate) fn append(&self, draft: Draft) -> oneshot::Receiver<Result<Accepted, SendError>> {
+        if self.inner.line.lock().len() >= self.inner.most {
+            let (tx, rx) = oneshot::channel();
+            let busy = StoreError::Busy { limit: self.inner.most };
+            // Nobody listens any more if the caller has gone.
+            let _ = tx.send(Err(busy.into()));
+            return rx;
+        }
         self.push(|tx| Append::new(draft, tx))
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use posthaste_agents::keeper::Manners;
 use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_core::SystemClock;
 use posthaste_server::ServerConfig;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
@@ -26,7 +27,7 @@ use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 use crate::profiles::Watch;
-use crate::{log, ports, wiring};
+use crate::{clock, log, ports, wiring};
 
 /// How long whoever holds the port may take to say who they are.
 const GREETING: Duration = Duration::from_secs(3);
@@ -54,7 +55,8 @@ pub(super) async fn run(
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
     folder.make()?;
     let _lock = wiring::lock(folder, args.ephemeral)?;
-    let hub = wiring::hub(&config, folder, args.ephemeral)?;
+    let time = SystemClock::new();
+    let hub = wiring::hub(&config, folder, args.ephemeral, time)?;
     let profiles = folder.path().join("profiles");
     let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
     let stopped = CancellationToken::new();
@@ -103,7 +105,10 @@ pub(super) async fn run(
         }
         (served, closed)
     };
-    let (served, closed) = signals.stop_in_order(work, &shutdown).await;
+    let (served, closed) = tokio::select! {
+        done = signals.stop_in_order(work, &shutdown) => done,
+        never = clock::tell_when_set(time) => match never {},
+    };
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
     closed.map_err(|e| internal(format!("the stop was not clean: {e}")).hint(UNCLEAN))?;
     Ok(())

@@ -3,6 +3,7 @@
 mod agents;
 mod cli;
 mod clients;
+mod clock;
 mod connect;
 mod disk;
 mod doctor;
