@@ -103,11 +103,7 @@ impl Ledger {
             return refused("only a parent, a leader or the human may send a `directive`".into());
         }
         // Whoever was written to may answer, and nobody else with it.
-        let answers = match (mailboxes, &draft.details().back_to) {
-            ([only], Some(asker)) => only == asker,
-            _ => false,
-        };
-        if self.limits.write_policy == Write::Open || answers {
+        if self.limits.write_policy == Write::Open || draft.goes_back(mailboxes) {
             return Ok(());
         }
         match mailboxes.iter().find(|m| !self.is_near(sender, m)) {
@@ -213,7 +209,7 @@ mod tests {
     use super::*;
     use crate::Limits;
     use crate::ledger::Planned;
-    use crate::messaging::message::{Details, MessageId, Via};
+    use crate::messaging::message::{Details, MessageId, RepliedTo, ThreadChoice, ThreadId, Via};
     use crate::registry::{NewInstance, Origin};
 
     #[test]
@@ -261,7 +257,9 @@ mod tests {
         let to = Address::Exact { name: None, instance: bob, team: None };
         // Bob had written to alice: the policy of the family does not keep her from answering.
         let back_to = Some(Mailbox::Instance(bob));
-        let details = Details { back_to, ..Details::default() };
+        let replied_to = Some(RepliedTo::Seen { thread: ThreadId::OPERATOR, back_to });
+        let thread = ThreadChoice { named: None, replied_to };
+        let details = Details { thread, ..Details::default() };
         let from = Principal::Instance(alice);
         let mut draft = Draft::new(from, to.clone(), "hi".into(), details, Via::Rest, &limits)
             .expect("within the limits");
@@ -270,7 +268,7 @@ mod tests {
             let Planned::New(plan) = planned else { panic!("it is new and admitted") };
             ledger.undo_append(&plan);
             let message = Arc::unwrap_or_clone(plan.message);
-            draft = Draft::again(message, from, to.clone(), plan.back_to);
+            draft = Draft::again(message, from, to.clone(), plan.thread);
         }
     }
 }
