@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{BoxNo, Ledger};
-use crate::address::{Address, InstanceId, Mailbox};
+use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::limits::{Everyone, Write};
 use crate::messaging::message::{Draft, Kind, Principal, SenderKind};
 use crate::messaging::send::SendError;
@@ -113,6 +113,22 @@ impl Ledger {
                 Write::Family | Write::Open => {
                     "agents here write to their parent, children and siblings only".into()
                 }
+            }),
+        }
+    }
+
+    /// A worker in another team would write and read there in place of its giver. Where
+    /// writing is not open, only leaders of that team start one.
+    pub(super) fn may_hire(&self, by: Principal, team: Option<&Name>) -> Result<(), SendError> {
+        let giver = by.instance().and_then(|id| self.instances.get(&id));
+        let (Some(giver), Some(team)) = (giver, team) else { return Ok(()) };
+        let near = self.limits.write_policy == Write::Open
+            || *team == giver.team
+            || self.is_led_by(team, giver);
+        match near {
+            true => Ok(()),
+            false => Err(SendError::NotAllowed {
+                why: format!("agents here start workers in their own team ({})", giver.team),
             }),
         }
     }
