@@ -56,6 +56,17 @@ pub(super) struct Places {
     pub(super) opened: Vec<(BoxNo, Mailbox)>,
 }
 
+/// A draft that nothing forbids.
+struct Checked {
+    from: Sender,
+    mailboxes: Vec<Mailbox>,
+    /// Full mailboxes that `@everyone` leaves out.
+    skipped: Vec<Mailbox>,
+    thread: ThreadId,
+    /// What the counts of its sender were before.
+    counted: Before,
+}
+
 /// What the writer does with a draft.
 #[derive(Debug)]
 pub enum Planned {
@@ -130,7 +141,7 @@ impl Ledger {
         if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
             return Planned::Duplicate(*known, Box::new(draft));
         }
-        let (from, mailboxes, skipped, thread, counted) = match self.check(&draft, now) {
+        let Checked { from, mailboxes, skipped, thread, counted } = match self.check(&draft, now) {
             Ok(checked) => checked,
             Err(error) => return Planned::Refused(error, Box::new(draft)),
         };
@@ -169,13 +180,7 @@ impl Ledger {
         }))
     }
 
-    /// Whose mail it is, for whom, who has no room for it, its thread, and what was
-    /// counted.
-    fn check(
-        &mut self,
-        draft: &Draft,
-        now: Timestamp,
-    ) -> Result<(Sender, Vec<Mailbox>, Vec<Mailbox>, ThreadId, Before), SendError> {
+    fn check(&mut self, draft: &Draft, now: Timestamp) -> Result<Checked, SendError> {
         let from = self.sender(draft.from)?;
         if let Some(RepliedTo::Unseen(which)) = &draft.details().thread.replied_to {
             return Err(SendError::NoSuchMessage(*which));
@@ -184,7 +189,7 @@ impl Ledger {
         let (mailboxes, skipped) = self.with_room(draft, named)?;
         let thread = self.thread_of(draft, &mailboxes)?;
         let counted = self.admit(draft, &mailboxes, now)?;
-        Ok((from, mailboxes, skipped, thread, counted))
+        Ok(Checked { from, mailboxes, skipped, thread, counted })
     }
 
     /// The message is on disk: its deliveries can be read from now on.

@@ -5,15 +5,15 @@
 //! recipient's own: whom `write_policy` lets it write to at the time.
 
 use super::Ledger;
-use crate::address::{Address, Mailbox};
+use crate::address::{Address, InstanceId, Mailbox};
 use crate::messaging::message::{Draft, Principal, RepliedTo, ThreadId};
 use crate::messaging::send::SendError;
 use crate::registry::Instance;
 
 impl Ledger {
-    /// The thread that a draft names; else, if the sender may write there, the thread of
-    /// what it answers; else the sender's own. What the operator writes to one agent
-    /// belongs to that agent's thread.
+    /// The thread that a draft names; else the thread of what it answers, if that is near;
+    /// else the sender's own. What the operator writes to one agent belongs to that agent's
+    /// thread.
     pub(super) fn thread_of(
         &self,
         draft: &Draft,
@@ -25,15 +25,14 @@ impl Ledger {
             Some(RepliedTo::Unseen(_)) | None => None,
         };
         // Whoever was written to answers in the same thread, whosever it is.
-        let answers = |thread| answered == Some(thread) && draft.goes_back(mailboxes);
-        let may_use = |thread| answers(thread) || self.may_use(draft.from, thread, mailboxes);
+        let goes_back = |thread| answered == Some(thread) && draft.goes_back(mailboxes);
+        let near = |thread| goes_back(thread) || self.is_near_thread(draft.from, thread, mailboxes);
         match (choice.named, answered) {
-            (Some(named), _) if may_use(named) => Ok(named),
-            (Some(named), _) => match self.is_thread(named) {
-                true => Err(SendError::ForeignThread(named)),
-                false => Err(SendError::NoSuchThread(named)),
-            },
-            (None, Some(answered)) if may_use(answered) => Ok(answered),
+            (Some(named), _) if near(named) => Ok(named),
+            (Some(named), _) if !self.is_thread(named) => Err(SendError::NoSuchThread(named)),
+            (Some(named), _) if draft.from == Principal::Operator => Ok(named),
+            (Some(named), _) => Err(SendError::ForeignThread(named)),
+            (None, Some(answered)) if near(answered) => Ok(answered),
             (None, _) => Ok(self.usual_thread(draft)),
         }
     }
@@ -42,15 +41,17 @@ impl Ledger {
         thread == ThreadId::OPERATOR || self.threads.contains_key(&thread)
     }
 
-    /// Whether the thread exists and the sender may name it in a message to these.
-    fn may_use(&self, from: Principal, thread: ThreadId, mailboxes: &[Mailbox]) -> bool {
-        let Principal::Instance(id) = from else { return self.is_thread(thread) };
-        let [only] = mailboxes else { return self.is_kins(id, thread) };
-        self.is_kins(id, thread) || self.is_own_thread(only, thread)
+    /// The sender's own thread, its family's, or its recipient's.
+    fn is_near_thread(&self, from: Principal, thread: ThreadId, mailboxes: &[Mailbox]) -> bool {
+        let own = match from {
+            Principal::Operator => thread == ThreadId::OPERATOR,
+            Principal::Instance(id) => self.is_kins(id, thread),
+        };
+        own || matches!(mailboxes, [only] if self.is_own_thread(only, thread))
     }
 
     /// The thread of the sender or of its family.
-    fn is_kins(&self, sender: crate::address::InstanceId, thread: ThreadId) -> bool {
+    fn is_kins(&self, sender: InstanceId, thread: ThreadId) -> bool {
         let sender = self.instances.get(&sender);
         sender.zip(self.owner_of(thread)).is_some_and(|(sender, owner)| sender.is_kin_of(owner))
     }

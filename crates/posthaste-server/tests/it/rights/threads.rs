@@ -2,7 +2,7 @@
 
 use posthaste_api::ErrorCode;
 use posthaste_api::instances::CreateInstance;
-use posthaste_api::messages::{HistoryQuery, MessageRef, SendRequest};
+use posthaste_api::messages::{HistoryQuery, MessageRef, SendRequest, To};
 use posthaste_core::Limits;
 use posthaste_core::limits::Write;
 use serde_json::{Value, json};
@@ -133,7 +133,18 @@ async fn a_reply_to_its_sender_stays_in_the_thread_and_one_to_another_leaves_it(
             Write::Open => assert_eq!(aside.expect("accepted").thread_id, bob.thread_id),
             _ => assert_eq!(refusal(aside).code, ErrorCode::Forbidden),
         }
-        assert_eq!(told(&house, &boss.thread_id).await, ["well?", "indeed", "indeed"]);
+        // What the operator says to another of it, the family of the thread need not know.
+        let about = SendRequest {
+            in_reply_to: Some(MessageRef::Seq(back.seq)),
+            ..SendRequest::new(bob.instance.clone(), "thanks")
+        };
+        let thanks = operator.send(&about).await.expect("accepted");
+        assert_eq!(thanks.thread_id, boss.thread_id, "back to whoever wrote it");
+        let about = SendRequest { to: To::One(child.instance.clone()), ..about };
+        let forwarded = operator.send(&about).await.expect("accepted");
+        assert_eq!(forwarded.thread_id, child.thread_id, "to another in the other's own");
+        let boss_told = ["well?", "indeed", "indeed", "thanks"];
+        assert_eq!(told(&house, &boss.thread_id).await, boss_told);
     }
 }
 
