@@ -127,6 +127,12 @@ impl From<SendError> for ApiError {
                 .hint("answering is always allowed, and so is writing to `human`"),
             SendError::NoSuchMessage(_) => Self::new(ErrorCode::NotFound, message)
                 .hint("give the id of a message that you sent or received"),
+            SendError::NoSuchThread(_) => Self::new(ErrorCode::NotFound, message)
+                .hint("leave it out, or take the thread_id of an agent from GET /v1/instances"),
+            SendError::ForeignThread(_) => Self::new(ErrorCode::Forbidden, message).hint(
+                "leave it out to write in your own thread, or name the recipient's; an answer \
+                 (in_reply_to) stays in the thread of what it answers",
+            ),
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct JoinRequest {
     pub secret: Option<String>,
 }
 
-/// 201: the instance and its token. The token is shown this once.
+/// 201: the instance and its token. The same key and secret give the same token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
     pub instance: String,

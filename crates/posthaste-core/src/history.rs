@@ -32,6 +32,20 @@ impl Hub {
         Ok(record.filter(|r| self.may_read(by, r)))
     }
 
+    /// The number of a message for whoever settles it: one that the caller may read, or that
+    /// is in a mailbox of its own, though another took it.
+    pub async fn settleable(
+        &self,
+        by: Principal,
+        which: MessageRef,
+    ) -> Result<Option<Seq>, StoreError> {
+        let record = self.store.message(which).await?;
+        let keys = self.store.keys(by);
+        let has_key = |r: &Record| r.deliveries.iter().any(|d| keys.contains(&d.mailbox));
+        let known = record.filter(|r| has_key(r) || self.may_read(by, r));
+        Ok(known.map(|r| r.message.seq))
+    }
+
     /// Whether the caller may read it; see [`Reading::may_see`](crate::ports::Reading::may_see).
     pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
         self.store.may_see(caller, record)

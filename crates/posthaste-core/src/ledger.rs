@@ -26,6 +26,7 @@ mod profiles;
 mod route;
 mod settle;
 mod sight;
+mod threads;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};

@@ -168,6 +168,14 @@ impl Instance {
         }
     }
 
+    /// The same instance, or its parent, child or sibling.
+    pub fn is_kin_of(&self, other: &Self) -> bool {
+        self.id == other.id
+            || other.parent == Some(self.id)
+            || self.parent == Some(other.id)
+            || self.parent.is_some() && self.parent == other.parent
+    }
+
     /// What an instance of this name, team and kind may read.
     pub fn keys(id: InstanceId, agent: &Name, team: &Name, kind: AgentKind) -> Arc<[Mailbox]> {
         let mut keys = vec![

@@ -52,7 +52,7 @@ pub(crate) fn digest(token: &str) -> TokenHash {
 
 /// A name of fixed length for a text of any.
 pub(crate) fn fingerprint(text: &str) -> String {
-    digest(text)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest(text)[..16])
 }
 
 /// Whoever shows its own token is seen to live, whatever comes of its call.
@@ -168,6 +168,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
         let why = "it is missing: it proves that the key is yours; choose one and keep it";
         return Err(invalid("X-Posthaste-Secret", why));
     };
+    let token = digest(&token_of(app, &agent, &team, key, secret));
     let secret = secret_of(app, "X-Posthaste-Secret", secret)?;
     let key = JoinKey { key: key.to_owned(), secret };
     if let Some(id) = app.hub.keyed(&agent, &team, &key) {
@@ -181,9 +182,25 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
         kind: None,
         key: Some(key),
         origin: registry::Origin::Join,
-        // Nobody will ever know it: key and secret open the door.
-        token: rand::random(),
+        token,
     })))
+}
+
+/// The token of whoever joins with this key and secret. It is made from both and from the
+/// join token, so every join gives the same one and none has to make room for another.
+pub(crate) fn token_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update("posthaste: the token of a joined agent");
+    hash.update(app.keys.join);
+    for part in [agent.as_str(), team.as_str(), key, secret] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The hash of a secret that a joiner shows; one that could be guessed is refused.

@@ -8,10 +8,11 @@ use sha2::{Digest, Sha256};
 use super::policy::Before;
 use super::settle::AckPlan;
 use super::{BoxNo, Ledger, Queued};
-use crate::address::{Address, Mailbox};
+use crate::address::Mailbox;
 use crate::messaging::delivery::{DeliveryNo, Proof};
 use crate::messaging::message::{
-    Draft, Message, MessageId, Principal, Priority, Recipient, Sender, Seq, ThreadId,
+    Draft, Message, MessageId, Principal, Priority, Recipient, RepliedTo, Sender, Seq,
+    ThreadChoice, ThreadId,
 };
 use crate::messaging::send::SendError;
 use crate::ports::{Appended, Ticket, What};
@@ -55,6 +56,17 @@ pub(super) struct Places {
     pub(super) opened: Vec<(BoxNo, Mailbox)>,
 }
 
+/// A draft that nothing forbids.
+struct Checked {
+    from: Sender,
+    mailboxes: Vec<Mailbox>,
+    /// Full mailboxes that `@everyone` leaves out.
+    skipped: Vec<Mailbox>,
+    thread: ThreadId,
+    /// What the counts of its sender were before.
+    counted: Before,
+}
+
 /// What the writer does with a draft.
 #[derive(Debug)]
 pub enum Planned {
@@ -77,8 +89,8 @@ pub struct AppendPlan {
     pub key: Option<KeyDigest>,
     /// What the sender held and answers with this message.
     pub reply: Option<AckPlan>,
-    /// Whom it answers; a draft that is tried again must know.
-    pub back_to: Option<Mailbox>,
+    /// What decided its thread; a draft that is tried again must know.
+    pub thread: ThreadChoice,
     /// The task whose assignment it settles.
     pub settles: Option<Seq>,
     recipients: Vec<Recipient>,
@@ -95,7 +107,7 @@ impl AppendPlan {
             opened: places.opened,
             key: None,
             reply: None,
-            back_to: None,
+            thread: ThreadChoice::default(),
             settles,
             recipients: Vec::new(),
             skipped: Vec::new(),
@@ -129,12 +141,11 @@ impl Ledger {
         if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
             return Planned::Duplicate(*known, Box::new(draft));
         }
-        let (from, mailboxes, skipped, counted) = match self.check(&draft, now) {
+        let Checked { from, mailboxes, skipped, thread, counted } = match self.check(&draft, now) {
             Ok(checked) => checked,
             Err(error) => return Planned::Refused(error, Box::new(draft)),
         };
-        let thread = self.thread_of(&draft);
-        let back_to = draft.take_back_to();
+        let choice = draft.take_thread_choice();
 
         let recipients = mailboxes
             .iter()
@@ -165,21 +176,20 @@ impl Ledger {
             recipients,
             skipped,
             counted,
-            back_to,
+            thread: choice,
         }))
     }
 
-    /// Whose mail it is, for whom, who has no room for it, and what was counted.
-    fn check(
-        &mut self,
-        draft: &Draft,
-        now: Timestamp,
-    ) -> Result<(Sender, Vec<Mailbox>, Vec<Mailbox>, Before), SendError> {
+    fn check(&mut self, draft: &Draft, now: Timestamp) -> Result<Checked, SendError> {
         let from = self.sender(draft.from)?;
+        if let Some(RepliedTo::Unseen(which)) = &draft.details().thread.replied_to {
+            return Err(SendError::NoSuchMessage(*which));
+        }
         let named = self.route(draft.from, &draft.to)?;
         let (mailboxes, skipped) = self.with_room(draft, named)?;
+        let thread = self.thread_of(draft, &mailboxes)?;
         let counted = self.admit(draft, &mailboxes, now)?;
-        Ok((from, mailboxes, skipped, counted))
+        Ok(Checked { from, mailboxes, skipped, thread, counted })
     }
 
     /// The message is on disk: its deliveries can be read from now on.
@@ -288,20 +298,6 @@ impl Ledger {
                 _ => Err(SendError::SenderGone),
             },
         }
-    }
-
-    /// The given thread, else the sender's own; what the operator writes to one
-    /// agent belongs to that agent's thread.
-    fn thread_of(&self, draft: &Draft) -> ThreadId {
-        let own = |id| self.instances.get(&id).map(|i| i.thread);
-        draft.details().thread.unwrap_or_else(|| {
-            let thread = match (draft.from, &draft.to) {
-                (Principal::Instance(id), _) => own(id),
-                (Principal::Operator, Address::Exact { instance, .. }) => own(*instance),
-                (Principal::Operator, _) => None,
-            };
-            thread.unwrap_or(ThreadId::OPERATOR)
-        })
     }
 
     /// A full mailbox refuses the send; `@everyone` leaves full ones out and says

@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub struct JoinPlan {
     pub instance: Instance,
-    /// None for a worker that has yet to start.
+    /// None for a worker that has yet to start, and for whoever has it already.
     pub token: Option<TokenHash>,
     pub resumed: bool,
     pub new_profile: Option<(Name, AgentKind)>,
@@ -81,8 +81,10 @@ impl Ledger {
     ) -> Result<JoinPlan, RegistryError> {
         let token = new.token;
         let mut plan = self.plan_arrival(new, None, now, dice)?;
-        plan.dropped = self.add_token(token, plan.instance.id);
-        plan.token = Some(token);
+        if self.tokens.get(&token) != Some(&plan.instance.id) {
+            plan.dropped = self.add_token(token, plan.instance.id);
+            plan.token = Some(token);
+        }
         Ok(plan)
     }
 

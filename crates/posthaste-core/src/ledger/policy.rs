@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{BoxNo, Ledger};
-use crate::address::{Address, InstanceId, Mailbox};
+use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::limits::{Everyone, Write};
 use crate::messaging::message::{Draft, Kind, Principal, SenderKind};
 use crate::messaging::send::SendError;
@@ -103,11 +103,7 @@ impl Ledger {
             return refused("only a parent, a leader or the human may send a `directive`".into());
         }
         // Whoever was written to may answer, and nobody else with it.
-        let answers = match (mailboxes, &draft.details().back_to) {
-            ([only], Some(asker)) => only == asker,
-            _ => false,
-        };
-        if self.limits.write_policy == Write::Open || answers {
+        if self.limits.write_policy == Write::Open || draft.goes_back(mailboxes) {
             return Ok(());
         }
         match mailboxes.iter().find(|m| !self.is_near(sender, m)) {
@@ -117,6 +113,22 @@ impl Ledger {
                 Write::Family | Write::Open => {
                     "agents here write to their parent, children and siblings only".into()
                 }
+            }),
+        }
+    }
+
+    /// A worker in another team would write and read there in place of its giver. Where
+    /// writing is not open, only leaders of that team start one.
+    pub(super) fn may_hire(&self, by: Principal, team: Option<&Name>) -> Result<(), SendError> {
+        let giver = by.instance().and_then(|id| self.instances.get(&id));
+        let (Some(giver), Some(team)) = (giver, team) else { return Ok(()) };
+        let near = self.limits.write_policy == Write::Open
+            || *team == giver.team
+            || self.is_led_by(team, giver);
+        match near {
+            true => Ok(()),
+            false => Err(SendError::NotAllowed {
+                why: format!("agents here start workers in their own team ({})", giver.team),
             }),
         }
     }
@@ -213,7 +225,7 @@ mod tests {
     use super::*;
     use crate::Limits;
     use crate::ledger::Planned;
-    use crate::messaging::message::{Details, MessageId, Via};
+    use crate::messaging::message::{Details, MessageId, RepliedTo, ThreadChoice, ThreadId, Via};
     use crate::registry::{NewInstance, Origin};
 
     #[test]
@@ -261,7 +273,9 @@ mod tests {
         let to = Address::Exact { name: None, instance: bob, team: None };
         // Bob had written to alice: the policy of the family does not keep her from answering.
         let back_to = Some(Mailbox::Instance(bob));
-        let details = Details { back_to, ..Details::default() };
+        let replied_to = Some(RepliedTo::Seen { thread: ThreadId::OPERATOR, back_to });
+        let thread = ThreadChoice { named: None, replied_to };
+        let details = Details { thread, ..Details::default() };
         let from = Principal::Instance(alice);
         let mut draft = Draft::new(from, to.clone(), "hi".into(), details, Via::Rest, &limits)
             .expect("within the limits");
@@ -270,7 +284,7 @@ mod tests {
             let Planned::New(plan) = planned else { panic!("it is new and admitted") };
             ledger.undo_append(&plan);
             let message = Arc::unwrap_or_clone(plan.message);
-            draft = Draft::again(message, from, to.clone(), plan.back_to);
+            draft = Draft::again(message, from, to.clone(), plan.thread);
         }
     }
 }

@@ -36,14 +36,8 @@ impl Ledger {
     /// The owner of a thread, its parent, children and siblings, and the leaders of
     /// its team.
     fn is_family(&self, me: &Instance, thread: ThreadId) -> bool {
-        let owner = self.threads.get(&thread).and_then(|id| self.instances.get(id));
-        owner.is_some_and(|owner| {
-            owner.id == me.id
-                || owner.parent == Some(me.id)
-                || me.parent == Some(owner.id)
-                || me.parent.is_some() && me.parent == owner.parent
-                || self.is_led_by(&owner.team, me)
-        })
+        let owner = self.owner_of(thread);
+        owner.is_some_and(|owner| me.is_kin_of(owner) || self.is_led_by(&owner.team, me))
     }
 
     /// The team that mail in this mailbox is addressed to.

@@ -136,6 +136,7 @@ impl Ledger {
         let (join, worker) = match work {
             Some(work) => {
                 self.has_room(by, line, depth)?;
+                self.may_hire(by, team.as_ref())?;
                 let label = draft.details().label.clone();
                 let new = NewInstance {
                     agent,

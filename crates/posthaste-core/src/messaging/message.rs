@@ -280,16 +280,53 @@ pub struct Details {
     pub priority: Priority,
     pub kind: Kind,
     pub label: Option<String>,
-    pub thread: Option<ThreadId>,
     pub in_reply_to: Option<Seq>,
     /// How many quick answers in a row this one is.
     pub hop: u8,
-    /// Whom it answers, if that one wrote to the sender: no policy forbids it.
-    pub back_to: Option<Mailbox>,
+    pub thread: ThreadChoice,
     /// A JSON object, as text.
     pub metadata: Option<String>,
     pub ttl: Option<Duration>,
     pub idempotency_key: Option<String>,
+}
+
+/// What decides the thread of a draft. The append decides, with what is true then.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadChoice {
+    /// The thread that the sender names.
+    pub named: Option<ThreadId>,
+    /// The message that the draft answers.
+    pub replied_to: Option<RepliedTo>,
+}
+
+/// What counts of the message that a draft answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepliedTo {
+    /// A message that the sender may see.
+    Seen {
+        thread: ThreadId,
+        /// The mailbox of that message's sender, if the answering one had received the
+        /// message: no policy forbids to write there.
+        back_to: Option<Mailbox>,
+    },
+    /// There is no such message that the sender may see. Only a repeat of an accepted
+    /// idempotency key passes with it.
+    Unseen(MessageRef),
+}
+
+impl ThreadChoice {
+    /// The sender names the thread.
+    pub fn named(thread: ThreadId) -> Self {
+        Self { named: Some(thread), replied_to: None }
+    }
+
+    /// Whom the draft answers, if that one wrote to the sender.
+    pub(crate) fn back_to(&self) -> Option<&Mailbox> {
+        match &self.replied_to {
+            Some(RepliedTo::Seen { back_to, .. }) => back_to.as_ref(),
+            Some(RepliedTo::Unseen(_)) | None => None,
+        }
+    }
 }
 
 impl Draft {
@@ -329,7 +366,7 @@ impl Draft {
     }
 
     /// What a message was before it was accepted.
-    pub fn again(message: Message, from: Principal, to: Address, back_to: Option<Mailbox>) -> Self {
+    pub fn again(message: Message, from: Principal, to: Address, thread: ThreadChoice) -> Self {
         let life = |at: Timestamp| at.since(message.created_at);
         Self {
             from,
@@ -339,10 +376,9 @@ impl Draft {
                 priority: message.priority,
                 kind: message.kind,
                 label: message.label,
-                thread: Some(message.thread),
                 in_reply_to: message.in_reply_to,
                 hop: message.hop,
-                back_to,
+                thread,
                 metadata: message.metadata,
                 ttl: message.expires_at.map(life),
                 idempotency_key: message.idempotency_key,
@@ -360,8 +396,16 @@ impl Draft {
         &self.details
     }
 
-    pub(crate) fn take_back_to(&mut self) -> Option<Mailbox> {
-        self.details.back_to.take()
+    /// It goes to whoever wrote what it answers, and to nobody else.
+    pub(crate) fn goes_back(&self, mailboxes: &[Mailbox]) -> bool {
+        match (mailboxes, self.details.thread.back_to()) {
+            ([only], Some(asker)) => only == asker,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn take_thread_choice(&mut self) -> ThreadChoice {
+        std::mem::take(&mut self.details.thread)
     }
 
     /// It reports on a task: it answers that task, under its label, unless its

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use crate::Hub;
 use crate::address::{AddressError, Mailbox};
 use crate::messaging::delivery::Proof;
-use crate::messaging::message::{Draft, DraftError, MessageRef, Principal, Receipt, Seq, ThreadId};
+use crate::messaging::message::{
+    Draft, DraftError, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadId,
+};
 use crate::ports::{Appended, StoreError};
 use crate::road::{Accepted, TraceParent};
 
@@ -58,37 +60,39 @@ impl Hub {
         }
     }
 
-    /// The message that a reply names. Only who sent or may read a message can
-    /// answer it.
+    /// What a reply takes over from the message that it names. Only who sent or may read
+    /// a message can answer it: the append says so, after it has looked whether the reply
+    /// is a repeat.
     pub async fn answered_message(
         &self,
         caller: Principal,
         which: MessageRef,
-    ) -> Result<Answered, SendError> {
+    ) -> Result<Answered, StoreError> {
         let record = self.store.message(which).await?;
-        let visible = record.filter(|r| self.may_read(caller, r));
-        let record = visible.ok_or(SendError::NoSuchMessage(which))?;
+        let Some(record) = record.filter(|r| self.may_read(caller, r)) else {
+            return Ok(Answered { seq: None, hop: 0, replied_to: RepliedTo::Unseen(which) });
+        };
         let message = &record.message;
         let quick = self.clock.now().since(message.created_at) <= self.limits.hop_window;
         let counts = quick && caller != Principal::Operator;
         let hop = if counts { message.hop.saturating_add(1) } else { 0 };
         let keys = self.store.keys(caller);
-        let received = record.deliveries.iter().any(|d| keys.contains(&d.mailbox));
+        let received = record.deliveries.iter().any(|d| d.is_before(caller, &keys));
         let to = message.from.instance.map_or(Mailbox::Human, Mailbox::Instance);
         let back_to = received.then_some(to);
-        Ok(Answered { seq: message.seq, thread: message.thread, hop, back_to })
+        let replied_to = RepliedTo::Seen { thread: message.thread, back_to };
+        Ok(Answered { seq: Some(message.seq), hop, replied_to })
     }
 }
 
 /// What a reply takes over from the message that it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    pub seq: Seq,
-    pub thread: ThreadId,
+    /// `None`: there is no such message that the sender may see.
+    pub seq: Option<Seq>,
     /// How many quick answers in a row the reply is.
     pub hop: u8,
-    /// Where its sender reads, if the answering one had received it.
-    pub back_to: Option<Mailbox>,
+    pub replied_to: RepliedTo,
 }
 
 /// Why a message was not accepted. Nothing is kept of it.
@@ -118,6 +122,10 @@ pub enum SendError {
     NotAllowed { why: String },
     #[error("there is no message {0} that you could answer")]
     NoSuchMessage(MessageRef),
+    #[error("there is no thread {0}")]
+    NoSuchThread(ThreadId),
+    #[error("thread {0} is neither yours, nor your family's, nor your recipient's")]
+    ForeignThread(ThreadId),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -163,6 +163,24 @@ async fn the_same_key_and_secret_bring_the_same_instance_back_and_its_mail() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_same_token_is_kept_once_and_pushes_no_other_out() {
+    let world = World::with(Limits { tokens: 2, ..Limits::default() });
+    let with = |token: u8| NewInstance {
+        key: Some(JoinKey { key: "window 1".into(), secret: [7; 32] }),
+        token: [token; 32],
+        ..new_instance("bob")
+    };
+    let bob = world.joins(with(1)).await;
+    for token in [2, 1, 2, 2, 1] {
+        assert_eq!(world.joins(with(token)).await.id(), bob.id());
+    }
+    let opens = |token: u8| world.hub.caller(&[token; 32]) == Some(bob.who);
+    assert!(opens(1) && opens(2));
+    world.joins(with(3)).await;
+    assert!(!opens(1) && opens(2) && opens(3), "of so many different ones the oldest goes");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_agent_with_an_open_stream_keeps_its_key_however_long_ago_it_called() {
     let seldom = Duration::from_secs(60 * 60);
     let world = World::with(Limits { sweep: seldom, ..Limits::default() });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::address::Mailbox;
-use posthaste_core::messaging::message::{Details, MessageRef, ThreadId};
+use posthaste_core::messaging::message::{Details, MessageRef, ThreadChoice, ThreadId};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::registry::{Leader, NewInstance, Origin, Relation, Status, Team};
 use posthaste_testkit::world::{Agent, World, new_instance};
@@ -267,7 +267,7 @@ async fn a_message_belongs_to_its_senders_thread_unless_it_says_otherwise() {
     assert_eq!(alice.sends(&bob, "hello").await.thread, own(&alice));
     assert_eq!(world.operator().sends(&bob, "hello").await.thread, own(&bob));
     assert_eq!(world.operator().sends("bob", "hello").await.thread, ThreadId::OPERATOR);
-    let given = Details { thread: Some(own(&bob)), ..Details::default() };
+    let given = Details { thread: ThreadChoice::named(own(&bob)), ..Details::default() };
     assert_eq!(alice.sends_with(&bob, "hello", given).await.thread, own(&bob));
 }
 

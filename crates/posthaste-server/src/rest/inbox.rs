@@ -226,8 +226,8 @@ async fn seq(app: &App, by: Principal, id: &MessageRef) -> Result<Seq, Failure> 
     match id.try_into()? {
         Which::Seq(seq) => Ok(seq),
         which @ Which::Id(_) => {
-            let record = app.hub.message(by, which).await?;
-            record.map(|r| r.message.seq).ok_or_else(|| crate::failure::not_found("message"))
+            let seq = app.hub.settleable(by, which).await?;
+            seq.ok_or_else(|| crate::failure::not_found("message"))
         }
     }
 }

@@ -8,15 +8,15 @@ use posthaste_api::instances::{
     Pruned, Stopped, StoppedAll,
 };
 use posthaste_core::Hub;
-use posthaste_core::address::{InstanceId, Name};
+use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::registry::{
-    self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status, TokenHash,
+    self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status,
 };
 
 use crate::App;
-use crate::auth::{Caller, Joiner, Operator, digest, secret_of};
+use crate::auth::{Caller, Joiner, Operator, digest, hex, secret_of, token_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 use crate::work::assignment;
@@ -39,7 +39,7 @@ pub(crate) async fn create(
         origin: Origin::Operator,
         token: [0; 32],
     };
-    admit(&app, new, None).await
+    admit(&app, new, random(), None).await
 }
 
 /// `POST /v1/join`
@@ -48,16 +48,14 @@ pub(crate) async fn join(
     _: Joiner,
     Json(request): Json<JoinRequest>,
 ) -> Result<Created, Failure> {
-    let (secret, hash) = match request.secret {
-        Some(secret) => {
-            let hash = secret_of(&app, "secret", &secret)?;
-            (secret, hash)
-        }
-        None => random(),
-    };
+    let secret = request.secret.unwrap_or_else(random);
+    let hash = secret_of(&app, "secret", &secret)?;
+    let agent = name(&request.agent)?;
+    let team = name(request.team.as_deref().unwrap_or(DEFAULT_TEAM))?;
+    let token = token_of(&app, &agent, &team, &request.key, &secret);
     let new = NewInstance {
-        agent: name(&request.agent)?,
-        team: request.team.as_deref().map(name).transpose()?,
+        agent,
+        team: Some(team),
         label: None,
         parent: None,
         kind: None,
@@ -65,7 +63,7 @@ pub(crate) async fn join(
         origin: Origin::Join,
         token: [0; 32],
     };
-    admit(&app, new, Some(secret)).await
+    admit(&app, new, token, Some(secret)).await
 }
 
 /// Who stands at the top of a tree.
@@ -80,18 +78,19 @@ fn name(text: &str) -> Result<Name, Failure> {
     Ok(text.parse::<Name>()?)
 }
 
-/// 256 random bits, and their hash.
-fn random() -> (String, TokenHash) {
-    let random: [u8; 32] = rand::random();
-    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let hash = digest(&text);
-    (text, hash)
+/// 256 random bits.
+fn random() -> String {
+    hex(&rand::random::<[u8; 32]>())
 }
 
-/// The token is made here, told once, and kept only as its hash; so is the secret.
-async fn admit(app: &App, new: NewInstance, secret: Option<String>) -> Result<Created, Failure> {
-    let (token, hash) = random();
-    let joined = app.hub.join(NewInstance { token: hash, ..new }).await?;
+/// The token is told here and kept only as its hash; so is the secret.
+async fn admit(
+    app: &App,
+    new: NewInstance,
+    token: String,
+    secret: Option<String>,
+) -> Result<Created, Failure> {
+    let joined = app.hub.join(NewInstance { token: digest(&token), ..new }).await?;
     let i = joined.instance;
     let answer = Joined {
         instance: i.id.to_string(),

@@ -12,7 +12,7 @@ use posthaste_api::messages::{
 };
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::message::{
-    Body, Details, Draft, MessageRef, Principal, Receipt as Accepted, Seq, Via,
+    Body, Details, Draft, MessageRef, Principal, Receipt as Accepted, Seq, ThreadChoice, Via,
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::HistoryQuery as Query;
@@ -113,13 +113,12 @@ pub(crate) async fn details(
     request: &mut SendRequest,
 ) -> Result<Details, Failure> {
     let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
-    let mut thread = parsed(&request.thread_id)?;
-    let (mut in_reply_to, mut hop, mut back_to) = (None, 0, None);
+    let mut thread = ThreadChoice { named: parsed(&request.thread_id)?, replied_to: None };
+    let (mut in_reply_to, mut hop) = (None, 0);
     if let Some(which) = &request.in_reply_to {
         let answered = app.hub.answered_message(caller, which.try_into()?).await?;
-        (in_reply_to, hop) = (Some(answered.seq), answered.hop);
-        back_to = answered.back_to;
-        thread = thread.or(Some(answered.thread));
+        (in_reply_to, hop) = (answered.seq, answered.hop);
+        thread.replied_to = Some(answered.replied_to);
     }
     let metadata = request
         .metadata
@@ -129,10 +128,9 @@ pub(crate) async fn details(
         priority: request.priority.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         kind: request.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         label: request.label.take(),
-        thread,
         in_reply_to,
         hop,
-        back_to,
+        thread,
         metadata: metadata.transpose()?,
         ttl: request.ttl_s.map(Duration::from_secs),
         idempotency_key: request.idempotency_key.take(),

@@ -247,11 +247,10 @@ async fn a_hub_that_stops_ends_the_stream() {
 
 #[tokio::test]
 async fn a_token_that_has_ended_hears_nothing_more() {
-    let house = House::with(Limits { tokens: 1, ..Limits::default() }).await;
-    let (_, first) = house.join("bob", None, "k").await;
+    let house = House::new().await;
+    let (bob, first) = house.join("bob", None, "k").await;
     let mut following = follow(&first, &EventsQuery::default()).await;
-    let (bob, _) = house.join("bob", None, "k").await;
-    send(&house.operator(), &bob.instance, "for the new one").await;
+    house.operator().leave(&bob.instance).await.expect("ended");
     let end = within("the end", following.next()).await.expect("a clean end");
     assert_eq!(end, None);
 }

@@ -122,3 +122,78 @@ async fn whoever_only_looks_at_the_tools_leaves_nobody_behind() {
     let before = seen().await;
     until("its stream is a sign of life", async || seen().await > before).await;
 }
+
+#[tokio::test]
+async fn eighty_joins_of_its_owner_push_no_token_out() {
+    let house = House::new().await;
+    let (first, as_first) = house.join("bob", None, "cli:bob").await;
+    for _ in 0..80 {
+        let (again, as_again) = house.join("bob", None, "cli:bob").await;
+        assert_eq!((&again.instance, again.resumed), (&first.instance, true));
+        as_again.inbox(&now()).await.expect("a good token");
+    }
+    as_first.inbox(&now()).await.expect("the token of the first join is good");
+}
+
+#[tokio::test]
+async fn eighty_joins_of_a_thief_push_no_token_out_and_make_nobody_while_the_owner_is_here() {
+    let house = House::new().await;
+    let (owner, as_owner) = house.join("bob", None, "process:4711:1731700000").await;
+    let door = house.client(JOIN);
+    for n in 0..80 {
+        let guess = JoinRequest {
+            key: "process:4711:1731700000".into(),
+            ..bob(Some(&format!("{GUESSED}-{n}")))
+        };
+        assert_eq!(refusal(door.join(&guess).await).code, ErrorCode::IdentityTaken);
+    }
+    as_owner.inbox(&now()).await.expect("its own token was not pushed out");
+    assert_eq!(everybody(&house).await, [owner.instance]);
+}
+
+#[tokio::test]
+async fn a_thief_gets_nothing_of_an_owner_who_was_forgotten() {
+    let limits = Limits { away_after: Duration::ZERO, ..Limits::default() };
+    let house = House::with(limits).await;
+    let (owner, as_owner) = house.join("bob", None, "cli:bob").await;
+    let kept = send(&house.operator(), &owner.instance, "for bob alone").await;
+    let inbox = read(&as_owner).await;
+    as_owner.ack(&crate::house::receipt_of(&inbox)).await.expect("acked");
+    let pruned = house.hub.forget_all_gone().await.expect("forgotten");
+    assert_eq!(pruned.len(), 1, "it was away and had nothing to lose");
+
+    let number = kept.seq.to_string();
+    let whole = posthaste_api::messages::ReadQuery::default();
+    let stolen = house.client(JOIN).join(&bob(Some(GUESSED))).await.expect("a free key");
+    assert!(!stolen.resumed && stolen.instance != owner.instance);
+    let as_thief = house.client(&stolen.token);
+    assert_eq!(refusal(as_thief.read(&number, &whole).await).code, ErrorCode::NotFound);
+    let mut by_headers = Agent::silent(&house, JOIN, Era::Old, "test");
+    by_headers.more = headers("another-guess-of-the-very-same-thief");
+    let told = by_headers.call("read_messages", json!({ "id": number })).await;
+    assert_eq!(told.code(), "not_found");
+    let old = refusal(as_owner.inbox(&now()).await);
+    assert_eq!(old.code, ErrorCode::Unauthorized, "the forgotten have no token");
+    let to_the_forgotten =
+        posthaste_api::messages::SendRequest::new(&*owner.instance, "still here?");
+    let gone = refusal(house.operator().send(&to_the_forgotten).await);
+    assert_eq!(gone.code, ErrorCode::RecipientGone);
+}
+
+#[tokio::test]
+async fn a_thief_gets_nothing_by_a_hook_while_the_owner_is_away() {
+    let limits = Limits { away_after: Duration::ZERO, ..Limits::default() };
+    let house = House::with(limits).await;
+    let (owner, _) = house.join("bob", None, "cli:bob").await;
+    send(&house.operator(), &owner.instance, "for bob alone").await;
+    let more = headers(GUESSED);
+    let hook: Vec<(&str, &str)> = more.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    let hook = [&hook[..], &[("content-type", "application/json")]].concat();
+    for event in ["session_start", "prompt", "tool", "stop"] {
+        let call = format!("POST /v1/hooks/{event}");
+        let (status, told) = house.raw(request(&call, Some(JOIN), &hook, "{}")).await;
+        assert_eq!(status, 200, "{event}: {told}");
+        assert!(!told.to_string().contains("for bob alone"), "{event}: {told}");
+    }
+    assert_eq!(house.instance(&owner.instance).await.unread, 1);
+}

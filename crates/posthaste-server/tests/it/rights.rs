@@ -2,3 +2,4 @@
 
 mod leaders;
 mod settled;
+mod threads;

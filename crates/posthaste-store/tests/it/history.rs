@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
-use posthaste_core::messaging::message::{Details, Principal, Seq};
+use posthaste_core::messaging::message::{Details, Principal, Seq, ThreadChoice};
 use posthaste_core::ports::{Filter, HistoryQuery, Record, StoreError, Take, What};
 use posthaste_store::Place;
 use posthaste_testkit::store_suite::Rig;
@@ -43,8 +43,11 @@ async fn ones_own_replies_in_anothers_thread_are_in_ones_history_also_after_a_re
     let rig = rig::at(folder.path()).expect("a new store");
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
     let asked = rig.send(alice, &bob.to_string(), "asked").await.expect("accepted");
-    let reply =
-        Details { in_reply_to: Some(asked.seq), thread: Some(asked.thread), ..Details::default() };
+    let reply = Details {
+        in_reply_to: Some(asked.seq),
+        thread: ThreadChoice::named(asked.thread),
+        ..Details::default()
+    };
     rig.send_with(bob, &alice.to_string(), "replied", reply.clone()).await.expect("accepted");
     assert_eq!(said(&all_of(&rig, bob).await), ["asked", "replied"], "not indexed yet");
 

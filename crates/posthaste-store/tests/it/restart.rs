@@ -281,8 +281,8 @@ async fn of_agents_from_before_it_is_known_who_made_them() {
     ] {
         db.execute_batch(step).expect("applied");
     }
-    let cases: [(u32, Option<u32>, Option<&str>, bool, Origin); 5] = [
-        (1, None, Some("window-1"), false, Origin::Join),
+    let cases = [
+        (1, None::<u32>, Some("window-1"), false, Origin::Join),
         (2, None, None, false, Origin::Operator),
         (3, Some(2), None, false, Origin::Operator),
         (4, Some(1), None, true, Origin::Assigned),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::delivery::{AnswerId, Proof, Reason};
-use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
+use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq, ThreadChoice};
 use posthaste_core::ports::{HistoryQuery, Noted, Page, Record, RecordState, What};
 use posthaste_core::registry::{Leader, NewInstance, Origin, Team};
 
@@ -328,7 +328,7 @@ pub async fn a_thread_is_counted_for_whoever_asks(rig: Rig) {
     let thread = rig.thread_of(bob);
     let empty = rig.store.thread_summary(thread, bob).await.expect("counted");
     assert_eq!((empty.total, empty.unread, empty.last_at), (0, 0, None));
-    let within = || Details { thread: Some(thread), ..Details::default() };
+    let within = || Details { thread: ThreadChoice::named(thread), ..Details::default() };
     rig.send_with(HUMAN, &address(bob), "to bob", within()).await.expect("accepted");
     rig.send_with(HUMAN, &address(bob), "to bob again", within()).await.expect("accepted");
     let last = rig.send_with(bob, &address(carol), "to carol", within()).await.expect("accepted");

@@ -1,12 +1,15 @@
 //! From the wish to a worker at work.
 
+use posthaste_core::Limits;
+use posthaste_core::limits::Write;
 use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::message::{Kind, MessageRef, Principal};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::orchestration::{Assign, AssignError};
+use posthaste_core::orchestration::{AgentsConfig, Assign, AssignError};
 use posthaste_core::ports::{HistoryQuery, RecordState};
 use posthaste_core::registry::{Leader, Origin, Status, Team};
 use posthaste_testkit::staff;
+use posthaste_testkit::world::World;
 
 use super::{Yard, wish};
 
@@ -198,4 +201,25 @@ async fn a_worker_leads_by_its_name_only_if_the_operator_gave_it_its_work() {
         assert_eq!(seen.is_ok(), leads, "{origin:?}");
         assert_eq!(yard.world.hub.is_above(worker.who, yard.boss.id()), leads, "{origin:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_the_team_policy_nobody_reaches_another_team_by_a_worker_of_its_own_there() {
+    let limits = Limits { write_policy: Write::Team, ..Limits::default() };
+    let yard = Yard::with(World::with(limits), AgentsConfig::default()).await;
+    let avalon = yard.world.agent_in("mordred", "avalon").await;
+    let there = || Assign {
+        team: Some("avalon".parse().expect("a name")),
+        ..wish(&yard.boss, "listen at the door")
+    };
+    let refused = yard.tries(there()).await;
+    assert!(matches!(refused, Err(AssignError::Send(SendError::NotAllowed { .. }))), "{refused:?}");
+    yard.puts_to_work(&yard.boss, "at home").await;
+    let by_operator = Assign { by: Principal::Operator, ..there() };
+    yard.tries(by_operator).await.expect("the operator may");
+    let name = "avalon".parse().expect("a name");
+    let team = Team { name, leaders: vec![Leader::Instance(yard.boss.id())] };
+    yard.world.hub.put_team(team).await.expect("a team");
+    yard.tries(there()).await.expect("so may a leader of that team");
+    drop(avalon);
 }

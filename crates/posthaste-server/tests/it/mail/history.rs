@@ -47,7 +47,7 @@ async fn history_shows_what_its_filters_name() {
     let cancelled = send(&operator, &bob.instance, "dead").await;
     operator.cancel(&cancelled.id).await.expect("cancelled");
     let threaded = SendRequest {
-        thread_id: Some("t-0000abcd".into()),
+        thread_id: Some("t-00000000".into()),
         ..SendRequest::new(bob.instance.clone(), "queued, in a thread")
     };
     let last = operator.send(&threaded).await.expect("accepted");
@@ -63,7 +63,10 @@ async fn history_shows_what_its_filters_name() {
         (HistoryQuery { mailbox: some(&bob.instance), ..none.clone() }, all.to_vec()),
         (HistoryQuery { mailbox: some("n.bob"), ..none.clone() }, vec!["for any bob"]),
         (HistoryQuery { mailbox: some("n.nobody"), ..none.clone() }, vec![]),
-        (HistoryQuery { thread_id: some("t-0000abcd"), ..none.clone() }, vec![all[3]]),
+        (
+            HistoryQuery { thread_id: some("t-00000000"), ..none.clone() },
+            vec![all[3], "for any bob"],
+        ),
         (HistoryQuery { thread_id: some(&carol.thread_id), ..none.clone() }, vec!["for carol"]),
         (HistoryQuery { status: some("acked"), ..none.clone() }, vec!["acked"]),
         (HistoryQuery { status: some("leased"), ..none.clone() }, vec!["leased"]),

@@ -274,7 +274,7 @@ async fn a_filter_takes_what_it_names_and_leaves_the_rest() {
         ..SendRequest::new(boss.instance.clone(), "ann, labelled")
     };
     let threaded = SendRequest {
-        thread_id: Some("t-00000007".into()),
+        thread_id: Some(boss.thread_id.clone()),
         ..SendRequest::new(boss.instance.clone(), "ben, in a thread")
     };
     send(&as_ann, &boss.instance, "ann, plain").await;
@@ -292,8 +292,8 @@ async fn a_filter_takes_what_it_names_and_leaves_the_rest() {
         ),
         (InboxQuery { from: some("carl"), ..now() }, vec![]),
         (InboxQuery { label: some("cellar"), ..now() }, vec!["ann, labelled"]),
-        (InboxQuery { thread_id: some("t-00000007"), ..now() }, vec!["ben, in a thread"]),
-        (InboxQuery { from: some("ann"), thread_id: some("t-00000007"), ..now() }, vec![]),
+        (InboxQuery { thread_id: some(&boss.thread_id), ..now() }, vec!["ben, in a thread"]),
+        (InboxQuery { from: some("ann"), thread_id: some(&boss.thread_id), ..now() }, vec![]),
         (now(), vec!["ann, plain", "ann, labelled", "ben, plain", "ben, in a thread"]),
     ];
     for (query, expected) in cases {

@@ -120,7 +120,7 @@ async fn everything_a_sender_adds_reaches_the_reader() {
         priority: Some("urgent".into()),
         kind: Some("progress".into()),
         label: Some("step 2 of 3".into()),
-        thread_id: Some("t-0000beef".into()),
+        thread_id: Some(bob.thread_id.clone()),
         in_reply_to: Some(MessageRef::Text(question.id.to_string())),
         metadata: metadata.as_object().cloned(),
         ttl_s: Some(3600),
@@ -134,7 +134,7 @@ async fn everything_a_sender_adds_reaches_the_reader() {
     assert_eq!((&*entry.message, &*entry.to), ("half done", &*bob.address));
     assert_eq!((entry.urgent, &*entry.kind), (true, "progress"));
     assert_eq!(entry.label.as_deref(), Some("step 2 of 3"));
-    assert_eq!((&*entry.thread_id, &*sent.thread_id), ("t-0000beef", "t-0000beef"));
+    assert_eq!((&*entry.thread_id, &*sent.thread_id), (&*bob.thread_id, &*bob.thread_id));
     assert_eq!(entry.in_reply_to, Some(question.seq));
     let got = entry.metadata.as_deref().expect("metadata").get();
     assert_eq!(serde_json::from_str::<Value>(got).expect("JSON"), metadata);
@@ -190,11 +190,11 @@ async fn a_reply_stays_in_the_thread_that_it_answers() {
     };
 
     let there = as_bob.send(&answer(None)).await.expect("accepted");
-    let elsewhere = as_bob.send(&answer(Some("t-00000042"))).await.expect("accepted");
+    let elsewhere = as_bob.send(&answer(Some(&bob.thread_id))).await.expect("accepted");
     let afresh = send(&as_bob, &alice.instance, "by the way").await;
 
     assert_eq!(there.thread_id, alice.thread_id, "the thread of the question");
-    assert_eq!(elsewhere.thread_id, "t-00000042", "unless another is named");
+    assert_eq!(elsewhere.thread_id, bob.thread_id, "unless another is named");
     assert_eq!(afresh.thread_id, bob.thread_id, "else one's own");
     let from_above = send(&house.operator(), &bob.instance, "well?").await;
     assert_eq!(from_above.thread_id, bob.thread_id, "the operator writes into the agent's thread");

@@ -3,6 +3,7 @@
 use posthaste_api::ErrorCode;
 use posthaste_api::client::{Client, Heard};
 use posthaste_api::events::EventsQuery;
+use posthaste_api::inbox::SettleRequest;
 use posthaste_api::instances::CreateInstance;
 use posthaste_api::messages::{HistoryQuery, MessageRef, ReadQuery, SendRequest};
 use posthaste_api::teams::PutTeam;
@@ -152,4 +153,20 @@ async fn counts_of_a_shared_mailbox_tell_nothing_of_what_others_took() {
     as_bob.ack(&receipt_of(&inbox)).await.expect("acked");
     assert_eq!(counted(&as_carol).await, (1, 1));
     assert_eq!(counted(&house.operator()).await, (2, 1), "the operator counts all");
+}
+
+#[tokio::test]
+async fn who_settles_shared_mail_that_another_has_is_told_that_its_lease_is_lost() {
+    let house = House::new().await;
+    let (_, as_alice) = house.agent("alice").await;
+    let (_, as_bob) = house.agent("bob").await;
+    let (_, as_carol) = house.agent("carol").await;
+    let sent = send(&as_alice, "@anyone", SECRET).await;
+    assert_eq!(texts(&read(&as_bob).await), [SECRET]);
+    for id in [MessageRef::Seq(sent.seq), MessageRef::Text(sent.id.to_string())] {
+        let settle = SettleRequest { receipt: None, ids: Some(vec![id]) };
+        assert_eq!(refusal(as_carol.ack(&settle).await).code, ErrorCode::LeaseLost);
+        assert_eq!(refusal(as_carol.nack(&settle).await).code, ErrorCode::LeaseLost);
+    }
+    assert_eq!(house.standing(sent.seq).await.state, "leased");
 }

@@ -118,7 +118,7 @@ impl Op for Append {
             ledger.undo_append(&plan);
             // Nobody else has seen the message yet: its words become a draft again.
             let message = Arc::unwrap_or_clone(plan.message);
-            self.draft = Some(Draft::again(message, self.from, self.to.clone(), plan.back_to));
+            self.draft = Some(Draft::again(message, self.from, self.to.clone(), plan.thread));
         }
     }
 

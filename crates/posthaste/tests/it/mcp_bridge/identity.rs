@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::agent::{Agent, BOTH, Era, PROGRAM, everybody};
 use super::ear::{Ear, Reply};
-use crate::world::{Hub, World};
+use crate::world::{Hub, World, eventually};
 
 fn agent(world: &World, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Agent {
     let args = [&["--no-start"], args].concat();
@@ -111,6 +111,45 @@ fn a_thief_with_the_join_token_does_not_become_the_agent_whose_key_it_guesses() 
     assert_eq!(world.json(&["inbox", "--as", "alice", "--timeout", "0"])["total"], 1);
     assert_eq!(world.joined("alice"), alice, "its owner joins again");
     owner.leave();
+}
+
+#[test]
+fn a_thief_gets_nothing_of_an_agent_that_went_away_or_was_stopped() {
+    let world = World::new();
+    let hub = world.hub();
+    let mut owner = agent(&world, "claude-code", &["--key", "s1"], &[]);
+    let mine = owner.address();
+    owner.leave();
+    let is_away = || {
+        let agents = world.json(&["agents"]);
+        agents["instances"][0]["status"] == "away"
+    };
+    eventually(is_away);
+    world.say(&["send", &mine, "for the owner alone"]);
+    let join = std::fs::read_to_string(world.file("join.token")).expect("a token");
+    let variables = [("POSTHASTE_JOIN_TOKEN", join.trim())];
+    let args = ["--key", "s1", "--name", "claude", "--hub", hub.url.as_str()];
+    let thief = || {
+        let folder = World::new();
+        let mut bridge = agent(&folder, "claude-code", &args, &variables);
+        let inbox = bridge.inbox();
+        let read = bridge.call("read_messages", json!({}));
+        let address = bridge.address();
+        bridge.leave();
+        (address, inbox, read.to_string())
+    };
+    let (address, inbox, read) = thief();
+    assert_ne!(address, mine, "another agent of that name");
+    assert!(inbox.is_empty() && !read.contains("for the owner alone"), "{read}");
+
+    let mut owner = agent(&world, "claude-code", &["--key", "s1"], &[]);
+    assert_eq!(owner.inbox(), ["for the owner alone"]);
+    assert_eq!(owner.address(), mine);
+    owner.leave();
+    world.say(&["stop", &mine]);
+    let (address, inbox, read) = thief();
+    assert_ne!(address, mine);
+    assert!(inbox.is_empty() && !read.contains("for the owner alone"), "{read}");
 }
 
 #[test]

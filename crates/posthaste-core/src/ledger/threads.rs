@@ -1,0 +1,84 @@
+//! Which conversation a message belongs to, and who may write into which.
+//!
+//! A message in a thread is read by the family of the thread's owner, so a foreign thread
+//! is a way to write to people. An agent names its own thread, one of its family, or its
+//! recipient's own: whom `write_policy` lets it write to at the time.
+
+use super::Ledger;
+use crate::address::{Address, InstanceId, Mailbox};
+use crate::messaging::message::{Draft, Principal, RepliedTo, ThreadId};
+use crate::messaging::send::SendError;
+use crate::registry::Instance;
+
+impl Ledger {
+    /// The thread that a draft names; else the thread of what it answers, if that is near;
+    /// else the sender's own. What the operator writes to one agent belongs to that agent's
+    /// thread.
+    pub(super) fn thread_of(
+        &self,
+        draft: &Draft,
+        mailboxes: &[Mailbox],
+    ) -> Result<ThreadId, SendError> {
+        let choice = &draft.details().thread;
+        let answered = match &choice.replied_to {
+            Some(RepliedTo::Seen { thread, .. }) => Some(*thread),
+            Some(RepliedTo::Unseen(_)) | None => None,
+        };
+        // Whoever was written to answers in the same thread, whosever it is.
+        let goes_back = |thread| answered == Some(thread) && draft.goes_back(mailboxes);
+        let near = |thread| goes_back(thread) || self.is_near_thread(draft.from, thread, mailboxes);
+        match (choice.named, answered) {
+            (Some(named), _) if near(named) => Ok(named),
+            (Some(named), _) if !self.is_thread(named) => Err(SendError::NoSuchThread(named)),
+            (Some(named), _) if draft.from == Principal::Operator => Ok(named),
+            (Some(named), _) => Err(SendError::ForeignThread(named)),
+            (None, Some(answered)) if near(answered) => Ok(answered),
+            (None, _) => Ok(self.usual_thread(draft)),
+        }
+    }
+
+    fn is_thread(&self, thread: ThreadId) -> bool {
+        thread == ThreadId::OPERATOR || self.threads.contains_key(&thread)
+    }
+
+    /// The sender's own thread, its family's, or its recipient's.
+    fn is_near_thread(&self, from: Principal, thread: ThreadId, mailboxes: &[Mailbox]) -> bool {
+        let own = match from {
+            Principal::Operator => thread == ThreadId::OPERATOR,
+            Principal::Instance(id) => self.is_kins(id, thread),
+        };
+        own || matches!(mailboxes, [only] if self.is_own_thread(only, thread))
+    }
+
+    /// The thread of the sender or of its family.
+    fn is_kins(&self, sender: InstanceId, thread: ThreadId) -> bool {
+        let sender = self.instances.get(&sender);
+        sender.zip(self.owner_of(thread)).is_some_and(|(sender, owner)| sender.is_kin_of(owner))
+    }
+
+    /// The thread of the one reader that the mailbox names.
+    fn is_own_thread(&self, mailbox: &Mailbox, thread: ThreadId) -> bool {
+        match mailbox {
+            Mailbox::Human => thread == ThreadId::OPERATOR,
+            Mailbox::Instance(_) | Mailbox::Name(_) | Mailbox::NameIn(..) => {
+                self.owner_of(thread).is_some_and(|owner| owner.keys.contains(mailbox))
+            }
+            Mailbox::Anyone | Mailbox::AnyoneIn(_) => false,
+        }
+    }
+
+    /// Whose conversation it is. The operator's own has no instance.
+    pub(super) fn owner_of(&self, thread: ThreadId) -> Option<&Instance> {
+        self.threads.get(&thread).and_then(|id| self.instances.get(id))
+    }
+
+    fn usual_thread(&self, draft: &Draft) -> ThreadId {
+        let own = |id| self.instances.get(&id).map(|i| i.thread);
+        let thread = match (draft.from, &draft.to) {
+            (Principal::Instance(id), _) => own(id),
+            (Principal::Operator, Address::Exact { instance, .. }) => own(*instance),
+            (Principal::Operator, _) => None,
+        };
+        thread.unwrap_or(ThreadId::OPERATOR)
+    }
+}
