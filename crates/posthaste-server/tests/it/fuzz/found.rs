@@ -1,0 +1,42 @@
+//! What fuzzing has found, each as a case of its own.
+
+use serde_json::{Value, json};
+
+use super::{MESSAGE, exchange, first_reply};
+use crate::house::{House, OPERATOR, request};
+
+const MCP: [(&str, &str); 3] = [
+    ("Accept", "application/json, text/event-stream"),
+    ("Content-Type", "application/json"),
+    ("Connection", "close"),
+];
+
+async fn call(house: &House, call: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
+    let bytes = request(call, Some(OPERATOR), headers, body);
+    first_reply(&exchange(house, bytes.as_bytes(), false).await)
+}
+
+#[tokio::test]
+async fn an_error_never_repeats_megabytes_of_what_was_sent() {
+    let house = House::new().await;
+    let long = "z".repeat(1 << 20);
+    let near = "y".repeat(40_000);
+    let rpc = |method: &str| json!({ "jsonrpc": "2.0", "id": 1, "method": method }).to_string();
+    for (what, headers, body) in [
+        (
+            "POST /v1/messages".to_owned(),
+            &[][..],
+            json!({ "to": "human", "message": "x", &long: 1 }).to_string(),
+        ),
+        ("POST /v1/hooks/stop".into(), &[], json!({ "stop_active": long }).to_string()),
+        ("PUT /v1/teams/main".into(), &[], json!({ "leaders": [long] }).to_string()),
+        (format!("GET /v1/{near}"), &[], String::new()),
+        (format!("{near} /v1/messages"), &[], String::new()),
+        ("POST /mcp".into(), &MCP, rpc(&long)),
+    ] {
+        let headers = [headers, &[("Connection", "close")]].concat();
+        let (_, answer) = call(&house, &what, &headers, &body).await;
+        let message = answer["error"]["message"].as_str().expect("an error");
+        assert!(message.chars().count() <= MESSAGE, "{}: {} bytes", &what[..9], message.len());
+    }
+}
