@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-fn ours() -> Vec<Entry> {
+pub(super) fn ours() -> Vec<Entry> {
     vec![
         Entry::key(&["mcpServers", "posthaste"], json!({ "command": "/bin/p", "args": ["mcp"] })),
         Entry::Item {
@@ -16,7 +16,7 @@ fn ours() -> Vec<Entry> {
     ]
 }
 
-fn table() -> Vec<Entry> {
+pub(super) fn table() -> Vec<Entry> {
     vec![Entry::key(&["mcp_servers", "posthaste"], json!({ "command": "/bin/p", "args": ["mcp"] }))]
 }
 
