@@ -2,6 +2,7 @@
 //! only a file can break.
 
 mod disk;
+mod fuzz;
 mod groups;
 mod history;
 mod profiles;
