@@ -135,6 +135,7 @@ fn a_file_that_cannot_be_read_is_refused_with_its_line() {
         (Form::Json, "{\n  \"a\": 1", 1),
         (Form::Json, "{\n \"a\": 1\n \"b\": 2\n}", 2),
         (Form::Json, "[1]", 1),
+        (Form::Json, "{\n\"a\": \"b\nc\"}", 2),
         (Form::Json, "{\n\"mcpServers\": [] }", 2),
         (Form::Json, "{\n\"hooks\": {\n\"Stop\": {}}}", 3),
         (Form::Json, "{\"x\": 1,\n\"mcpServers\": {},\n\"mcpServers\": {}}", 2),
