@@ -36,19 +36,35 @@ fn calls(peer: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-async fn post(house: &House, token: &str, query: &str, long: bool, body: &str) -> (u16, Value) {
+/// The era that a call claims, and how it goes.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    token: &'a str,
+    query: &'a str,
+    /// To rmcp, because of a header that only the whole protocol understands.
+    is_long: bool,
+    /// What the head of a call of the new era says of its tool.
+    named: Option<&'a str>,
+}
+
+async fn post(house: &House, way: Way<'_>, body: &str) -> (u16, Value) {
     let mut headers = vec![
         ("Accept", "application/json, text/event-stream"),
         ("Content-Type", "application/json"),
         ("Connection", "close"),
     ];
-    if long {
-        // Only the whole protocol understands it, so the call goes to rmcp.
+    if way.is_long {
         headers.push(("Mcp-Param-X", "1"));
     }
-    let text = request(&format!("POST /mcp{query}"), Some(token), &headers, body);
-    let answer = exchange(house, text.as_bytes(), false).await;
-    first_reply(&answer)
+    if let Some(name) = way.named {
+        headers.extend([
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", name),
+        ]);
+    }
+    let text = request(&format!("POST /mcp{}", way.query), Some(way.token), &headers, body);
+    first_reply(&exchange(house, text.as_bytes(), false).await)
 }
 
 /// What is wrong with a call, or that nothing is.
@@ -66,13 +82,23 @@ async fn the_quick_way_and_the_long_way_judge_every_call_alike() {
     send(&house.operator(), "@everyone", "hello").await;
     let calls = calls(&peer.instance);
     for (n, mut case) in fuzz::cases::<&str>(600, &[]).enumerate() {
-        let (query, params) = case.dice.pick(&calls).clone();
+        let (query, mut params) = case.dice.pick(&calls).clone();
+        let name = params["name"].as_str().unwrap_or_default().to_owned();
+        let named = case.dice.one_in(3).then_some(&*name);
+        if named.is_some() {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
         let params = if case.dice.one_in(6) { params } else { case.odd_json(&params) };
         let body = json!({ "jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params });
         let body = body.to_string();
         case.bytes.clone_from(&body.clone().into_bytes());
-        let a = post(&house, &quick.token, query, false, &body).await;
-        let b = post(&house, &long.token, query, true, &body).await;
+        let way = Way { token: &quick.token, query, is_long: false, named };
+        let a = post(&house, way, &body).await;
+        let b = post(&house, Way { token: &long.token, is_long: true, ..way }, &body).await;
         assert_clear(a.0, &a.1);
         assert_eq!(verdict(&a), verdict(&b), "quick: {}\nlong: {}", a.1, b.1);
     }
