@@ -23,7 +23,7 @@ pub(crate) fn line(letter: &Letter) -> String {
     line.insert("id".into(), message.seq.0.into());
     line.insert("from".into(), (*message.from.address).into());
     line.insert("type".into(), message.kind.as_str().into());
-    line.insert("message".into(), message.body.clone().into());
+    line.insert("message".into(), message.body.as_str().into());
     if let Some(label) = &message.label {
         line.insert("label".into(), label.clone().into());
     }

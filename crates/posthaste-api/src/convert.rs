@@ -218,7 +218,7 @@ impl From<Record> for MessageView {
             to: m.to.clone(),
             kind: m.kind.as_str().to_owned(),
             priority: m.priority.as_str().to_owned(),
-            message: m.body.clone(),
+            message: m.body.as_str().to_owned(),
             label: m.label.clone(),
             in_reply_to: m.in_reply_to.map(|s| s.0),
             metadata: m

@@ -10,6 +10,7 @@
 //! before it is true: reading leases, and only proof acks. [`delivery`] knows the
 //! moves of one delivery, [`proof`] what a reader's behaviour proves.
 
+mod body;
 pub mod clients;
 pub mod delivery;
 pub mod desk;

@@ -66,7 +66,8 @@ async fn post(
     let sender = terminal(&sender)?;
     let from = act_as(&app, caller, sender)?;
     let to = Address::Exact { name: None, instance: receiver, team: None };
-    let draft = Draft::new(from, to, message, Details::default(), Via::Cao, app.hub.limits())?;
+    let draft =
+        Draft::new(from, to, message.into(), Details::default(), Via::Cao, app.hub.limits())?;
     let receipt = app.hub.send(draft).await?;
     let record = app
         .hub
@@ -140,7 +141,7 @@ async fn list(
             "id": r.message.seq.0,
             "sender_id": r.message.from.id(),
             "receiver_id": id.to_string(),
-            "message": r.message.body,
+            "message": r.message.body.as_str(),
             "status": cao_status(delivery),
             "created_at": r.message.created_at.to_string(),
         }))

@@ -46,6 +46,18 @@ settings! {
     }
 }
 
+impl ServerConfig {
+    /// How many connections there is room for where the system allows so many open
+    /// files. Even where it allows next to none, a quarter of them are for connections.
+    pub fn connections_within(&self, files: Option<u64>) -> usize {
+        let Some(files) = files.and_then(|files| usize::try_from(files).ok()) else {
+            return self.connections;
+        };
+        let others = self.spare_files + self.spare_connections;
+        self.connections.min(files.saturating_sub(others).max(files / 4).max(1))
+    }
+}
+
 settings! {
     /// The `[compat]` section of the configuration.
     pub struct CompatConfig {
@@ -73,5 +85,22 @@ settings! {
         id_bytes: usize = 1_024;
         /// Most open streams of one agent.
         streams_each: usize = 64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_never_more_connections_than_open_files() {
+        let server = ServerConfig::default();
+        let within = |files| server.connections_within(files);
+        assert_eq!(within(None), 20_000);
+        assert_eq!(within(Some(1_048_576)), 20_000);
+        assert_eq!(within(Some(u64::MAX)), 20_000);
+        assert_eq!(within(Some(1_024)), 1_024 - 256 - 8);
+        assert_eq!(within(Some(64)), 16);
+        assert_eq!(within(Some(0)), 1);
     }
 }

@@ -81,3 +81,15 @@ impl Future for Waiting {
 }
 
 impl Sleep for Waiting {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_keeps_little_more_than_its_alarm() {
+        let alarm = size_of::<tokio::time::Sleep>();
+        assert!(size_of::<Waiting>() <= alarm + 32, "{} and {alarm}", size_of::<Waiting>());
+        assert!(size_of::<Silence>() <= 32, "{}", size_of::<Silence>());
+    }
+}

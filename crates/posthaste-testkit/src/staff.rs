@@ -183,7 +183,7 @@ impl Launcher for Staff {
     }
 
     fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
-        let texts = mail.iter().map(|l| (who, l.message.body.clone(), l.redelivered));
+        let texts = mail.iter().map(|l| (who, l.message.body.to_string(), l.redelivered));
         self.told.lock().extend(texts);
         self.count.send_modify(|_| ());
         Ok(())

@@ -494,7 +494,7 @@ pub async fn history_shows_and_never_consumes(rig: Rig) {
         ..HistoryQuery::default()
     };
     let page = rig.store.history(query(2, None)).await.expect("history").records;
-    let text = |r: &posthaste_core::ports::Record| r.message.body.clone();
+    let text = |r: &posthaste_core::ports::Record| r.message.body.to_string();
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["3", "4"]);
     let before = Some(page[0].message.seq);
     let page = rig.store.history(query(9, before)).await.expect("history").records;

@@ -45,6 +45,8 @@ const SHORTEST_NEWS: Duration = Duration::from_millis(100);
 const FEWEST_CHARS: usize = 1_000;
 /// Threads, pages and followers.
 const MOST_OF_A_KIND: usize = 10_000;
+/// Where a line came from, and some words.
+const SHORTEST_LINE: usize = 256;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const SHORTEST_RESCAN: Duration = Duration::from_millis(10);
 /// Ours, and only the warnings of the libraries.
@@ -78,6 +80,8 @@ settings! {
     pub(crate) struct LogConfig {
         /// What the log on stderr tells: debug, or warn,posthaste=debug.
         filter: String = DEFAULT_LOG.to_owned();
+        /// The longest line, in bytes; what is longer is cut.
+        line_bytes: usize = 4_096;
         /// How it looks: human or json.
         format: LogFormat = LogFormat::Human;
     }
@@ -165,6 +169,7 @@ impl Config {
             ("limits.batch_window", limits.batch_window),
             ("limits.report_hold", limits.report_hold),
             ("limits.proof_grace", limits.proof_grace),
+            ("server.idle_timeout", self.server.idle_timeout),
             ("server.shutdown_grace", self.server.shutdown_grace),
             ("mcp.patience", self.mcp.patience),
             ("mcp.patience_most", self.mcp.patience_most),
@@ -193,6 +198,16 @@ impl Config {
         if self.mcp.answer_chars < FEWEST_CHARS {
             let told = format!("mcp.answer_chars is at least {FEWEST_CHARS}");
             return Err(invalid(told).hint("leave it out for the default, 10000"));
+        }
+        if self.log.line_bytes < SHORTEST_LINE {
+            let told = format!("log.line_bytes is at least {SHORTEST_LINE}");
+            return Err(invalid(told).hint("leave it out for the default, 4096"));
+        }
+        let large = self.server.bodies_bytes - self.server.bodies_bytes / 4;
+        if large < self.server.request_bytes {
+            let told = "server.bodies_bytes is too small: three quarters of it hold the largest \
+                        request (server.request_bytes)";
+            return Err(invalid(told).hint("leave it out for the default, 64 MiB"));
         }
         if self.profiles.rescan < SHORTEST_RESCAN {
             let told = "profiles.rescan is too short: the hub would do nothing else";

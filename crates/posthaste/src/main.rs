@@ -20,6 +20,7 @@ mod config;
 mod failure;
 mod identity;
 mod keyring;
+mod log;
 mod output;
 mod ports;
 mod private;

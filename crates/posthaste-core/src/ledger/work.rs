@@ -350,7 +350,7 @@ impl Ledger {
                 to,
                 kind,
                 priority: Priority::Normal,
-                body,
+                body: body.into(),
                 label: label.as_deref().map(str::to_owned),
                 in_reply_to: Some(task),
                 hop: 0,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use compact_str::CompactString;
 
+pub use super::body::Body;
 use crate::address::{Address, InstanceId, Mailbox};
 use crate::hex;
 use crate::limits::Limits;
@@ -268,7 +269,7 @@ pub struct Draft {
     pub from: Principal,
     pub to: Address,
     pub via: Via,
-    body: String,
+    body: Body,
     details: Details,
     late: bool,
 }
@@ -295,7 +296,7 @@ impl Draft {
     pub fn new(
         from: Principal,
         to: Address,
-        body: String,
+        body: Body,
         details: Details,
         via: Via,
         limits: &Limits,
@@ -479,7 +480,7 @@ pub struct Message {
     pub to: String,
     pub kind: Kind,
     pub priority: Priority,
-    pub body: String,
+    pub body: Body,
     pub label: Option<String>,
     pub in_reply_to: Option<Seq>,
     /// How many quick answers in a row this one is.

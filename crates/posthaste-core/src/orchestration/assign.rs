@@ -69,7 +69,7 @@ impl Hub {
         let details =
             Details { kind: Kind::DIRECTIVE, label, idempotency_key, ..Details::default() };
         let to = Address::Named { name: agent.clone(), team: None };
-        let mut draft = Draft::new(by, to, message, details, assign.via, &self.limits)?;
+        let mut draft = Draft::new(by, to, message.into(), details, assign.via, &self.limits)?;
         draft.assigns();
         let work = match self.work_for(by, &agent, directory, worktree).await {
             Ok(work) => work,

@@ -127,7 +127,7 @@ impl Hub {
         let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
         let open = self.open(me, &Call::through(Door::Driver));
         let batch = self.receive_on(open, ask).await?;
-        let text = batch.mail.into_iter().next().map(|entry| entry.leased.message.body.clone());
+        let text = batch.mail.into_iter().next().map(|entry| entry.leased.message.body.to_string());
         Ok((task, text.ok_or_else(cancelled)?, batch.handed))
     }
 

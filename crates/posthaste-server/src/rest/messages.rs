@@ -12,7 +12,7 @@ use posthaste_api::messages::{
 };
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::message::{
-    Details, Draft, MessageRef, Principal, Receipt as Accepted, Seq, Via,
+    Body, Details, Draft, MessageRef, Principal, Receipt as Accepted, Seq, Via,
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::HistoryQuery as Query;
@@ -51,7 +51,7 @@ pub(crate) async fn send(
     let details = details(app, from.caller, &mut request).await?;
     match request.to {
         To::One(to) => {
-            let receipt = start(app, &from, &to, request.message, details)?.await?;
+            let receipt = start(app, &from, &to, request.message.into(), details)?.await?;
             let receipt = Receipt::from(receipt).to_json().map_err(unwritable)?;
             Ok(json(StatusCode::CREATED, receipt))
         }
@@ -71,6 +71,8 @@ async fn send_many(
     if to.is_empty() || to.len() > most {
         return Err(invalid("to", format!("a list has 1 to {most} addresses (limits.recipients)")));
     }
+    // However many read it, the text is held once.
+    let message = Body::from(message);
     // All are under way before the first is waited for: they share a flush.
     let started: Vec<_> =
         to.iter().map(|to| start(app, &from, to, message.clone(), details.clone())).collect();
@@ -97,7 +99,7 @@ pub(crate) fn start(
     app: &App,
     from: &Origin,
     to: &str,
-    body: String,
+    body: Body,
     details: Details,
 ) -> Result<impl Future<Output = Result<Accepted, SendError>> + use<>, Failure> {
     let to = to.parse().map_err(ApiError::from)?;

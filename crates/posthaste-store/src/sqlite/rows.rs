@@ -66,7 +66,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
         metadata: row.get(16)?,
         hop: row.get(17)?,
         late: row.get(18)?,
-        body: row.get(19)?,
+        body: row.get_ref(19)?.as_str()?.into(),
     })
 }
 

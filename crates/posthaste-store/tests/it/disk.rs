@@ -282,7 +282,7 @@ fn what_is_returned_while_its_reply_is_written_is_offered_again_if_the_disk_is_f
 
         let details = Details { in_reply_to: Some(sent.seq), ..Details::default() };
         let body = "y".repeat(900_000);
-        let draft = Draft::new(bob, Address::Human, body, details, Via::Rest, &rig.limits);
+        let draft = Draft::new(bob, Address::Human, body.into(), details, Via::Rest, &rig.limits);
         let reply = rig.store.append(draft.expect("within the limits"));
         for _ in 0..50 {
             tokio::task::yield_now().await;

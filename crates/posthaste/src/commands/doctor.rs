@@ -99,7 +99,7 @@ pub(super) async fn run(
         Err(error) => checks.push(Check::failed("data folder", error)),
     }
     checks.push(hub::port(config.server.listen).await);
-    checks.push(limits::open_files(config.server.connections));
+    checks.push(limits::open_files(&config.server));
     verdict(&checks, output)
 }
 

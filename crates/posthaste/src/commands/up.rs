@@ -5,28 +5,28 @@
 //! fails from then on, it is closed in order. The address is announced last, when
 //! whoever reads it gets an answer.
 
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use posthaste_agents::keeper::Manners;
 use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_server::ServerConfig;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Global, LogFormat, UpArgs};
-use crate::config::{self, Config, LogConfig};
+use crate::cli::{Global, UpArgs};
+use crate::config::{self, Config};
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 use crate::profiles::Watch;
-use crate::{ports, wiring};
+use crate::{log, ports, wiring};
 
 /// How long whoever holds the port may take to say who they are.
 const GREETING: Duration = Duration::from_secs(3);
@@ -45,9 +45,10 @@ pub(super) async fn run(
     folder: &DataFolder,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let config = Config::load(global, &args)?;
-    log_to_stderr(&config.log)?;
+    let mut config = Config::load(global, &args)?;
+    log::to_stderr(&config.log)?;
     let manners = prepare_process();
+    fit_connections(&mut config.server);
 
     let Some(listener) = bind(config.server.listen, folder, output).await? else { return Ok(()) };
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
@@ -116,7 +117,7 @@ async fn bind(
 ) -> Result<Option<TcpListener>, Failure> {
     let until = Instant::now() + FREED;
     loop {
-        let error = match TcpListener::bind(listen).await {
+        let error = match open(listen) {
             Ok(listener) => return Ok(Some(listener)),
             Err(e) => e,
         };
@@ -145,6 +146,21 @@ async fn bind(
         let hint = "choose another port with --listen, for example --listen 127.0.0.1:9890";
         return Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into());
     }
+}
+
+/// The kernel cuts the queue at its own largest (net.core.somaxconn): a burst of clients
+/// waits there instead of being dropped.
+const QUEUE: u32 = i32::MAX as u32;
+
+fn open(listen: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match listen {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Connections of a hub that was here before do not hold the port.
+    socket.set_reuseaddr(true)?;
+    socket.bind(listen)?;
+    socket.listen(QUEUE)
 }
 
 fn already_running(hub: &Running, folder: &DataFolder, output: &mut Output) -> Result<(), Failure> {
@@ -222,23 +238,6 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn log_to_stderr(config: &LogConfig) -> Result<(), ApiError> {
-    let filter = &config.filter;
-    let filter = EnvFilter::try_new(filter).map_err(|e| {
-        invalid(format!("`{filter}` cannot filter the log: {e}"))
-            .hint("for example POSTHASTE_LOG=debug or POSTHASTE_LOG=warn,posthaste=debug")
-    })?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal());
-    let ready = match config.format {
-        LogFormat::Human => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
-    };
-    ready.map_err(|e| internal(format!("no log: {e}")))
-}
-
 /// Files for the owner alone, and as many connections as the system grants. Tells
 /// how it was before, for those whom the hub starts.
 fn prepare_process() -> Manners {
@@ -249,6 +248,22 @@ fn prepare_process() -> Manners {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     Manners { umask: mask.as_raw_mode(), open_files: now.current }
+}
+
+/// No more connections than there are open files for.
+fn fit_connections(server: &mut ServerConfig) {
+    let files = getrlimit(Resource::Nofile).current;
+    let most = server.connections_within(files);
+    if most < server.connections {
+        let (wanted, files) = (server.connections, files.unwrap_or_default());
+        tracing::warn!(
+            most,
+            wanted,
+            files,
+            "fewer connections than server.connections says: the limit of open files is low"
+        );
+    }
+    server.connections = most;
 }
 
 /// Ctrl-C and `kill`: the first asks the hub to finish, the second does not ask.

@@ -192,7 +192,7 @@ impl Office {
     /// The report, in the words: type, text.
     async fn told(&self, of: &Assigned) -> (String, String) {
         let report = self.report(of).await;
-        (report.kind.as_str().to_owned(), report.body.clone())
+        (report.kind.as_str().to_owned(), report.body.to_string())
     }
 
     fn instance(&self, id: InstanceId) -> Instance {

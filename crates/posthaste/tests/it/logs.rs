@@ -131,3 +131,115 @@ fn a_failure_of_the_hub_is_logged_without_being_asked_for() {
     assert_eq!(failed[0]["fields"]["request_id"], "the-last-straw");
     assert_ne!(failed[0]["fields"]["principal"], "-");
 }
+
+/// What agents write, wherever they write it, and never a word of the log.
+const MARK: &str = "frobozz-of-an-agent";
+
+/// Everything that a client can say at each door, with the mark in it.
+fn say_everything(world: &World, hub: &Hub) {
+    let token = world.say(&["join", "alice", "--print-token"]).trim().to_owned();
+    let bearer = format!("Bearer {token}");
+    let huge = MARK.repeat(100_000);
+    let marked = [
+        ("Authorization", bearer.as_str()),
+        ("Accept", "application/json, text/event-stream"),
+        ("Content-Type", "application/json"),
+        ("User-Agent", MARK),
+        ("X-Custom", MARK),
+        ("Cookie", MARK),
+        ("Traceparent", MARK),
+    ];
+    let rpc = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":"{MARK}","method":"{method}","params":{params}}}"#)
+    };
+    let tool = |name: &str, arguments: &str| {
+        rpc("tools/call", &format!(r#"{{"name":"{name}","arguments":{arguments}}}"#))
+    };
+    let hello = format!(
+        r#"{{"protocolVersion":"2025-06-18","capabilities":{{"{MARK}":{{}}}},"clientInfo":{{"name":"{MARK}","version":"{MARK}"}}}}"#
+    );
+    let sent = format!(r#"{{"to":"alice","message":"{MARK}"}}"#);
+    let messages = [
+        rpc("initialize", &hello),
+        rpc(MARK, "{}"),
+        rpc(&huge, "{}"),
+        rpc("tools/list", &format!(r#"{{"cursor":"{MARK}"}}"#)),
+        rpc("prompts/get", &format!(r#"{{"name":"{MARK}"}}"#)),
+        rpc("ping", &format!(r#"{{"_meta":{{"{MARK}":"{MARK}"}}}}"#)),
+        tool(MARK, "{}"),
+        tool("send_message", &sent),
+        tool("send_message", &format!(r#"{{"to":"{MARK}","message":"{huge}"}}"#)),
+        tool("send_message", &format!(r#"{{"{MARK}":"{MARK}"}}"#)),
+        tool("check_inbox", r#"{"timeout":0}"#),
+        tool("read_messages", "{}"),
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/{MARK}","params":{{"a":"{MARK}"}}}}"#),
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{MARK}","reason":"{MARK}"}}}}"#
+        ),
+        format!(r#"{{"jsonrpc":"{MARK}","id":1,"method":"ping"}}"#),
+        format!("{MARK}{{"),
+    ];
+    // A protocol version that the front leaves to rmcp, beside one that it does not.
+    let versions = [("MCP-Protocol-Version", "2025-06-18"), ("MCP-Protocol-Version", "2026-07-28")];
+    for message in &messages {
+        for version in versions {
+            let headers = [&marked[..], &[version, ("Mcp-Name", MARK)]].concat();
+            call(hub, "POST /mcp", &headers, message);
+            call(hub, &format!("POST /mcp?{MARK}={MARK}"), &headers, message);
+        }
+        // Without these headers rmcp is asked what is wrong.
+        call(hub, "POST /mcp", &marked[..1], message);
+        call(hub, "POST /mcp", &[&marked[..3], &[("Mcp-Param-X", MARK)]].concat(), message);
+    }
+    let send = format!(
+        r#"{{"to":"alice","message":"{MARK}","label":"{MARK}","metadata":{{"{MARK}":"{MARK}"}},"idempotency_key":"{MARK}"}}"#
+    );
+    let hook = format!(r#"{{"client":"{MARK}","tool":"{MARK}","call":"{MARK}"}}"#);
+    let profile = format!(r#"{{"name":"scribe","description":"{MARK}","prompt":"{MARK}"}}"#);
+    for (line, body) in [
+        ("POST /v1/messages", send.as_str()),
+        ("POST /v1/messages", huge.as_str()),
+        ("POST /v1/hooks/tool", hook.as_str()),
+        ("POST /v1/hooks/stop", hook.as_str()),
+        ("POST /v1/profiles", profile.as_str()),
+        ("POST /v1/assign", sent.as_str()),
+        ("POST /v1/inbox/ack", sent.as_str()),
+    ] {
+        call(hub, line, &marked, body);
+    }
+    for line in [
+        format!("GET /v1/inbox?timeout=0&label={MARK}"),
+        format!("GET /v1/messages?{MARK}={MARK}"),
+        format!("GET /v1/messages/{MARK}"),
+        format!("GET /{MARK}/{MARK}"),
+        format!("POST /terminals/{MARK}/inbox/messages?message={MARK}"),
+        format!("{MARK} /v1/messages"),
+        format!("PUT /v1/teams/{MARK}"),
+    ] {
+        call(hub, &line, &marked, "");
+    }
+}
+
+fn says_nothing_of_it(log: &str) {
+    for line in log.lines() {
+        assert!(!line.contains(MARK), "{}", &line[..line.len().min(600)]);
+        assert!(line.len() <= 4_096, "{} bytes: {}", line.len(), &line[..600]);
+    }
+    assert!(log.contains("/v1/messages") && log.contains("/mcp"), "and yet it tells of requests");
+}
+
+#[test]
+fn no_door_puts_what_agents_say_into_the_log_however_much_it_tells() {
+    let world = World::new();
+    let hub = world.hub_with(&["--log-format", "json", "--log", "trace"]);
+    say_everything(&world, &hub);
+    says_nothing_of_it(&hub.stop().err);
+}
+
+#[test]
+fn nor_does_a_filter_that_asks_for_the_words_of_a_library() {
+    let world = World::new();
+    let hub = world.hub_with(&["--log", "debug,rmcp=trace,axum=trace,hyper=trace,tower=trace"]);
+    say_everything(&world, &hub);
+    says_nothing_of_it(&hub.stop().err);
+}

@@ -10,6 +10,7 @@ mod hook;
 mod keeper;
 mod kill;
 mod logs;
+mod machine;
 mod manual;
 mod mcp_bridge;
 mod ports;

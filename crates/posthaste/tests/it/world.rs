@@ -148,7 +148,17 @@ impl World {
             true => &[],
             false => &["--listen", "127.0.0.1:0"],
         };
-        let mut process = self.start(&[&base, port, args].concat());
+        Self::listening(self.start(&[&base, port, args].concat()))
+    }
+
+    /// A hub that may open so many files and no more.
+    pub(crate) fn hub_with_files(&self, files: usize, args: &[&str]) -> Hub {
+        let limited = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        let shell = ["-c", &limited, BINARY, "up", "--json", "--listen", "127.0.0.1:0"];
+        Self::listening(Started::new(self.program("/bin/sh", &[&shell, args].concat())))
+    }
+
+    fn listening(mut process: Started) -> Hub {
         let Some(line) = process.line() else { panic!("no hub: {:?}", process.end()) };
         let greeting: Value = serde_json::from_str(&line).expect("a line of JSON");
         let url = greeting["url"].as_str().expect("an address").to_owned();

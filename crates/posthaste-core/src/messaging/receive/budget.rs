@@ -232,7 +232,7 @@ mod tests {
             to: "bob".into(),
             kind: Kind::RESULT,
             priority: Priority::Normal,
-            body: "x".repeat(*length),
+            body: "x".repeat(*length).into(),
             label: None,
             in_reply_to: None,
             hop: 0,

@@ -2,7 +2,7 @@
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::{SendRequest, To};
-use posthaste_core::messaging::message::{MessageRef, Principal, Receipt, Via};
+use posthaste_core::messaging::message::{Body, MessageRef, Principal, Receipt, Via};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -171,7 +171,7 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
     let details = details(app, ctx.me, &mut request).await.map_err(|Failure(error)| error)?;
     let list = match request.to {
         To::One(to) => {
-            let sent = start(app, &from, &to, request.message, details);
+            let sent = start(app, &from, &to, request.message.into(), details);
             let receipt = sent.map_err(|Failure(error)| error)?.await?;
             return Ok(Told::One(receipt.into()));
         }
@@ -182,7 +182,8 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
         let why = format!("to: a list has 1 to {most} addresses (limits.recipients)");
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));
     }
-    let begin = |to: &String| start(app, &from, to, request.message.clone(), details.clone());
+    let text = Body::from(request.message);
+    let begin = |to: &String| start(app, &from, to, text.clone(), details.clone());
     let started: Vec<_> = list.iter().map(begin).collect();
     let mut results = Vec::with_capacity(list.len());
     for (to, sent) in list.into_iter().zip(started) {

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use posthaste_api::ErrorCode;
+use posthaste_api::instances::Joined;
 use posthaste_api::messages::{MessageRef, SendOutcome, SendRequest, To};
 use posthaste_core::Limits;
+use posthaste_core::messaging::message::{Body, Principal};
+use posthaste_core::messaging::receive::Ask;
 use serde_json::{Value, json};
 
 use crate::house::{House, OPERATOR, now, read, refusal, send, texts, wait, within};
+use crate::mcp::agent::Agent;
 
 #[tokio::test]
 async fn the_sender_is_whoever_holds_the_token() {
@@ -333,4 +337,41 @@ async fn agents_write_to_the_operator_under_any_of_its_names() {
 
     assert_eq!(texts(&inbox), ["human", "dashboard", "user", "Operator"]);
     assert!(inbox.messages.iter().all(|m| m.sender_id == alice.instance && m.to == "human"));
+}
+
+/// The texts as the hub holds them for these readers.
+async fn held_for(house: &House, readers: &[Joined]) -> Vec<Body> {
+    let mut held = Vec::new();
+    for reader in readers {
+        let id = reader.instance.parse().expect("an id");
+        let batch = house.hub.receive(Ask::now(Principal::Instance(id))).await.expect("an answer");
+        // What is not written comes again, and the newest is the last.
+        held.extend(batch.mail.last().map(|entry| entry.leased.message.body.clone()));
+    }
+    held
+}
+
+#[tokio::test]
+async fn a_text_for_many_readers_is_held_once() {
+    let house = House::new().await;
+    let mut readers = Vec::new();
+    for _ in 0..20 {
+        readers.push(house.agent("reader").await.0);
+    }
+    let all: Vec<String> = readers.iter().map(|reader| reader.instance.clone()).collect();
+    let text = "x".repeat(1 << 20);
+    let to_all = json!({"to": all, "message": text}).to_string();
+    let (status, answer) = house.call("POST /v1/messages", Some(OPERATOR), &to_all).await;
+    assert_eq!(status, 207, "{answer}");
+    let held = held_for(&house, &readers).await;
+    assert_eq!((held.len(), held[0] == *text), (20, true));
+    assert!(held.iter().all(|body| body.shares_with(&held[0])));
+
+    let (sender, _) = house.agent("sender").await;
+    let sender = Agent::old(&house, &sender).await;
+    let told = sender.call("send_message", json!({"to": all, "message": "ho"})).await;
+    assert!(!told.is_error, "{:?}", told.whole);
+    let held = held_for(&house, &readers).await;
+    assert_eq!((held.len(), held[0] == "ho"), (20, true));
+    assert!(held.iter().all(|body| body.shares_with(&held[0])), "nor over MCP");
 }

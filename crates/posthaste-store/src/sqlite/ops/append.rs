@@ -163,7 +163,7 @@ pub(super) fn write_message(db: &mut Db<'_>, plan: &AppendPlan) -> rusqlite::Res
         m.metadata,
         m.hop,
         m.late,
-        m.body,
+        m.body.as_str(),
     ])?;
     db.events.message(EventKind::Accepted, m.seq, DeliveryNo(0));
     for (mailbox, delivery) in &plan.deliveries {

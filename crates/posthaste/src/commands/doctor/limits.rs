@@ -1,31 +1,31 @@
 //! What the system grants.
 
+use posthaste_server::ServerConfig;
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
 
 const FILES: &str = "open files";
-/// The database, the log, the standard streams, and some room.
-const OTHERS: u64 = 64;
 
-pub(super) fn open_files(connections: usize) -> Check {
+pub(super) fn open_files(server: &ServerConfig) -> Check {
     // The hub raises its own limit as far as it may.
-    enough(getrlimit(Resource::Nofile).maximum, connections as u64)
+    told(getrlimit(Resource::Nofile).maximum, server)
 }
 
-fn enough(most: Option<u64>, connections: u64) -> Check {
-    let needed = connections + OTHERS;
-    match most {
-        Some(most) if most < needed => Check::warn(
-            FILES,
-            format!("{most} are allowed, and {connections} connections need {needed}"),
-            format!("raise it (ulimit -Hn {needed}), or lower server.connections"),
+/// A hub that may open fewer files has fewer connections, and says so when it starts.
+fn told(files: Option<u64>, server: &ServerConfig) -> Check {
+    let (wanted, most) = (server.connections, server.connections_within(files));
+    let Some(files) = files else {
+        return Check::ok(FILES, format!("as many as it takes, for {most} connections"));
+    };
+    let message = match most < wanted {
+        true => format!(
+            "{files} are allowed, so a hub takes {most} connections and not the {wanted} of \
+             server.connections; raise the limit (ulimit -Hn) for more"
         ),
-        Some(most) => {
-            Check::ok(FILES, format!("{most} are allowed, enough for {connections} connections"))
-        }
-        None => Check::ok(FILES, "as many as it takes"),
-    }
+        false => format!("{files} are allowed, enough for {most} connections"),
+    };
+    Check::ok(FILES, message)
 }
 
 #[cfg(test)]
@@ -34,9 +34,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_files_than_connections_is_a_warning() {
-        assert_eq!(enough(Some(1_024), 20_000).status, Status::Warn);
-        assert_eq!(enough(Some(20_064), 20_000).status, Status::Ok);
-        assert_eq!(enough(None, 20_000).status, Status::Ok);
+    fn with_few_open_files_it_says_how_many_connections_there_are() {
+        let server = ServerConfig::default();
+        let few = told(Some(1_024), &server);
+        assert_eq!(few.status, Status::Ok);
+        assert!(few.message.contains("760") && few.message.contains("20000"), "{few:?}");
+        assert!(told(Some(100_000), &server).message.contains("enough for 20000"));
+        assert!(told(None, &server).message.contains("20000"));
     }
 }
