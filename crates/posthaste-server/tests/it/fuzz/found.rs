@@ -40,3 +40,20 @@ async fn an_error_never_repeats_megabytes_of_what_was_sent() {
         assert!(message.chars().count() <= MESSAGE, "{}: {} bytes", &what[..9], message.len());
     }
 }
+
+#[tokio::test]
+async fn an_id_that_is_half_a_character_does_not_come_back() {
+    let house = House::new().await;
+    for body in [
+        r#"{"jsonrpc":"2.0","id":"a\ud800","method":"ping"}"#,
+        r#"{"id":"\ude00","method":"ping"}"#,
+        r#"{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"whoami"}}"#,
+    ] {
+        let (status, answer) = call(&house, "POST /mcp", &MCP, body).await;
+        assert_eq!((status, &answer["id"]), (400, &Value::Null), "{body}: {answer}");
+        assert_eq!(answer["error"]["code"], -32600, "{body}: {answer}");
+    }
+    let whole = r#"{"jsonrpc":"2.0","id":"\ud83e\udd80","method":"ping"}"#;
+    let (status, answer) = call(&house, "POST /mcp", &MCP, whole).await;
+    assert_eq!((status, &answer["id"]), (200, &json!("\u{1f980}")), "{answer}");
+}
