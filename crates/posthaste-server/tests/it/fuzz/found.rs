@@ -57,3 +57,25 @@ async fn an_id_that_is_half_a_character_does_not_come_back() {
     let (status, answer) = call(&house, "POST /mcp", &MCP, whole).await;
     assert_eq!((status, &answer["id"]), (200, &json!("\u{1f980}")), "{answer}");
 }
+
+/// Each message that waits is compared with each name: a list of thirty thousand kept the
+/// hub from everything else for seconds.
+#[tokio::test]
+async fn nobody_stops_the_hub_with_a_long_list_of_names() {
+    let house = House::new().await;
+    let close = [("Connection", "close")];
+    let list = |word: &str, count: usize| vec![word; count].join(",");
+    for (calls, most) in [
+        ("GET /v1/inbox?timeout=0&from=", list("a", 100)),
+        ("GET /v1/events?topics=", list("team:a", 100)),
+    ] {
+        let (status, answer) = call(&house, &format!("{calls}{most}"), &close, "").await;
+        assert_eq!(status, 200, "{calls}: {answer}");
+        let word = most.split(',').next().expect("a word");
+        let more = format!("{calls}{}", list(word, 101));
+        let (status, answer) = call(&house, &more, &close, "").await;
+        assert_eq!(status, 422, "{calls}: {answer}");
+        let message = answer["error"]["message"].as_str().expect("an error");
+        assert!(message.contains("limits.recipients"), "{message}");
+    }
+}
