@@ -26,7 +26,7 @@ settings! {
         /// and thrown away, so that a client that is still sending hears why.
         discard_bytes: usize = 64 << 20;
         /// How long a connection may lie idle between two requests.
-        idle_timeout: Duration = Duration::from_secs(90), "humantime_serde";
+        idle_timeout: Duration = Duration::from_secs(120), "humantime_serde";
         /// How long a client may take to send the head of a request.
         head_timeout: Duration = Duration::from_secs(10), "humantime_serde";
         /// How long a client may take to send a body.

@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Method};
 use futures_util::FutureExt;
@@ -27,6 +28,9 @@ use crate::meters::Meters;
 /// What has come by the time of a refusal is read, up to this, so that the close does
 /// not destroy the answer.
 const UNREAD: usize = 16 * 1024;
+
+/// So long nobody must have missed room until it is said that there is some again.
+const CALM: Duration = Duration::from_secs(10);
 
 /// A place for one connection, given back when it is dropped.
 pub(crate) struct Place {
@@ -46,9 +50,12 @@ pub(crate) struct Places {
     no_files: Episode,
 }
 
-/// A time of refusals, told once when it begins and once when it is over.
+/// A time of refusals, told once when it begins and once when it is over: not for each
+/// connection that comes and goes while there is hardly any room.
 #[derive(Default)]
 struct Episode {
+    /// When room was last missed.
+    last: Option<Instant>,
     refused: u64,
 }
 
@@ -70,16 +77,17 @@ impl Places {
         socket: TcpStream,
         meters: &Meters,
     ) -> Option<(TcpStream, Place)> {
-        if let Some(refused) = self.no_files.ends() {
+        let now = Instant::now();
+        if let Some(refused) = self.no_files.ends(now) {
             tracing::info!(refused, "there are descriptors again");
         }
         if let Ok(permit) = Arc::clone(&self.common).try_acquire_owned() {
-            if let Some(refused) = self.full.ends() {
+            if let Some(refused) = self.full.ends(now) {
                 tracing::info!(refused, "there is room for connections again");
             }
             return Some((socket, Place { _permit: permit, spare: false }));
         }
-        if self.full.begins() {
+        if self.full.begins(now) {
             let most = self.most;
             tracing::warn!(most, "all connections are in use (server.connections)");
         }
@@ -96,7 +104,7 @@ impl Places {
     /// left. The one in reserve takes the next in line, to tell it so. `false` if there is
     /// nothing to do but wait.
     pub(crate) fn without_descriptors(&mut self, listener: &TcpListener, meters: &Meters) -> bool {
-        if self.no_files.begins() {
+        if self.no_files.begins(Instant::now()) {
             tracing::error!(
                 "no descriptor is left for a connection: raise the limit of open files, or \
                  lower server.connections; until then connections are refused"
@@ -123,16 +131,15 @@ impl Places {
 }
 
 impl Episode {
-    /// Whether this is the first that anybody hears of it.
-    fn begins(&mut self) -> bool {
-        let first = self.refused == 0;
-        self.refused = self.refused.max(1);
-        first
+    /// Room is missed. Whether this is the first that anybody hears of it.
+    fn begins(&mut self, now: Instant) -> bool {
+        self.last.replace(now).is_none()
     }
 
-    /// How many were refused, if it is over only now.
-    fn ends(&mut self) -> Option<u64> {
-        (self.refused > 0).then(|| std::mem::take(&mut self.refused))
+    /// There is room. How many were refused, if it is over only now.
+    fn ends(&mut self, now: Instant) -> Option<u64> {
+        self.last.take_if(|last| now.duration_since(*last) >= CALM)?;
+        Some(std::mem::take(&mut self.refused))
     }
 }
 
@@ -176,4 +183,25 @@ fn turn_away(socket: TcpStream, why: &ApiError) {
     }
     let _ = socket.shutdown(Shutdown::Write);
     let _ = socket.read(&mut [0; UNREAD]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_refusals_is_told_once_however_long_it_lasts() {
+        let (mut episode, start) = (Episode::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(episode.ends(start), None, "there was none");
+        for second in 0..100 {
+            assert_eq!(episode.begins(after(second)), second == 0);
+            episode.refused += 1;
+            assert_eq!(episode.ends(after(second)), None, "one place is no room");
+        }
+        assert_eq!(episode.ends(after(99 + 9)), None);
+        assert_eq!(episode.ends(after(99 + 10)), Some(100));
+        assert_eq!(episode.ends(after(200)), None, "it is over");
+        assert!(episode.begins(after(201)), "and this is another");
+    }
 }

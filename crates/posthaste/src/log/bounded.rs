@@ -125,7 +125,7 @@ mod tests {
         let line = format!("x{}\n", "é".repeat(1 << 20));
         let written = written(LogFormat::Human, &line);
         assert!(written.len() <= 512, "{written}");
-        assert!(written.ends_with("… (2096690 bytes more)\n"), "{written}");
+        assert!(written.ends_with("… (2096691 bytes more)\n"), "{written}");
         assert_eq!(written.lines().count(), 1);
     }
 
