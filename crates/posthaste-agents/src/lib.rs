@@ -11,6 +11,8 @@
 mod drivers;
 mod environment;
 mod folder;
+#[cfg(test)]
+mod fuzz;
 mod git;
 pub mod keeper;
 mod letters;

@@ -21,9 +21,15 @@ fn began_of(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// The process of this number. A worker can write to the note that says it: a signal to
+/// a number below 1 would go to a whole group or to everybody, and 1 is the system.
+pub(crate) fn numbered(number: RawPid) -> Option<Pid> {
+    if number > 1 { Pid::from_raw(number) } else { None }
+}
+
 /// The process of this number, if it still is the one that began then.
 pub(crate) fn same(number: RawPid, began_at: Option<u64>) -> Option<Pid> {
-    let pid = Pid::from_raw(number)?;
+    let pid = numbered(number)?;
     (began_at.is_some() && began(pid) == began_at).then_some(pid)
 }
 
@@ -98,6 +104,14 @@ mod tests {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
         assert_eq!(began_of(stat), Some(12345));
         assert_eq!(began_of(""), None);
+    }
+
+    #[test]
+    fn a_number_that_means_many_is_nobody() {
+        for many in [i32::MIN, -2, -1, 0, 1] {
+            assert_eq!((numbered(many), same(many, Some(0))), (None, None), "{many}");
+        }
+        assert!(numbered(2).is_some());
     }
 
     #[cfg(target_os = "linux")]

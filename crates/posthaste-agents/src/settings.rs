@@ -147,11 +147,15 @@ fn line(value: &Value) -> Result<Line, &'static str> {
     }
 }
 
+/// Characters of a wrong name that are told.
+const QUOTED: usize = 60;
+
 fn variable(name: &str, value: &Value) -> Result<(String, String), String> {
+    let shown: String = name.chars().take(QUOTED).collect();
     let value =
-        scalar(value).ok_or_else(|| format!("is an object of texts, and {name} is none"))?;
+        scalar(value).ok_or_else(|| format!("is an object of texts, and {shown:?} is none"))?;
     if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-        return Err(format!("has a variable that cannot be one: {name:?}"));
+        return Err(format!("has a variable that cannot be one: {shown:?}"));
     }
     Ok((name.to_owned(), value))
 }

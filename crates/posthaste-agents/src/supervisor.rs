@@ -5,7 +5,7 @@
 //! `watch.rs`, what is told of an end in `outcome.rs`.
 
 mod housekeeping;
-mod keepers;
+pub(crate) mod keepers;
 mod outcome;
 mod remains;
 mod start;

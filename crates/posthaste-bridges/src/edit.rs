@@ -5,6 +5,8 @@
 //! what it should be is refused with its line, and never guessed at.
 
 mod endings;
+#[cfg(test)]
+mod fuzz;
 mod json;
 mod lines;
 #[cfg(test)]

@@ -56,7 +56,8 @@ limits! {
     key_chars: usize = 200;
     /// Shortest secret that a joining agent may choose for its key.
     secret_chars: usize = 32;
-    /// Most addresses in one list.
+    /// Most addresses in one list: recipients of a message, senders that a read waits for,
+    /// topics of events.
     recipients: usize = 100;
     /// Most leaders of one team.
     team_leaders: usize = 100;

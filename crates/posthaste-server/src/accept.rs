@@ -155,7 +155,7 @@ fn answer(
     let app = &house.app;
     let request = request.map(|body| Inlet::new(body, &house));
     let mut call = Call::begin(&app.meters, request.method(), request.headers());
-    if let Err(refused) = guard::check(app, request.method(), request.headers()) {
+    if let Err(refused) = guard::check(app, &request) {
         return refuse(call, refused);
     }
     match (request.method(), request.uri().path()) {

@@ -7,24 +7,26 @@
 use std::net::IpAddr;
 
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, Method};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use posthaste_api::error::{ApiError, ErrorCode};
 
 use crate::App;
 use crate::failure::Failure;
 
-pub(crate) fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Failure> {
-    let text = |name| headers.get(name).map(|v: &axum::http::HeaderValue| v.to_str().unwrap_or(""));
-    if !text(HOST.as_str()).is_some_and(|host| is_ours(app, host)) {
+pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Failure> {
+    let (method, headers) = (request.method(), request.headers());
+    let all = |name| headers.get_all(name).into_iter().map(|v| v.to_str().unwrap_or(""));
+    // A target may be a whole address; its host then counts as well.
+    let target = request.uri().authority().map(Authority::as_str);
+    let is_one = all(HOST).count() == 1;
+    if !is_one || !all(HOST).chain(target).all(|host| is_ours(app, host)) {
         let hint = "call it by 127.0.0.1 or localhost, or add the name to server.hosts";
-        let error = refused("the Host header names a host that is not this hub");
+        let error = refused("the request names a host that is not this hub, none, or two");
         return Err(error.hint(hint).into());
     }
-    if let Some(origin) = text(ORIGIN.as_str()) {
-        let host = origin.split_once("://").map_or("", |(_, host)| host);
-        if !is_ours(app, host) {
-            return Err(refused("requests from other origins are refused").into());
-        }
+    if !all(ORIGIN).all(|origin| is_our_page(app, origin)) {
+        return Err(refused("requests from other origins are refused").into());
     }
     let unsafe_method = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     if unsafe_method && is_from_another_site(headers) {
@@ -33,9 +35,17 @@ pub(crate) fn check(app: &App, method: &Method, headers: &HeaderMap) -> Result<(
     Ok(())
 }
 
-/// Browsers say where a request comes from, and pages cannot lie about it.
-fn is_from_another_site(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+/// Browsers say where a request comes from, and pages cannot lie about it. A word that
+/// is not known is another site's.
+pub(crate) fn is_from_another_site(headers: &HeaderMap) -> bool {
+    let is_ours = |site: &HeaderValue| site == "same-origin" || site == "none";
+    !headers.get_all("sec-fetch-site").into_iter().all(is_ours)
+}
+
+/// Programs with pages of their own call these localhost, too, under another scheme.
+fn is_our_page(app: &App, origin: &str) -> bool {
+    let host = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+    host.is_some_and(|host| is_ours(app, host))
 }
 
 fn refused(why: &str) -> ApiError {

@@ -537,6 +537,12 @@ mod tests {
         for bad in ["-1", "soon", "", "NaN", "inf", "1e300", "99years"] {
             assert!(time(bad).is_err(), "{bad}");
         }
+        for case in posthaste_testkit::fuzz::cases(3_000, &["2.5", "10m", "1h 5min 3s", "1day"]) {
+            match time(&case.text()) {
+                Ok(time) => assert!(time <= LONGEST),
+                Err(why) => assert!(!why.is_empty()),
+            }
+        }
         assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(pair("=b").is_err() && pair("ab").is_err());
     }

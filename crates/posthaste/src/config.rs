@@ -8,6 +8,8 @@
 //! [`tell`] says which value counts and where it came from.
 
 mod environment;
+#[cfg(test)]
+mod fuzz;
 mod secret;
 pub(crate) mod tell;
 
@@ -329,7 +331,7 @@ fn explain(error: &figment::Error) -> ApiError {
 mod tests {
     use super::*;
 
-    fn load(file: &str, vars: &[(&str, &str)]) -> Result<Config, ApiError> {
+    pub(super) fn load(file: impl AsRef<[u8]>, vars: &[(&str, &str)]) -> Result<Config, ApiError> {
         let scratch = tempfile::tempdir().expect("a scratch folder");
         let path = scratch.path().join("config.toml");
         std::fs::write(&path, file).expect("written");

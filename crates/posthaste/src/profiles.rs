@@ -6,6 +6,8 @@
 
 pub(crate) mod file;
 mod folder;
+#[cfg(test)]
+mod fuzz;
 mod watch;
 
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! Text of agents is data. A terminal obeys control characters, so none but the
 //! end of a line and the tab gets through: the rest is shown as what it is. The
 //! marks that turn the direction of writing go the same way, since they make a
-//! line look like another.
+//! line look like another, and so do letters that nobody would see.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -72,6 +72,8 @@ fn wild(c: char) -> bool {
         '\n' | '\t' => false,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' => true,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        // Letters that no terminal shows and every model reads; notes between lines.
+        '\u{e0000}'..='\u{e007f}' | '\u{fff9}'..='\u{fffb}' => true,
         c => c.is_control(),
     }
 }
@@ -86,6 +88,29 @@ mod tests {
         assert_eq!(tame("\u{9b}31m"), r"\u{9b}31m");
         assert_eq!(tame("safe\u{202e}fdp.exe"), r"safe\u{202e}fdp.exe");
         assert_eq!(tame("over\rwritten"), r"over\u{d}written");
+    }
+
+    #[test]
+    fn letters_that_nobody_would_see_are_shown() {
+        let hidden: String = "rm".chars().map(tag).collect();
+        assert_eq!(tame(&format!("ok{hidden}")), r"ok\u{e0072}\u{e006d}");
+    }
+
+    /// The invisible twin of a letter.
+    fn tag(letter: char) -> char {
+        char::from_u32(0xe0000 + u32::from(letter)).expect("a tag character")
+    }
+
+    #[test]
+    fn whatever_comes_nothing_wild_gets_through_and_nothing_is_lost() {
+        let texts = ["\x1b[2J\u{9b}31m\u{202e}x\r\ny\tz\u{e0041}", "größer 日本語 👩‍🚀\u{7f}"];
+        for case in posthaste_testkit::fuzz::cases(5_000, &texts) {
+            let text = case.text();
+            assert!(!tame(&text).contains(wild));
+            let json = tame_json(serde_json::to_string(&text).expect("text is JSON"));
+            assert!(!json.contains(wild));
+            assert_eq!(serde_json::from_str::<String>(&json).expect("still JSON"), text);
+        }
     }
 
     #[test]

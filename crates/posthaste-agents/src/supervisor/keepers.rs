@@ -91,12 +91,12 @@ impl Keeper {
 }
 
 /// The process that holds the lock, as it noted itself.
-pub(super) fn keeper_of(folder: &Folder) -> Option<Pid> {
+pub(crate) fn keeper_of(folder: &Folder) -> Option<Pid> {
     let note = folder.started()??;
     match note.keeper_began {
         Some(began) => process::same(note.keeper, Some(began)),
         // The system does not tell; but who holds the lock has not ended.
-        None => Pid::from_raw(note.keeper).filter(|_| folder.is_held()),
+        None => process::numbered(note.keeper).filter(|_| folder.is_held()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! JSON with comments, edited in its own syntax tree.
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstObject, CstObjectProp, CstRootNode};
+use jsonc_parser::tokens::Token;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
 
 use super::{Broken, Entry, at, is_ours, line_of};
@@ -80,6 +81,7 @@ impl<'a> File<'a> {
             let why = "an object was expected, `{ … }`".to_owned();
             return Err(Broken { line: 1, why });
         }
+        one_line_each(text)?;
         Ok(Self { text, root, changed: false })
     }
 
@@ -215,6 +217,32 @@ impl<'a> File<'a> {
     fn wrong(&self, name: &str, wanted: &str) -> Broken {
         let why = format!("`{name}` should be {wanted}");
         Broken { line: line_of(self.text, name), why }
+    }
+}
+
+#[cfg(test)]
+pub(super) fn has_object(text: &str) -> bool {
+    let text = text.strip_prefix(super::MARK).unwrap_or(text);
+    File::read(text).is_ok_and(|file| file.root.object_value().is_some())
+}
+
+/// The parser takes the end of a line inside a string, and no client does. An edit of the
+/// ends of lines would change what such a string says.
+fn one_line_each(text: &str) -> Result<(), Broken> {
+    let options = CollectOptions { tokens: true, ..CollectOptions::default() };
+    let read = parse_to_ast(text, &options, &OPTIONS);
+    let tokens = read.ok().and_then(|read| read.tokens).unwrap_or_default();
+    let mut strings = tokens.iter().filter(|token| matches!(token.token, Token::String(_)));
+    let broken = strings.find(|token| {
+        let written = &text[token.range.start..token.range.end];
+        written.contains(['\n', '\r'])
+    });
+    match broken {
+        None => Ok(()),
+        Some(token) => {
+            let line = 1 + text[..token.range.start].matches('\n').count();
+            Err(Broken { line, why: "a text goes on beyond the end of its line".to_owned() })
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-fn ours() -> Vec<Entry> {
+pub(super) fn ours() -> Vec<Entry> {
     vec![
         Entry::key(&["mcpServers", "posthaste"], json!({ "command": "/bin/p", "args": ["mcp"] })),
         Entry::Item {
@@ -16,7 +16,7 @@ fn ours() -> Vec<Entry> {
     ]
 }
 
-fn table() -> Vec<Entry> {
+pub(super) fn table() -> Vec<Entry> {
     vec![Entry::key(&["mcp_servers", "posthaste"], json!({ "command": "/bin/p", "args": ["mcp"] }))]
 }
 
@@ -135,6 +135,7 @@ fn a_file_that_cannot_be_read_is_refused_with_its_line() {
         (Form::Json, "{\n  \"a\": 1", 1),
         (Form::Json, "{\n \"a\": 1\n \"b\": 2\n}", 2),
         (Form::Json, "[1]", 1),
+        (Form::Json, "{\n\"a\": \"b\nc\"}", 2),
         (Form::Json, "{\n\"mcpServers\": [] }", 2),
         (Form::Json, "{\n\"hooks\": {\n\"Stop\": {}}}", 3),
         (Form::Json, "{\"x\": 1,\n\"mcpServers\": {},\n\"mcpServers\": {}}", 2),

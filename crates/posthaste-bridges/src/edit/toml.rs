@@ -42,7 +42,11 @@ fn read(text: &str) -> Result<DocumentMut, Broken> {
     text.parse().map_err(|e: toml_edit::TomlError| {
         let place = e.span().map_or(0, |span| span.start.min(text.len()));
         let line = 1 + text.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count();
-        Broken { line, why: e.message().replace('\n', ", ") }
+        let why = match e.message().trim() {
+            "" => "this is not TOML".to_owned(),
+            why => why.replace('\n', ", "),
+        };
+        Broken { line, why }
     })
 }
 

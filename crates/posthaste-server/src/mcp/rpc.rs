@@ -47,7 +47,13 @@ fn given<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawVal
 /// back in the answer and is kept as long as the call is known, so it is short.
 fn is_id(id: &RawValue, longest: usize) -> bool {
     let text = id.get();
-    text.len() <= longest && (text.starts_with('"') || text.parse::<i64>().is_ok())
+    text.len() <= longest && (is_text(text) || text.parse::<i64>().is_ok())
+}
+
+/// Half a character is JSON by its form alone: an answer with it could not be read.
+fn is_text(json: &str) -> bool {
+    let escapes = || json.contains('\\');
+    json.starts_with('"') && (!escapes() || serde_json::from_str::<Cow<'_, str>>(json).is_ok())
 }
 
 pub(crate) enum Kind<'a> {

@@ -39,6 +39,10 @@ pub(crate) async fn follow(
     headers: HeaderMap,
     Params(query): Params<EventsQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Line, Infallible>>>, Failure> {
+    let most = app.hub.limits().recipients;
+    if list(&query.topics).nth(most).is_some() {
+        return Err(invalid("topics", format!("at most {most} topics (limits.recipients)")));
+    }
     let filter = EventFilter {
         topics: list(&query.topics).map(topic).collect::<Result<_, _>>()?,
         kinds: list(&query.types).map(kind).collect::<Result<_, _>>()?,

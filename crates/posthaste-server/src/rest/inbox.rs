@@ -14,11 +14,11 @@ use posthaste_api::inbox::{
     Acked, Already, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest,
 };
 use posthaste_api::messages::MessageRef;
-use posthaste_core::Hub;
 use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
 use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, WaitFor};
 use posthaste_core::ports::Filter;
+use posthaste_core::{Hub, Limits};
 
 use crate::App;
 use crate::auth::{self, Caller};
@@ -90,7 +90,7 @@ fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure>
         },
         wait_for,
         filter: Filter {
-            from: query.from.as_deref().map(listed).unwrap_or_default(),
+            from: query.from.as_deref().map_or(Ok(Arc::default()), |from| listed(limits, from))?,
             label: query.label.clone(),
             thread: query.thread_id.as_deref().map(str::parse).transpose()?,
             or_ends_wait: wait_for != WaitFor::Any,
@@ -103,8 +103,14 @@ fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure>
     })
 }
 
-fn listed(names: &str) -> Arc<[String]> {
-    names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+/// Every message that waits is compared with each of them.
+fn listed(limits: &Limits, names: &str) -> Result<Arc<[String]>, Failure> {
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let most = limits.recipients;
+    match names.clone().nth(most) {
+        None => Ok(names.map(str::to_owned).collect()),
+        Some(_) => Err(invalid("from", format!("at most {most} names (limits.recipients)"))),
+    }
 }
 
 pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, Failure> {

@@ -4,6 +4,7 @@
 mod busy;
 mod clock;
 mod disk;
+mod fuzz;
 mod groups;
 mod history;
 mod profiles;

@@ -26,6 +26,8 @@ use crate::identity::Key;
 use input::Input;
 
 mod form;
+#[cfg(test)]
+mod fuzz;
 mod input;
 pub(super) mod log;
 

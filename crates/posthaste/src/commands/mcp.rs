@@ -32,6 +32,8 @@ use start::Start;
 use who::Who;
 
 mod call;
+#[cfg(test)]
+mod fuzz;
 mod headers;
 mod hub;
 mod lines;

@@ -27,6 +27,9 @@ const ALIASES: [(&str, &str); 4] = [
 const OF_THE_TESTS: [&str; 4] =
     ["POSTHASTE_FUZZ", "POSTHASTE_FUZZ_SEED", "POSTHASTE_QUICK", "POSTHASTE_REQUIRE"];
 
+/// More than any value needs.
+const MOST_BRACKETS: usize = 64;
+
 /// What the environment says, from the weakest to the strongest.
 pub(super) struct Environment(Vec<Said>);
 
@@ -158,12 +161,19 @@ impl Provider for &Environment {
             // These are text, whatever they look like.
             let value = match key.as_str() {
                 "telemetry.otlp" | "telemetry.headers" | "log.filter" => value.clone().into(),
+                _ if is_deep(value) => value.clone().into(),
                 _ => value.parse().unwrap_or_else(|never: Infallible| match never {}),
             };
             put(&mut all, key, value);
         }
         Ok(Profile::Default.collect(all))
     }
+}
+
+/// The parser of values would go as deep, and run out of stack. No setting is deeper than
+/// a list, so what remains a text is refused for its form.
+fn is_deep(value: &str) -> bool {
+    value.matches(['[', '{', '(']).count() > MOST_BRACKETS
 }
 
 fn put(dict: &mut Dict, key: &str, value: Value) {

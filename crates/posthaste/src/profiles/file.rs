@@ -140,7 +140,8 @@ fn template(
     let name = text(&mut fields, "name")?.ok_or_else(|| fault(1, "name: it is missing"))?;
     let name: Name = name.parse().map_err(|e: posthaste_core::address::AddressError| {
         let meant = e.suggestion.map(|s| format!("; did you mean `{s}`?")).unwrap_or_default();
-        fault(at("name"), format!("name: `{name}` is not a name: {}{meant}", e.why))
+        let given = e.text.escape_debug();
+        fault(at("name"), format!("name: `{given}` is not a name: {}{meant}", e.why))
     })?;
     let mut made = Template::new(name, AgentKind::External);
     if let Some(kind) = text(&mut fields, "kind")? {
@@ -244,6 +245,15 @@ mod tests {
         assert_eq!(made.tools, Some(Vec::new()));
         assert_eq!(made.config, r#"{"mcp_config":{"a":1}}"#);
         assert_eq!(made.system_prompt, "You review.\n---\nStill the prompt.");
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_quoted_on_one_line_and_not_at_length() {
+        let (line, why) = bad("---\nname: \"bob\\n\\e[2Jx\"\n---\n");
+        assert_eq!(line, Some(2));
+        assert!(why.starts_with(r"name: `bob\n\u{1b}[2Jx` is not a name"), "{why}");
+        let (_, why) = bad(&format!("---\nname: {}\n---\n", "x".repeat(10_000)));
+        assert!(why.len() < 300, "{} bytes", why.len());
     }
 
     #[test]

@@ -35,8 +35,6 @@ const TIMEOUT: f64 = 60.0;
 const MISSING: usize = 60;
 /// What the names of the two lists take.
 const NAMES_OF_LISTS: usize = 30;
-/// Most whom one call may wait for by name.
-const NAMES: usize = 100;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -71,9 +69,10 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
     let limits = ctx.app.hub.limits();
     let named: usize = args.from.iter().map(|who| who.len() + MISSING).sum();
     let long = args.from.iter().any(|who| who.chars().count() > limits.label_chars);
-    if args.from.len() > NAMES || long || named > ctx.client.chars / 2 {
+    let most = limits.recipients;
+    if args.from.len() > most || long || named > ctx.client.chars / 2 {
         let why = format!(
-            "from: at most {NAMES} agents or labels of {} characters, and fewer if they are long",
+            "from: at most {most} agents or labels of {} characters, and fewer if they are long",
             limits.label_chars
         );
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));

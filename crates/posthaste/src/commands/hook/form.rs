@@ -4,6 +4,8 @@ use posthaste_api::hooks::HookAnswer;
 use posthaste_bridges::clients::{Context, Event, Hooks};
 use serde_json::{Value, json};
 
+use crate::terminal::tame_json;
+
 /// Nothing where there is nothing to say.
 pub(super) fn of(
     hooks: &Hooks,
@@ -11,7 +13,8 @@ pub(super) fn of(
     own_name: Option<&str>,
     answer: HookAnswer,
 ) -> Option<Value> {
-    let text = answer.text?;
+    // Programs show some of it to their users. The mail in it is JSON, and stays JSON.
+    let text = tame_json(answer.text?);
     match (event, hooks.context) {
         (Event::Stop, _) => {
             answer.refuse.then(|| json!({ "decision": hooks.refuses, "reason": text }))

@@ -53,7 +53,7 @@ impl Input {
         self.prompt.as_deref().is_none_or(|text| !text.is_empty() && !text.starts_with(REFUSAL))
     }
 
-    fn read(text: &[u8]) -> Self {
+    pub(super) fn read(text: &[u8]) -> Self {
         let mut input = Self::default();
         let mut json = serde_json::Deserializer::from_slice(text);
         // It keeps what it found before it failed.

@@ -49,7 +49,7 @@ fn read_all(input: &mut impl BufRead, lines: &Sender<Line>) {
 }
 
 /// The next line that is not blank.
-fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
+pub(super) fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     loop {
         let (mut line, mut length, mut ended) = (Vec::new(), 0, false);
         while !ended {
