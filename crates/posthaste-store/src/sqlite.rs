@@ -12,6 +12,7 @@
 
 mod background;
 mod counts;
+mod files;
 mod history;
 mod inspect;
 mod journal;
@@ -34,7 +35,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
-use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::events::Page;
 use posthaste_core::figures::Figures;
@@ -54,10 +54,12 @@ use posthaste_core::registry::{
     Team, TokenHash,
 };
 use posthaste_core::time::Timestamp;
+use posthaste_core::{Limits, Vitals};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::files::Files;
 pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
 pub use self::lock::FolderLock;
@@ -65,7 +67,7 @@ use self::meters::Meters;
 use self::ops::append::Accepted;
 use self::ops::upkeep::Probe;
 use self::reader::Readers;
-use self::writer::Commands;
+use self::writer::{Commands, unanswered};
 use crate::{OpenError, Place, StoreConfig};
 
 /// The embedded store.
@@ -73,8 +75,6 @@ pub struct SqliteStore {
     shared: Arc<Shared>,
     tasks: TaskTracker,
     stopping: CancellationToken,
-    /// Held as long as the store is open.
-    lock: Mutex<Option<FolderLock>>,
 }
 
 /// What the writer, the readers and the callers have in common.
@@ -91,7 +91,9 @@ pub(crate) struct Shared {
     pub(crate) log_is_long: AtomicBool,
     pub(crate) meters: Meters,
     pub(crate) pruned_at: AtomicI64,
-    pub(crate) durable: bool,
+    /// `None` for a store in memory.
+    pub(crate) files: Option<Arc<Files>>,
+    pub(crate) vitals: Vitals,
     pub(crate) known: watch::Sender<Known>,
     /// The number of the last event that is on disk.
     pub(crate) last_event: AtomicU64,
@@ -130,18 +132,21 @@ impl SqliteStore {
         queue: Arc<dyn Queue>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let opened = open::open(place, &config, &limits, clock.now())?;
+        let vitals = Vitals::default();
+        let opened = open::open(place, &config, &limits, clock.now(), &vitals)?;
+        let files = opened.files.map(Arc::new);
         let stopping = CancellationToken::new();
         let tasks = TaskTracker::new();
         let commands = Commands::default();
         let shared = Arc::new(Shared {
             ledger: Mutex::new(opened.ledger),
-            readers: Readers::new(place, &config, commands.clone()),
+            readers: Readers::new(files.clone(), &config, commands.clone()),
             commands,
             queue,
             clock,
             limits,
-            durable: matches!(place, Place::File(_)),
+            files: files.clone(),
+            vitals,
             config,
             healthy: AtomicBool::new(true),
             log_is_long: AtomicBool::new(false),
@@ -160,18 +165,12 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
-        let writing = writer::run(Arc::clone(&shared), opened.db, opened.log, stopping.clone());
-        tasks.spawn(writing);
-        if let Place::File(folder) = place {
-            let work = background::run(
-                Arc::clone(&shared),
-                folder.clone(),
-                opened.marks,
-                stopping.clone(),
-            );
+        tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
+        if let Some(files) = files {
+            let work = background::run(Arc::clone(&shared), files, opened.marks, stopping.clone());
             tasks.spawn(work);
         }
-        Ok(Arc::new(Self { shared, tasks, stopping, lock: Mutex::new(opened.lock) }))
+        Ok(Arc::new(Self { shared, tasks, stopping }))
     }
 
     fn put_all(&self, tickets: Vec<Ticket>) {
@@ -238,6 +237,13 @@ impl SqliteStore {
     }
 }
 
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        // Its tasks may run a little longer; the folder is free for the next store.
+        self.shared.files.iter().for_each(|files| files.release_lock());
+    }
+}
+
 /// Leased, but not in the caller's hands yet.
 struct Unread<'a> {
     store: &'a SqliteStore,
@@ -273,7 +279,7 @@ impl Mail for SqliteStore {
                     Box::pin(duplicate(&shared, &draft, seq)).await
                 }
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(StoreError::Closed.into()),
+                Err(error) => Err(unanswered(error).into()),
             }
         }
         .boxed()
@@ -298,7 +304,7 @@ impl Mail for SqliteStore {
 
     fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
         let answer = self.shared.commands.push(|tx| ops::settle::Ack::new(by, what, proof, tx));
-        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+        async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
     fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
@@ -313,7 +319,7 @@ impl Mail for SqliteStore {
 
     fn nack(&self, by: Principal, what: What) -> Started<Nacked> {
         let answer = self.shared.commands.push(|tx| ops::settle::Nack::new(by, what, tx));
-        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+        async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
     fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
@@ -322,7 +328,7 @@ impl Mail for SqliteStore {
             let found = record.ok_or(ActError::NotFound)?.deliveries.into_iter();
             let targets = found.map(|d| (d.mailbox, d.delivery)).collect();
             let answer = self.shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
-            answer.await.map_err(|_| StoreError::Closed)?
+            answer.await.map_err(unanswered)?
         }
         .boxed()
     }
@@ -331,7 +337,7 @@ impl Mail for SqliteStore {
         async move {
             let dead = self.shared.readers.query(move |db| rows::dead_of(db, message)).await?;
             let answer = self.shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
-            answer.await.map_err(|_| StoreError::Closed)?
+            answer.await.map_err(unanswered)?
         }
         .boxed()
     }
@@ -349,7 +355,7 @@ impl Mail for SqliteStore {
     }
 
     fn is_durable(&self) -> bool {
-        self.shared.durable
+        self.shared.files.is_some()
     }
 }
 
@@ -450,7 +456,9 @@ impl Upkeep for SqliteStore {
     }
 
     fn is_healthy(&self) -> bool {
-        self.shared.healthy.load(Ordering::Relaxed) && self.shared.readers.damage().is_none()
+        self.shared.healthy.load(Ordering::Relaxed)
+            && self.shared.readers.damage().is_none()
+            && self.shared.files.as_ref().is_none_or(|files| files.are_in_place())
     }
 
     fn is_ready(&self) -> bool {
@@ -462,11 +470,15 @@ impl Upkeep for SqliteStore {
             return async { Err(damage) }.boxed();
         }
         let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
-        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+        async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
     fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>> {
         self.shared.figures().boxed()
+    }
+
+    fn failed(&self) -> BoxFuture<'_, Arc<str>> {
+        self.shared.vitals.failed().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -475,13 +487,13 @@ impl Upkeep for SqliteStore {
                 return Ok(());
             }
             let answer = self.shared.commands.push(ops::upkeep::CleanStop::new);
-            let closed = answer.await.map_err(|_| StoreError::Closed)?;
+            let closed = answer.await.map_err(unanswered)?;
             self.shared.commands.close();
             self.stopping.cancel();
             self.tasks.close();
             self.tasks.wait().await;
             self.shared.readers.close();
-            self.lock.lock().take();
+            self.shared.files.iter().for_each(|files| files.release_lock());
             closed
         }
         .boxed()

@@ -2,6 +2,7 @@
 
 mod calling;
 mod chaos;
+mod failing;
 mod living;
 mod model;
 mod one_of;

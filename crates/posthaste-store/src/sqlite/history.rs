@@ -20,6 +20,7 @@ use self::pages::history;
 use super::ops::read::MarkRead;
 use super::reader::stand_all;
 use super::rows::{self, RawRecord};
+use super::writer::unanswered;
 use super::{Shared, SqliteStore, counts, load};
 
 /// How often a marking read looks again when another was quicker.
@@ -199,7 +200,7 @@ async fn mark_read(
         }
         let seqs: Vec<Seq> = page.records.iter().map(|r| r.message.seq).collect();
         let answer = shared.commands.push(|tx| MarkRead::new(by, unread, seqs, tx));
-        let Some((raw, marked)) = answer.await.map_err(|_| StoreError::Closed)?? else {
+        let Some((raw, marked)) = answer.await.map_err(unanswered)?? else {
             // Another was quicker with all of it.
             continue;
         };

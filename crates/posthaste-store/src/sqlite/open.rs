@@ -6,7 +6,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use posthaste_core::Limits;
 use posthaste_core::address::{AddressError, InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
@@ -16,9 +15,11 @@ use posthaste_core::ports::StoreError;
 use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
+use posthaste_core::{Limits, Vitals};
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode, Row};
 
+use super::files::Files;
 use super::journal;
 use super::load::Rest;
 use super::lock::FolderLock;
@@ -49,15 +50,14 @@ pub(crate) const MIGRATIONS: [&str; 10] = [
 
 pub(crate) struct Opened {
     pub(crate) db: Connection,
-    /// The write-ahead log beside the file.
-    pub(crate) log: Option<File>,
+    /// `None` for a store in memory.
+    pub(crate) files: Option<Files>,
     pub(crate) ledger: Ledger,
     /// What is open, where it is too much to be read before the doors open.
     pub(crate) rest: Option<Rest>,
     pub(crate) last_event: u64,
     pub(crate) marks: Marks,
     pub(crate) taken: HashMap<Principal, Vec<Seq>>,
-    pub(crate) lock: Option<FolderLock>,
 }
 
 pub(crate) fn open(
@@ -65,6 +65,7 @@ pub(crate) fn open(
     config: &StoreConfig,
     limits: &Limits,
     now: Timestamp,
+    vitals: &Vitals,
 ) -> Result<Opened, OpenError> {
     let (file, lock) = match place {
         Place::Memory => (PathBuf::from(":memory:"), None),
@@ -95,13 +96,17 @@ pub(crate) fn open(
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
-    let log = match lock {
-        Some(_) => Some(grow_log(&db, &file, config.wal_bytes)?),
-        None => None,
+    let files = match (place, lock) {
+        (Place::File(folder), Some(lock)) => {
+            let log = grow_log(&db, &file, config.wal_bytes)?;
+            let files = Files::new(folder, &file, log, lock, vitals.clone());
+            Some(files.map_err(|error| unusable(&file, &error))?)
+        }
+        _ => None,
     };
     // From here on a kill must be noticed.
     rows::set_meta(&db, "clean", 0).map_err(explain)?;
-    Ok(Opened { db, log, ledger, rest, last_event, marks, taken, lock })
+    Ok(Opened { db, files, ledger, rest, last_event, marks, taken })
 }
 
 /// Whether there is a database. It has its name only since it was whole ([`create`]),
@@ -145,8 +150,13 @@ fn create(file: &Path) -> Result<(), OpenError> {
     named.map_err(|error| unusable(file, &error))
 }
 
-fn log_of(file: &Path) -> PathBuf {
+pub(crate) fn log_of(file: &Path) -> PathBuf {
     beside(file, "-wal")
+}
+
+/// The file through which the connections of a database agree about its log.
+pub(crate) fn shared_memory_of(file: &Path) -> PathBuf {
+    beside(file, "-shm")
 }
 
 fn beside(file: &Path, end: &str) -> PathBuf {

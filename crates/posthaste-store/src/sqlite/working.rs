@@ -12,6 +12,7 @@ use posthaste_core::ports::{Given, Hire, Hired, Started, StoreError, Working};
 use posthaste_core::registry::{Instance, RegistryError, TokenHash, Work};
 
 use super::ops::work::{BeginWork, HireOutcome, NewWorker};
+use super::writer::unanswered;
 use super::{Shared, SqliteStore, find, stopping};
 
 impl Working for SqliteStore {
@@ -23,7 +24,7 @@ impl Working for SqliteStore {
                 Ok(Ok(HireOutcome::New(hired))) => Ok(*hired),
                 Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire.draft).await,
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(StoreError::Closed.into()),
+                Err(error) => Err(unanswered(error).into()),
             }
         }
         .boxed()

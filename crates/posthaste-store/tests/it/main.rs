@@ -4,6 +4,7 @@
 mod disk;
 mod groups;
 mod history;
+mod moved;
 mod profiles;
 mod races;
 mod restart;
