@@ -55,8 +55,8 @@ pub trait Mail: Send + Sync {
     /// Routes the draft and keeps the message with one queued delivery per
     /// mailbox: all or nothing, on disk when the future says so. Routing, the
     /// recipient's life and the limits are decided inside the same transaction.
-    /// Tickets are put after the commit, in its order, before this answers. A store
-    /// whose files are not in their place accepts nothing.
+    /// Tickets are put after the commit, in its order, before this answers. A store that
+    /// knows of damage, or whose files are not in their place, accepts nothing.
     fn append(&self, draft: Draft) -> Started<Appended, SendError>;
 
     /// Hands out queued mail, urgent first, then by number: everything that fits and
@@ -65,7 +65,8 @@ pub trait Mail: Send + Sync {
     /// nobody else lives who holds a key to a one-of mailbox, or nobody but the sender,
     /// its mail is the reader's own. A gather (`or_ends_wait`) gets reports and
     /// what ended it before the rest. A delivery has at most one lease; none is
-    /// given once the stop is noted.
+    /// given once the stop is noted. A message that cannot be read does not stop the
+    /// others: its deliveries are set aside, dead (`unreadable`).
     fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
 
     /// What a lease would find, without taking anything.
@@ -531,7 +532,8 @@ pub enum StoreError {
     /// The disk failed in the middle of a write, and the next start may find it whole.
     #[error("the disk failed, and whether this was written is not known: {0}")]
     Unknown(Arc<str>),
-    /// What is on disk cannot be read any more. Nothing was changed.
+    /// Something on disk cannot be read any more, so nothing new is accepted. Nothing was
+    /// changed.
     #[error("{what}")]
     Damaged { what: Arc<str>, hint: Arc<str> },
     /// The files that are open do not stand at their paths any more: what is written

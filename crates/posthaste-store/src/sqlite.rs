@@ -12,6 +12,7 @@
 
 mod background;
 mod counts;
+mod faults;
 mod files;
 mod history;
 mod inspect;
@@ -40,9 +41,7 @@ use posthaste_core::events::Page;
 use posthaste_core::figures::Figures;
 use posthaste_core::ledger::{Heads, Ledger, Remaining, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
-use posthaste_core::messaging::message::{
-    Draft, Message, MessageRef, Principal, Recipient, Sender, Seq,
-};
+use posthaste_core::messaging::message::{Draft, MessageRef, Principal, Recipient, Sender, Seq};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
     Acked, ActError, Appended, Clock, Ending, Filter, Journal, Lease, Leased, Mail, Nacked,
@@ -65,8 +64,10 @@ use self::load::Known;
 pub use self::lock::FolderLock;
 use self::meters::Meters;
 use self::ops::append::Accepted;
+use self::ops::set_aside::{self, SetAside};
 use self::ops::upkeep::Probe;
 use self::reader::Readers;
+use self::rows::Unreadable;
 use self::writer::{Commands, unanswered};
 use crate::{OpenError, Place, StoreConfig};
 
@@ -165,6 +166,7 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
+        set_aside::later(&shared, opened.faults);
         tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
         if let Some(files) = files {
             let work = background::run(Arc::clone(&shared), files, opened.marks, stopping.clone());
@@ -186,10 +188,22 @@ impl SqliteStore {
         if unjudged.is_empty() {
             return Ok(Heads::new());
         }
-        self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await
+        let found = self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await?;
+        self.set_aside(found.unreadable).await?;
+        Ok(found.messages)
     }
 
     async fn lease_now(&self, take: Take) -> Result<Lease, StoreError> {
+        for _ in 0..TRIES {
+            if let Some(lease) = self.try_lease(&take).await? {
+                return Ok(lease);
+            }
+        }
+        Err(StoreError::Unavailable("a message's text cannot be read".into()))
+    }
+
+    /// `None` if something that cannot be read was set aside first.
+    async fn try_lease(&self, take: &Take) -> Result<Option<Lease>, StoreError> {
         let heads = self.heads(take.reader, &take.filter).await?;
         let now = self.shared.clock.now();
         let (found, remaining) = {
@@ -197,11 +211,17 @@ impl SqliteStore {
             if ledger.is_stopping() {
                 return Err(StoreError::Closed);
             }
-            ledger.lease(&take, now, &heads)
+            ledger.lease(take, now, &heads)
         };
         // From here on the mail is out: a caller that goes away gives it back.
         let held = Unread { store: self, by: take.reader, answer: take.answer, found };
-        let texts = self.texts(&held.found).await?;
+        let rows::Found { messages: texts, unreadable } = self.texts(&held.found).await?;
+        if !unreadable.is_empty() {
+            // Only what is queued can be set aside.
+            drop(held);
+            self.set_aside(unreadable).await?;
+            return Ok(None);
+        }
         let found = held.keep();
 
         let ledger = self.shared.ledger.lock();
@@ -218,22 +238,41 @@ impl SqliteStore {
             })
         });
         let Remaining { all: remaining, shared } = remaining;
-        Ok(Lease { mail: mail.collect(), remaining, shared })
+        Ok(Some(Lease { mail: mail.collect(), remaining, shared }))
     }
 
     /// The texts that are not in the window.
-    async fn texts(&self, found: &[Sought]) -> Result<HashMap<Seq, Arc<Message>>, StoreError> {
+    async fn texts(&self, found: &[Sought]) -> Result<rows::Found, StoreError> {
         let missing: Vec<Seq> =
             found.iter().filter(|s| s.message.is_none()).map(|s| s.seq).collect();
         if missing.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(rows::Found::default());
         }
-        let wanted = missing.len();
-        let texts = self.shared.readers.query(move |db| rows::messages(db, &missing)).await?;
-        if texts.len() < wanted {
-            return Err(StoreError::Unavailable("a message's text cannot be read".into()));
+        self.shared.readers.query(move |db| rows::messages(db, &missing)).await
+    }
+
+    /// Goes on without these messages. A row that cannot be decoded makes its deliveries
+    /// dead, for the operator to repair. In a damaged file nothing is changed: what is
+    /// on its bad pages is only kept back until the next start.
+    async fn set_aside(
+        &self,
+        Unreadable { faults, damaged, damage }: Unreadable,
+    ) -> Result<(), StoreError> {
+        if let Some(error) = damage {
+            let error = self.shared.readers.explain(&error);
+            tracing::error!(%error, messages = damaged.len(), "messages are kept back");
+            let (seqs, now) = (damaged.into_iter().collect(), self.shared.clock.now());
+            // Never committed and never undone: nobody can lease them any more.
+            self.shared.ledger.lock().plan_unreadable(&seqs, now);
         }
-        Ok(texts)
+        if !faults.is_empty() {
+            self.shared
+                .commands
+                .push(|tx| SetAside::new(faults, tx))
+                .await
+                .map_err(unanswered)??;
+        }
+        Ok(())
     }
 }
 
@@ -243,6 +282,10 @@ impl Drop for SqliteStore {
         self.shared.files.iter().for_each(|files| files.release_lock());
     }
 }
+
+/// How often a lease looks again after something unreadable was set aside. Each look
+/// sets aside everything that it finds.
+const TRIES: usize = 100;
 
 /// Leased, but not in the caller's hands yet.
 struct Unread<'a> {
@@ -269,6 +312,9 @@ impl Drop for Unread<'_> {
 
 impl Mail for SqliteStore {
     fn append(&self, draft: Draft) -> Started<Appended, SendError> {
+        if let Some(damage) = self.shared.readers.damage() {
+            return async { Err(damage.into()) }.boxed();
+        }
         let accepted = self.shared.commands.append(draft);
         let shared = Arc::clone(&self.shared);
         async move {

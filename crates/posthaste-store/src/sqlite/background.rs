@@ -102,7 +102,10 @@ impl Checkpoints {
                 let long = pages * open::PAGE > shared.config.wal_bytes / 2;
                 shared.log_is_long.store(long, Ordering::Relaxed);
             }
-            Ok(Err(error)) => tracing::warn!(%error, "a checkpoint failed; it is tried again"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a checkpoint failed; it is tried again");
+                shared.readers.explain(&error);
+            }
             Err(panic) => tracing::warn!(%panic, "a checkpoint failed; it is tried again"),
         }
     }

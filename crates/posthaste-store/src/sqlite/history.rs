@@ -177,6 +177,9 @@ fn notes(db: &Connection, first: DeliveryNo, last: DeliveryNo) -> rusqlite::Resu
                 let why: Option<String> = row.get(4)?;
                 Noted::Requeued(why.as_deref().and_then(Reason::read))
             }
+            "unreadable" => {
+                Noted::Unreadable(row.get::<_, Option<String>>(4)?.unwrap_or_default().into())
+            }
             _ => continue,
         };
         let delivery = DeliveryNo(row.get(0)?);

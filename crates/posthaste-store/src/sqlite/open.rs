@@ -17,8 +17,9 @@ use posthaste_core::registry::{AgentKind, Instance, Status, Team, Work};
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Limits, Vitals};
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, Row};
+use rusqlite::{Connection, Row};
 
+use super::faults::{self, Fault};
 use super::files::Files;
 use super::journal;
 use super::load::Rest;
@@ -53,6 +54,8 @@ pub(crate) struct Opened {
     /// `None` for a store in memory.
     pub(crate) files: Option<Files>,
     pub(crate) ledger: Ledger,
+    /// Open deliveries that cannot be read.
+    pub(crate) faults: Vec<Fault>,
     /// What is open, where it is too much to be read before the doors open.
     pub(crate) rest: Option<Rest>,
     pub(crate) last_event: u64,
@@ -88,11 +91,10 @@ pub(crate) fn open(
     migrate(&db, &file)?;
     let mut ledger = load(&db, limits).map_err(explain)?;
     let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
-    let rest = match rest.is_within(config.read_at_start) {
-        true => rest.read(&db, |part| part.into_ledger(&mut ledger)).map(|()| None),
-        false => Ok(Some(rest)),
+    let (rest, faults) = match rest.is_within(config.read_at_start) {
+        true => (None, rest.read(&db, |part| part.into_ledger(&mut ledger)).map_err(explain)?),
+        false => (Some(rest), Vec::new()),
     };
-    let rest = rest.map_err(explain)?;
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
@@ -106,7 +108,7 @@ pub(crate) fn open(
     };
     // From here on a kill must be noticed.
     rows::set_meta(&db, "clean", 0).map_err(explain)?;
-    Ok(Opened { db, files, ledger, rest, last_event, marks, taken })
+    Ok(Opened { db, files, ledger, faults, rest, last_event, marks, taken })
 }
 
 /// Whether there is a database. It has its name only since it was whole ([`create`]),
@@ -421,7 +423,11 @@ fn grow_log(db: &Connection, file: &Path, bytes: u64) -> Result<File, OpenError>
 /// What a start would have said, had it read these rows itself.
 pub(crate) fn damaged(file: &Path, why: String) -> StoreError {
     let error = OpenError::Corrupt { file: file.to_owned(), why };
-    let hint = format!("stop the hub first; {}", error.hint());
+    let hint = format!(
+        "no new mail is accepted. Save what can still be read with `posthaste export`, see \
+         `posthaste doctor`, and stop the hub; then {}",
+        error.hint()
+    );
     StoreError::Damaged { what: error.to_string().into(), hint: hint.into() }
 }
 
@@ -433,9 +439,7 @@ pub(crate) fn misread(column: usize, kind: Type, why: String) -> rusqlite::Error
 pub(crate) fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {
     let why = error.to_string();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            OpenError::Corrupt { file: file.to_owned(), why }
-        }
+        Some(_) if faults::is_damage(error) => OpenError::Corrupt { file: file.to_owned(), why },
         Some(_) => OpenError::Unusable { path: file.to_owned(), why },
         // A row that does not read as what it must be.
         None => OpenError::Corrupt { file: file.to_owned(), why },

@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use posthaste_core::messaging::message::{MessageRef, Seq};
 use posthaste_core::ports::{DeliveryRecord, Record, RecordState, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::files::Files;
 use super::rows::{self, RawRecord};
 use super::writer::{Commands, Db, Op, unanswered};
-use super::{Shared, open};
+use super::{Shared, faults, open};
 use crate::StoreConfig;
 
 /// A few read-only connections. A store in memory has only the writer's, so its
@@ -84,10 +84,13 @@ impl Readers {
 
     /// What a caller is told of this, and whoever asks how the store is.
     pub(crate) fn explain(&self, error: &rusqlite::Error) -> StoreError {
-        match (&self.files, error.sqlite_error_code()) {
-            (Some(files), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) => {
-                let damaged = || open::damaged(files.database(), error.to_string());
-                self.damage.get_or_init(damaged).clone()
+        match &self.files {
+            Some(files) if faults::is_damage(error) => {
+                let first = || {
+                    tracing::error!(%error, "the database is damaged: no new mail is accepted");
+                    open::damaged(files.database(), error.to_string())
+                };
+                self.damage.get_or_init(first).clone()
             }
             _ => StoreError::Unavailable(error.to_string().into()),
         }

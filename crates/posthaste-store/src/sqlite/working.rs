@@ -17,6 +17,9 @@ use super::{Shared, SqliteStore, find, stopping};
 
 impl Working for SqliteStore {
     fn hire(&self, hire: Hire) -> Started<Hired, AssignError> {
+        if let Some(damage) = self.shared.readers.damage() {
+            return async { Err(damage.into()) }.boxed();
+        }
         let answer = self.shared.commands.push(|tx| NewWorker::new(hire, tx));
         let shared = Arc::clone(&self.shared);
         async move {

@@ -1,6 +1,7 @@
 //! SQLite keeps the promises of the port, in memory and on disk, and those that
 //! only a file can break.
 
+mod damage;
 mod disk;
 mod groups;
 mod history;

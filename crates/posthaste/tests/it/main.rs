@@ -4,6 +4,7 @@ mod agents;
 mod cli;
 mod clients;
 mod connect;
+mod damage;
 mod disk;
 mod doctor;
 mod failing;
