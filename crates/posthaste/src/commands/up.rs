@@ -251,6 +251,8 @@ struct Stop<'a, F> {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Heard by nobody: a file that may not grow fails a write and does not end the hub.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -258,6 +260,7 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 

@@ -24,5 +24,6 @@ mod story;
 mod tail;
 #[cfg(feature = "otlp")]
 mod traces;
+mod unusable;
 mod work;
 mod world;
