@@ -31,7 +31,7 @@ impl From<AddressError> for ApiError {
 impl From<NotReady> for ApiError {
     fn from(e: NotReady) -> Self {
         let hint = match &e {
-            NotReady::Damaged(error) => return error.clone().into(),
+            NotReady::Damaged(error) | NotReady::Misplaced(error) => return error.clone().into(),
             NotReady::Reading => "mail is accepted already and is read in a moment",
             NotReady::Disk(_) => "make room on its disk; `posthaste doctor` says more",
             NotReady::Stopping => "start it again with `posthaste up`",
@@ -70,7 +70,7 @@ impl From<StoreError> for ApiError {
                 "check the disk of the data folder, then try again: with the same \
                  idempotency_key a message is sent once, anything else look at first"
             }
-            StoreError::Damaged { hint, .. } => hint,
+            StoreError::Damaged { hint, .. } | StoreError::Misplaced { hint, .. } => hint,
             StoreError::Closed => "try again when it is back",
         };
         let told = Self::new(ErrorCode::Unavailable, e.to_string()).hint(hint);

@@ -201,7 +201,7 @@ pub struct DeliveryView {
     /// What proved it (`receipt`, `reply`, `auto`, …).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
-    /// Why it is dead (`recipient_gone`, `expired`, `cancelled`, `refused`).
+    /// Why it is dead (`recipient_gone`, `expired`, `cancelled`, `refused`, `unreadable`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Dead, and somebody may have read it before.

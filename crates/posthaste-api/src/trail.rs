@@ -19,7 +19,7 @@ pub struct StepView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// `accepted`, `queued`, `leased`, `returned`, `refused`, `requeued`, `acked`,
-    /// `dead` or `answered`.
+    /// `unreadable`, `dead` or `answered`.
     pub event: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<String>,

@@ -27,6 +27,7 @@ use crate::registry::{
 };
 use crate::road::Road;
 use crate::time::Timestamp;
+use crate::vitals::Vitals;
 
 /// How long a failed sweep waits before it is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -52,6 +53,7 @@ pub struct Hub {
     pub(crate) road: OnceLock<Arc<dyn Road>>,
     /// Who starts workers, if anybody does.
     pub(crate) staff: OnceLock<Staff>,
+    vitals: Vitals,
 }
 
 /// Why a hub cannot take or hand out mail just now.
@@ -63,6 +65,8 @@ pub enum NotReady {
     Disk(#[source] StoreError),
     #[error(transparent)]
     Damaged(StoreError),
+    #[error(transparent)]
+    Misplaced(StoreError),
     #[error("the hub is stopping")]
     Stopping,
 }
@@ -96,6 +100,7 @@ impl Hub {
             endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
+            vitals: Vitals::default(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());
         hub
@@ -109,6 +114,15 @@ impl Hub {
         self.tasks.wait().await;
         self.queue.close();
         self.store.close().await
+    }
+
+    /// Completes when the hub cannot go on without a new start, and tells why. Whoever
+    /// runs it should then end the process.
+    pub async fn failed(&self) -> Arc<str> {
+        tokio::select! {
+            why = self.store.failed() => why,
+            why = self.vitals.failed() => why,
+        }
     }
 
     /// The first half of [`close`](Self::close): waits end, calls are still answered.
@@ -146,6 +160,7 @@ impl Hub {
         if !self.store.is_healthy() {
             self.store.probe().await.map_err(|error| match error {
                 StoreError::Damaged { .. } => NotReady::Damaged(error),
+                StoreError::Misplaced { .. } => NotReady::Misplaced(error),
                 error => NotReady::Disk(error),
             })?;
         }
@@ -299,6 +314,7 @@ impl Hub {
 
     /// Looks again, every now and then, for what nobody rings a bell for.
     async fn upkeep(self: Arc<Self>) {
+        let _vital = self.vitals.guard("the hub's upkeep", self.stopping.clone());
         let mut next_sweep = Instant::now() + self.limits.sweep;
         let mut not_before = Instant::now();
         loop {

@@ -23,11 +23,13 @@ pub mod road;
 pub mod settings;
 pub mod stats;
 pub mod time;
+mod vitals;
 
 pub use hub::{Counted, Hub, NotReady};
 pub use limits::Limits;
 pub use presence::Staying;
 pub use time::{SystemClock, Timestamp};
+pub use vitals::{Vital, Vitals};
 
 /// Keys here are numbers and digests of our own making, and names of bounded
 /// length: a quick hash with a random seed will do.

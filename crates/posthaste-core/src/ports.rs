@@ -55,7 +55,8 @@ pub trait Mail: Send + Sync {
     /// Routes the draft and keeps the message with one queued delivery per
     /// mailbox: all or nothing, on disk when the future says so. Routing, the
     /// recipient's life and the limits are decided inside the same transaction.
-    /// Tickets are put after the commit, in its order, before this answers.
+    /// Tickets are put after the commit, in its order, before this answers. A store that
+    /// knows of damage, or whose files are not in their place, accepts nothing.
     fn append(&self, draft: Draft) -> Started<Appended, SendError>;
 
     /// Hands out queued mail, urgent first, then by number: everything that fits and
@@ -64,7 +65,8 @@ pub trait Mail: Send + Sync {
     /// nobody else lives who holds a key to a one-of mailbox, or nobody but the sender,
     /// its mail is the reader's own. A gather (`or_ends_wait`) gets reports and
     /// what ended it before the rest. A delivery has at most one lease; none is
-    /// given once the stop is noted.
+    /// given once the stop is noted. A message that cannot be read does not stop the
+    /// others: its deliveries are set aside, dead (`unreadable`).
     fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
 
     /// What a lease would find, without taking anything.
@@ -198,7 +200,8 @@ pub trait Upkeep: Send + Sync {
     /// When the next message expires.
     fn next_expiry(&self) -> Option<Timestamp>;
 
-    /// Whether the last write succeeded.
+    /// Whether the last write succeeded, the files are in their place, and nothing is
+    /// known to be damaged.
     fn is_healthy(&self) -> bool;
 
     /// Whether everything that the last run left open is known again. Until then
@@ -210,6 +213,11 @@ pub trait Upkeep: Send + Sync {
 
     /// What it counted since it was opened, and how it stands.
     fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>>;
+
+    /// Completes when the store cannot go on without a new start, and tells why: a task
+    /// that it needs has ended by itself, or another hub has taken its place. Never
+    /// after `close`.
+    fn failed(&self) -> BoxFuture<'_, Arc<str>>;
 
     /// Finishes what is under way and notes that the stop was clean.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -527,9 +535,14 @@ pub enum StoreError {
     /// The disk failed in the middle of a write, and the next start may find it whole.
     #[error("the disk failed, and whether this was written is not known: {0}")]
     Unknown(Arc<str>),
-    /// What is on disk cannot be read any more. Nothing was changed.
+    /// Something on disk cannot be read any more, so nothing new is accepted. Nothing was
+    /// changed.
     #[error("{what}")]
     Damaged { what: Arc<str>, hint: Arc<str> },
+    /// The files that are open do not stand at their paths any more: what is written
+    /// now would not be found by the next start. Nothing was changed.
+    #[error("{what}")]
+    Misplaced { what: Arc<str>, hint: Arc<str> },
     /// The hub is stopping.
     #[error("the hub is stopping")]
     Closed,

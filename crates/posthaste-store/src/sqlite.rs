@@ -13,6 +13,8 @@
 mod background;
 mod counts;
 mod dates;
+mod faults;
+mod files;
 mod history;
 mod inspect;
 mod journal;
@@ -35,15 +37,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
-use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::events::Page;
 use posthaste_core::figures::Figures;
 use posthaste_core::ledger::{Heads, Ledger, Remaining, Sought};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
-use posthaste_core::messaging::message::{
-    Draft, Message, MessageRef, Principal, Recipient, Sender, Seq,
-};
+use posthaste_core::messaging::message::{Draft, MessageRef, Principal, Recipient, Sender, Seq};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
     Acked, ActError, Appended, Clock, Ending, Filter, Journal, Lease, Leased, Mail, Nacked,
@@ -55,18 +54,22 @@ use posthaste_core::registry::{
     Team, TokenHash,
 };
 use posthaste_core::time::Timestamp;
+use posthaste_core::{Limits, Vitals};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::files::Files;
 pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
 pub use self::lock::FolderLock;
 use self::meters::Meters;
 use self::ops::append::Accepted;
+use self::ops::set_aside::{self, SetAside};
 use self::ops::upkeep::Probe;
 use self::reader::Readers;
-use self::writer::Commands;
+use self::rows::Unreadable;
+use self::writer::{Commands, unanswered};
 use crate::{OpenError, Place, StoreConfig};
 
 /// The embedded store.
@@ -74,8 +77,6 @@ pub struct SqliteStore {
     shared: Arc<Shared>,
     tasks: TaskTracker,
     stopping: CancellationToken,
-    /// Held as long as the store is open.
-    lock: Mutex<Option<FolderLock>>,
 }
 
 /// What the writer, the readers and the callers have in common.
@@ -92,7 +93,9 @@ pub(crate) struct Shared {
     pub(crate) log_is_long: AtomicBool,
     pub(crate) meters: Meters,
     pub(crate) pruned_at: AtomicI64,
-    pub(crate) durable: bool,
+    /// `None` for a store in memory.
+    pub(crate) files: Option<Arc<Files>>,
+    pub(crate) vitals: Vitals,
     pub(crate) known: watch::Sender<Known>,
     /// The number of the last event that is on disk.
     pub(crate) last_event: AtomicU64,
@@ -131,18 +134,21 @@ impl SqliteStore {
         queue: Arc<dyn Queue>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
-        let opened = open::open(place, &config, &limits, clock.now())?;
+        let vitals = Vitals::default();
+        let opened = open::open(place, &config, &limits, clock.now(), &vitals)?;
+        let files = opened.files.map(Arc::new);
         let stopping = CancellationToken::new();
         let tasks = TaskTracker::new();
         let commands = Commands::new(config.waiting);
         let shared = Arc::new(Shared {
             ledger: Mutex::new(opened.ledger),
-            readers: Readers::new(place, &config, commands.clone()),
+            readers: Readers::new(files.clone(), &config, commands.clone()),
             commands,
             queue,
             clock,
             limits,
-            durable: matches!(place, Place::File(_)),
+            files: files.clone(),
+            vitals,
             config,
             healthy: AtomicBool::new(true),
             log_is_long: AtomicBool::new(false),
@@ -161,18 +167,13 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
-        let writing = writer::run(Arc::clone(&shared), opened.db, opened.log, stopping.clone());
-        tasks.spawn(writing);
-        if let Place::File(folder) = place {
-            let work = background::run(
-                Arc::clone(&shared),
-                folder.clone(),
-                opened.marks,
-                stopping.clone(),
-            );
+        set_aside::later(&shared, opened.faults);
+        tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
+        if let Some(files) = files {
+            let work = background::run(Arc::clone(&shared), files, opened.marks, stopping.clone());
             tasks.spawn(work);
         }
-        Ok(Arc::new(Self { shared, tasks, stopping, lock: Mutex::new(opened.lock) }))
+        Ok(Arc::new(Self { shared, tasks, stopping }))
     }
 
     fn put_all(&self, tickets: Vec<Ticket>) {
@@ -188,10 +189,22 @@ impl SqliteStore {
         if unjudged.is_empty() {
             return Ok(Heads::new());
         }
-        self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await
+        let found = self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await?;
+        self.set_aside(found.unreadable).await?;
+        Ok(found.messages)
     }
 
     async fn lease_now(&self, take: Take) -> Result<Lease, StoreError> {
+        for _ in 0..TRIES {
+            if let Some(lease) = self.try_lease(&take).await? {
+                return Ok(lease);
+            }
+        }
+        Err(StoreError::Unavailable("a message's text cannot be read".into()))
+    }
+
+    /// `None` if something that cannot be read was set aside first.
+    async fn try_lease(&self, take: &Take) -> Result<Option<Lease>, StoreError> {
         let heads = self.heads(take.reader, &take.filter).await?;
         let now = self.shared.clock.now();
         let (found, remaining) = {
@@ -199,11 +212,17 @@ impl SqliteStore {
             if ledger.is_stopping() {
                 return Err(StoreError::Closed);
             }
-            ledger.lease(&take, now, &heads)
+            ledger.lease(take, now, &heads)
         };
         // From here on the mail is out: a caller that goes away gives it back.
         let held = Unread { store: self, by: take.reader, answer: take.answer, found };
-        let texts = self.texts(&held.found).await?;
+        let rows::Found { messages: texts, unreadable } = self.texts(&held.found).await?;
+        if !unreadable.is_empty() {
+            // Only what is queued can be set aside.
+            drop(held);
+            self.set_aside(unreadable).await?;
+            return Ok(None);
+        }
         let found = held.keep();
 
         let ledger = self.shared.ledger.lock();
@@ -220,24 +239,54 @@ impl SqliteStore {
             })
         });
         let Remaining { all: remaining, shared } = remaining;
-        Ok(Lease { mail: mail.collect(), remaining, shared })
+        Ok(Some(Lease { mail: mail.collect(), remaining, shared }))
     }
 
     /// The texts that are not in the window.
-    async fn texts(&self, found: &[Sought]) -> Result<HashMap<Seq, Arc<Message>>, StoreError> {
+    async fn texts(&self, found: &[Sought]) -> Result<rows::Found, StoreError> {
         let missing: Vec<Seq> =
             found.iter().filter(|s| s.message.is_none()).map(|s| s.seq).collect();
         if missing.is_empty() {
-            return Ok(HashMap::new());
+            return Ok(rows::Found::default());
         }
-        let wanted = missing.len();
-        let texts = self.shared.readers.query(move |db| rows::messages(db, &missing)).await?;
-        if texts.len() < wanted {
-            return Err(StoreError::Unavailable("a message's text cannot be read".into()));
+        self.shared.readers.query(move |db| rows::messages(db, &missing)).await
+    }
+
+    /// Goes on without these messages. A row that cannot be decoded makes its deliveries
+    /// dead, for the operator to repair. In a damaged file nothing is changed: what is
+    /// on its bad pages is only kept back until the next start.
+    async fn set_aside(
+        &self,
+        Unreadable { faults, damaged, damage }: Unreadable,
+    ) -> Result<(), StoreError> {
+        if let Some(error) = damage {
+            let error = self.shared.readers.explain(&error);
+            tracing::error!(%error, messages = damaged.len(), "messages are kept back");
+            let (seqs, now) = (damaged.into_iter().collect(), self.shared.clock.now());
+            // Never committed and never undone: nobody can lease them any more.
+            self.shared.ledger.lock().plan_unreadable(&seqs, now);
         }
-        Ok(texts)
+        if !faults.is_empty() {
+            self.shared
+                .commands
+                .push(|tx| SetAside::new(faults, tx))
+                .await
+                .map_err(unanswered)??;
+        }
+        Ok(())
     }
 }
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        // Its tasks may run a little longer; the folder is free for the next store.
+        self.shared.files.iter().for_each(|files| files.release_lock());
+    }
+}
+
+/// How often a lease looks again after something unreadable was set aside. Each look
+/// sets aside everything that it finds.
+const TRIES: usize = 100;
 
 /// Leased, but not in the caller's hands yet.
 struct Unread<'a> {
@@ -264,6 +313,9 @@ impl Drop for Unread<'_> {
 
 impl Mail for SqliteStore {
     fn append(&self, draft: Draft) -> Started<Appended, SendError> {
+        if let Some(damage) = self.shared.readers.damage() {
+            return async { Err(damage.into()) }.boxed();
+        }
         let accepted = self.shared.commands.append(draft);
         let shared = Arc::clone(&self.shared);
         async move {
@@ -274,7 +326,7 @@ impl Mail for SqliteStore {
                     Box::pin(duplicate(&shared, &draft, seq)).await
                 }
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(StoreError::Closed.into()),
+                Err(error) => Err(unanswered(error).into()),
             }
         }
         .boxed()
@@ -299,7 +351,7 @@ impl Mail for SqliteStore {
 
     fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
         let answer = self.shared.commands.push(|tx| ops::settle::Ack::new(by, what, proof, tx));
-        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+        async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
     fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
@@ -314,7 +366,7 @@ impl Mail for SqliteStore {
 
     fn nack(&self, by: Principal, what: What) -> Started<Nacked> {
         let answer = self.shared.commands.push(|tx| ops::settle::Nack::new(by, what, tx));
-        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+        async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
     fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
@@ -323,7 +375,7 @@ impl Mail for SqliteStore {
             let found = record.ok_or(ActError::NotFound)?.deliveries.into_iter();
             let targets = found.map(|d| (d.mailbox, d.delivery)).collect();
             let answer = self.shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
-            answer.await.map_err(|_| StoreError::Closed)?
+            answer.await.map_err(unanswered)?
         }
         .boxed()
     }
@@ -332,7 +384,7 @@ impl Mail for SqliteStore {
         async move {
             let dead = self.shared.readers.query(move |db| rows::dead_of(db, message)).await?;
             let answer = self.shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
-            answer.await.map_err(|_| StoreError::Closed)?
+            answer.await.map_err(unanswered)?
         }
         .boxed()
     }
@@ -350,7 +402,7 @@ impl Mail for SqliteStore {
     }
 
     fn is_durable(&self) -> bool {
-        self.shared.durable
+        self.shared.files.is_some()
     }
 }
 
@@ -451,7 +503,9 @@ impl Upkeep for SqliteStore {
     }
 
     fn is_healthy(&self) -> bool {
-        self.shared.healthy.load(Ordering::Relaxed) && self.shared.readers.damage().is_none()
+        self.shared.healthy.load(Ordering::Relaxed)
+            && self.shared.readers.damage().is_none()
+            && self.shared.files.as_ref().is_none_or(|files| files.are_in_place())
     }
 
     fn is_ready(&self) -> bool {
@@ -463,11 +517,15 @@ impl Upkeep for SqliteStore {
             return async { Err(damage) }.boxed();
         }
         let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
-        async move { answer.await.map_err(|_| StoreError::Closed)? }.boxed()
+        async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
     fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>> {
         self.shared.figures().boxed()
+    }
+
+    fn failed(&self) -> BoxFuture<'_, Arc<str>> {
+        self.shared.vitals.failed().boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -476,13 +534,13 @@ impl Upkeep for SqliteStore {
                 return Ok(());
             }
             let answer = self.shared.commands.push(ops::upkeep::CleanStop::new);
-            let closed = answer.await.map_err(|_| StoreError::Closed)?;
+            let closed = answer.await.map_err(unanswered)?;
             self.shared.commands.close();
             self.stopping.cancel();
             self.tasks.close();
             self.tasks.wait().await;
             self.shared.readers.close();
-            self.lock.lock().take();
+            self.shared.files.iter().for_each(|files| files.release_lock());
             closed
         }
         .boxed()

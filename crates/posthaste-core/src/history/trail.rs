@@ -28,8 +28,8 @@ pub struct Trail {
 pub struct Step {
     /// `None` when nobody kept the time.
     pub at: Option<Timestamp>,
-    /// `accepted`, `returned`, `refused`, `requeued`, `leased`, `acked`, `dead`,
-    /// `answered`, or `queued` for what still waits.
+    /// `accepted`, `returned`, `refused`, `requeued`, `leased`, `acked`, `unreadable`,
+    /// `dead`, `answered`, or `queued` for what still waits.
     pub event: &'static str,
     pub mailbox: Option<Mailbox>,
     /// Whose doing it was.
@@ -81,7 +81,7 @@ impl Hub {
         let mut steps: Vec<Step> = Vec::new();
         for note in notes.iter().filter(|n| n.delivery == d.delivery) {
             let at = Some(note.at);
-            steps.push(match note.noted {
+            steps.push(match &note.noted {
                 Noted::Refused(reader) => {
                     let by = reader.map(|by| self.name_of(by));
                     let who = by.clone().unwrap_or_else(|| "its reader".into());
@@ -93,6 +93,10 @@ impl Hub {
                     let dead = how.map(|how| format!(" ({how})")).unwrap_or_default();
                     let text = format!("was dead{dead} and is queued again in {}", d.mailbox);
                     Step { by: None, ..step(at, "requeued", how, text) }
+                }
+                Noted::Unreadable(what) => {
+                    let text = format!("set aside, because it cannot be read: {what}");
+                    Step { by: None, ..step(at, "unreadable", None, text) }
                 }
             });
         }
@@ -184,6 +188,10 @@ impl Hub {
                     (Reason::Refused, _) => {
                         format!("dead: refused by {who}, the last time{when}")
                     }
+                    (Reason::Unreadable, _) => format!(
+                        "dead: the database cannot read it any more{when}; the operator can \
+                         repair its row and queue it again"
+                    ),
                     (Reason::RecipientGone, seen) => {
                         let gone = self.owner_of(&d.mailbox);
                         let read = if seen { "it may have been seen" } else { "unread" };

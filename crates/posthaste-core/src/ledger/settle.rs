@@ -1,6 +1,6 @@
 //! The last moves of a delivery: acked, dead, refused, and queued once more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{BoxNo, Ledger, Out, Queued};
 use crate::address::Mailbox;
@@ -176,6 +176,28 @@ impl Ledger {
         plan
     }
 
+    /// What is queued of messages whose texts cannot be read. A text that is still in
+    /// memory can be handed out.
+    pub fn plan_unreadable(&mut self, messages: &HashSet<Seq>, now: Timestamp) -> DiePlan {
+        let mut plan = DiePlan { at: now, ..DiePlan::default() };
+        let is_it = |e: &&Queued| e.message.is_none() && messages.contains(&e.seq);
+        let boxes = (0..).zip(&self.queues);
+        let found: Vec<(BoxNo, DeliveryNo)> = boxes
+            .flat_map(|(at, queue)| queue.all().filter(is_it).map(move |e| (at, e.delivery)))
+            .collect();
+        for (at, delivery) in found {
+            if let Ok(out) = self.settle_queued(at, delivery, |state, _| state.die_queued()) {
+                plan.dead.push(dead(out, Reason::Unreadable));
+            }
+        }
+        plan
+    }
+
+    /// Deliveries died that were never loaded.
+    pub fn count_unreadable(&mut self, deliveries: usize) {
+        (0..deliveries).for_each(|_| self.tally.died(Reason::Unreadable));
+    }
+
     pub fn next_expiry(&self) -> Option<Timestamp> {
         let queued =
             |(_, delivery, _): &&(Timestamp, DeliveryNo, BoxNo)| !self.out.contains_key(delivery);
@@ -198,7 +220,10 @@ impl Ledger {
             return Err(ActError::Conflict("nothing of it is dead".into()));
         }
         for (at, entry) in &entries {
-            let gone = match &self.queues[*at as usize].mailbox {
+            let Some(queue) = self.queues.get(*at as usize) else {
+                return Err(ActError::Conflict("its mailbox is not known".into()));
+            };
+            let gone = match &queue.mailbox {
                 Mailbox::Instance(id) => {
                     self.instances.get(id).is_none_or(|i| i.status.has_ended())
                 }
@@ -207,9 +232,7 @@ impl Ledger {
             if gone {
                 return Err(ActError::Conflict("its recipient has ended".into()));
             }
-            if self.out.contains_key(&entry.delivery)
-                || self.queues[*at as usize].find(entry.delivery).is_some()
-            {
+            if self.out.contains_key(&entry.delivery) || queue.find(entry.delivery).is_some() {
                 return Err(ActError::Conflict("nothing of it is dead".into()));
             }
         }

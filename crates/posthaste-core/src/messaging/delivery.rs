@@ -216,14 +216,17 @@ pub enum Reason {
     Expired,
     Cancelled,
     Refused,
+    /// Its row in the store cannot be read. The row stays for a repair.
+    Unreadable,
 }
 
 impl Reason {
-    pub(crate) const ALL: [(Self, &'static str); 4] = [
+    pub(crate) const ALL: [(Self, &'static str); 5] = [
         (Self::RecipientGone, "recipient_gone"),
         (Self::Expired, "expired"),
         (Self::Cancelled, "cancelled"),
         (Self::Refused, "refused"),
+        (Self::Unreadable, "unreadable"),
     ];
 
     pub fn as_str(self) -> &'static str {

@@ -155,19 +155,21 @@ impl RecordState {
 }
 
 /// Something that happened to a delivery and was not its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub delivery: DeliveryNo,
     pub at: Timestamp,
     pub noted: Noted,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noted {
     /// By its reader; back to the queue.
     Refused(Option<Principal>),
     /// It was dead, for this reason, and got another chance.
     Requeued(Option<Reason>),
+    /// It was set aside: where its row is, and what is wrong with it.
+    Unreadable(Box<str>),
 }
 
 /// Filters are joined by AND.

@@ -3,6 +3,7 @@
 mod calling;
 mod chaos;
 mod clock;
+mod failing;
 mod fuzz;
 mod living;
 mod model;

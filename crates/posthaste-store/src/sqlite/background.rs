@@ -1,6 +1,5 @@
 //! Off the path of a send: checkpoints, indexes, and the sweep.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,8 +12,10 @@ use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::files::Files;
 use super::ops::upkeep::{Chore, Expire, Forget, Index, Prune, Signs};
 use super::rows::Marks;
+use super::writer::unanswered;
 use super::{Shared, journal, open};
 
 /// How often the background looks.
@@ -30,11 +31,12 @@ const PRUNE_STEP: usize = 1_000;
 /// Checkpoints and indexes until the store stops.
 pub(crate) async fn run(
     shared: Arc<Shared>,
-    folder: PathBuf,
+    files: Arc<Files>,
     mut marks: Marks,
     stopping: CancellationToken,
 ) {
-    let mut checkpoints = Checkpoints { file: folder.join(open::FILE), db: None };
+    let _vital = shared.vitals.guard("the store's background work", stopping.clone());
+    let mut checkpoints = Checkpoints { files: Arc::clone(&files), db: None };
     let mut checkpointed = Marks::default();
     let mut last = numbers(&shared);
     let mut quiet_since = Instant::now();
@@ -42,6 +44,9 @@ pub(crate) async fn run(
         tokio::select! {
             () = stopping.cancelled() => return,
             () = sleep(TICK) => {}
+        }
+        if files.look().is_err() {
+            continue;
         }
         let now = numbers(&shared);
         if now != last {
@@ -78,15 +83,15 @@ fn numbers(shared: &Shared) -> Marks {
 /// of it, so the log would grow for ever: once it is long, the writer is asked to
 /// copy the short rest between two groups, and starts the log anew.
 struct Checkpoints {
-    file: PathBuf,
+    files: Arc<Files>,
     db: Option<Connection>,
 }
 
 impl Checkpoints {
     async fn run(&mut self, shared: &Shared) {
-        let (file, known) = (self.file.clone(), self.db.take());
+        let (files, known) = (Arc::clone(&self.files), self.db.take());
         let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<_> {
-            let db = known.map_or_else(|| Connection::open(&file), Ok)?;
+            let db = known.map_or_else(|| Connection::open(files.database()), Ok)?;
             let pages = checkpoint(&db)?;
             Ok((db, pages))
         });
@@ -97,9 +102,18 @@ impl Checkpoints {
                 let long = pages * open::PAGE > shared.config.wal_bytes / 2;
                 shared.log_is_long.store(long, Ordering::Relaxed);
             }
-            Ok(Err(error)) => tracing::warn!(%error, "a checkpoint failed; it is tried again"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "a checkpoint failed; it is tried again");
+                shared.readers.explain(&error);
+            }
             Err(panic) => tracing::warn!(%panic, "a checkpoint failed; it is tried again"),
         }
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.db.iter().for_each(|db| self.files.leave_log(db));
     }
 }
 
@@ -112,8 +126,7 @@ pub(crate) fn checkpoint(db: &Connection) -> rusqlite::Result<u64> {
 /// Whatever is due: expiry, the lost, signs of life, pruning, forgotten tickets.
 pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
     let now = shared.clock.now();
-    let closed = |_| StoreError::Closed;
-    let expired = shared.commands.push(Expire::new).await.map_err(closed)??;
+    let expired = shared.commands.push(Expire::new).await.map_err(unanswered)??;
 
     let (lost, mut tickets) = {
         let mut ledger = shared.ledger.lock();
@@ -129,7 +142,7 @@ pub(crate) async fn sweep(shared: &Shared) -> Result<Swept, StoreError> {
         shared.queue.put(ticket);
     }
 
-    shared.commands.push(|tx| Chore::new(Signs::default(), tx)).await.map_err(closed)??;
+    shared.commands.push(|tx| Chore::new(Signs::default(), tx)).await.map_err(unanswered)??;
     let pruned = if is_time_to_prune(shared, now) { prune(shared, now).await? } else { 0 };
     Ok(Swept { expired, pruned, lost })
 }
@@ -145,7 +158,6 @@ fn is_time_to_prune(shared: &Shared, now: Timestamp) -> bool {
 
 /// Removes what is old enough; how many messages.
 async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
-    let closed = |_| StoreError::Closed;
     let events_before = now - shared.limits.event_retention;
     let old = move |db: &Connection| journal::has_before(db, events_before);
     let forget = Forget {
@@ -155,7 +167,7 @@ async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
         ended_before: now - shared.limits.dead_retention,
         settled_before: now - shared.limits.settled_retention,
     };
-    shared.commands.push(|tx| Chore::new(forget, tx)).await.map_err(closed)??;
+    shared.commands.push(|tx| Chore::new(forget, tx)).await.map_err(unanswered)??;
     let acked_before = now - shared.limits.settled_retention;
     let dead_before = now - shared.limits.dead_retention;
     let mut pruned = 0;
@@ -166,7 +178,7 @@ async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
         let found = seqs.len();
         if found > 0 {
             let answer = shared.commands.push(|tx| Chore::new(Prune(seqs), tx));
-            answer.await.map_err(closed)??;
+            answer.await.map_err(unanswered)??;
         }
         pruned += found;
         if found < PRUNE_STEP {

@@ -20,6 +20,7 @@ use self::pages::history;
 use super::ops::read::MarkRead;
 use super::reader::stand_all;
 use super::rows::{self, RawRecord};
+use super::writer::unanswered;
 use super::{Shared, SqliteStore, counts, load};
 
 /// How often a marking read looks again when another was quicker.
@@ -176,6 +177,9 @@ fn notes(db: &Connection, first: DeliveryNo, last: DeliveryNo) -> rusqlite::Resu
                 let why: Option<String> = row.get(4)?;
                 Noted::Requeued(why.as_deref().and_then(Reason::read))
             }
+            "unreadable" => {
+                Noted::Unreadable(row.get::<_, Option<String>>(4)?.unwrap_or_default().into())
+            }
             _ => continue,
         };
         let delivery = DeliveryNo(row.get(0)?);
@@ -199,7 +203,7 @@ async fn mark_read(
         }
         let seqs: Vec<Seq> = page.records.iter().map(|r| r.message.seq).collect();
         let answer = shared.commands.push(|tx| MarkRead::new(by, unread, seqs, tx));
-        let Some((raw, marked)) = answer.await.map_err(|_| StoreError::Closed)?? else {
+        let Some((raw, marked)) = answer.await.map_err(unanswered)?? else {
             // Another was quicker with all of it.
             continue;
         };

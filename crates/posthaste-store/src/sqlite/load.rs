@@ -14,13 +14,18 @@ use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::StoreError;
 use posthaste_core::time::Timestamp;
 use rusqlite::types::Type;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use tokio::sync::watch;
 
+use super::faults::{self, Fault, Of};
+use super::ops::set_aside;
 use super::{Shared, keys, open, rows};
 
 /// Rows that go into the ledger at a time, under its lock.
 const PART: usize = 2_000;
+
+const OPEN_DELIVERIES: &str = "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, \
+    expires_at FROM deliveries WHERE no BETWEEN ?1 AND ?2 AND state = 0 ORDER BY no";
 
 /// How far the reading is.
 #[derive(Debug, Clone)]
@@ -63,6 +68,8 @@ pub(crate) enum Part {
 }
 
 impl Part {
+    /// A mailbox that is missing is an error: the next new one would get its number, and
+    /// its mail.
     pub(crate) fn into_ledger(self, ledger: &mut Ledger) -> rusqlite::Result<()> {
         match self {
             Self::Deliveries(list) => {
@@ -102,38 +109,28 @@ impl Rest {
     }
 
     /// Hands over all rows, in order. What was open is open again: every start
-    /// returns all leases.
+    /// returns all leases. A delivery that cannot be read is left out and returned.
     pub(crate) fn read(
         &self,
         db: &Connection,
         mut hand_over: impl FnMut(Part) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
-        let mut select = db.prepare(
-            "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, expires_at \
-             FROM deliveries WHERE no BETWEEN ?1 AND ?2 AND state = 0 ORDER BY no",
-        )?;
+    ) -> rusqlite::Result<Vec<Fault>> {
+        let mut faults = Vec::new();
+        let columns = db.prepare(OPEN_DELIVERIES)?;
+        let mut select = db.prepare(OPEN_DELIVERIES)?;
         let mut rows = select.query(params![self.deliveries.0, self.deliveries.1])?;
         let mut part = Vec::new();
         while let Some(row) = rows.next()? {
-            // After a clean stop what was never handed out is unmarked; after a kill
-            // nobody can tell, and everything is marked.
-            let marked = !self.clean || row.get(6)?;
-            part.push((
-                row.get(1)?,
-                Queued {
-                    delivery: DeliveryNo(row.get(0)?),
-                    seq: Seq(row.get(2)?),
-                    message: None,
-                    size: row.get(3)?,
-                    sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
-                    urgent: row.get(5)?,
-                    marked,
-                    leased_before: false,
-                    doubted: false,
-                    attempts: row.get(7)?,
-                    expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
-                },
-            ));
+            match self.queued(row) {
+                Ok(entry) => part.push(entry),
+                Err(error) => {
+                    let what = faults::misread(&error, &columns).ok_or(error)?;
+                    let seq = Seq(row.get(2).unwrap_or_default());
+                    let delivery = DeliveryNo(row.get(0)?);
+                    let what = format!("deliveries, row {}, {what}", delivery.0);
+                    faults.push(Fault { of: Of::Delivery(delivery, seq), what });
+                }
+            }
             if part.len() == PART {
                 hand_over(Part::Deliveries(std::mem::take(&mut part)))?;
             }
@@ -151,7 +148,27 @@ impl Rest {
                 hand_over(Part::Keys(std::mem::take(&mut part)))?;
             }
         }
-        hand_over(Part::Keys(part))
+        hand_over(Part::Keys(part))?;
+        Ok(faults)
+    }
+
+    fn queued(&self, row: &Row<'_>) -> rusqlite::Result<(BoxNo, Queued)> {
+        let queued = Queued {
+            delivery: DeliveryNo(row.get(0)?),
+            seq: Seq(row.get(2)?),
+            message: None,
+            size: row.get(3)?,
+            sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
+            urgent: row.get(5)?,
+            // After a clean stop what was never handed out is unmarked; after a kill
+            // nobody can tell, and everything is marked.
+            marked: !self.clean || row.get(6)?,
+            leased_before: false,
+            doubted: false,
+            attempts: row.get(7)?,
+            expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+        };
+        Ok((row.get(1)?, queued))
     }
 }
 
@@ -159,7 +176,7 @@ impl Rest {
 pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
     let file = folder.join(open::FILE);
     let (theirs, path) = (Arc::clone(&shared), file.clone());
-    let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<()> {
+    let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<Vec<Fault>> {
         let db = Connection::open(&path)?;
         rest.read(&db, |part| part.into_ledger(&mut theirs.ledger.lock()))
     });
@@ -172,6 +189,12 @@ pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
         shared.healthy.store(false, std::sync::atomic::Ordering::Relaxed);
         open::damaged(&file, why)
     });
-    shared.commands.release(known.clone());
-    shared.known.send_replace(known.map_or_else(Known::Broken, |()| Known::All));
+    shared.commands.release(known.as_ref().map(drop).map_err(Clone::clone));
+    match known {
+        Ok(faults) => {
+            set_aside::later(&shared, faults);
+            shared.known.send_replace(Known::All);
+        }
+        Err(error) => drop(shared.known.send_replace(Known::Broken(error))),
+    }
 }

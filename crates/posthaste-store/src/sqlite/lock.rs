@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::files::FileId;
 use crate::OpenError;
 
 const FILE: &str = "hub.lock";
@@ -17,7 +18,8 @@ const APART: Duration = Duration::from_millis(20);
 /// leaves it behind.
 #[derive(Debug)]
 pub struct FolderLock {
-    _file: File,
+    path: PathBuf,
+    file: File,
 }
 
 impl FolderLock {
@@ -58,7 +60,13 @@ impl FolderLock {
         file.rewind().map_err(unusable)?;
         write!(file, "{}", std::process::id()).map_err(unusable)?;
         file.flush().map_err(unusable)?;
-        Ok(Self { _file: file })
+        Ok(Self { path, file })
+    }
+
+    /// Whether the file at the path is the one that is locked.
+    pub(crate) fn stands(&self) -> bool {
+        let held = self.file.metadata().map(|found| FileId::of(&found));
+        matches!((held, FileId::at(&self.path)), (Ok(held), Ok(there)) if held == there)
     }
 
     /// Whether a living process has the folder. Where that cannot be told, it may.

@@ -6,7 +6,6 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use posthaste_core::Limits;
 use posthaste_core::address::{AddressError, InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
@@ -16,9 +15,12 @@ use posthaste_core::ports::StoreError;
 use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Origin, Status, Team, Work};
 use posthaste_core::time::Timestamp;
+use posthaste_core::{Limits, Vitals};
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, Row};
+use rusqlite::{Connection, Row};
 
+use super::faults::{self, Fault};
+use super::files::Files;
 use super::load::Rest;
 use super::lock::FolderLock;
 use super::rows::{self, Marks};
@@ -50,15 +52,16 @@ pub(crate) const MIGRATIONS: [&str; 11] = [
 
 pub(crate) struct Opened {
     pub(crate) db: Connection,
-    /// The write-ahead log beside the file.
-    pub(crate) log: Option<File>,
+    /// `None` for a store in memory.
+    pub(crate) files: Option<Files>,
     pub(crate) ledger: Ledger,
+    /// Open deliveries that cannot be read.
+    pub(crate) faults: Vec<Fault>,
     /// What is open, where it is too much to be read before the doors open.
     pub(crate) rest: Option<Rest>,
     pub(crate) last_event: u64,
     pub(crate) marks: Marks,
     pub(crate) taken: HashMap<Principal, Vec<Seq>>,
-    pub(crate) lock: Option<FolderLock>,
 }
 
 pub(crate) fn open(
@@ -66,6 +69,7 @@ pub(crate) fn open(
     config: &StoreConfig,
     limits: &Limits,
     now: Timestamp,
+    vitals: &Vitals,
 ) -> Result<Opened, OpenError> {
     let (file, lock) = match place {
         Place::Memory => (PathBuf::from(":memory:"), None),
@@ -93,21 +97,24 @@ pub(crate) fn open(
     }
     let mut ledger = load(&db, limits).map_err(explain)?;
     let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
-    let rest = match rest.is_within(config.read_at_start) {
-        true => rest.read(&db, |part| part.into_ledger(&mut ledger)).map(|()| None),
-        false => Ok(Some(rest)),
+    let (rest, faults) = match rest.is_within(config.read_at_start) {
+        true => (None, rest.read(&db, |part| part.into_ledger(&mut ledger)).map_err(explain)?),
+        false => (Some(rest), Vec::new()),
     };
-    let rest = rest.map_err(explain)?;
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
-    let log = match lock {
-        Some(_) => Some(grow_log(&db, &file, config.wal_bytes)?),
-        None => None,
+    let files = match (place, lock) {
+        (Place::File(folder), Some(lock)) => {
+            let log = grow_log(&db, &file, config.wal_bytes)?;
+            let files = Files::new(folder, &file, log, lock, vitals.clone());
+            Some(files.map_err(|error| unusable(&file, &error))?)
+        }
+        _ => None,
     };
     // From here on a kill must be noticed.
     rows::set_meta(&db, "clean", 0).map_err(explain)?;
-    Ok(Opened { db, log, ledger, rest, last_event, marks, taken, lock })
+    Ok(Opened { db, files, ledger, faults, rest, last_event, marks, taken })
 }
 
 /// Whether there is a database. It has its name only since it was whole ([`create`]),
@@ -151,8 +158,13 @@ fn create(file: &Path) -> Result<(), OpenError> {
     named.map_err(|error| unusable(file, &error))
 }
 
-fn log_of(file: &Path) -> PathBuf {
+pub(crate) fn log_of(file: &Path) -> PathBuf {
     beside(file, "-wal")
+}
+
+/// The file through which the connections of a database agree about its log.
+pub(crate) fn shared_memory_of(file: &Path) -> PathBuf {
+    beside(file, "-shm")
 }
 
 fn beside(file: &Path, end: &str) -> PathBuf {
@@ -418,7 +430,11 @@ fn grow_log(db: &Connection, file: &Path, bytes: u64) -> Result<File, OpenError>
 /// What a start would have said, had it read these rows itself.
 pub(crate) fn damaged(file: &Path, why: String) -> StoreError {
     let error = OpenError::Corrupt { file: file.to_owned(), why };
-    let hint = format!("stop the hub first; {}", error.hint());
+    let hint = format!(
+        "no new mail is accepted. Save what can still be read with `posthaste export`, see \
+         `posthaste doctor`, and stop the hub; then {}",
+        error.hint()
+    );
     StoreError::Damaged { what: error.to_string().into(), hint: hint.into() }
 }
 
@@ -430,9 +446,7 @@ pub(crate) fn misread(column: usize, kind: Type, why: String) -> rusqlite::Error
 pub(crate) fn explain(file: &Path, error: &rusqlite::Error) -> OpenError {
     let why = error.to_string();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            OpenError::Corrupt { file: file.to_owned(), why }
-        }
+        Some(_) if faults::is_damage(error) => OpenError::Corrupt { file: file.to_owned(), why },
         Some(_) => OpenError::Unusable { path: file.to_owned(), why },
         // A row that does not read as what it must be.
         None => OpenError::Corrupt { file: file.to_owned(), why },

@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod people;
 pub(crate) mod profiles;
 pub(crate) mod read;
+pub(crate) mod set_aside;
 pub(crate) mod settle;
 pub(crate) mod upkeep;
 pub(crate) mod work;

@@ -1,6 +1,6 @@
 //! Queries, on connections of their own.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use parking_lot::Mutex;
 use posthaste_core::messaging::message::{MessageRef, Seq};
 use posthaste_core::ports::{DeliveryRecord, Record, RecordState, StoreError, Ticket};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::files::Files;
 use super::rows::{self, RawRecord};
-use super::writer::{Commands, Db, Op};
-use super::{Shared, open};
-use crate::{Place, StoreConfig};
+use super::writer::{Commands, Db, Op, unanswered};
+use super::{Shared, faults, open};
+use crate::StoreConfig;
 
 /// A few read-only connections. A store in memory has only the writer's, so its
 /// queries stand in line with the writes.
 pub(crate) struct Readers {
-    file: Option<PathBuf>,
+    files: Option<Arc<Files>>,
     cache_bytes: usize,
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
@@ -29,13 +30,9 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(place: &Place, config: &StoreConfig, commands: Commands) -> Self {
-        let file = match place {
-            Place::File(folder) => Some(folder.join(open::FILE)),
-            Place::Memory => None,
-        };
+    pub(crate) fn new(files: Option<Arc<Files>>, config: &StoreConfig, commands: Commands) -> Self {
         Self {
-            file,
+            files,
             cache_bytes: config.cache_bytes,
             idle: Arc::default(),
             free: Arc::new(Semaphore::new(config.readers.max(1))),
@@ -48,9 +45,9 @@ impl Readers {
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let Some(file) = self.file.clone() else {
+        let Some(files) = self.files.clone() else {
             let answer = self.commands.push(|tx| Ask { query: Some(query), result: None, tx });
-            let result = answer.await.map_err(|_| StoreError::Closed)??;
+            let result = answer.await.map_err(unanswered)??;
             return result.map_err(|error| self.failed(&error));
         };
         let permit = Arc::clone(&self.free).acquire_owned().await;
@@ -58,16 +55,24 @@ impl Readers {
         let (idle, cache) = (Arc::clone(&self.idle), self.cache_bytes);
         let work = tokio::task::spawn_blocking(move || {
             let known = idle.lock().pop();
-            let db = known.map_or_else(|| connect(&file, cache), Ok)?;
-            let result = query(&db);
-            if result.is_ok() {
-                idle.lock().push(db);
+            if known.is_none() {
+                // The database of another hub may stand there by now.
+                files.look()?;
             }
+            let db = known.map_or_else(|| connect(files.database(), cache), Ok);
+            let result = db.and_then(|db| {
+                let result = query(&db);
+                match &result {
+                    Ok(_) => idle.lock().push(db),
+                    Err(_) => files.leave_log(&db),
+                }
+                result
+            });
             drop(permit);
-            result
+            Ok(result)
         });
         match work.await {
-            Ok(result) => result.map_err(|error| self.failed(&error)),
+            Ok(result) => result?.map_err(|error| self.failed(&error)),
             Err(panic) => Err(StoreError::Unavailable(panic.to_string().into())),
         }
     }
@@ -79,9 +84,13 @@ impl Readers {
 
     /// What a caller is told of this, and whoever asks how the store is.
     pub(crate) fn explain(&self, error: &rusqlite::Error) -> StoreError {
-        match (&self.file, error.sqlite_error_code()) {
-            (Some(file), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)) => {
-                self.damage.get_or_init(|| open::damaged(file, error.to_string())).clone()
+        match &self.files {
+            Some(files) if faults::is_damage(error) => {
+                let first = || {
+                    tracing::error!(%error, "the database is damaged: no new mail is accepted");
+                    open::damaged(files.database(), error.to_string())
+                };
+                self.damage.get_or_init(first).clone()
             }
             _ => StoreError::Unavailable(error.to_string().into()),
         }
@@ -93,11 +102,13 @@ impl Readers {
 
     pub(crate) fn close(&self) {
         self.free.close();
-        self.idle.lock().clear();
+        for db in self.idle.lock().drain(..) {
+            self.files.iter().for_each(|files| files.leave_log(&db));
+        }
     }
 }
 
-fn connect(file: &PathBuf, cache_bytes: usize) -> rusqlite::Result<Connection> {
+fn connect(file: &Path, cache_bytes: usize) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags)?;
     db.pragma_update(None, "query_only", true)?;

@@ -11,7 +11,10 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::ports::RecordState;
 use posthaste_core::time::Timestamp;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::faults::{self, Fault, Of};
 
 /// All columns of a message but its body, which comes last.
 const HEAD: &str = "seq, id, thread, created_at, first_delivery, copies, sender, \
@@ -70,33 +73,94 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
     })
 }
 
-/// The texts of these messages.
-pub(crate) fn messages(
-    db: &Connection,
-    seqs: &[Seq],
-) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+/// Messages that were looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) messages: HashMap<Seq, Arc<Message>>,
+    pub(crate) unreadable: Unreadable,
+}
+
+/// Messages that could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadable {
+    /// Rows that are missing or do not read as messages.
+    pub(crate) faults: Vec<Fault>,
+    /// Messages on damaged pages, and what SQLite says of them.
+    pub(crate) damaged: Vec<Seq>,
+    pub(crate) damage: Option<rusqlite::Error>,
+}
+
+impl Unreadable {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.faults.is_empty() && self.damaged.is_empty()
+    }
+}
+
+/// These messages with their bodies.
+pub(crate) fn messages(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<Found> {
     select_messages(db, seqs, "body")
 }
 
 /// These messages without their bodies.
-pub(crate) fn heads(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+pub(crate) fn heads(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<Found> {
     select_messages(db, seqs, "''")
 }
 
-fn select_messages(
-    db: &Connection,
-    seqs: &[Seq],
-    body: &str,
-) -> rusqlite::Result<HashMap<Seq, Arc<Message>>> {
+/// A row that cannot be read does not keep the others back.
+fn select_messages(db: &Connection, seqs: &[Seq], body: &str) -> rusqlite::Result<Found> {
     let mut select =
-        db.prepare_cached(&format!("SELECT {HEAD}, {body} FROM messages WHERE seq = ?1"))?;
-    let mut found = HashMap::with_capacity(seqs.len());
+        db.prepare_cached(&format!("SELECT {HEAD}, {body} AS body FROM messages WHERE seq = ?1"))?;
+    let Found { mut messages, mut unreadable } = Found::default();
     for seq in seqs {
-        if let Some(m) = select.query_row(params![seq.0], message).optional()? {
-            found.insert(*seq, Arc::new(m));
+        match select.query_row(params![seq.0], message).optional() {
+            Ok(Some(found)) => drop(messages.insert(*seq, Arc::new(found))),
+            Ok(None) => unreadable.faults.push(Fault::missing_message(*seq)),
+            Err(error) if faults::is_damage(&error) => {
+                unreadable.damaged.push(*seq);
+                unreadable.damage = Some(error);
+            }
+            Err(error) => {
+                let what = faults::misread(&error, &select).ok_or(error)?;
+                let what = format!("messages, row {seq}, {what}");
+                unreadable.faults.push(Fault { of: Of::Message(*seq), what });
+            }
         }
     }
-    Ok(found)
+    Ok(Found { messages, unreadable })
+}
+
+/// A message as far as it can be read, for those who look at what became of it.
+fn remains(row: &Row<'_>) -> Message {
+    let text = |i| match row.get_ref(i) {
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => {
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        }
+        _ => None,
+    };
+    let number = |i| row.get::<_, i64>(i).ok();
+    let count = |i| number(i).and_then(|n| u64::try_from(n).ok());
+    let instance = count(7).and_then(|n| u32::try_from(n).ok()).map(InstanceId);
+    let kind = Kind::read(&text(9).unwrap_or_default());
+    let urgent = number(10).is_some_and(|n| n != 0);
+    Message {
+        seq: Seq(count(0).unwrap_or_default()),
+        id: MessageId(number(1).unwrap_or_default().cast_unsigned()),
+        thread: ThreadId(count(2).and_then(|n| n.try_into().ok()).unwrap_or_default()),
+        created_at: Timestamp(number(3).unwrap_or_default()),
+        from: Sender::read(&text(6).unwrap_or_default(), instance, &kind),
+        to: text(8).unwrap_or_default(),
+        kind,
+        priority: if urgent { Priority::Urgent } else { Priority::Normal },
+        label: text(11),
+        in_reply_to: count(12).map(Seq),
+        expires_at: number(13).map(Timestamp),
+        via: Via::read(&text(14).unwrap_or_default()),
+        idempotency_key: text(15),
+        metadata: text(16),
+        hop: count(17).and_then(|n| n.try_into().ok()).unwrap_or_default(),
+        late: number(18).is_some_and(|n| n != 0),
+        body: text(19).unwrap_or_default().into(),
+    }
 }
 
 /// One message with its deliveries, by number or by id.
@@ -110,23 +174,25 @@ pub(crate) fn record(db: &Connection, which: MessageRef) -> rusqlite::Result<Opt
     let found = db
         .prepare_cached(&sql)?
         .query_row(params![seq], |row| {
-            Ok((message(row)?, row.get::<_, u64>(4)?, row.get::<_, u64>(5)?))
+            let count = |i| row.get::<_, u64>(i).unwrap_or_default();
+            Ok((message(row).unwrap_or_else(|_| remains(row)), count(4), count(5)))
         })
         .optional()?;
     let Some((message, first, copies)) = found else { return Ok(None) };
     let mut select = db.prepare_cached(
         "SELECT d.no, m.key, d.state, d.marked, d.leased_at, d.settled_at, d.settled_by, d.how, \
-         d.maybe_seen, d.attempts FROM deliveries d JOIN mailboxes m ON m.no = d.mailbox \
+         d.maybe_seen, d.attempts FROM deliveries d LEFT JOIN mailboxes m ON m.no = d.mailbox \
          WHERE d.no >= ?1 AND d.no < ?1 + ?2 ORDER BY d.no",
     )?;
     let rows = select.query_map(params![first, copies], |row| {
-        let key: String = row.get(1)?;
+        // Without its mailbox it is at least the operator's to see.
+        let key = row.get_ref(1)?.as_str().ok();
         Ok(RawDelivery {
             delivery: DeliveryNo(row.get(0)?),
-            mailbox: key.parse().unwrap_or(Mailbox::Human),
+            mailbox: key.and_then(|key| key.parse().ok()).unwrap_or(Mailbox::Human),
             end: end(row.get(2)?, row.get::<_, Option<String>>(7)?.as_deref(), row.get(8)?),
             marked: row.get(3)?,
-            attempts: row.get(9)?,
+            attempts: row.get(9).unwrap_or_default(),
             leased_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
             settled_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
             by: row.get::<_, Option<String>>(6)?.as_deref().and_then(principal),
@@ -348,7 +414,8 @@ pub(crate) fn prunable(
     let mut found = Vec::new();
     let mut current: Option<(Seq, bool)> = None;
     while let Some(row) = rows.next()? {
-        let (seq, old) = (Seq(row.get(0)?), row.get::<_, Option<bool>>(1)?.unwrap_or(false));
+        let Ok(seq) = row.get(0).map(Seq) else { continue };
+        let old = row.get::<_, Option<bool>>(1)?.unwrap_or(false);
         match &mut current {
             Some((same, all)) if *same == seq => *all &= old,
             _ => {

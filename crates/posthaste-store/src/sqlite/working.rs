@@ -12,10 +12,14 @@ use posthaste_core::ports::{Given, Hire, Hired, Started, StoreError, Working};
 use posthaste_core::registry::{Instance, RegistryError, TokenHash, Work};
 
 use super::ops::work::{BeginWork, HireOutcome, NewWorker};
+use super::writer::unanswered;
 use super::{Shared, SqliteStore, find, stopping};
 
 impl Working for SqliteStore {
     fn hire(&self, hire: Hire) -> Started<Hired, AssignError> {
+        if let Some(damage) = self.shared.readers.damage() {
+            return async { Err(damage.into()) }.boxed();
+        }
         let answer = self.shared.commands.push(|tx| NewWorker::new(hire, tx));
         let shared = Arc::clone(&self.shared);
         async move {
@@ -23,7 +27,7 @@ impl Working for SqliteStore {
                 Ok(Ok(HireOutcome::New(hired))) => Ok(*hired),
                 Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire.draft).await,
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(StoreError::Closed.into()),
+                Err(error) => Err(unanswered(error).into()),
             }
         }
         .boxed()

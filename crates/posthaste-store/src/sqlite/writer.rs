@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use posthaste_core::Vital;
 use posthaste_core::ledger::Ledger;
 use posthaste_core::messaging::message::Draft;
 use posthaste_core::messaging::send::SendError;
@@ -33,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use super::background::checkpoint;
+use super::files::Files;
 use super::journal::EventList;
 use super::keys::KeyList;
 use super::ops::append::{self, Accepted, Append};
@@ -127,15 +129,17 @@ impl Commands {
         Self { inner: Arc::new(CommandsInner { most, line, due, closed }) }
     }
 
-    /// Hands a command over. Its answer comes after the commit; none comes when
-    /// the store is closed.
+    /// Hands a command over. Its answer comes after the commit; none comes when the
+    /// writer failed in the middle of it ([`unanswered`]).
     pub(crate) fn push<T, O: Op + 'static>(
         &self,
         make: impl FnOnce(oneshot::Sender<T>) -> O,
     ) -> oneshot::Receiver<T> {
         let (tx, rx) = oneshot::channel();
-        if !self.inner.closed.load(Ordering::Acquire) {
-            self.stand_in_line(Box::new(make(tx)));
+        let op = Box::new(make(tx));
+        match self.inner.closed.load(Ordering::Acquire) {
+            true => op.answer(Some(StoreError::Closed)),
+            false => self.stand_in_line(op),
         }
         rx
     }
@@ -224,6 +228,11 @@ impl Commands {
     }
 }
 
+/// A command whose answer never came: the writer failed in the middle of its group.
+pub(crate) fn unanswered(_: oneshot::error::RecvError) -> StoreError {
+    StoreError::Unknown("the writer failed in the middle of it".into())
+}
+
 /// Commits that take less than this, on average, are done on the event loop itself:
 /// two changes of threads cost more than the others wait. A slow disk gets a thread
 /// of its own.
@@ -235,33 +244,32 @@ const SLOW: Duration = Duration::from_millis(4);
 struct Desk {
     /// `None` after a panic took it away.
     db: Option<Connection>,
-    /// The log of the database, if it has one.
-    log: Option<Arc<File>>,
+    /// `None` for a store in memory.
+    files: Option<Arc<Files>>,
     /// How long a commit takes, as a moving average.
     pace: Duration,
 }
 
 /// However the writer leaves: the store is not well without it, and who stands in
 /// line is told.
-struct Leaving<'a>(&'a Shared);
+struct Leaving<'a> {
+    shared: &'a Shared,
+    _vital: Vital,
+}
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        self.0.healthy.store(false, Ordering::Relaxed);
-        self.0.commands.shut();
+        self.shared.healthy.store(false, Ordering::Relaxed);
+        self.shared.commands.shut();
     }
 }
 
-/// Serves commands until the store stops.
-pub(crate) async fn run(
-    shared: Arc<Shared>,
-    db: Connection,
-    log: Option<File>,
-    stopping: CancellationToken,
-) {
-    let mut desk = Desk { db: Some(db), log: log.map(Arc::new), pace: SLOW };
-    let leaving = Leaving(&shared);
-    loop {
+/// Serves commands until the store stops, or until a panic takes its connection away.
+pub(crate) async fn run(shared: Arc<Shared>, db: Connection, stopping: CancellationToken) {
+    let mut desk = Desk { db: Some(db), files: shared.files.clone(), pace: SLOW };
+    let vital = shared.vitals.guard("the writer of the store", stopping.clone());
+    let leaving = Leaving { shared: &shared, _vital: vital };
+    while desk.db.is_some() {
         let group = tokio::select! {
             biased;
             group = shared.commands.take(shared.config.batch.max(1)) => group,
@@ -273,7 +281,12 @@ pub(crate) async fn run(
     }
     drop(leaving);
     if let Some(db) = desk.db {
-        let closed = spawn_blocking(move || db.close().map_err(|(_, e)| e)).await;
+        let files = desk.files;
+        let closed = spawn_blocking(move || {
+            files.iter().for_each(|files| files.leave_log(&db));
+            db.close().map_err(|(_, e)| e)
+        });
+        let closed = closed.await;
         if let Ok(Err(error)) = closed {
             tracing::warn!(%error, "the database did not close cleanly");
         }
@@ -296,10 +309,10 @@ fn apart(group: Vec<Box<dyn Op>>) -> Vec<Vec<Box<dyn Op>>> {
 async fn commit(shared: &Shared, desk: &mut Desk, group: Vec<Box<dyn Op>>) {
     let many = group.len() > 1;
     let Err((broken, group)) = attempt(shared, desk, group).await else { return };
-    if !many || !is_of_one_command(&broken.error) {
+    if !many || !broken.cause.is_of_one_command() {
         return fail(shared, group, &broken);
     }
-    tracing::warn!(error = %broken.error, "a group of writes failed; each is tried alone");
+    tracing::warn!(error = %broken.cause, "a group of writes failed; each is tried alone");
     for op in group {
         if let Err((broken, group)) = attempt(shared, desk, vec![op]).await {
             fail(shared, group, &broken);
@@ -311,14 +324,23 @@ type Failed = (Broken, Vec<Box<dyn Op>>);
 
 /// Why a transaction was not committed.
 struct Broken {
-    error: rusqlite::Error,
+    cause: Cause,
     /// It may be in the log, and the next start may find it there.
     lingers: bool,
 }
 
-impl From<rusqlite::Error> for Broken {
-    fn from(error: rusqlite::Error) -> Self {
-        Self { error, lingers: false }
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// Nothing was tried.
+    #[error(transparent)]
+    Misplaced(#[from] StoreError),
+}
+
+impl<C: Into<Cause>> From<C> for Broken {
+    fn from(cause: C) -> Self {
+        Self { cause: cause.into(), lingers: false }
     }
 }
 
@@ -356,22 +378,25 @@ async fn write(
     desk: &mut Desk,
     mut ops: Vec<Box<dyn Op>>,
     now: Timestamp,
-) -> Option<(Vec<Box<dyn Op>>, Result<(), Broken>)> {
+) -> Option<(Vec<Box<dyn Op>>, Result<Option<StoreError>, Broken>)> {
     let Some(connection) = desk.db.take() else {
-        return Some((ops, Err(rusqlite::Error::InvalidQuery.into())));
+        return Some((ops, Err(Broken::from(rusqlite::Error::InvalidQuery))));
     };
     let log_is_long = shared.log_is_long.swap(false, Ordering::Relaxed);
     let on_the_loop = desk.pace < QUICK && !log_is_long && ops.iter().all(|op| op.is_light());
     let last_event = shared.last_event.load(Ordering::Relaxed);
-    let log = desk.log.clone();
+    let files = desk.files.clone();
     let work = move || {
-        if log_is_long && let Err(error) = checkpoint(&connection) {
-            tracing::warn!(%error, "a checkpoint failed; it is tried again");
-        }
-        let result = transaction(&connection, log.as_deref(), &mut ops, last_event, now);
+        let in_place = files.as_ref().map_or(Ok(()), |files| files.glance());
+        let result = in_place.map_err(Broken::from).and_then(|()| {
+            if log_is_long && let Err(error) = checkpoint(&connection) {
+                tracing::warn!(%error, "a checkpoint failed; it is tried again");
+            }
+            transaction(&connection, files.as_deref(), &mut ops, last_event, now)
+        });
         (connection, ops, result)
     };
-    let done = if on_the_loop { Ok(work()) } else { spawn_blocking(work).await };
+    let done = if on_the_loop { Ok(work()) } else { on_a_thread(work).await };
     match done {
         Ok((connection, ops, result)) => {
             desk.db = Some(connection);
@@ -379,6 +404,7 @@ async fn write(
                 desk.pace = (desk.pace * 7 + done.took) / 8;
                 shared.last_event.store(done.last_event, Ordering::Release);
                 shared.meters.committed(ops.len(), done.took);
+                done.astray
             });
             Some((ops, result))
         }
@@ -392,12 +418,38 @@ async fn write(
     }
 }
 
+/// Runs `work` on a thread of its own. Where the system grants no thread, the runtime
+/// panics here and keeps what it was given for later: then nobody may find `work` there,
+/// and whoever waits for it must hear that it is lost.
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let forfeit = Forfeit(Arc::clone(&work));
+    let running = spawn_blocking(move || {
+        let work = work.lock().take();
+        work.map(|work| work())
+    });
+    let done = running.await;
+    drop(forfeit);
+    done.map_err(|panic| panic.to_string())?.ok_or_else(|| "it was given up".to_owned())
+}
+
+/// Drops what nobody has taken.
+struct Forfeit<W>(Arc<Mutex<Option<W>>>);
+
+impl<W> Drop for Forfeit<W> {
+    fn drop(&mut self) {
+        self.0.lock().take();
+    }
+}
+
 /// Tells everybody, or undoes it all and hands the whole group back in its order.
 fn conclude(
     shared: &Shared,
     mut ops: Vec<Box<dyn Op>>,
     refused: Refused,
-    result: Result<(), Broken>,
+    result: Result<Option<StoreError>, Broken>,
 ) -> Result<(), Failed> {
     shared.healthy.store(result.is_ok(), Ordering::Relaxed);
 
@@ -405,7 +457,7 @@ fn conclude(
     {
         let mut ledger = shared.ledger.lock();
         match &result {
-            Ok(()) => ops.iter_mut().for_each(|op| op.commit(&mut ledger, &mut tickets)),
+            Ok(_) => ops.iter_mut().for_each(|op| op.commit(&mut ledger, &mut tickets)),
             Err(_) => {
                 ops.iter_mut().rev().for_each(|op| op.undo(&mut ledger));
                 tickets = ledger.take_unsettled();
@@ -419,9 +471,9 @@ fn conclude(
         shared.queue.put(ticket);
     }
     match result {
-        Ok(()) => {
+        Ok(astray) => {
             refused.into_iter().for_each(|(_, op)| op.answer(None));
-            ops.into_iter().for_each(|op| op.answer(None));
+            ops.into_iter().for_each(|op| op.answer(astray.clone()));
             tell_the_news(shared);
             Ok(())
         }
@@ -439,11 +491,14 @@ struct Done {
     /// done somewhere.
     took: Duration,
     last_event: u64,
+    /// The files were moved in the middle of it: nobody knows whether the next start
+    /// finds it.
+    astray: Option<StoreError>,
 }
 
 fn transaction(
     db: &Connection,
-    log: Option<&File>,
+    files: Option<&Files>,
     ops: &mut [Box<dyn Op>],
     last_event: u64,
     now: Timestamp,
@@ -462,21 +517,27 @@ fn transaction(
     let committing = written.is_ok();
     let result = written.and_then(|last_event| {
         db.prepare_cached("COMMIT")?.execute([])?;
-        Ok(Done { took: began.elapsed(), last_event })
+        let took = began.elapsed();
+        let looked = files.map_or(Ok(()), Files::glance);
+        let astray = looked.err().map(|error| StoreError::Unknown(error.to_string().into()));
+        Ok(Done { took, last_event, astray })
     });
-    let Err(error) = result else { return result.map_err(Into::into) };
+    let error = match result {
+        Ok(done) => return Ok(done),
+        Err(error) => error,
+    };
     if !db.is_autocommit() {
         // A failed rollback leaves nothing committed either.
         let _ = db.execute_batch("ROLLBACK");
     }
-    let cut = match log {
-        Some(log) if committing => cut(db, log),
+    let cut = match files {
+        Some(files) if committing => cut(db, files.log()),
         _ => Ok(()),
     };
     if let Err(why) = &cut {
         tracing::error!(%why, "what was not committed cannot be taken out of the log");
     }
-    Err(Broken { error, lingers: cut.is_err() })
+    Err(Broken { lingers: cut.is_err(), ..error.into() })
 }
 
 /// Makes the log end where the last good commit ended: a frame of zeros is the end
@@ -501,29 +562,36 @@ fn tell_the_news(shared: &Shared) {
     shared.news.send_if_modified(|news| std::mem::replace(news, last) != last);
 }
 
-fn fail(shared: &Shared, group: Vec<Box<dyn Op>>, Broken { error, lingers }: &Broken) {
-    tracing::error!(%error, writes = group.len(), "the store cannot write");
-    let failure = match lingers {
-        true => StoreError::Unknown(error.to_string().into()),
-        false => shared.readers.explain(error),
+fn fail(shared: &Shared, group: Vec<Box<dyn Op>>, Broken { cause, lingers }: &Broken) {
+    let failure = match cause {
+        // Logged when it was noticed.
+        Cause::Misplaced(error) => error.clone(),
+        Cause::Sqlite(error) => {
+            tracing::error!(%error, writes = group.len(), "the store cannot write");
+            let explained = shared.readers.explain(error);
+            if *lingers { StoreError::Unknown(error.to_string().into()) } else { explained }
+        }
     };
     group.into_iter().for_each(|op| op.answer(Some(failure.clone())));
 }
 
-/// Whether trying each command alone could help. A full disk fails them all.
-fn is_of_one_command(error: &rusqlite::Error) -> bool {
-    !matches!(
-        error.sqlite_error_code(),
-        Some(
-            ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::ReadOnly
-                | ErrorCode::CannotOpen
-                | ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseCorrupt
-                | ErrorCode::NotADatabase
+impl Cause {
+    /// Whether trying each command alone could help. A full disk fails them all.
+    fn is_of_one_command(&self) -> bool {
+        let Self::Sqlite(error) = self else { return false };
+        !matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseCorrupt
+                    | ErrorCode::NotADatabase
+            )
         )
-    )
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::message::{Details, Principal};
-use posthaste_core::ports::{Acked, Clock, Ending, What};
+use posthaste_core::messaging::send::SendError;
+use posthaste_core::ports::{Acked, Clock, Ending, StoreError, What};
 use posthaste_core::registry::Status;
 use posthaste_core::time::Timestamp;
 use posthaste_store::{Place, SqliteStore};
@@ -153,12 +154,15 @@ async fn a_writer_that_panics_leaves_nobody_waiting() {
     let rig = Rig { store, queue, clock: Arc::default(), limits, keep: Box::new(()) };
     let bob = rig.agent("bob").await.to_string();
     clock.broken.store(true, Ordering::SeqCst);
-    rig.send(HUMAN, &bob, "x").await.expect_err("the writer looks at the clock");
+    let unknown = rig.send(HUMAN, &bob, "x").await.expect_err("the writer looks at the clock");
+    assert!(matches!(unknown, SendError::Store(StoreError::Unknown(_))), "{unknown}");
 
     let patience = Duration::from_secs(60);
     let later = tokio::time::timeout(patience, rig.send(HUMAN, &bob, "y")).await;
     later.expect("it is answered").expect_err("nobody writes any more");
     assert!(!rig.store.is_healthy());
+    let why = tokio::time::timeout(patience, rig.store.failed()).await;
+    assert!(why.expect("whoever runs the hub is told").contains("the writer"));
     let closed = tokio::time::timeout(patience, rig.store.close()).await;
     closed.expect("it ends").expect_err("no clean stop is noted");
 }

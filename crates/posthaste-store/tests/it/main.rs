@@ -3,10 +3,12 @@
 
 mod busy;
 mod clock;
+mod damage;
 mod disk;
 mod fuzz;
 mod groups;
 mod history;
+mod moved;
 mod profiles;
 mod races;
 mod restart;

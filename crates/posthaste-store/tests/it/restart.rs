@@ -185,16 +185,33 @@ async fn a_long_backlog_is_read_behind_the_doors_and_nothing_is_missed() {
     assert_eq!(rig.store.ack(bob, what, Proof::Receipt).await.expect("acked").acked, 31);
 }
 
+/// Overwrites the page that a query finds, while nobody uses the database.
+pub(crate) fn spoil(file: &std::path::Path, page: &str) {
+    let db = Connection::open(file).expect("a database");
+    let page: usize = db.query_row(page, [], |row| row.get(0)).expect("a page");
+    db.close().expect("closed");
+    let mut bytes = std::fs::read(file).expect("a file");
+    bytes[(page - 1) * 8192..page * 8192].fill(0x5a);
+    std::fs::write(file, &bytes).expect("damaged");
+}
+
 #[tokio::test]
 async fn a_backlog_that_cannot_be_read_is_told_to_whoever_asks() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let rig = rig::at(folder.path()).expect("a new store");
     let bob = rig.agent("bob").await;
     let sent = rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
-    kill(rig);
-    let db = Connection::open(folder.path().join("hub.db")).expect("a database");
-    db.execute("UPDATE deliveries SET size = -1", []).expect("damaged");
-    drop(db);
+    for name in ["a1", "a2", "a3", "a4", "a5", "a6"] {
+        let other = rig.agent(name).await.to_string();
+        for _ in 0..50 {
+            rig.send(HUMAN, &other, "x").await.expect("accepted");
+        }
+    }
+    rig.store.close().await.expect("closed");
+    drop(rig);
+    let first = "SELECT pageno FROM dbstat WHERE name = 'deliveries' AND pagetype = 'leaf' \
+                 ORDER BY path LIMIT 1";
+    spoil(&folder.path().join("hub.db"), first);
 
     let error = rig::at(folder.path()).err().expect("a little is read before the doors open");
     assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");

@@ -314,7 +314,7 @@ pub async fn refusals_and_requeues_are_noted_with_their_time(rig: Rig) {
 
     let notes = rig.store.notes(&rig.record(sent).await).await.expect("a look");
     let seconds = |n: u64| began + Duration::from_secs(n);
-    let told: Vec<_> = notes.iter().map(|n| (n.at, n.noted)).collect();
+    let told: Vec<_> = notes.iter().map(|n| (n.at, n.noted.clone())).collect();
     let last = u64::from(rig.limits.attempts) + 1;
     // The last refusal was its death.
     let mut expected: Vec<_> =

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use posthaste_api::ApiError;
+use posthaste_api::client::ClientError;
 use posthaste_api::instances::{InstanceView, InstancesQuery};
 use posthaste_bridges::clients::{self, Place, Scope};
 use serde_json::json;
@@ -29,6 +31,7 @@ pub(super) async fn run(
     let records = Record::all(&session.folder)?;
     let names = agents(&records);
     let here = conversations(session, &names).await;
+    let trouble = trouble(session).await;
     if output.json() {
         let connections: Vec<_> = records.iter().map(as_json).collect();
         let (hub, found) = match &here {
@@ -37,8 +40,13 @@ pub(super) async fn run(
         };
         let several: Vec<_> = several(session, found).iter().map(Several::as_json).collect();
         return output.answer(&json!({
-            "hub": hub, "connections": connections, "conversations": found, "several": several,
+            "hub": hub, "not_ready": trouble.map(|error| error.message),
+            "connections": connections, "conversations": found, "several": several,
         }));
+    }
+    if let Some(error) = trouble {
+        let hint = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        output.note(&format!("the hub is not ready: {}{hint}", error.message));
     }
     let now = when::now().timestamp();
     if records.is_empty() {
@@ -62,6 +70,14 @@ pub(super) async fn run(
             output.note("the hub does not answer, so who is here is not known: posthaste up");
             Ok(())
         }
+    }
+}
+
+/// Why the hub, if it answers, neither takes nor hands out mail.
+async fn trouble(session: &Session) -> Option<ApiError> {
+    match session.client().ok()?.ready().await {
+        Err(ClientError::Api(error)) => Some(error),
+        Ok(_) | Err(_) => None,
     }
 }
 

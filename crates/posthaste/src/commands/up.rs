@@ -7,6 +7,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_agents::keeper::Manners;
@@ -37,6 +38,8 @@ const FREED: Duration = Duration::from_secs(2);
 /// What to know of a stop that did not end in order.
 const UNCLEAN: &str = "nothing is lost, and the next start marks what is open as redelivered; \
                        `posthaste doctor` says what is wrong";
+/// How long a hub that cannot go on may take to close, after its open requests.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -81,6 +84,7 @@ pub(super) async fn run(
     greet(&running, folder, args.ephemeral, output);
 
     let shutdown = CancellationToken::new();
+    let last_words = config.server.shutdown_grace + LAST_WORDS;
     let serving = posthaste_server::serve(
         listener,
         hub.clone(),
@@ -105,8 +109,9 @@ pub(super) async fn run(
         }
         (served, closed)
     };
+    let stop = Stop { shutdown: &shutdown, failed: hub.failed(), last_words };
     let (served, closed) = tokio::select! {
-        done = signals.stop_in_order(work, &shutdown) => done,
+        done = signals.stop_in_order(work, stop) => done?,
         never = clock::tell_when_set(time) => match never {},
     };
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
@@ -271,10 +276,21 @@ fn fit_connections(server: &mut ServerConfig) {
     server.connections = most;
 }
 
+/// What ends the work of a hub.
+struct Stop<'a, F> {
+    shutdown: &'a CancellationToken,
+    /// Completes when the hub cannot go on.
+    failed: F,
+    /// How long it may then take until it ends.
+    last_words: Duration,
+}
+
 /// Ctrl-C and `kill`: the first asks the hub to finish, the second does not ask.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Heard by nobody: a file that may not grow fails a write and does not end the hub.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -282,26 +298,45 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            _file_size: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
         })
     }
 
+    /// Works until a signal comes, or until the hub cannot go on. Then whoever waits is
+    /// answered first.
     async fn stop_in_order<T>(
         &mut self,
         work: impl Future<Output = T>,
-        shutdown: &CancellationToken,
-    ) -> T {
+        stop: Stop<'_, impl Future<Output = Arc<str>>>,
+    ) -> Result<T, ApiError> {
         tokio::pin!(work);
-        tokio::select! {
-            done = &mut work => return done,
-            _ = self.next() => (),
-        }
-        tracing::info!("stopping; a second signal stops at once");
-        shutdown.cancel();
-        tokio::select! {
-            done = work => done,
+        let failed = tokio::select! {
+            done = &mut work => return Ok(done),
+            _ = self.next() => {
+                tracing::info!("stopping; a second signal stops at once");
+                None
+            }
+            why = stop.failed => Some(internal(format!("the hub cannot go on: {why}"))),
+        };
+        stop.shutdown.cancel();
+        let patience = async {
+            match failed {
+                Some(_) => sleep(stop.last_words).await,
+                None => std::future::pending().await,
+            }
+        };
+        let done = tokio::select! {
+            done = work => Some(done),
+            () = patience => None,
             number = self.next() => {
                 tracing::warn!("stopped at once; the next start marks what may have been seen");
                 std::process::exit(128 + number)
+            }
+        };
+        match (failed, done) {
+            (None, Some(done)) => Ok(done),
+            (failed, _) => {
+                Err(failed.unwrap_or_else(|| internal("it does not stop")).hint(UNCLEAN))
             }
         }
     }

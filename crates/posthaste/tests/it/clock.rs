@@ -9,7 +9,7 @@ use posthaste_api::inbox::{Inbox, InboxQuery};
 use posthaste_api::messages::SendRequest;
 use serde_json::Value;
 
-use crate::world::{Hub, PATIENCE, World, eventually, is_required};
+use crate::world::{Hub, PATIENCE, World, eventually, is_required, skip};
 
 const HOUR_S: u64 = 3_600;
 
@@ -21,11 +21,10 @@ struct Machine {
 
 impl Machine {
     /// Nothing where the library is missing and nobody asks for it.
-    #[expect(clippy::print_stderr, reason = "a test that skips says so")]
     fn new() -> Option<Self> {
         let Some(library) = library() else {
             assert!(!is_required(), "libfaketime is missing: install the package `faketime`");
-            eprintln!("skipped: libfaketime is not here (Debian: the package `faketime`)");
+            skip("libfaketime is not here (Debian: the package `faketime`)");
             return None;
         };
         let machine = Self { world: World::new(), library };

@@ -121,6 +121,72 @@ async fn a_full_disk_refuses_mail_keeps_what_it_took_and_recovers() {
     assert_eq!(read_all(operator.url(), bob.token).await, accepted);
 }
 
+/// A line of the log that could not be written once ended the writer of the store.
+#[tokio::test]
+async fn a_full_disk_that_also_holds_the_log_is_survived() {
+    let world = World::new();
+    if !can_mount(&world) {
+        return;
+    }
+    let script = format!(
+        "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
+         export POSTHASTE_DATA=\"$DATA/hub\"; mkdir \"$DATA/hub\"\n\
+         printf {TOKEN} > \"$DATA/hub/operator.token\"\n\
+         dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=10 2>/dev/null\n\
+         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         setpriv --pdeathsig KILL \"$0\" up --json --listen 127.0.0.1:0 2> \"$DATA/log\"\n\
+         cp \"$DATA/log\" \"$SCRATCH/log\""
+    );
+    let mut hub = on_a_small_disk(&world, &script);
+    let (operator, process) = greeted(&mut hub);
+    let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+    let bob = operator.create_instance(&bob).await.expect("created");
+    let send = |size: usize| SendRequest::new(bob.address.clone(), "x".repeat(size));
+
+    let mut accepted = Vec::new();
+    let mut tries = 0;
+    while lost_lines(&operator).await.is_none_or(|lost| lost <= 5) {
+        // Large ones first, then down to the last page. Each refusal is a line of the log.
+        match operator.send(&send(if tries < 50 { 100_000 } else { 100 })).await {
+            Ok(receipt) => accepted.push(receipt.seq),
+            Err(ClientError::Api(told)) => {
+                assert_eq!(told.code, ErrorCode::Unavailable);
+                assert!(told.message.contains("full"), "{told:?}");
+            }
+            Err(other) => panic!("no answer: {other}"),
+        }
+        tries += 1;
+        assert!(tries < 20_000, "the log always has room");
+    }
+    std::fs::write(world.scratch().join("make-room"), "").expect("written");
+    let again = loop {
+        match operator.send(&send(100)).await {
+            Ok(receipt) => break receipt.seq,
+            Err(ClientError::Api(told)) if told.message.contains("full") => {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            Err(other) => panic!("the hub did not recover: {other}"),
+        }
+    };
+    accepted.push(again);
+    assert_eq!(read_all(operator.url(), bob.token.clone()).await, accepted);
+
+    // Whatever it says next comes after the note.
+    kill_process(process, Signal::TERM).expect("our own hub");
+    let ran = hub.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let log = std::fs::read_to_string(world.scratch().join("log")).expect("the log");
+    let note = log.lines().find(|line| line.contains("lines of the log were lost"));
+    assert!(note.is_some_and(|note| note.contains("WARN")), "{log}");
+}
+
+/// How many lines of its log a hub has lost.
+async fn lost_lines(hub: &Client) -> Option<u64> {
+    let page = hub.metrics().await.expect("figures");
+    let line = page.lines().find_map(|l| l.strip_prefix("posthaste_log_lines_lost_total "));
+    line?.parse().ok()
+}
+
 #[tokio::test]
 async fn a_hub_on_a_full_disk_is_not_ready_until_there_is_room() {
     let world = World::new();

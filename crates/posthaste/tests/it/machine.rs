@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::world::{Hub, PATIENCE, World, eventually, is_required};
+use crate::world::{Hub, PATIENCE, World, eventually, is_required, skip};
 
 /// More than the 128 that a listener has if nobody says otherwise.
 const BURST: usize = 600;
@@ -52,7 +52,7 @@ fn has_room() -> bool {
 #[test]
 fn a_burst_of_clients_waits_in_line_while_the_hub_is_busy() {
     if !has_room() {
-        return println!("skipped: net.core.somaxconn is too small");
+        return skip("net.core.somaxconn is too small");
     }
     let world = World::new();
     let hub = world.hub();

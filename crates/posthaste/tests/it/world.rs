@@ -321,6 +321,22 @@ pub(crate) fn is_required() -> bool {
     variable("POSTHASTE_REQUIRE")
 }
 
+/// Says why a test does not run here.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub(crate) fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// Whether a test may act as another user of the system. Only root may, so such a test
+/// is not run by anybody else.
+pub(crate) fn is_root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skip(&format!("{test} needs root"));
+    }
+    root
+}
+
 #[expect(clippy::disallowed_methods, reason = "how the test script talks to its tests")]
 fn variable(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())

@@ -52,18 +52,25 @@ pub(super) async fn running(data: &DataFolder) -> Check {
         let ours = env!("CARGO_PKG_VERSION");
         return Check::warn(HUB, format!("{told}, and this is {ours}"), "restart the hub");
     }
+    match readiness(&client).await {
+        Ok(()) => Check::ok(HUB, format!("{told} and is ready")),
+        Err((why, hint)) => {
+            let told = format!("{told} and {why}");
+            Check { code: ErrorCode::Unavailable, ..Check::fail(HUB, told, hint) }
+        }
+    }
+}
+
+/// Why a hub is not ready, and what to do about it.
+async fn readiness(client: &Client) -> Result<(), (String, String)> {
     match timeout(GREETING, client.ready()).await {
-        Ok(Ok(_)) => Check::ok(HUB, format!("{told} and is ready")),
+        Ok(Ok(_)) => Ok(()),
         Ok(Err(e)) => {
             let error = posthaste_api::ApiError::from(e);
             let hint = error.hint.unwrap_or_else(|| "see its log".into());
-            let told = format!("{told} and is not ready: {}", error.message);
-            Check { code: ErrorCode::Unavailable, ..Check::fail(HUB, told, hint) }
+            Err((format!("is not ready: {}", error.message), hint))
         }
-        Err(_) => {
-            let told = format!("{told} and does not say whether it is ready");
-            Check { code: ErrorCode::Unavailable, ..Check::fail(HUB, told, "see its log") }
-        }
+        Err(_) => Err(("does not say whether it is ready".into(), "see its log".into())),
     }
 }
 
@@ -82,7 +89,12 @@ pub(super) async fn port(listen: SocketAddr) -> Check {
     if let Some(client) = client
         && let Some(health) = ask(&client).await
     {
-        return Check::ok(PORT, format!("{listen} is a hub's (pid {})", health.pid));
+        let told = format!("{listen} is a hub's (pid {})", health.pid);
+        // A hub whose folder was moved away is found only here.
+        return match readiness(&client).await {
+            Ok(()) => Check::ok(PORT, told),
+            Err((why, hint)) => Check::warn(PORT, format!("{told}, which {why}"), hint),
+        };
     }
     let who = match ports::holder(listen) {
         Some(holder) => format!("{} (pid {})", holder.name, holder.pid),

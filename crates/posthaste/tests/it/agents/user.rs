@@ -13,20 +13,9 @@ use serde_json::{Value, json};
 
 use super::endings::pid;
 use super::{Office, Scratch, exists, quick, until, wish};
-use crate::world::{BINARY, Ran, Started, World, is_required, mode};
+use crate::world::{BINARY, Ran, Started, World, is_root, mode};
 
 const NOBODY: u32 = 65534;
-
-/// Whether these tests may switch users; where they must, that they cannot is a failure.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    assert!(root || !is_required(), "root is needed for this test");
-    if !root {
-        eprintln!("skipped: only root may run workers as another user");
-    }
-    root
-}
 
 fn as_nobody() -> AgentsConfig {
     AgentsConfig { user: "nobody".to_owned(), ..quick() }
@@ -50,7 +39,7 @@ fn open(path: &Path, mode: u32) {
 
 #[tokio::test]
 async fn workers_run_as_another_user_who_cannot_read_the_operators_token() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let office = office(as_nobody()).await;
@@ -100,7 +89,7 @@ async fn workers_run_as_another_user_who_cannot_read_the_operators_token() {
 
 #[tokio::test]
 async fn a_worker_of_another_user_is_stopped_with_all_that_it_started() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let office = office(as_nobody()).await;
@@ -121,7 +110,7 @@ async fn a_worker_of_another_user_is_stopped_with_all_that_it_started() {
 
 #[tokio::test]
 async fn a_worker_of_another_user_outlives_the_hub_and_reports() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let agents = AgentsConfig { shutdown: AtShutdown::Leave, ..as_nobody() };
@@ -140,7 +129,7 @@ async fn a_worker_of_another_user_outlives_the_hub_and_reports() {
 
 #[tokio::test]
 async fn a_place_that_is_closed_to_the_workers_user_is_told_before_the_start() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let office = office(as_nobody()).await;
@@ -193,7 +182,7 @@ fn a_hub_does_not_start_with_a_user_that_is_not_there() {
 
 #[test]
 fn a_hub_does_not_start_with_a_user_that_it_may_not_switch_to() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let world = World::new();
@@ -212,7 +201,7 @@ fn a_hub_does_not_start_with_a_user_that_it_may_not_switch_to() {
 
 #[test]
 fn a_hub_does_not_start_where_its_workers_user_can_reach_no_folder() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let world = World::new();
@@ -231,7 +220,7 @@ fn a_hub_does_not_start_where_its_workers_user_can_reach_no_folder() {
 
 #[test]
 fn a_real_hub_runs_its_workers_as_the_user_of_its_configuration() {
-    if !is_root() {
+    if !is_root("a worker as another user") {
         return;
     }
     let world = World::new();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{BINARY, Ran, World, is_required, quick};
+use crate::world::{BINARY, Ran, World, is_required, quick, skip};
 
 use super::running::Running;
 use super::{claude, codex, copilot, gemini, opencode, qwen};
@@ -174,8 +174,7 @@ pub(super) fn tools() -> Option<PathBuf> {
     Some(installed)
 }
 
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn skipped<T>(why: &str) -> Option<T> {
-    eprintln!("skipped: {why}");
+    skip(why);
     None
 }

@@ -1,0 +1,181 @@
+//! Whether the files that the store has open still stand at their paths.
+//!
+//! A folder that is moved or deleted takes nothing from an open file: SQLite goes on
+//! writing, and the next start does not find what was written. So the writer compares
+//! device and inode of the log before it begins a transaction and before it answers,
+//! which notices every move of the folder, and the background compares those of all files
+//! a few times in a second.
+
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use posthaste_core::Vitals;
+use posthaste_core::ports::StoreError;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::lock::FolderLock;
+use super::open::{log_of, shared_memory_of};
+use crate::OpenError;
+
+/// What tells a file from every other one of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    pub(crate) fn of(found: &Metadata) -> Self {
+        Self { device: found.dev(), inode: found.ino() }
+    }
+
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        std::fs::metadata(path).map(|found| Self::of(&found))
+    }
+}
+
+/// The files of an open database.
+pub(crate) struct Files {
+    folder: PathBuf,
+    /// The database, its log, and the memory that its connections share.
+    opened: [(PathBuf, FileId); 3],
+    /// The log once more: an open file knows whether it was deleted.
+    log: File,
+    /// Released when the store has closed.
+    lock: Mutex<Option<FolderLock>>,
+    /// Why nothing is written just now.
+    misplaced: Mutex<Option<StoreError>>,
+    vitals: Vitals,
+}
+
+impl Files {
+    /// Of a database that is open, and whose log has this handle.
+    pub(crate) fn new(
+        folder: &Path,
+        file: &Path,
+        log: File,
+        lock: FolderLock,
+        vitals: Vitals,
+    ) -> io::Result<Self> {
+        let known = |path: PathBuf| FileId::at(&path).map(|id| (path, id));
+        let (log_path, log_id) = (log_of(file), FileId::of(&log.metadata()?));
+        let opened = [known(file.to_owned())?, (log_path, log_id), known(shared_memory_of(file))?];
+        let (lock, misplaced) = (Mutex::new(Some(lock)), Mutex::default());
+        Ok(Self { folder: folder.to_owned(), opened, log, lock, misplaced, vitals })
+    }
+
+    pub(crate) fn database(&self) -> &Path {
+        &self.opened[0].0
+    }
+
+    pub(crate) fn log(&self) -> &File {
+        &self.log
+    }
+
+    /// Whether everything is in its place. A lock file that was removed is made again.
+    pub(crate) fn look(&self) -> Result<(), StoreError> {
+        let looked = self.compare(&self.opened).and_then(|()| self.keep_lock());
+        let mut known = self.misplaced.lock();
+        match (&looked, known.is_some()) {
+            (Err(error), false) => {
+                tracing::error!(%error, "the data folder is not in its place: nothing is written");
+            }
+            (Ok(()), true) => {
+                tracing::info!(folder = %self.folder.display(), "the data folder is back");
+            }
+            (Ok(()), false) | (Err(_), true) => {}
+        }
+        *known = looked.as_ref().err().cloned();
+        looked
+    }
+
+    /// The quick look of the writer, at one file, as long as all is well.
+    pub(crate) fn glance(&self) -> Result<(), StoreError> {
+        let [_, log, _] = &self.opened;
+        match self.are_in_place() && self.compare(std::slice::from_ref(log)).is_ok() {
+            true => Ok(()),
+            false => self.look(),
+        }
+    }
+
+    /// Whether the last look found everything.
+    pub(crate) fn are_in_place(&self) -> bool {
+        self.misplaced.lock().is_none()
+    }
+
+    /// SQLite removes the log by its path when the last connection closes. What stands
+    /// there now may be the log of another hub.
+    pub(crate) fn leave_log(&self, db: &Connection) {
+        if self.compare(&self.opened).is_err()
+            && let Err(error) = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        {
+            tracing::warn!(%error, "the log of the moved database may be removed");
+        }
+    }
+
+    pub(crate) fn release_lock(&self) {
+        self.lock.lock().take();
+    }
+
+    fn compare(&self, files: &[(PathBuf, FileId)]) -> Result<(), StoreError> {
+        for (path, id) in files {
+            match FileId::at(path) {
+                Ok(found) if found == *id => {}
+                Ok(_) => return Err(self.misplaced(path, "is another file than the hub has open")),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Err(self.misplaced(path, "is not there any more"));
+                }
+                Err(error) => return Err(self.misplaced(path, &format!("cannot be seen: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn misplaced(&self, path: &Path, what: &str) -> StoreError {
+        let (folder, path) = (self.folder.display(), path.display());
+        let deleted = self.log.metadata().is_ok_and(|log| log.nlink() == 0);
+        let hint = match deleted {
+            true => format!(
+                "nothing was changed. Files of the hub in {folder} were deleted: save what it \
+                 still knows with `posthaste export`, then stop it and restore a backup"
+            ),
+            false => format!(
+                "nothing was changed. Move everything back to {folder} and the hub goes on, or \
+                 stop it and start it with --data at the new place"
+            ),
+        };
+        let verb = if deleted { "deleted" } else { "moved" };
+        let what = format!("the hub's data folder was {verb}: {path} {what}");
+        StoreError::Misplaced { what: what.into(), hint: hint.into() }
+    }
+
+    fn keep_lock(&self) -> Result<(), StoreError> {
+        let mut lock = self.lock.lock();
+        // The store has closed.
+        let Some(held) = lock.as_ref() else { return Ok(()) };
+        if held.stands() {
+            return Ok(());
+        }
+        match FolderLock::take(&self.folder) {
+            Ok(taken) => {
+                tracing::warn!(folder = %self.folder.display(), "the lock file was removed; it is there again");
+                *lock = Some(taken);
+                Ok(())
+            }
+            Err(error @ OpenError::Locked { .. }) => {
+                // What it writes is unknown here: there is no way back.
+                self.vitals.fail(error.to_string());
+                let hint = "nothing was changed; this hub stops, the other one goes on";
+                Err(StoreError::Misplaced { what: error.to_string().into(), hint: hint.into() })
+            }
+            Err(error) => {
+                let (what, hint) = (error.to_string().into(), error.hint().into());
+                Err(StoreError::Misplaced { what, hint })
+            }
+        }
+    }
+}
