@@ -94,7 +94,7 @@ pub trait Mail: Send + Sync {
     fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>>;
 
     /// Queues the dead deliveries of a message again, marked if anybody may have
-    /// seen them. `Conflict` if none is dead or a recipient has ended.
+    /// seen them. `Conflict` if none is dead, or a recipient has ended or has no room.
     fn requeue(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>>;
 
     /// One message with all its deliveries.

@@ -95,7 +95,7 @@ pub struct AppendPlan {
     pub settles: Option<Seq>,
     recipients: Vec<Recipient>,
     skipped: Vec<Mailbox>,
-    counted: Before,
+    pub(super) counted: Before,
 }
 
 impl AppendPlan {
@@ -302,7 +302,7 @@ impl Ledger {
 
     /// A full mailbox refuses the send; `@everyone` leaves full ones out and says
     /// so. Results, answers and the hub's own mail always fit.
-    fn with_room(
+    pub(super) fn with_room(
         &self,
         draft: &Draft,
         named: Vec<Mailbox>,
@@ -311,11 +311,7 @@ impl Ledger {
             return Ok((named, Vec::new()));
         }
         let full = |mailbox: &Mailbox| {
-            self.mailbox_no(mailbox).is_some_and(|no| {
-                let queue = &self.queues[no as usize];
-                queue.unread >= self.limits.mailbox_messages
-                    || queue.bytes + draft.body().len() > self.limits.mailbox_bytes
-            })
+            self.mailbox_no(mailbox).is_some_and(|no| self.is_full(no, draft.body().len()))
         };
         if !named.iter().any(full) {
             return Ok((named, Vec::new()));
@@ -330,5 +326,12 @@ impl Ledger {
             });
         }
         Ok((fitting, skipped))
+    }
+
+    /// Whether a mailbox has no room for one more message of so many bytes.
+    pub(super) fn is_full(&self, no: BoxNo, bytes: usize) -> bool {
+        let queue = &self.queues[no as usize];
+        queue.unread >= self.limits.mailbox_messages
+            || queue.bytes + bytes > self.limits.mailbox_bytes
     }
 }

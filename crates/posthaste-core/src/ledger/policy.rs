@@ -83,7 +83,7 @@ impl Ledger {
         self.count(id, draft, mailboxes, now)
     }
 
-    pub(super) fn may_write(
+    fn may_write(
         &self,
         sender: &Instance,
         draft: &Draft,

@@ -214,7 +214,7 @@ impl Ledger {
         self.unsettle(&plan.dead);
     }
 
-    /// Dead mail gets another chance, unless its recipient has ended.
+    /// Dead mail gets another chance, unless its recipient has ended or has no room.
     pub fn plan_requeue(&mut self, entries: Vec<(BoxNo, Queued)>) -> Result<RequeuePlan, ActError> {
         if entries.is_empty() {
             return Err(ActError::Conflict("nothing of it is dead".into()));
@@ -231,6 +231,11 @@ impl Ledger {
             };
             if gone {
                 return Err(ActError::Conflict("its recipient has ended".into()));
+            }
+            if self.is_full(*at, entry.size as usize) {
+                let mailbox = &queue.mailbox;
+                let why = format!("mailbox {mailbox} is full: try again when it has been read");
+                return Err(ActError::Conflict(why));
             }
             if self.out.contains_key(&entry.delivery) || queue.find(entry.delivery).is_some() {
                 return Err(ActError::Conflict("nothing of it is dead".into()));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::append::{AppendPlan, KeyDigest};
 use super::people::JoinPlan;
+use super::policy::Before;
 use super::{BoxNo, EndPlan, Ledger};
 use crate::Map;
 use crate::address::{Address, InstanceId, Mailbox, Name};
@@ -161,9 +162,14 @@ impl Ledger {
         };
         let own = Mailbox::Instance(worker.id);
         draft.to = Address::Exact { name: None, instance: worker.id, team: None };
-        if let (None, Some(giver)) = (&join, by.instance().and_then(|id| self.instances.get(&id))) {
-            self.may_write(giver, &draft, std::slice::from_ref(&own))?;
-        }
+        let counted = match &join {
+            // A worker of its own is under the limits of the line.
+            Some(_) => Before::default(),
+            None => {
+                let (mailboxes, _) = self.with_room(&draft, vec![own.clone()])?;
+                self.admit(&draft, &mailboxes, now)?
+            }
+        };
         let places = self.place(vec![own], draft.body().len());
         let (task, label) = (places.seq, draft.details().label.as_deref().map(Arc::from));
         if let Some(digest) = key {
@@ -173,6 +179,7 @@ impl Ledger {
         let message = draft.accept(task, MessageId(dice()), from, thread, now);
         let mut plan = AppendPlan::decided(message, places, None);
         plan.key = key;
+        plan.counted = counted;
         let assignment =
             Assignment { task, worker: worker.id, by, label, opened_at: now, report: None };
         self.begin_round(by, task);

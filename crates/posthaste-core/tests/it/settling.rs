@@ -332,6 +332,22 @@ async fn two_requeues_at_once_bring_one_message() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn dead_mail_does_not_come_back_into_a_full_mailbox() {
+    let world = World::with(Limits { mailbox_messages: 2, ..Limits::default() });
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "one").await;
+    world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
+    alice.sends(&bob, "two").await;
+    alice.sends(&bob, "three").await;
+    let refused = world.hub.requeue(alice.who, which(sent.seq)).await;
+    assert!(matches!(refused, Err(ActError::Conflict(_))), "{refused:?}");
+    assert_eq!(world.state(sent.seq).await, dead(Reason::Cancelled, false));
+    assert_eq!(bob.takes().await.texts(), ["two", "three"]);
+    world.hub.requeue(alice.who, which(sent.seq)).await.expect("there is room again");
+    assert_eq!(bob.takes().await.texts(), ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
     let world = World::new();
     let (alice, bob) = alice_and_bob(&world).await;

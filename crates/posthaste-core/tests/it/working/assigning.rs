@@ -9,7 +9,7 @@ use posthaste_core::orchestration::{AgentsConfig, Assign, AssignError};
 use posthaste_core::ports::{HistoryQuery, RecordState};
 use posthaste_core::registry::{Leader, Origin, Status, Team};
 use posthaste_testkit::staff;
-use posthaste_testkit::world::World;
+use posthaste_testkit::world::{Agent, World};
 
 use super::{Yard, wish};
 
@@ -222,4 +222,27 @@ async fn under_the_team_policy_nobody_reaches_another_team_by_a_worker_of_its_ow
     yard.world.hub.put_team(team).await.expect("a team");
     yard.tries(there()).await.expect("so may a leader of that team");
     drop(avalon);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_for_one_that_comes_by_itself_is_under_the_same_limits_as_any_mail_to_it() {
+    let limits = Limits { pair_per_minute: 2, mailbox_messages: 4, ..Limits::default() };
+    let yard = Yard::with(World::with(limits), AgentsConfig::default()).await;
+    staff::profile(&yard.world.hub, "scribe", None, "{}").await;
+    let scribe = yard.world.agent("scribe").await;
+    let ask = |by: &Agent| Assign { agent: "scribe".parse().expect("a name"), ..wish(by, "write") };
+    // The first message to a new mailbox is not counted.
+    for _ in 0..3 {
+        yard.tries(ask(&yard.boss)).await.expect("assigned");
+    }
+    let refused = yard.tries(ask(&yard.boss)).await;
+    assert!(matches!(refused, Err(AssignError::Send(SendError::TooOften { .. }))), "{refused:?}");
+    let human = yard.world.operator();
+    yard.tries(ask(&human)).await.expect("the operator is under no rate");
+    let refused = yard.tries(ask(&human)).await;
+    assert!(
+        matches!(refused, Err(AssignError::Send(SendError::MailboxFull { .. }))),
+        "{refused:?}"
+    );
+    assert_eq!(scribe.takes().await.mail.len(), 4, "nothing was kept of what was refused");
 }
