@@ -24,7 +24,7 @@ impl Clock for BrokenClock {
 #[tokio::test(start_paused = true)]
 async fn a_hub_whose_upkeep_has_died_says_that_it_cannot_go_on() {
     let (queue, limits) = (Arc::new(LocalQueue::new()), Limits::default());
-    let (config, clock) = (StoreConfig::default(), Arc::new(SystemClock));
+    let (config, clock) = (StoreConfig::default(), Arc::new(SystemClock::new()));
     let store = SqliteStore::open(&Place::Memory, config, limits.clone(), queue.clone(), clock);
     let hub = Hub::start(store.expect("a store"), queue, Arc::new(BrokenClock), limits);
     let why = timeout(LONG, hub.failed()).await.expect("it looks at its clock");

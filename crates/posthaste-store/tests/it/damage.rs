@@ -41,7 +41,7 @@ async fn record(rig: &Rig, seq: u64) -> Option<Record> {
 
 async fn texts(rig: &Rig, reader: Principal, answer: u64) -> Vec<String> {
     let mail = rig.read(reader, answer).await;
-    mail.iter().map(|leased| leased.message.body.clone()).collect()
+    mail.iter().map(|leased| leased.message.body.to_string()).collect()
 }
 
 /// What is noted of a message, where its row still says which deliveries it has.

@@ -35,7 +35,7 @@ async fn refused(rig: &Rig, to: &str) -> (String, String) {
 
 async fn texts(rig: &Rig, reader: Principal, answer: u64) -> Vec<String> {
     let mail = rig.read(reader, answer).await;
-    mail.iter().map(|leased| leased.message.body.clone()).collect()
+    mail.iter().map(|leased| leased.message.body.to_string()).collect()
 }
 
 #[tokio::test]
