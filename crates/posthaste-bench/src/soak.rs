@@ -88,6 +88,8 @@ struct Shared {
     rest_readers: usize,
     numbers: HashMap<String, Who>,
     record: Record,
+    /// No order is carried out any more; who reads goes on.
+    over: AtomicBool,
     stop: AtomicBool,
     lanes: Vec<UnboundedSender<Order>>,
     next_lane: AtomicUsize,
@@ -96,10 +98,10 @@ struct Shared {
 }
 
 impl Shared {
-    /// Orders go round the lanes. One that comes after the end is not carried out.
+    /// Orders go round the lanes.
     fn order(&self, order: Order) {
         let lane = self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len();
-        if !self.stop.load(Ordering::Relaxed) && self.lanes[lane].send(order).is_ok() {
+        if self.lanes[lane].send(order).is_ok() {
             self.open.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -138,6 +140,7 @@ pub(crate) async fn run(settings: &Settings, args: &SoakArgs) -> anyhow::Result<
         numbers: numbers.collect(),
         agents,
         record: Record::default(),
+        over: AtomicBool::new(false),
         stop: AtomicBool::new(false),
         lanes,
         next_lane: AtomicUsize::new(0),
@@ -175,10 +178,13 @@ pub(crate) async fn run(settings: &Settings, args: &SoakArgs) -> anyhow::Result<
     let cpu = (hub.cpu()? - cpu).as_secs_f64();
     let behind = shared.open.load(Ordering::Relaxed);
 
-    // No orders any more; the readers go on until everything was seen.
+    // What is under way is finished, and the readers go on until everything was seen.
+    shared.over.store(true, Ordering::Relaxed);
+    while shared.open.load(Ordering::Relaxed) > 0 {
+        watch(&mut tasks, Duration::from_millis(50)).await?;
+    }
     let deadline = Instant::now() + LAST_READS;
-    let is_open = || shared.open.load(Ordering::Relaxed) > 0 || shared.record.missing() != (0, 0);
-    while is_open() && Instant::now() < deadline {
+    while shared.record.missing() != (0, 0) && Instant::now() < deadline {
         watch(&mut tasks, Duration::from_millis(50)).await?;
     }
     let missing = shared.record.missing();

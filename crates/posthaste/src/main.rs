@@ -34,6 +34,11 @@ mod terminal;
 mod when;
 mod wiring;
 
+/// Threads for calls that block: the store's writer, checkpoint and readers, and some for
+/// files. Each has an arena of the system's allocator, whose memory is not given back, so
+/// hundreds of them, which is the runtime's default, would be hundreds of megabytes.
+const BLOCKING_THREADS: usize = 8;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -61,7 +66,10 @@ fn main() -> ExitCode {
 /// One thread for all sockets: the store has its own, and a message that changes
 /// threads on its way costs more than it gains.
 fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build();
     let runtime = runtime.map_err(|e| failure::internal(format!("no runtime: {e}")))?;
     runtime.block_on(commands::run(cli, output))
 }

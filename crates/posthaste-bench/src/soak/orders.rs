@@ -4,6 +4,7 @@
 //! its own and speaks with the token of whoever the order is from.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, ensure};
 use posthaste_api::inbox::Inbox;
@@ -57,8 +58,10 @@ impl Lane {
     /// Until nobody gives orders any more.
     pub(super) async fn run(mut self, mut orders: UnboundedReceiver<Order>) -> anyhow::Result<()> {
         while let Some(order) = orders.recv().await {
-            let what = format!("{order:?}");
-            self.carry_out(order).await.with_context(|| format!("order {what}"))?;
+            if !self.shared.over.load(Ordering::Relaxed) {
+                let what = format!("{order:?}");
+                self.carry_out(order).await.with_context(|| format!("order {what}"))?;
+            }
             self.shared.is_done();
         }
         Ok(())

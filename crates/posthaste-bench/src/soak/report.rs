@@ -27,7 +27,7 @@ pub(super) struct Report {
     pub(super) cpu: f64,
     /// Accepted and never seen; given out and never reported.
     pub(super) missing: (usize, usize),
-    /// Orders that were not carried out when the load ended.
+    /// Orders that were still open when the load ended: the machine was too slow.
     pub(super) behind: usize,
     pub(super) clean: bool,
 }

@@ -33,8 +33,8 @@ const MEMORY: Allowance = Allowance { share: 0.05, swing: 4.0 };
 /// Files and tasks may not grow beyond the load's own swing: connections that it has
 /// just dropped, second connections of clients that take calls back, workers that run.
 const HANDLES: Allowance = Allowance { share: 0.0, swing: 12.0 };
-/// The pool for calls that block grows to the largest burst so far.
-const THREADS: Allowance = Allowance { share: 0.0, swing: 32.0 };
+/// The pool for calls that block comes and goes.
+const THREADS: Allowance = Allowance { share: 0.0, swing: 8.0 };
 /// Mail under way: one message to everyone more or less.
 const DELIVERIES: Allowance = Allowance { share: 0.1, swing: 250.0 };
 /// Database and log: free pages are used again, not always at once.
