@@ -93,7 +93,7 @@ pub fn take(form: Form, text: &str, before: &str, entries: &[Entry]) -> Result<S
 
 /// What the whole file says; an empty file says nothing.
 pub fn value(form: Form, text: &str) -> Result<Value, Broken> {
-    let text = text.strip_prefix(MARK).unwrap_or(text);
+    let text = text.trim_start_matches(MARK);
     match form {
         Form::Json => json::value(text),
         Form::Toml => toml::value(text),
@@ -142,10 +142,8 @@ fn edited(
     text: &str,
     edit: impl FnOnce(&str) -> Result<Option<String>, Broken>,
 ) -> Result<String, Broken> {
-    let (mark, bare) = match text.strip_prefix(MARK) {
-        Some(bare) => (&text[..MARK.len_utf8()], bare),
-        None => ("", text),
-    };
+    let bare = text.trim_start_matches(MARK);
+    let mark = &text[..text.len() - bare.len()];
     Ok(match edit(bare)? {
         Some(new) => format!("{mark}{}", endings::kept(bare, &new)),
         None => text.to_owned(),

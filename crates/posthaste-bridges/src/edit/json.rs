@@ -222,7 +222,7 @@ impl<'a> File<'a> {
 
 #[cfg(test)]
 pub(super) fn has_object(text: &str) -> bool {
-    let text = text.strip_prefix(super::MARK).unwrap_or(text);
+    let text = text.trim_start_matches(super::MARK);
     File::read(text).is_ok_and(|file| file.root.object_value().is_some())
 }
 
