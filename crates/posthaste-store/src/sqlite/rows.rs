@@ -48,28 +48,36 @@ pub(crate) struct Marks {
     pub(crate) delivery: u64,
 }
 
+/// A text as it lies in its row. An error names the column, as that of `Row::get` does.
+fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
+    let value = row.get_ref(column)?;
+    value.as_str().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, value.data_type(), error.into())
+    })
+}
+
 fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
     let instance: Option<u32> = row.get(7)?;
     let urgent: bool = row.get(10)?;
-    let kind = Kind::read(row.get_ref(9)?.as_str()?);
+    let kind = Kind::read(text(row, 9)?);
     Ok(Message {
         seq: Seq(row.get(0)?),
         id: MessageId(row.get::<_, i64>(1)?.cast_unsigned()),
         thread: ThreadId(row.get(2)?),
         created_at: Timestamp(row.get(3)?),
-        from: Sender::read(row.get_ref(6)?.as_str()?, instance.map(InstanceId), &kind),
+        from: Sender::read(text(row, 6)?, instance.map(InstanceId), &kind),
         to: row.get(8)?,
         kind,
         priority: if urgent { Priority::Urgent } else { Priority::Normal },
         label: row.get(11)?,
         in_reply_to: row.get::<_, Option<u64>>(12)?.map(Seq),
         expires_at: row.get::<_, Option<i64>>(13)?.map(Timestamp),
-        via: Via::read(row.get_ref(14)?.as_str()?),
+        via: Via::read(text(row, 14)?),
         idempotency_key: row.get(15)?,
         metadata: row.get(16)?,
         hop: row.get(17)?,
         late: row.get(18)?,
-        body: row.get_ref(19)?.as_str()?.into(),
+        body: text(row, 19)?.into(),
     })
 }
 

@@ -8,7 +8,7 @@ use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Principal, Seq, ThreadChoice};
 use posthaste_core::ports::{Filter, HistoryQuery, Record, StoreError, Take, What};
-use posthaste_store::Place;
+use posthaste_store::{Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
 use rusqlite::Connection;
 
@@ -186,7 +186,8 @@ async fn what_is_pruned_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_long_search_ends_with_a_place_to_go_on_and_not_in_silence() {
     let limits = Limits { mailbox_messages: 30_000, ..rig::limits() };
-    let rig = rig::open(&Place::Memory, rig::config(), limits).expect("a store in memory");
+    let config = StoreConfig { waiting: 30_000, ..rig::config() };
+    let rig = rig::open(&Place::Memory, config, limits).expect("a store in memory");
     let bob = rig.agent("bob").await;
     let needle = Details { label: Some("needle".into()), ..Details::default() };
     rig.send_with(Principal::Operator, &bob.to_string(), "found", needle).await.expect("accepted");
