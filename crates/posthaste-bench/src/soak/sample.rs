@@ -19,8 +19,8 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// `None` is shown and not judged.
 pub(super) const SERIES: [(&str, Option<Allowance>); 8] = [
     ("rss_mib", Some(MEMORY)),
-    ("open_files", Some(HANDLES)),
-    ("tasks", Some(HANDLES)),
+    ("open_files", Some(FILES)),
+    ("tasks", Some(TASKS)),
     ("threads", Some(THREADS)),
     ("connections", None),
     ("open_deliveries", Some(DELIVERIES)),
@@ -30,9 +30,11 @@ pub(super) const SERIES: [(&str, Option<Allowance>); 8] = [
 
 /// Resident memory: the allocator keeps what it may need again.
 const MEMORY: Allowance = Allowance { share: 0.05, swing: 4.0 };
-/// Files and tasks may not grow beyond the load's own swing: connections that it has
-/// just dropped, second connections of clients that take calls back, workers that run.
-const HANDLES: Allowance = Allowance { share: 0.0, swing: 12.0 };
+/// Files may not grow beyond the load's own swing: connections that it has just dropped,
+/// second connections of clients that take calls back, workers that run.
+const FILES: Allowance = Allowance { share: 0.0, swing: 24.0 };
+/// On a busy machine each agent may have a write under way, with a task of its own.
+const TASKS: Allowance = Allowance { share: 0.0, swing: super::AGENTS as f64 };
 /// The pool for calls that block comes and goes.
 const THREADS: Allowance = Allowance { share: 0.0, swing: 8.0 };
 /// Mail under way: one message to everyone more or less.
