@@ -41,8 +41,9 @@ const THREADS: Allowance = Allowance { share: 0.0, swing: 8.0 };
 const DELIVERIES: Allowance = Allowance { share: 0.1, swing: 250.0 };
 /// Database and log: free pages are used again, not always at once.
 const DISK: Allowance = Allowance { share: 0.1, swing: 8.0 };
-/// Entries in the data folder: workers that ended are removed in time.
-const FOLDER: Allowance = Allowance { share: 0.1, swing: 30.0 };
+/// Entries in the data folder, about eight for a worker: those that ended are removed in
+/// time, later on a busy machine.
+const FOLDER: Allowance = Allowance { share: 0.1, swing: 200.0 };
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
