@@ -18,6 +18,7 @@ mod report;
 mod sample;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,6 +74,8 @@ const RAREST_SAMPLE: Duration = Duration::from_secs(10);
 const NOTE_EVERY: usize = 60;
 /// Not judged: the part in which caches fill, until retention has come round.
 const WARM_UP: u32 = 4;
+/// How much longer a run may take than it should.
+const LONGEST: u32 = 10;
 /// Retention as a part of the whole: it comes round within the warm-up.
 const RETENTION: u32 = 16;
 const LONGEST_RETENTION: Duration = Duration::from_secs(60);
@@ -165,16 +168,16 @@ pub(crate) async fn run(settings: &Settings, args: &SoakArgs) -> anyhow::Result<
     output::note(&seed_text);
 
     let cpu = hub.cpu()?;
+    let began = Instant::now();
     let samples = tokio::select! {
-        (samples, ()) = async { tokio::join!(
-            take_samples(&hub, &folder, &shared, time),
-            give_orders(&shared, args.rate, time),
-        ) } => samples?,
+        samples = take_samples(&hub, &folder, &shared, time) => samples?,
+        never = give_orders(&shared, args.rate) => match never {},
         Some(ended) = tasks.join_next() => {
             ended??;
             anyhow::bail!("a part of the load ended by itself");
         }
     };
+    let seconds = began.elapsed().as_secs_f64();
     let cpu = (hub.cpu()? - cpu).as_secs_f64();
     let behind = shared.open.load(Ordering::Relaxed);
 
@@ -198,7 +201,7 @@ pub(crate) async fn run(settings: &Settings, args: &SoakArgs) -> anyhow::Result<
         seed,
         agents: AGENTS,
         warm_up: (time / WARM_UP).as_secs_f64(),
-        seconds: time.as_secs_f64(),
+        seconds,
         samples,
         counts: shared.record.counts(),
         cpu,
@@ -239,16 +242,13 @@ async fn add_worker(hub: &Hub) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives orders at their rates for `time`, whatever becomes of them.
-async fn give_orders(shared: &Shared, rate: u32, time: Duration) {
+/// Gives orders at their rates, whatever becomes of them, until it is dropped.
+async fn give_orders(shared: &Shared, rate: u32) -> Infallible {
     let began = Instant::now();
     let (mut due, mut given) = ([began; 3], [0; 3]);
     let every = [Duration::from_secs(1) / rate, EVERYONE_EVERY, WORK_EVERY];
     loop {
         let next = (0..due.len()).min_by_key(|kind| due[*kind]).unwrap_or(0);
-        if due[next] >= began + time {
-            return;
-        }
         sleep_until(due[next]).await;
         due[next] += every[next];
         given[next] += 1;
@@ -260,7 +260,8 @@ async fn give_orders(shared: &Shared, rate: u32, time: Duration) {
     }
 }
 
-/// Looks at the hub again and again, for `time`.
+/// Looks at the hub again and again, for `time`, and on a machine that is too busy until
+/// there is enough to judge.
 async fn take_samples(
     hub: &Hub,
     folder: &Path,
@@ -272,7 +273,10 @@ async fn take_samples(
     let began = Instant::now();
     let mut looks = interval((time / SAMPLES).min(RAREST_SAMPLE));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while began.elapsed() < time {
+    let warm_up = (time / WARM_UP).as_secs_f64();
+    let judged = |samples: &[Sample]| samples.iter().filter(|s| s.at >= warm_up).count();
+    while began.elapsed() < time || judged(&samples) < growth::FEWEST {
+        ensure!(began.elapsed() < time * LONGEST, "the hub is too slow to be looked at");
         looks.tick().await;
         let at = began.elapsed().as_secs_f64();
         samples.push(Sample::take(at, hub, folder, &mut line, &shared.record).await?);

@@ -21,7 +21,7 @@ use crate::mcp::{Client, Era};
 const WAIT_S: u32 = 5;
 const LONGEST_BEFORE_CANCEL_MS: u64 = 300;
 /// How long a call that was taken back may still be answered.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Calls until a client connects anew, at most.
 const CALLS: u64 = 60;
 

@@ -19,8 +19,8 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// `None` is shown and not judged.
 pub(super) const SERIES: [(&str, Option<Allowance>); 8] = [
     ("rss_mib", Some(MEMORY)),
-    ("open_files", Some(HANDLES)),
-    ("tasks", Some(HANDLES)),
+    ("open_files", Some(FILES)),
+    ("tasks", Some(TASKS)),
     ("threads", Some(THREADS)),
     ("connections", None),
     ("open_deliveries", Some(DELIVERIES)),
@@ -30,17 +30,20 @@ pub(super) const SERIES: [(&str, Option<Allowance>); 8] = [
 
 /// Resident memory: the allocator keeps what it may need again.
 const MEMORY: Allowance = Allowance { share: 0.05, swing: 4.0 };
-/// Files and tasks may not grow beyond the load's own swing: connections that it has
-/// just dropped, second connections of clients that take calls back, workers that run.
-const HANDLES: Allowance = Allowance { share: 0.0, swing: 12.0 };
+/// Files may not grow beyond the load's own swing: connections that it has just dropped,
+/// second connections of clients that take calls back, workers that run.
+const FILES: Allowance = Allowance { share: 0.0, swing: 24.0 };
+/// On a busy machine each agent may have a write under way, with a task of its own.
+const TASKS: Allowance = Allowance { share: 0.0, swing: super::AGENTS as f64 };
 /// The pool for calls that block comes and goes.
 const THREADS: Allowance = Allowance { share: 0.0, swing: 8.0 };
 /// Mail under way: one message to everyone more or less.
 const DELIVERIES: Allowance = Allowance { share: 0.1, swing: 250.0 };
 /// Database and log: free pages are used again, not always at once.
 const DISK: Allowance = Allowance { share: 0.1, swing: 8.0 };
-/// Entries in the data folder: workers that ended are removed in time.
-const FOLDER: Allowance = Allowance { share: 0.1, swing: 30.0 };
+/// Entries in the data folder, about eight for a worker: those that ended are removed in
+/// time, later on a busy machine.
+const FOLDER: Allowance = Allowance { share: 0.1, swing: 200.0 };
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
