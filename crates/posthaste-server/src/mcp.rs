@@ -193,7 +193,7 @@ async fn ask_rmcp(
     let response = app.mcp.service.handle(request).await;
     let Some(handed) = left.take() else {
         let response = response.map(|body| Reply::Routed(Body::new(body)));
-        return Ok(in_the_protocol(response, id).await);
+        return Ok(briefly(in_the_protocol(response, id).await, id).await);
     };
     let (head, body) = response.into_parts();
     let whole = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
@@ -223,6 +223,24 @@ async fn in_the_protocol(
     let told = String::from_utf8_lossy(&told);
     let told: String = told.chars().take(LONGEST_REFUSAL).collect();
     json(status, rpc::fault(id, code, &told))
+}
+
+/// rmcp quotes what does not fit, for example the name of a tool that its header does not
+/// repeat, at any length.
+async fn briefly(response: Response<Reply>, id: &serde_json::value::RawValue) -> Response<Reply> {
+    let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    if !kind.starts_with(b"application/json") {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    let whole = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+    match rpc::fault_of(&whole) {
+        Some((code, why)) if why.chars().nth(LONGEST_REFUSAL).is_some() => {
+            let why: String = why.chars().take(LONGEST_REFUSAL).collect();
+            json(head.status, rpc::fault(id, code, &why))
+        }
+        _ => Response::from_parts(head, Reply::Whole { data: Some(whole), watch: None }),
+    }
 }
 
 fn empty(status: StatusCode) -> Response<Reply> {

@@ -292,6 +292,23 @@ struct Fault<'a> {
     message: &'a str,
 }
 
+/// The code and the message of an answer that is an error.
+pub(crate) fn fault_of(answer: &[u8]) -> Option<(i32, Cow<'_, str>)> {
+    #[derive(Deserialize)]
+    struct Failed<'a> {
+        #[serde(borrow)]
+        error: Told<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Told<'a> {
+        code: i32,
+        #[serde(borrow)]
+        message: Cow<'a, str>,
+    }
+    let failed: Failed<'_> = serde_json::from_slice(answer).ok()?;
+    Some((failed.error.code, failed.error.message))
+}
+
 /// An error of the protocol.
 pub(crate) fn fault(id: &RawValue, code: i32, message: &str) -> Vec<u8> {
     let error = Refused { jsonrpc: "2.0", id: Some(id), error: Fault { code, message } };

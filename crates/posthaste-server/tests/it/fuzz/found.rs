@@ -79,3 +79,29 @@ async fn nobody_stops_the_hub_with_a_long_list_of_names() {
         assert!(message.contains("limits.recipients"), "{message}");
     }
 }
+
+#[tokio::test]
+async fn a_tool_that_its_header_does_not_name_is_not_repeated_at_length() {
+    let house = House::new().await;
+    let body = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {
+            "name": "z".repeat(1 << 20),
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    });
+    let era = [
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "whoami"),
+    ];
+    let headers = [&MCP[..], &era].concat();
+    let (status, answer) = call(&house, "POST /mcp", &headers, &body.to_string()).await;
+    assert_eq!((status, &answer["id"], &answer["error"]["code"]), (400, &json!(1), &json!(-32020)));
+    let message = answer["error"]["message"].as_str().expect("an error");
+    assert!((1..=MESSAGE).contains(&message.chars().count()), "{} bytes", message.len());
+}
