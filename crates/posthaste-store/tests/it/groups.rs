@@ -139,7 +139,10 @@ struct FragileClock {
 
 impl Clock for FragileClock {
     fn now(&self) -> Timestamp {
-        assert!(!self.broken.load(Ordering::SeqCst), "the clock is broken");
+        if self.broken.load(Ordering::SeqCst) {
+            // A panic without the hook, by which fuzz tests of this process count them.
+            std::panic::resume_unwind(Box::new("the clock is broken"));
+        }
         HandClock::default().now()
     }
 }
