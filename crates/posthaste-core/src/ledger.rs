@@ -145,6 +145,13 @@ impl Queue {
         taken
     }
 
+    /// For a mailbox that gets no more mail: an empty lane keeps room for what it held.
+    fn give_room_back(&mut self) {
+        self.normal.shrink_to_fit();
+        self.urgent.shrink_to_fit();
+        self.sent_by.shrink_to_fit();
+    }
+
     fn sent_by(&self, who: InstanceId) -> usize {
         self.sent_by.get(&who).copied().unwrap_or(0)
     }
