@@ -266,7 +266,7 @@ fn fit_connections(server: &mut ServerConfig) {
     let most = server.connections_within(files);
     if most < server.connections {
         let (wanted, files) = (server.connections, files.unwrap_or_default());
-        tracing::warn!(
+        tracing::info!(
             most,
             wanted,
             files,

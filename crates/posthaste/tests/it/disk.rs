@@ -159,8 +159,9 @@ async fn a_full_disk_that_also_holds_the_log_is_survived() {
         assert!(tries < 20_000, "the log always has room");
     }
     std::fs::write(world.scratch().join("make-room"), "").expect("written");
+    // A large one: a small one may fit before there is room.
     let again = loop {
-        match operator.send(&send(100)).await {
+        match operator.send(&send(100_000)).await {
             Ok(receipt) => break receipt.seq,
             Err(ClientError::Api(told)) if told.message.contains("full") => {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
