@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::messaging::message::{Principal, Sender, SenderKind, ThreadId};
 use crate::time::Timestamp;
@@ -228,7 +230,24 @@ pub struct NewInstance {
     /// The same key and secret give the same instance again.
     pub key: Option<JoinKey>,
     pub origin: Origin,
+    /// The hash of its token; with a key, what its token is made from ([`joined_token`]).
     pub token: TokenHash,
+}
+
+/// The token of an instance that joined with a key. It is made from what its joiner knows
+/// and from the instance, so every join gives the same one, and whoever comes by that key
+/// after the instance has ended gets another.
+pub fn joined_token(seed: &TokenHash, of: InstanceId) -> String {
+    let mut hash = Sha256::new();
+    hash.update("posthaste: the token of a joined agent");
+    hash.update(seed);
+    hash.update(of.0.to_be_bytes());
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of [`joined_token`], which is all that the hub keeps of it.
+pub fn joined_hash(seed: &TokenHash, of: InstanceId) -> TokenHash {
+    Sha256::digest(joined_token(seed, of)).into()
 }
 
 /// What an agent joins with to be found again.

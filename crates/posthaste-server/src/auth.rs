@@ -168,7 +168,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
         let why = "it is missing: it proves that the key is yours; choose one and keep it";
         return Err(invalid("X-Posthaste-Secret", why));
     };
-    let token = digest(&token_of(app, &agent, &team, key, secret));
+    let token = seed_of(app, &agent, &team, key, secret);
     let secret = secret_of(app, "X-Posthaste-Secret", secret)?;
     let key = JoinKey { key: key.to_owned(), secret };
     if let Some(id) = app.hub.keyed(&agent, &team, &key) {
@@ -186,17 +186,15 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
     })))
 }
 
-/// The token of whoever joins with this key and secret. It is made from both and from the
-/// join token, so every join gives the same one and none has to make room for another.
-pub(crate) fn token_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> String {
+/// What the token of whoever joins with this key and secret is made from.
+pub(crate) fn seed_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> TokenHash {
     let mut hash = Sha256::new();
-    hash.update("posthaste: the token of a joined agent");
     hash.update(app.keys.join);
     for part in [agent.as_str(), team.as_str(), key, secret] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hex(&hash.finalize())
+    hash.finalize().into()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

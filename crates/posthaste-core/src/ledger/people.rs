@@ -13,7 +13,7 @@ use crate::ports::{Ending, Ticket};
 use crate::profiles::Source;
 use crate::registry::{
     AgentKind, Instance, InstanceFilter, InstanceView, Joined, NewInstance, RegistryError, Status,
-    Team, TokenHash, Work, nearest,
+    Team, TokenHash, Work, joined_hash, nearest,
 };
 use crate::time::Timestamp;
 
@@ -79,8 +79,12 @@ impl Ledger {
         now: Timestamp,
         dice: impl FnMut() -> u32,
     ) -> Result<JoinPlan, RegistryError> {
-        let token = new.token;
+        let (given, keyed) = (new.token, new.key.is_some());
         let mut plan = self.plan_arrival(new, None, now, dice)?;
+        let token = match keyed {
+            true => joined_hash(&given, plan.instance.id),
+            false => given,
+        };
         if self.tokens.get(&token) != Some(&plan.instance.id) {
             plan.dropped = self.add_token(token, plan.instance.id);
             plan.token = Some(token);
@@ -508,6 +512,7 @@ mod tests {
             parent: None,
             kind: None,
             key: None,
+            origin: Origin::Operator,
             token: [1; 32],
         };
         let mut rolls = 1..;

@@ -12,11 +12,11 @@ use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::registry::{
-    self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status,
+    self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status, joined_token,
 };
 
 use crate::App;
-use crate::auth::{Caller, Joiner, Operator, digest, hex, secret_of, token_of};
+use crate::auth::{Caller, Joiner, Operator, digest, hex, secret_of, seed_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 use crate::work::assignment;
@@ -29,6 +29,7 @@ pub(crate) async fn create(
     _: Operator,
     Json(request): Json<CreateInstance>,
 ) -> Result<Created, Failure> {
+    let token = random();
     let new = NewInstance {
         agent: name(&request.agent)?,
         team: request.team.as_deref().map(name).transpose()?,
@@ -37,9 +38,9 @@ pub(crate) async fn create(
         kind: request.kind.as_deref().map(str::parse).transpose()?,
         key: None,
         origin: Origin::Operator,
-        token: [0; 32],
+        token: digest(&token),
     };
-    admit(&app, new, random(), None).await
+    admit(&app, new, |_| token, None).await
 }
 
 /// `POST /v1/join`
@@ -52,7 +53,7 @@ pub(crate) async fn join(
     let hash = secret_of(&app, "secret", &secret)?;
     let agent = name(&request.agent)?;
     let team = name(request.team.as_deref().unwrap_or(DEFAULT_TEAM))?;
-    let token = token_of(&app, &agent, &team, &request.key, &secret);
+    let seed = seed_of(&app, &agent, &team, &request.key, &secret);
     let new = NewInstance {
         agent,
         team: Some(team),
@@ -61,9 +62,9 @@ pub(crate) async fn join(
         kind: None,
         key: Some(JoinKey { key: request.key, secret: hash }),
         origin: Origin::Join,
-        token: [0; 32],
+        token: seed,
     };
-    admit(&app, new, token, Some(secret)).await
+    admit(&app, new, |id| joined_token(&seed, id), Some(secret)).await
 }
 
 /// Who stands at the top of a tree.
@@ -87,17 +88,17 @@ fn random() -> String {
 async fn admit(
     app: &App,
     new: NewInstance,
-    token: String,
+    token: impl FnOnce(InstanceId) -> String,
     secret: Option<String>,
 ) -> Result<Created, Failure> {
-    let joined = app.hub.join(NewInstance { token: digest(&token), ..new }).await?;
+    let joined = app.hub.join(new).await?;
     let i = joined.instance;
     let answer = Joined {
         instance: i.id.to_string(),
         address: i.address.to_string(),
         team: i.team.to_string(),
         thread_id: i.thread.to_string(),
-        token,
+        token: token(i.id),
         resumed: joined.resumed,
         secret: secret.filter(|_| joined.secret_kept),
     };

@@ -136,6 +136,18 @@ async fn eighty_joins_of_its_owner_push_no_token_out() {
 }
 
 #[tokio::test]
+async fn a_token_that_leaked_is_worth_nothing_once_the_operator_has_ended_its_agent() {
+    let house = House::new().await;
+    let (first, as_first) = house.join("bob", None, "cli:bob").await;
+    house.operator().stop(&first.instance).await.expect("ended");
+    as_first.inbox(&now()).await.expect_err("it has ended");
+    let (second, as_second) = house.join("bob", None, "cli:bob").await;
+    assert!(!second.resumed && second.instance != first.instance);
+    as_second.inbox(&now()).await.expect("its own token");
+    as_first.inbox(&now()).await.expect_err("that was another agent's");
+}
+
+#[tokio::test]
 async fn eighty_joins_of_a_thief_push_no_token_out_and_make_nobody_while_the_owner_is_here() {
     let house = House::new().await;
     let (owner, as_owner) = house.join("bob", None, "process:4711:1731700000").await;

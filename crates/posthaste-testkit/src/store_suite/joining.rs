@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::ports::Ending;
-use posthaste_core::registry::{JoinKey, NewInstance, Origin, RegistryError, Status};
+use posthaste_core::registry::{JoinKey, NewInstance, Origin, RegistryError, Status, joined_hash};
 
 use super::{HUMAN, Rig, address, bodies};
 
@@ -45,18 +45,20 @@ pub async fn a_key_and_its_secret_bring_the_same_instance_back(rig: Rig) {
     let elsewhere = key("window-1", OWN);
     assert_eq!(rig.store.keyed(&name("other"), &first.instance.team, &elsewhere), None);
     let me = Some(Principal::Instance(first.instance.id));
-    assert_eq!((rig.store.caller(&[1; 32]), rig.store.caller(&[2; 32])), (me, me));
+    let caller = |seed| rig.store.caller(&joined_hash(&[seed; 32], first.instance.id));
+    assert_eq!((caller(1), caller(2)), (me, me));
     rig.clock.advance(rig.limits.lost_after + Duration::from_secs(1));
-    assert_eq!(rig.store.caller(&[1; 32]), me);
+    assert_eq!(caller(1), me);
     assert_eq!(rig.store.sweep().await.expect("swept").lost, 1, "who showed its token lives");
     rig.store
         .end(first.instance.id, Ending::plain(Status::Stopped, Vec::new()))
         .await
         .expect("ended");
-    assert_eq!(rig.store.caller(&[1; 32]), None, "the ended have no token");
+    assert_eq!(caller(1), None, "the ended have no token");
     assert_eq!(keyed(key("window-1", OWN)), None, "the ended have no key");
-    let anew = join("window-1", 4).await.expect("joined");
+    let anew = join("window-1", 1).await.expect("joined");
     assert_ne!(anew.instance.id, first.instance.id);
+    assert_eq!(caller(1), None, "its token is not the next one's");
 }
 
 pub async fn a_key_without_its_secret_is_refused_while_its_owner_lives(rig: Rig) {
@@ -64,7 +66,7 @@ pub async fn a_key_without_its_secret_is_refused_while_its_owner_lives(rig: Rig)
     rig.clock.advance(rig.limits.away_after - Duration::from_secs(1));
     let thief = rig.store.join(claude(key("k", FOREIGN), 2)).await;
     assert_eq!(thief.expect_err("refused"), RegistryError::Taken("claude".into()));
-    assert_eq!(rig.store.caller(&[2; 32]), None);
+    assert_eq!(rig.store.caller(&joined_hash(&[2; 32], owner)), None);
     rig.clock.advance(Duration::from_secs(2));
     let next = rig.store.join(claude(key("k", FOREIGN), 3)).await.expect("the key is free");
     assert_ne!(next.instance.id, owner);
@@ -91,7 +93,8 @@ pub async fn who_shows_the_wrong_secret_changes_nothing_of_the_owner(rig: Rig) {
         let secret = FOREIGN + round;
         let _ = rig.store.join(claude(key("k", secret), 100 + round)).await;
         rig.clock.advance(rig.limits.away_after / 10);
-        assert_ne!(rig.store.caller(&[100 + round; 32]), me);
+        assert_ne!(rig.store.caller(&joined_hash(&[100 + round; 32], owner)), me);
     }
-    assert_eq!(rig.store.caller(&[1; 32]), me, "its token was not pushed out");
+    let token = joined_hash(&[1; 32], owner);
+    assert_eq!(rig.store.caller(&token), me, "its token was not pushed out");
 }
