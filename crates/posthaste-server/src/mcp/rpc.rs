@@ -200,7 +200,9 @@ impl Envelope<'_> {
         if self.jsonrpc.as_deref() != Some("2.0") {
             return invalid(id, "`jsonrpc` is \"2.0\"");
         }
-        if self.id.is_some() && id.is_none() && self.error.is_none() {
+        // What could not be read has no id when it is answered with an error.
+        let is_error = self.method.is_none() && self.error.is_some();
+        if self.id.is_some() && id.is_none() && !is_error {
             let why = format!("`id` is a string or a whole number, of at most {longest_id} bytes");
             return invalid(None, &why);
         }

@@ -48,6 +48,8 @@ async fn an_id_that_is_half_a_character_does_not_come_back() {
         r#"{"jsonrpc":"2.0","id":"a\ud800","method":"ping"}"#,
         r#"{"id":"\ude00","method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"whoami"}}"#,
+        r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping","error":1}"#,
+        r#"{"jsonrpc":"2.0","id":{"x":1},"method":"ping","error":{}}"#,
     ] {
         let (status, answer) = call(&house, "POST /mcp", &MCP, body).await;
         assert_eq!((status, &answer["id"]), (400, &Value::Null), "{body}: {answer}");
