@@ -214,8 +214,13 @@ impl Ledger {
         self.unsettle(&plan.dead);
     }
 
-    /// Dead mail gets another chance, unless its recipient has ended or has no room.
-    pub fn plan_requeue(&mut self, entries: Vec<(BoxNo, Queued)>) -> Result<RequeuePlan, ActError> {
+    /// Dead mail gets another chance, unless its recipient has ended or has no room; what
+    /// always fits needs none.
+    pub fn plan_requeue(
+        &mut self,
+        entries: Vec<(BoxNo, Queued)>,
+        always_fits: bool,
+    ) -> Result<RequeuePlan, ActError> {
         if entries.is_empty() {
             return Err(ActError::Conflict("nothing of it is dead".into()));
         }
@@ -232,7 +237,7 @@ impl Ledger {
             if gone {
                 return Err(ActError::Conflict("its recipient has ended".into()));
             }
-            if self.is_full(*at, entry.size as usize) {
+            if !always_fits && self.is_full(*at, entry.size as usize) {
                 let mailbox = &queue.mailbox;
                 let why = format!("mailbox {mailbox} is full: try again when it has been read");
                 return Err(ActError::Conflict(why));

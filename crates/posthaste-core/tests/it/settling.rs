@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::messaging::clients;
 use posthaste_core::messaging::delivery::{Proof, Reason};
-use posthaste_core::messaging::message::{Details, MessageRef, Seq};
+use posthaste_core::messaging::message::{Details, Kind, MessageRef, Seq};
 use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Ask, BatchStatus};
 use posthaste_core::ports::{ActError, Mail, RecordState};
@@ -345,6 +345,18 @@ async fn dead_mail_does_not_come_back_into_a_full_mailbox() {
     assert_eq!(bob.takes().await.texts(), ["two", "three"]);
     world.hub.requeue(alice.who, which(sent.seq)).await.expect("there is room again");
     assert_eq!(bob.takes().await.texts(), ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_report_comes_back_into_a_full_mailbox_as_it_came_the_first_time() {
+    let world = World::with(Limits { mailbox_messages: 1, ..Limits::default() });
+    let (alice, bob) = alice_and_bob(&world).await;
+    let result = Details { kind: Kind::RESULT, ..Details::default() };
+    let sent = alice.sends_with(&bob, "all done", result).await;
+    world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
+    alice.sends(&bob, "it is full now").await;
+    world.hub.requeue(alice.who, which(sent.seq)).await.expect("a report always fits");
+    assert_eq!(bob.takes().await.texts(), ["all done", "it is full now"]);
 }
 
 #[tokio::test(start_paused = true)]

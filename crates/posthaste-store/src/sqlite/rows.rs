@@ -242,8 +242,20 @@ pub(crate) fn principal(text: &str) -> Option<Principal> {
     }
 }
 
-/// The dead deliveries of a message, as they would be queued again.
-pub(crate) fn dead_of(db: &Connection, seq: Seq) -> rusqlite::Result<Vec<(BoxNo, Queued)>> {
+/// What is dead of a message.
+pub(crate) struct Dead {
+    /// As they would be queued again.
+    pub(crate) deliveries: Vec<(BoxNo, Queued)>,
+    /// Into a full mailbox, too.
+    pub(crate) always_fits: bool,
+}
+
+pub(crate) fn dead_of(db: &Connection, seq: Seq) -> rusqlite::Result<Dead> {
+    let kind: Option<String> = db
+        .prepare_cached("SELECT kind FROM messages WHERE seq = ?1")?
+        .query_row(params![seq.0], |row| row.get(0))
+        .optional()?;
+    let always_fits = kind.is_some_and(|kind| Kind::read(&kind).always_fits());
     let mut select = db.prepare_cached(
         "SELECT d.no, d.mailbox, d.size, d.sender, d.urgent, d.marked OR coalesce(d.maybe_seen, 0) \
          FROM messages m JOIN deliveries d \
@@ -266,7 +278,7 @@ pub(crate) fn dead_of(db: &Connection, seq: Seq) -> rusqlite::Result<Vec<(BoxNo,
         };
         Ok((row.get(1)?, queued))
     })?;
-    rows.collect()
+    Ok(Dead { deliveries: rows.collect::<Result<_, _>>()?, always_fits })
 }
 
 // Notes about the whole.

@@ -2,9 +2,7 @@
 
 use posthaste_core::address::Mailbox;
 use posthaste_core::events::EventKind;
-use posthaste_core::ledger::{
-    AckPlan, BoxNo, DiePlan, End, Ledger, NackPlan, Queued, RequeuePlan, Settled,
-};
+use posthaste_core::ledger::{AckPlan, DiePlan, End, Ledger, NackPlan, RequeuePlan, Settled};
 use posthaste_core::messaging::delivery::{DeliveryNo, Proof};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::ports::{Acked, ActError, Nacked, StoreError, Ticket, What};
@@ -13,6 +11,7 @@ use rusqlite::{OptionalExtension, params};
 use tokio::sync::oneshot;
 
 use super::append::ROOM;
+use crate::sqlite::rows::Dead;
 use crate::sqlite::writer::{Db, Op};
 
 pub(crate) const SETTLE: &str = "UPDATE deliveries SET state = ?2, leased_at = ?3, \
@@ -218,7 +217,7 @@ impl Op for Cancel {
 }
 
 pub(crate) struct Requeue {
-    dead: Vec<(BoxNo, Queued)>,
+    dead: Dead,
     plan: Result<RequeuePlan, ActError>,
     /// Not dead any more when it came to it.
     alive: Vec<DeliveryNo>,
@@ -227,10 +226,7 @@ pub(crate) struct Requeue {
 }
 
 impl Requeue {
-    pub(crate) fn new(
-        dead: Vec<(BoxNo, Queued)>,
-        tx: oneshot::Sender<Result<(), ActError>>,
-    ) -> Self {
+    pub(crate) fn new(dead: Dead, tx: oneshot::Sender<Result<(), ActError>>) -> Self {
         Self { dead, plan: Err(ActError::NotFound), alive: Vec::new(), at: Timestamp(0), tx }
     }
 }
@@ -243,7 +239,7 @@ impl Op for Requeue {
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
         self.at = now;
         self.alive.clear();
-        self.plan = ledger.plan_requeue(self.dead.clone());
+        self.plan = ledger.plan_requeue(self.dead.deliveries.clone(), self.dead.always_fits);
         self.plan.is_ok()
     }
 
