@@ -45,6 +45,9 @@ const SHORTEST_NEWS: Duration = Duration::from_millis(100);
 const FEWEST_CHARS: usize = 1_000;
 /// Threads, pages and followers.
 const MOST_OF_A_KIND: usize = 10_000;
+/// Each takes a thread for calls that block, of which a hub has few, and some must stay
+/// free for the writer and for files.
+const MOST_READERS: usize = crate::BLOCKING_THREADS / 2;
 /// Where a line came from, and some words.
 const SHORTEST_LINE: usize = 256;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -155,8 +158,9 @@ impl Config {
             ("store.readers", self.store.readers),
             ("mcp.streams_each", self.mcp.streams_each),
         ] {
-            if !(1..=MOST_OF_A_KIND).contains(&value) {
-                let told = format!("{key} lies between 1 and {MOST_OF_A_KIND}");
+            let most = if key == "store.readers" { MOST_READERS } else { MOST_OF_A_KIND };
+            if !(1..=most).contains(&value) {
+                let told = format!("{key} lies between 1 and {most}");
                 return Err(invalid(told).hint("leave it out for the default"));
             }
         }
@@ -441,6 +445,7 @@ mod tests {
             "[limits]\nevent_page = 0\n",
             "[limits]\nevent_readers = 9223372036854775807\n",
             "[store]\nreaders = 0\n",
+            "[store]\nreaders = 5\n",
             "[limits]\nsweep = '500000000000years'\n",
         ] {
             assert!(load(bad, &[]).is_err(), "{bad}");

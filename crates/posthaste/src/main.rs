@@ -6,6 +6,7 @@
 //! of configuration.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -38,6 +39,8 @@ mod wiring;
 /// files. Each has an arena of the system's allocator, whose memory is not given back, so
 /// hundreds of them, which is the runtime's default, would be hundreds of megabytes.
 const BLOCKING_THREADS: usize = 8;
+/// How long calls that still block may take when all else has ended.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -71,7 +74,10 @@ fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         .max_blocking_threads(BLOCKING_THREADS)
         .build();
     let runtime = runtime.map_err(|e| failure::internal(format!("no runtime: {e}")))?;
-    runtime.block_on(commands::run(cli, output))
+    let done = runtime.block_on(commands::run(cli, output));
+    // A thread that hangs on a disk keeps nobody from ending.
+    runtime.shutdown_timeout(LAST_CALLS);
+    done
 }
 
 /// Help is an answer; everything else that clap says is an error of usage.
