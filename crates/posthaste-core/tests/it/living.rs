@@ -8,7 +8,7 @@ use posthaste_core::messaging::message::Details;
 use posthaste_core::messaging::receive::BatchStatus;
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::RecordState;
-use posthaste_core::registry::{JoinKey, NewInstance, RegistryError, Status};
+use posthaste_core::registry::{JoinKey, NewInstance, RegistryError, Status, joined_hash};
 use posthaste_testkit::world::{Agent, World, new_instance};
 use tokio::time::sleep;
 
@@ -174,7 +174,8 @@ async fn the_same_token_is_kept_once_and_pushes_no_other_out() {
     for token in [2, 1, 2, 2, 1] {
         assert_eq!(world.joins(with(token)).await.id(), bob.id());
     }
-    let opens = |token: u8| world.hub.caller(&[token; 32]) == Some(bob.who);
+    let hash = |token: u8| joined_hash(&[token; 32], bob.id());
+    let opens = |token: u8| world.hub.caller(&hash(token)) == Some(bob.who);
     assert!(opens(1) && opens(2));
     world.joins(with(3)).await;
     assert!(!opens(1) && opens(2) && opens(3), "of so many different ones the oldest goes");
