@@ -79,9 +79,12 @@ fn faults(table: &str, sources: &Sources) -> Vec<String> {
     faults
 }
 
-/// `S3-28`: the document, then the number.
+/// `S3-28`: the document, then the number; `R9`: a measure of reliability.
 fn is_id(text: &str) -> bool {
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if text.strip_prefix('R').is_some_and(digits) {
+        return true;
+    }
     text.strip_prefix('S')
         .and_then(|rest| rest.split_once('-'))
         .is_some_and(|(document, number)| digits(document) && digits(number))
