@@ -23,9 +23,7 @@ fn as_nobody() -> AgentsConfig {
 
 /// A hub in a folder that others may pass, with a secret of its own.
 async fn office(agents: AgentsConfig) -> Office {
-    let scratch = Scratch::new();
-    open(scratch.path(), 0o711);
-    let office = Office::open_in(scratch, agents).await;
+    let office = Office::open_in(Scratch::open_to_all(), agents).await;
     let data = office.scratch.path().join("data");
     fs::write(data.join("operator.token"), "the operator's token\n").expect("written");
     open(&data.join("operator.token"), 0o600);
@@ -185,7 +183,7 @@ fn a_hub_does_not_start_with_a_user_that_it_may_not_switch_to() {
     if !is_root("a worker as another user") {
         return;
     }
-    let world = World::new();
+    let world = World::open_to_all();
     let (binary, nobody) = (world.scratch().join("posthaste"), NOBODY.to_string());
     fs::copy(BINARY, &binary).expect("a program that nobody can reach");
     std::os::unix::fs::chown(world.scratch(), Some(NOBODY), Some(NOBODY)).expect("root may");
@@ -209,8 +207,7 @@ fn a_hub_does_not_start_where_its_workers_user_can_reach_no_folder() {
     let ran = refused_start(&world, "nobody");
     ran.failed(2, "is closed for nobody", "agents.folder");
 
-    let open_to_all = World::new();
-    open(open_to_all.scratch(), 0o711);
+    let open_to_all = World::open_to_all();
     let root = open_to_all.scratch().join("data-workers");
     fs::create_dir(&root).expect("made");
     open(&root, 0o777);
@@ -223,8 +220,7 @@ fn a_real_hub_runs_its_workers_as_the_user_of_its_configuration() {
     if !is_root("a worker as another user") {
         return;
     }
-    let world = World::new();
-    open(world.scratch(), 0o711);
+    let world = World::open_to_all();
     fs::create_dir_all(world.file("profiles")).expect("made");
     open(&world.data(), 0o700);
     let script = Value::from(format!(
