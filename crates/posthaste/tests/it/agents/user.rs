@@ -42,17 +42,15 @@ async fn workers_run_as_another_user_who_cannot_read_the_operators_token() {
     }
     let office = office(as_nobody()).await;
     let token = office.scratch.path().join("data/operator.token");
-    let script = format!(
-        "id -u; id -G; echo $HOME $USER $LOGNAME; echo ${{SOME_API_KEY-none}}; cat /dev/stdin; echo; \
-         cat \"$POSTHASTE_PROMPT_FILE\"; echo; echo x > file && cat file; \
-         echo mine > \"$POSTHASTE_DATA/x\" && cat \"$POSTHASTE_DATA/x\"; \
-         cat {0} 2>&1 | grep -o denied; cat {0} > /dev/stderr; exit 0",
-        token.display()
-    );
+    let script = "id -u; id -G; echo $HOME $USER $LOGNAME; echo ${SOME_API_KEY-none}; \
+                  cat /dev/stdin; echo; cat \"$POSTHASTE_PROMPT_FILE\"; echo; \
+                  echo x > file && cat file; \
+                  echo mine > \"$POSTHASTE_DATA/x\" && cat \"$POSTHASTE_DATA/x\"; \
+                  cat \"$SECRET\" 2>&1 | grep -o denied; cat \"$SECRET\" > /dev/stderr; exit 0";
     let template = Template {
         driver: Some("command".into()),
         system_prompt: "be brief".into(),
-        config: json!({ "command": script }).to_string(),
+        config: json!({"command": script, "env": {"SECRET": token.to_str()}}).to_string(),
         ..Template::new("worker".parse().expect("a name"), AgentKind::External)
     };
     let put = PutProfile { template, by: Source::Api, expect: Expect::Anything };
@@ -114,8 +112,8 @@ async fn a_worker_of_another_user_outlives_the_hub_and_reports() {
     let agents = AgentsConfig { shutdown: AtShutdown::Leave, ..as_nobody() };
     let office = office(agents.clone()).await;
     let go = office.scratch.path().join("go");
-    let script = format!("while ! [ -e {} ]; do sleep 0.02; done; id -un", go.display());
-    office.profile("worker", json!({ "command": script })).await;
+    let script = "while ! [ -e \"$GO\" ]; do sleep 0.02; done; id -un";
+    office.profile("worker", json!({"command": script, "env": {"GO": go.to_str()}})).await;
     let done = office.assign("worker", "x").await.expect("assigned");
     office.started(&done).await;
     let scratch = office.close().await;
@@ -223,11 +221,10 @@ fn a_real_hub_runs_its_workers_as_the_user_of_its_configuration() {
     let world = World::open_to_all();
     fs::create_dir_all(world.file("profiles")).expect("made");
     open(&world.data(), 0o700);
-    let script = Value::from(format!(
-        "id -un; cat {} 2>/dev/null || echo closed",
-        world.file("operator.token").display()
-    ));
-    let profile = format!("---\nname: worker\ndriver: command\ncommand: {script}\n---\n");
+    let script = Value::from("id -un; cat \"$SECRET\" 2>/dev/null || echo closed");
+    let env = json!({"SECRET": world.file("operator.token").to_str()});
+    let profile =
+        format!("---\nname: worker\ndriver: command\ncommand: {script}\nenv: {env}\n---\n");
     fs::write(world.file("profiles/worker.md"), profile).expect("written");
     let config = world.config("[agents]\nuser = \"65534\"\n");
     let hub = world.hub_with(&["--config", &config]);
