@@ -20,6 +20,10 @@ use crate::settings::{Line, Settings, Stdin};
 use crate::user::WorkerUser;
 use crate::{drivers, letters, program, worktree};
 
+/// What may stand around a word of the shell, and what ends one without a space.
+const QUOTES: [char; 2] = ['"', '\''];
+const ENDS_A_WORD: [char; 8] = [';', '&', '|', '<', '>', '(', ')', '`'];
+
 impl Shared {
     /// The environment that workers start from: the hub's, or that of the user as whom
     /// they run.
@@ -216,8 +220,7 @@ pub(super) fn resolve(
     environment: &Environment,
 ) -> Result<Vec<std::ffi::OsString>, LaunchError> {
     if let Line::Shell(text) = line
-        && let Some(first) = text.split_whitespace().next()
-        && (first.starts_with("./") || first.starts_with("../"))
+        && let Some(first) = relative_program(text)
     {
         return Err(LaunchError {
             why: format!("the shell would look for `{first}` in the working directory"),
@@ -232,6 +235,16 @@ pub(super) fn resolve(
     let mut command = vec![program.into_os_string()];
     command.extend(arguments.iter().map(Into::into));
     Ok(command)
+}
+
+/// The program that a text for the shell begins with, if the shell would look for it in
+/// the working directory. What follows, and what only the shell can tell, is the profile's
+/// own business.
+fn relative_program(text: &str) -> Option<&str> {
+    let first = text.split_whitespace().next()?.trim_start_matches(QUOTES);
+    let first = first.split(ENDS_A_WORD).next().unwrap_or_default().trim_end_matches(QUOTES);
+    let elsewhere = first.starts_with(['/', '~', '$']) || first.contains('=');
+    (first.contains('/') && !elsewhere).then_some(first)
 }
 
 pub(super) fn check_directory(directory: &Path) -> Result<(), LaunchError> {
@@ -296,4 +309,31 @@ fn no_folder(path: &Path, error: &std::io::Error) -> LaunchError {
         format!("cannot write to {}: {error}", path.display()),
         "is the disk full, or the data folder read-only? `posthaste doctor` looks",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_for_the_shell_must_not_begin_with_a_program_of_the_working_directory() {
+        for text in ["./tool", "../tool -v", "bin/tool --quick", " \"bin/tool\" x", "bin/tool;ls"] {
+            assert!(relative_program(text).is_some(), "{text}");
+        }
+        for text in [
+            "",
+            "tool bin/x",
+            "/bin/tool",
+            "~/bin/tool",
+            "$HOME/bin/tool",
+            "\"$HOME/bin/tool\"",
+            "'/opt/my tools/tool' x",
+            "PLACE=bin/x tool",
+            "cat</etc/hostname",
+            "2>/dev/null tool",
+            "(cd bin; tool)",
+        ] {
+            assert_eq!(relative_program(text), None, "{text}");
+        }
+    }
 }

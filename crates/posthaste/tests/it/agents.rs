@@ -50,6 +50,12 @@ impl Scratch {
         Arc::new(Self(TempDir::new().expect("a scratch folder")))
     }
 
+    /// One that every user of the system can reach.
+    #[cfg(target_os = "linux")]
+    fn open_to_all() -> Arc<Self> {
+        Arc::new(Self(crate::world::open_to_all()))
+    }
+
     fn path(&self) -> &Path {
         self.0.path()
     }

@@ -56,6 +56,11 @@ impl World {
         Self { scratch: TempDir::new().expect("a scratch folder") }
     }
 
+    /// One that every user of the system can reach.
+    pub(crate) fn open_to_all() -> Self {
+        Self { scratch: open_to_all() }
+    }
+
     pub(crate) fn scratch(&self) -> &Path {
         self.scratch.path()
     }
@@ -321,10 +326,15 @@ pub(crate) fn is_required() -> bool {
     variable("POSTHASTE_REQUIRE")
 }
 
-/// Says why a test does not run here.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+/// Says why a test does not run here: past the harness, which hides what tests print, and
+/// in the list that `scripts/test` shows at its end.
 pub(crate) fn skip(why: &str) {
-    eprintln!("skipped: {why}");
+    let line = format!("skipped: {why}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    let list = std::env::temp_dir().join("skipped");
+    if let Ok(mut list) = std::fs::OpenOptions::new().append(true).open(list) {
+        list.write_all(line.as_bytes()).expect("a line more");
+    }
 }
 
 /// Whether a test may act as another user of the system. Only root may, so such a test
@@ -340,6 +350,19 @@ pub(crate) fn is_root(test: &str) -> bool {
 #[expect(clippy::disallowed_methods, reason = "how the test script talks to its tests")]
 fn variable(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// A scratch folder that every user of the system can reach: where others may not pass
+/// the folders above the usual place, it lies in `/tmp`.
+pub(crate) fn open_to_all() -> TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let usual = std::env::temp_dir().canonicalize().expect("a place for scratch folders");
+    let passable = usual.ancestors().all(|folder| mode(folder) & 0o001 != 0);
+    let place = if passable { &usual } else { Path::new("/tmp") };
+    let scratch = TempDir::new_in(place).expect("a scratch folder");
+    let open = std::fs::Permissions::from_mode(0o711);
+    std::fs::set_permissions(scratch.path(), open).expect("our own");
+    scratch
 }
 
 pub(crate) fn mode(path: &Path) -> u32 {

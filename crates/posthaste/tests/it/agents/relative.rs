@@ -58,9 +58,11 @@ async fn a_relative_command_that_is_not_beside_its_profile_is_refused() {
     of_file(&office, &file, json!({"command": ["./tool"]})).await;
     let error = office.refused("worker", in_their_folder(&office)).await;
     assert!(error.why.contains("profiles/./tool"), "{error}");
-    of_file(&office, &file, json!({"command": "./tool --quick"})).await;
-    let error = office.refused("worker", in_their_folder(&office)).await;
-    assert!(error.why.contains("`./tool` in the working directory"), "{error}");
+    for tool in ["./tool", "../theirs/tool", "bin/tool"] {
+        of_file(&office, &file, json!({"command": format!("{tool} --quick")})).await;
+        let error = office.refused("worker", in_their_folder(&office)).await;
+        assert!(error.why.contains(&format!("`{tool}` in the working directory")), "{error}");
+    }
 
     // A profile of the API stands in no folder.
     let office = Office::open(quick()).await;

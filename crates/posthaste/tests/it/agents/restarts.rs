@@ -125,14 +125,16 @@ async fn a_worker_that_never_ran_is_started_after_all() {
 async fn a_worker_that_emptied_its_own_folder_is_not_started_again() {
     let office = Office::open(leave()).await;
     let (runs, gone) = (office.scratch.path().join("runs"), office.scratch.path().join("gone"));
-    let (into, then) = (runs.display(), gone.display());
     // Not before its keeper has noted all: it would write the note anew.
-    let noted = "until grep -q '\"worker\":[0-9]' ../started; do sleep 0.02; done";
-    let script =
-        format!("echo $$ >> {into}; {noted}; rm -rf ../*; echo $$ > {then}; exec sleep 1000");
-    let done = office.script(&script).await;
-    let worker = office.number(&gone).await;
+    let script = "echo $$ >> \"$RUNS\"; until [ -e go ]; do sleep 0.02; done; rm -rf ../*; \
+                  echo $$ > \"$GONE\"; exec sleep 1000";
+    let env = json!({"RUNS": runs.to_str(), "GONE": gone.to_str()});
+    office.profile("worker", json!({"command": script, "env": env})).await;
+    let done = office.assign("worker", "the task").await.expect("assigned");
+    let worker = pid(&office.started(&done).await["worker"]);
     let _mortal = crate::keeper::Mortal(worker);
+    fs::write(office.folder(&done).join("work/go"), "").expect("written");
+    assert_eq!(office.number(&gone).await, worker);
     let scratch = office.close().await;
 
     let office = Office::open_in(scratch, leave()).await;

@@ -23,9 +23,7 @@ fn as_nobody() -> AgentsConfig {
 
 /// A hub in a folder that others may pass, with a secret of its own.
 async fn office(agents: AgentsConfig) -> Office {
-    let scratch = Scratch::new();
-    open(scratch.path(), 0o711);
-    let office = Office::open_in(scratch, agents).await;
+    let office = Office::open_in(Scratch::open_to_all(), agents).await;
     let data = office.scratch.path().join("data");
     fs::write(data.join("operator.token"), "the operator's token\n").expect("written");
     open(&data.join("operator.token"), 0o600);
@@ -44,17 +42,15 @@ async fn workers_run_as_another_user_who_cannot_read_the_operators_token() {
     }
     let office = office(as_nobody()).await;
     let token = office.scratch.path().join("data/operator.token");
-    let script = format!(
-        "id -u; id -G; echo $HOME $USER $LOGNAME; echo ${{SOME_API_KEY-none}}; cat /dev/stdin; echo; \
-         cat \"$POSTHASTE_PROMPT_FILE\"; echo; echo x > file && cat file; \
-         echo mine > \"$POSTHASTE_DATA/x\" && cat \"$POSTHASTE_DATA/x\"; \
-         cat {0} 2>&1 | grep -o denied; cat {0} > /dev/stderr; exit 0",
-        token.display()
-    );
+    let script = "id -u; id -G; echo $HOME $USER $LOGNAME; echo ${SOME_API_KEY-none}; \
+                  cat /dev/stdin; echo; cat \"$POSTHASTE_PROMPT_FILE\"; echo; \
+                  echo x > file && cat file; \
+                  echo mine > \"$POSTHASTE_DATA/x\" && cat \"$POSTHASTE_DATA/x\"; \
+                  cat \"$SECRET\" 2>&1 | grep -o denied; cat \"$SECRET\" > /dev/stderr; exit 0";
     let template = Template {
         driver: Some("command".into()),
         system_prompt: "be brief".into(),
-        config: json!({ "command": script }).to_string(),
+        config: json!({"command": script, "env": {"SECRET": token.to_str()}}).to_string(),
         ..Template::new("worker".parse().expect("a name"), AgentKind::External)
     };
     let put = PutProfile { template, by: Source::Api, expect: Expect::Anything };
@@ -116,8 +112,8 @@ async fn a_worker_of_another_user_outlives_the_hub_and_reports() {
     let agents = AgentsConfig { shutdown: AtShutdown::Leave, ..as_nobody() };
     let office = office(agents.clone()).await;
     let go = office.scratch.path().join("go");
-    let script = format!("while ! [ -e {} ]; do sleep 0.02; done; id -un", go.display());
-    office.profile("worker", json!({ "command": script })).await;
+    let script = "while ! [ -e \"$GO\" ]; do sleep 0.02; done; id -un";
+    office.profile("worker", json!({"command": script, "env": {"GO": go.to_str()}})).await;
     let done = office.assign("worker", "x").await.expect("assigned");
     office.started(&done).await;
     let scratch = office.close().await;
@@ -185,7 +181,7 @@ fn a_hub_does_not_start_with_a_user_that_it_may_not_switch_to() {
     if !is_root("a worker as another user") {
         return;
     }
-    let world = World::new();
+    let world = World::open_to_all();
     let (binary, nobody) = (world.scratch().join("posthaste"), NOBODY.to_string());
     fs::copy(BINARY, &binary).expect("a program that nobody can reach");
     std::os::unix::fs::chown(world.scratch(), Some(NOBODY), Some(NOBODY)).expect("root may");
@@ -207,10 +203,9 @@ fn a_hub_does_not_start_where_its_workers_user_can_reach_no_folder() {
     let world = World::new();
     open(world.scratch(), 0o700);
     let ran = refused_start(&world, "nobody");
-    ran.failed(2, "is closed for nobody", "agents.folder");
+    ran.failed(2, "is closed for nobody", "agents.folder to a folder that `nobody` can reach");
 
-    let open_to_all = World::new();
-    open(open_to_all.scratch(), 0o711);
+    let open_to_all = World::open_to_all();
     let root = open_to_all.scratch().join("data-workers");
     fs::create_dir(&root).expect("made");
     open(&root, 0o777);
@@ -223,15 +218,13 @@ fn a_real_hub_runs_its_workers_as_the_user_of_its_configuration() {
     if !is_root("a worker as another user") {
         return;
     }
-    let world = World::new();
-    open(world.scratch(), 0o711);
+    let world = World::open_to_all();
     fs::create_dir_all(world.file("profiles")).expect("made");
     open(&world.data(), 0o700);
-    let script = Value::from(format!(
-        "id -un; cat {} 2>/dev/null || echo closed",
-        world.file("operator.token").display()
-    ));
-    let profile = format!("---\nname: worker\ndriver: command\ncommand: {script}\n---\n");
+    let script = Value::from("id -un; cat \"$SECRET\" 2>/dev/null || echo closed");
+    let env = json!({"SECRET": world.file("operator.token").to_str()});
+    let profile =
+        format!("---\nname: worker\ndriver: command\ncommand: {script}\nenv: {env}\n---\n");
     fs::write(world.file("profiles/worker.md"), profile).expect("written");
     let config = world.config("[agents]\nuser = \"65534\"\n");
     let hub = world.hub_with(&["--config", &config]);
@@ -239,4 +232,17 @@ fn a_real_hub_runs_its_workers_as_the_user_of_its_configuration() {
     assert_eq!(told.trim(), "nobody\nclosed");
     let ran = hub.stop();
     assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn the_workers_folder_stands_beside_a_data_folder_that_is_named_with_a_slash_at_its_end() {
+    if !is_root("a worker as another user") {
+        return;
+    }
+    let world = World::open_to_all();
+    let config = world.config("[agents]\nuser = \"nobody\"\n");
+    let data = format!("{}/", world.data().display());
+    let hub = world.hub_with(&["--config", &config, "--data", &data]);
+    assert!(world.scratch().join("data-workers").is_dir());
+    assert_eq!(hub.stop().code, Some(0));
 }
