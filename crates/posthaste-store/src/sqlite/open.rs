@@ -89,6 +89,9 @@ pub(crate) fn open(
     let explain = |error: rusqlite::Error| explain(&file, &error);
     let db = Connection::open(&file).map_err(explain)?;
     prepare(&db, config, lock.is_some()).map_err(explain)?;
+    // A hub whose lock file was removed may be in the middle of a write, which must be
+    // known here. It begins no other one.
+    db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(explain)?;
     migrate(&db, &file)?;
     if dates::heal(&db, now).map_err(explain)? {
         tracing::warn!(

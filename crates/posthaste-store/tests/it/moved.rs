@@ -133,6 +133,27 @@ async fn a_hub_whose_folder_another_one_has_taken_says_that_it_cannot_go_on() {
     assert!(why.expect("it ends").contains("another hub uses"));
 }
 
+#[tokio::test]
+async fn a_hub_whose_folder_another_one_has_taken_writes_nothing_more() {
+    let (_scratch, data, _) = places();
+    let first = rig::at(&data).expect("a new store");
+    let bob = first.agent("bob").await;
+    first.send(HUMAN, &bob.to_string(), "of the first").await.expect("accepted");
+    std::fs::remove_file(data.join("hub.lock")).expect("removed");
+    let second = rig::at(&data).expect("it has a lock file of its own");
+
+    let (what, _) = refused(&first, &bob.to_string()).await;
+    assert!(what.contains("another hub uses"), "{what}");
+    let sent = second.send(HUMAN, &bob.to_string(), "of the second").await.expect("accepted");
+    assert_eq!(sent.seq.0, 2, "there is no other second message");
+    assert_eq!(texts(&second, bob, 1).await, ["of the first", "of the second"]);
+
+    second.store.close().await.expect("closed");
+    drop(second);
+    let (what, _) = refused(&first, &bob.to_string()).await;
+    assert!(what.contains("another hub uses"), "it does not know what the other wrote: {what}");
+}
+
 /// SQLite removes the log of a database by its path, when the last connection closes.
 #[tokio::test]
 async fn a_hub_that_was_moved_leaves_the_files_of_its_successor_alone() {
