@@ -144,7 +144,7 @@ impl SqliteStore {
         let commands = Commands::new(config.waiting);
         let shared = Arc::new(Shared {
             ledger: Mutex::new(opened.ledger),
-            readers: Readers::new(files.clone(), &config, commands.clone()),
+            readers: Readers::new(files.clone(), &config, commands.clone())?,
             commands,
             queue,
             clock,

@@ -147,7 +147,8 @@ impl Files {
         let hint = match deleted {
             true => format!(
                 "nothing was changed. Files of the hub in {folder} were deleted: save what it \
-                 still knows with `posthaste export`, then stop it and restore a backup"
+                 still knows with `posthaste export --hub URL --token TOKEN --out FILE` (the \
+                 token's file may have gone too), then stop it and restore a backup"
             ),
             false => format!(
                 "nothing was changed. Move everything back to {folder} and the hub goes on, or \
