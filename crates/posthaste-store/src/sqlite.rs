@@ -93,6 +93,7 @@ pub(crate) struct Shared {
     pub(crate) log_is_long: AtomicBool,
     pub(crate) meters: Meters,
     pub(crate) pruned_at: AtomicI64,
+    pub(crate) started_at: Timestamp,
     /// `None` for a store in memory.
     pub(crate) files: Option<Arc<Files>>,
     pub(crate) vitals: Vitals,
@@ -135,14 +136,15 @@ impl SqliteStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, OpenError> {
         let vitals = Vitals::default();
-        let opened = open::open(place, &config, &limits, clock.now(), &vitals)?;
+        let now = clock.now();
+        let opened = open::open(place, &config, &limits, now, &vitals)?;
         let files = opened.files.map(Arc::new);
         let stopping = CancellationToken::new();
         let tasks = TaskTracker::new();
         let commands = Commands::new(config.waiting);
         let shared = Arc::new(Shared {
             ledger: Mutex::new(opened.ledger),
-            readers: Readers::new(files.clone(), &config, commands.clone()),
+            readers: Readers::new(files.clone(), &config, commands.clone())?,
             commands,
             queue,
             clock,
@@ -154,6 +156,7 @@ impl SqliteStore {
             log_is_long: AtomicBool::new(false),
             meters: Meters::default(),
             pruned_at: AtomicI64::new(0),
+            started_at: now,
             known: watch::Sender::new(if opened.rest.is_some() {
                 Known::NotYet
             } else {

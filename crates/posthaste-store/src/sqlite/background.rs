@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::dates::Old;
 use super::files::Files;
 use super::ops::upkeep::{Chore, Expire, Forget, Index, Prune, Signs};
 use super::rows::Marks;
@@ -158,22 +159,20 @@ fn is_time_to_prune(shared: &Shared, now: Timestamp) -> bool {
 
 /// Removes what is old enough; how many messages.
 async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
-    let events_before = now - shared.limits.event_retention;
-    let old = move |db: &Connection| journal::has_before(db, events_before);
+    let old = |kept| Old::new(now, shared.started_at, kept);
+    let events = old(shared.limits.event_retention);
+    let (dead, settled) = (old(shared.limits.dead_retention), old(shared.limits.settled_retention));
     let forget = Forget {
-        has_events: shared.readers.query(old).await?,
-        events_before,
-        keys_before: now - shared.limits.key_retention,
-        ended_before: now - shared.limits.dead_retention,
-        settled_before: now - shared.limits.settled_retention,
+        has_events: shared.readers.query(move |db| journal::has_old(db, events)).await?,
+        events,
+        keys: old(shared.limits.key_retention),
+        ended: dead,
+        settled,
     };
     shared.commands.push(|tx| Chore::new(forget, tx)).await.map_err(unanswered)??;
-    let acked_before = now - shared.limits.settled_retention;
-    let dead_before = now - shared.limits.dead_retention;
     let mut pruned = 0;
     loop {
-        let old =
-            move |db: &Connection| super::rows::prunable(db, acked_before, dead_before, PRUNE_STEP);
+        let old = move |db: &Connection| super::rows::prunable(db, settled, dead, PRUNE_STEP);
         let seqs = shared.readers.query(old).await?;
         let found = seqs.len();
         if found > 0 {

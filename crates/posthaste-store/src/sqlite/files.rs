@@ -2,14 +2,15 @@
 //!
 //! A folder that is moved or deleted takes nothing from an open file: SQLite goes on
 //! writing, and the next start does not find what was written. So the writer compares
-//! device and inode of the log before it begins a transaction and before it answers,
-//! which notices every move of the folder, and the background compares those of all files
-//! a few times in a second.
+//! device and inode of the log and of the lock file when it has begun a transaction and
+//! before it answers, which notices every move of the folder and every other hub that has
+//! taken it. The background compares those of all files a few times in a second.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use posthaste_core::Vitals;
@@ -47,6 +48,8 @@ pub(crate) struct Files {
     log: File,
     /// Released when the store has closed.
     lock: Mutex<Option<FolderLock>>,
+    /// Another hub has had the folder: nothing is written any more.
+    lost: OnceLock<StoreError>,
     /// Why nothing is written just now.
     misplaced: Mutex<Option<StoreError>>,
     vitals: Vitals,
@@ -64,8 +67,8 @@ impl Files {
         let known = |path: PathBuf| FileId::at(&path).map(|id| (path, id));
         let (log_path, log_id) = (log_of(file), FileId::of(&log.metadata()?));
         let opened = [known(file.to_owned())?, (log_path, log_id), known(shared_memory_of(file))?];
-        let (lock, misplaced) = (Mutex::new(Some(lock)), Mutex::default());
-        Ok(Self { folder: folder.to_owned(), opened, log, lock, misplaced, vitals })
+        let (lock, lost, misplaced) = (Mutex::new(Some(lock)), OnceLock::new(), Mutex::default());
+        Ok(Self { folder: folder.to_owned(), opened, log, lock, lost, misplaced, vitals })
     }
 
     pub(crate) fn database(&self) -> &Path {
@@ -93,10 +96,13 @@ impl Files {
         looked
     }
 
-    /// The quick look of the writer, at one file, as long as all is well.
+    /// The quick look of the writer, at two files, as long as all is well.
     pub(crate) fn glance(&self) -> Result<(), StoreError> {
         let [_, log, _] = &self.opened;
-        match self.are_in_place() && self.compare(std::slice::from_ref(log)).is_ok() {
+        let is_ours = || self.lock.lock().as_ref().is_none_or(FolderLock::stands);
+        let all_is_well =
+            self.are_in_place() && self.compare(std::slice::from_ref(log)).is_ok() && is_ours();
+        match all_is_well {
             true => Ok(()),
             false => self.look(),
         }
@@ -141,7 +147,8 @@ impl Files {
         let hint = match deleted {
             true => format!(
                 "nothing was changed. Files of the hub in {folder} were deleted: save what it \
-                 still knows with `posthaste export`, then stop it and restore a backup"
+                 still knows with `posthaste export --hub URL --token TOKEN --out FILE` (the \
+                 token's file may have gone too), then stop it and restore a backup"
             ),
             false => format!(
                 "nothing was changed. Move everything back to {folder} and the hub goes on, or \
@@ -154,6 +161,9 @@ impl Files {
     }
 
     fn keep_lock(&self) -> Result<(), StoreError> {
+        if let Some(lost) = self.lost.get() {
+            return Err(lost.clone());
+        }
         let mut lock = self.lock.lock();
         // The store has closed.
         let Some(held) = lock.as_ref() else { return Ok(()) };
@@ -170,7 +180,9 @@ impl Files {
                 // What it writes is unknown here: there is no way back.
                 self.vitals.fail(error.to_string());
                 let hint = "nothing was changed; this hub stops, the other one goes on";
-                Err(StoreError::Misplaced { what: error.to_string().into(), hint: hint.into() })
+                let what = error.to_string().into();
+                let lost = StoreError::Misplaced { what, hint: hint.into() };
+                Err(self.lost.get_or_init(|| lost).clone())
             }
             Err(error) => {
                 let (what, hint) = (error.to_string().into(), error.hint().into());

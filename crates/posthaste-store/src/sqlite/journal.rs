@@ -14,6 +14,7 @@ use posthaste_core::ports::{Record, StoreError};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::dates::Old;
 use super::rows::{self, RawRecord};
 use super::{Shared, load, reader};
 
@@ -65,18 +66,18 @@ pub(crate) fn last(db: &Connection) -> rusqlite::Result<u64> {
     Ok(row.unwrap_or(0).max(noted))
 }
 
-/// Whether anything is older than `before`.
-pub(crate) fn has_before(db: &Connection, before: Timestamp) -> rusqlite::Result<bool> {
-    let oldest: Option<i64> = db
-        .query_row("SELECT at FROM event_lists ORDER BY no LIMIT 1", [], |row| row.get(0))
-        .optional()?;
-    Ok(oldest.is_some_and(|at| at < before.0))
+/// Whether anything is old.
+pub(crate) fn has_old(db: &Connection, old: Old) -> rusqlite::Result<bool> {
+    let sql = "SELECT at FROM event_lists WHERE at <= ?1 OR at > ?2 ORDER BY no LIMIT 1";
+    let times = params![old.now.0, old.beyond.0];
+    let oldest = db.query_row(sql, times, |row| row.get(0).map(Timestamp)).optional()?;
+    Ok(oldest.is_some_and(|at| old.has(at)))
 }
 
-/// Removes lists older than `before`; numbers are never given again.
-pub(crate) fn forget(db: &Connection, before: Timestamp) -> rusqlite::Result<()> {
+/// Removes old lists; numbers are never given again.
+pub(crate) fn forget(db: &Connection, old: Old) -> rusqlite::Result<()> {
     rows::set_meta(db, "last_event", last(db)?.cast_signed())?;
-    rows::forget_before(db, "event_lists", before)
+    rows::forget(db, "event_lists", old)
 }
 
 /// An entry that was read back; the kind is unknown if a later version wrote it.

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_core::address::InstanceId;
 use posthaste_core::ledger::{BoxNo, KeyDigest, Ledger, Queued};
@@ -59,6 +60,7 @@ pub(crate) struct Rest {
     /// The last list of keys, and how many keys there are in all.
     keys: (u64, u64),
     keys_since: Timestamp,
+    now: Timestamp,
 }
 
 /// Some of them.
@@ -91,14 +93,19 @@ impl Part {
 }
 
 impl Rest {
-    pub(crate) fn of(db: &Connection, keys_since: Timestamp) -> rusqlite::Result<Self> {
+    pub(crate) fn of(
+        db: &Connection,
+        now: Timestamp,
+        keys_kept: Duration,
+    ) -> rusqlite::Result<Self> {
         let last = |sql| db.query_row(sql, [], |row| row.get::<_, Option<u64>>(0));
         let low = rows::meta(db, "low_water")?.unwrap_or(0).cast_unsigned();
         Ok(Self {
             clean: rows::meta(db, "clean")? == Some(1),
             deliveries: (low, last("SELECT max(no) FROM deliveries")?.unwrap_or(0)),
             keys: (last("SELECT max(no) FROM key_lists")?.unwrap_or(0), keys::count(db)?),
-            keys_since,
+            keys_since: now - keys_kept,
+            now,
         })
     }
 
@@ -142,7 +149,7 @@ impl Rest {
         let mut rows = select.query(params![self.keys.0, self.keys_since.0])?;
         let mut part = Vec::new();
         while let Some(row) = rows.next()? {
-            let at = Timestamp(row.get(0)?);
+            let at = Timestamp(row.get(0)?).min(self.now);
             part.extend(keys::entries(row.get_ref(1)?.as_blob()?).map(|(key, seq)| (key, seq, at)));
             if part.len() >= PART {
                 hand_over(Part::Keys(std::mem::take(&mut part)))?;

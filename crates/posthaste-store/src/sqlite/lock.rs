@@ -19,7 +19,9 @@ const APART: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct FolderLock {
     path: PathBuf,
-    file: File,
+    id: FileId,
+    /// Holds the lock until it is closed.
+    _file: File,
 }
 
 impl FolderLock {
@@ -60,13 +62,13 @@ impl FolderLock {
         file.rewind().map_err(unusable)?;
         write!(file, "{}", std::process::id()).map_err(unusable)?;
         file.flush().map_err(unusable)?;
-        Ok(Self { path, file })
+        let id = FileId::of(&file.metadata().map_err(unusable)?);
+        Ok(Self { path, id, _file: file })
     }
 
     /// Whether the file at the path is the one that is locked.
     pub(crate) fn stands(&self) -> bool {
-        let held = self.file.metadata().map(|found| FileId::of(&found));
-        matches!((held, FileId::at(&self.path)), (Ok(held), Ok(there)) if held == there)
+        FileId::at(&self.path).is_ok_and(|there| there == self.id)
     }
 
     /// Whether a living process has the folder. Where that cannot be told, it may.

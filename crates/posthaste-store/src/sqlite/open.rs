@@ -21,10 +21,10 @@ use rusqlite::{Connection, Row};
 
 use super::faults::{self, Fault};
 use super::files::Files;
+use super::journal;
 use super::load::Rest;
 use super::lock::FolderLock;
 use super::rows::{self, Marks};
-use super::{dates, journal};
 use crate::{OpenError, Place, StoreConfig};
 
 pub(crate) const FILE: &str = "hub.db";
@@ -89,14 +89,12 @@ pub(crate) fn open(
     let explain = |error: rusqlite::Error| explain(&file, &error);
     let db = Connection::open(&file).map_err(explain)?;
     prepare(&db, config, lock.is_some()).map_err(explain)?;
+    // A hub whose lock file was removed may be in the middle of a write, which must be
+    // known here. It begins no other one.
+    db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(explain)?;
     migrate(&db, &file)?;
-    if dates::heal(&db, now).map_err(explain)? {
-        tracing::warn!(
-            "the database had times in the future, which are now the time of this start"
-        );
-    }
-    let mut ledger = load(&db, limits).map_err(explain)?;
-    let rest = Rest::of(&db, now - limits.key_retention).map_err(explain)?;
+    let mut ledger = load(&db, limits, now).map_err(explain)?;
+    let rest = Rest::of(&db, now, limits.key_retention).map_err(explain)?;
     let (rest, faults) = match rest.is_within(config.read_at_start) {
         true => (None, rest.read(&db, |part| part.into_ledger(&mut ledger)).map_err(explain)?),
         false => (Some(rest), Vec::new()),
@@ -223,14 +221,15 @@ fn migrate(db: &Connection, file: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn load(db: &Connection, limits: &Limits) -> rusqlite::Result<Ledger> {
+/// In memory a time of the future is that of the start, so that ages are counted from it.
+fn load(db: &Connection, limits: &Limits, now: Timestamp) -> rusqlite::Result<Ledger> {
     let mut ledger = Ledger::new(limits.clone());
     let (seq, delivery) = rows::counters(db)?;
     ledger.load_counters(seq, delivery);
     load_profiles(db, &mut ledger)?;
     load_teams(db, &mut ledger)?;
-    load_instances(db, &mut ledger)?;
-    load_assignments(db, &mut ledger)?;
+    load_instances(db, &mut ledger, now)?;
+    load_assignments(db, &mut ledger, now)?;
     load_tokens(db, &mut ledger)?;
     load_mailboxes(db, &mut ledger)?;
     Ok(ledger)
@@ -281,8 +280,8 @@ fn load_teams(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
-    let mut work = load_work(db)?;
+fn load_instances(db: &Connection, ledger: &mut Ledger, now: Timestamp) -> rusqlite::Result<()> {
+    let mut work = load_work(db, now)?;
     let mut select = db.prepare(
         "SELECT id, agent, team, kind, label, parent, thread, join_key, status, created_at, \
          last_seen, ended_at, secret, origin FROM instances ORDER BY created_at",
@@ -309,16 +308,16 @@ fn load_instances(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> 
             key: row.get(7)?,
             secret: row.get(12)?,
             status: text(8)?.parse().unwrap_or(Status::Lost),
-            created_at: Timestamp(row.get(9)?),
-            last_seen: Timestamp(row.get(10)?),
-            ended_at: row.get::<_, Option<i64>>(11)?.map(Timestamp),
+            created_at: Timestamp(row.get(9)?).min(now),
+            last_seen: Timestamp(row.get(10)?).min(now),
+            ended_at: row.get::<_, Option<i64>>(11)?.map(|at| Timestamp(at).min(now)),
             work: work.remove(&id).map(Arc::new),
         });
     }
     Ok(())
 }
 
-fn load_work(db: &Connection) -> rusqlite::Result<HashMap<InstanceId, Work>> {
+fn load_work(db: &Connection, now: Timestamp) -> rusqlite::Result<HashMap<InstanceId, Work>> {
     let mut select = db.prepare(
         "SELECT instance, directory, worktree, branch, started_at, exit_code, why FROM work",
     )?;
@@ -327,7 +326,7 @@ fn load_work(db: &Connection) -> rusqlite::Result<HashMap<InstanceId, Work>> {
             directory: row.get(1)?,
             worktree: row.get(2)?,
             branch: row.get(3)?,
-            started_at: row.get::<_, Option<i64>>(4)?.map(Timestamp),
+            started_at: row.get::<_, Option<i64>>(4)?.map(|at| Timestamp(at).min(now)),
             exit_code: row.get(5)?,
             why: row.get(6)?,
         };
@@ -336,7 +335,7 @@ fn load_work(db: &Connection) -> rusqlite::Result<HashMap<InstanceId, Work>> {
     rows.collect()
 }
 
-fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
+fn load_assignments(db: &Connection, ledger: &mut Ledger, now: Timestamp) -> rusqlite::Result<()> {
     let mut select = db.prepare(
         "SELECT task, worker, giver, label, opened_at, report, report_delivery, report_mailbox, \
          settled_at FROM assignments ORDER BY task",
@@ -348,7 +347,7 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()
                 seq: Seq(seq),
                 delivery: DeliveryNo(delivery),
                 mailbox: mailbox(row, 7)?,
-                at: Timestamp(row.get(8)?),
+                at: Timestamp(row.get(8)?).min(now),
             }),
             _ => None,
         };
@@ -358,7 +357,7 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()
             worker: InstanceId(row.get(1)?),
             by: giver.map_or(Principal::Operator, Principal::Instance),
             label: row.get::<_, Option<String>>(3)?.map(Into::into),
-            opened_at: Timestamp(row.get(4)?),
+            opened_at: Timestamp(row.get(4)?).min(now),
             report,
         });
     }

@@ -15,7 +15,7 @@ use super::files::Files;
 use super::rows::{self, RawRecord};
 use super::writer::{Commands, Db, Op, unanswered};
 use super::{Shared, faults, open};
-use crate::StoreConfig;
+use crate::{OpenError, StoreConfig};
 
 /// A few read-only connections. A store in memory has only the writer's, so its
 /// queries stand in line with the writes.
@@ -23,6 +23,7 @@ pub(crate) struct Readers {
     files: Option<Arc<Files>>,
     cache_bytes: usize,
     idle: Arc<Mutex<Vec<Connection>>>,
+    most: u32,
     free: Arc<Semaphore>,
     commands: Commands,
     /// What of the file cannot be read. Nothing mends it before the next start.
@@ -30,15 +31,28 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    pub(crate) fn new(files: Option<Arc<Files>>, config: &StoreConfig, commands: Commands) -> Self {
-        Self {
+    /// One connection is open from the start: what the hub knows is still read when its
+    /// folder was moved or deleted, where no other can be opened.
+    pub(crate) fn new(
+        files: Option<Arc<Files>>,
+        config: &StoreConfig,
+        commands: Commands,
+    ) -> Result<Self, OpenError> {
+        let cache_bytes = config.cache_bytes;
+        let first = files.as_ref().map(|files| {
+            let file = files.database();
+            connect(file, cache_bytes).map_err(|error| open::explain(file, &error))
+        });
+        let most = u32::try_from(config.readers.max(1)).unwrap_or(u32::MAX);
+        Ok(Self {
             files,
-            cache_bytes: config.cache_bytes,
-            idle: Arc::default(),
-            free: Arc::new(Semaphore::new(config.readers.max(1))),
+            cache_bytes,
+            idle: Arc::new(Mutex::new(first.transpose()?.into_iter().collect())),
+            most,
+            free: Arc::new(Semaphore::new(most as usize)),
             commands,
             damage: OnceLock::new(),
-        }
+        })
     }
 
     pub(crate) async fn query<T: Send + 'static>(
@@ -50,7 +64,9 @@ impl Readers {
             let result = answer.await.map_err(unanswered)??;
             return result.map_err(|error| self.failed(&error));
         };
-        let permit = Arc::clone(&self.free).acquire_owned().await;
+        // Without the folder there are only the connections that are open: one at a time.
+        let permits = if files.are_in_place() { 1 } else { self.most };
+        let permit = Arc::clone(&self.free).acquire_many_owned(permits).await;
         let permit = permit.map_err(|_| StoreError::Closed)?;
         let (idle, cache) = (Arc::clone(&self.idle), self.cache_bytes);
         let work = tokio::task::spawn_blocking(move || {
@@ -63,8 +79,8 @@ impl Readers {
             let result = db.and_then(|db| {
                 let result = query(&db);
                 match &result {
-                    Ok(_) => idle.lock().push(db),
-                    Err(_) => files.leave_log(&db),
+                    Err(_) if files.are_in_place() => files.leave_log(&db),
+                    Ok(_) | Err(_) => idle.lock().push(db),
                 }
                 result
             });
@@ -114,6 +130,8 @@ fn connect(file: &Path, cache_bytes: usize) -> rusqlite::Result<Connection> {
     db.pragma_update(None, "query_only", true)?;
     db.pragma_update(None, "cache_size", -(i64::try_from(cache_bytes / 1024).unwrap_or(2000)))?;
     db.busy_timeout(Duration::from_secs(5))?;
+    // SQLite opens the log when it reads for the first time.
+    db.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
     db.set_prepared_statement_cache_capacity(32);
     Ok(db)
 }

@@ -14,6 +14,7 @@ use posthaste_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::dates::Old;
 use super::faults::{self, Fault, Of};
 
 /// All columns of a message but its body, which comes last.
@@ -416,20 +417,21 @@ pub(crate) fn remove_message(db: &Connection, seq: Seq) -> rusqlite::Result<()> 
 /// never among them, whatever its age.
 pub(crate) fn prunable(
     db: &Connection,
-    acked_before: Timestamp,
-    dead_before: Timestamp,
+    acked: Old,
+    dead: Old,
     most: usize,
 ) -> rusqlite::Result<Vec<Seq>> {
     // Younger messages cannot have been settled before: stop there.
     let end: Option<i64> = db
         .prepare_cached("SELECT max(first_delivery + copies) FROM messages WHERE seq = ?1")?
-        .query_row(params![last_before(db, acked_before)?], |row| row.get(0))?;
+        .query_row(params![last_before(db, acked)?], |row| row.get(0))?;
     let Some(end) = end else { return Ok(Vec::new()) };
     let mut select = db.prepare_cached(
-        "SELECT seq, state > 0 AND settled_at < CASE state WHEN 2 THEN ?3 ELSE ?2 END \
-         FROM deliveries WHERE no < ?1 ORDER BY no",
+        "SELECT seq, state > 0 AND CASE state WHEN 2 THEN settled_at < ?3 OR settled_at > ?5 \
+         ELSE settled_at < ?2 OR settled_at > ?4 END FROM deliveries WHERE no < ?1 ORDER BY no",
     )?;
-    let mut rows = select.query(params![end, acked_before.0, dead_before.0])?;
+    let times = [acked.before.0, dead.before.0, acked.beyond.0, dead.beyond.0];
+    let mut rows = select.query(params![end, times[0], times[1], times[2], times[3]])?;
     // The deliveries of a message stand together.
     let mut found = Vec::new();
     let mut current: Option<(Seq, bool)> = None;
@@ -451,23 +453,22 @@ pub(crate) fn prunable(
     Ok(found)
 }
 
-/// Removes the rows of an appended table that are older.
-pub(crate) fn forget_before(
-    db: &Connection,
-    table: &'static str,
-    time: Timestamp,
-) -> rusqlite::Result<()> {
-    let first = format!("SELECT no FROM {table} WHERE at >= ?1 ORDER BY no LIMIT 1");
-    let first: Option<i64> =
-        db.prepare_cached(&first)?.query_row(params![time.0], |row| row.get(0)).optional()?;
-    let delete = format!("DELETE FROM {table} WHERE no < ?1");
-    db.prepare_cached(&delete)?.execute(params![first.unwrap_or(i64::MAX)])?;
+/// Removes the old rows of an appended table, up to the first young one.
+pub(crate) fn forget(db: &Connection, table: &'static str, old: Old) -> rusqlite::Result<()> {
+    let first = format!("SELECT no FROM {table} WHERE at BETWEEN ?1 AND ?2 ORDER BY no LIMIT 1");
+    let first: Option<i64> = db
+        .prepare_cached(&first)?
+        .query_row(params![old.before.0, old.now.0], |row| row.get(0))
+        .optional()?;
+    let delete = format!("DELETE FROM {table} WHERE no < ?1 AND (at < ?2 OR at > ?3)");
+    let first = first.unwrap_or(i64::MAX);
+    db.prepare_cached(&delete)?.execute(params![first, old.before.0, old.beyond.0])?;
     Ok(())
 }
 
-/// The last message that was accepted before `time`, by bisection: numbers and
-/// times grow together.
-fn last_before(db: &Connection, time: Timestamp) -> rusqlite::Result<u64> {
+/// The last message that may be old, by bisection: numbers and times grow together, and
+/// those of the future were accepted before this start.
+fn last_before(db: &Connection, old: Old) -> rusqlite::Result<u64> {
     let bounds = |sql| db.query_row::<Option<u64>, _, _>(sql, [], |row| row.get(0));
     let (Some(mut low), Some(mut high)) =
         (bounds("SELECT min(seq) FROM messages")?, bounds("SELECT max(seq) FROM messages")?)
@@ -477,7 +478,8 @@ fn last_before(db: &Connection, time: Timestamp) -> rusqlite::Result<u64> {
     let mut at =
         db.prepare_cached("SELECT created_at FROM messages WHERE seq >= ?1 ORDER BY seq LIMIT 1")?;
     let mut is_old = |seq: u64| -> rusqlite::Result<bool> {
-        Ok(at.query_row(params![seq], |row| row.get::<_, i64>(0))? < time.0)
+        let at = at.query_row(params![seq], |row| row.get(0).map(Timestamp))?;
+        Ok(at < old.before || at > old.now)
     };
     if !is_old(low)? {
         return Ok(0);

@@ -387,13 +387,10 @@ async fn write(
     let last_event = shared.last_event.load(Ordering::Relaxed);
     let files = desk.files.clone();
     let work = move || {
-        let in_place = files.as_ref().map_or(Ok(()), |files| files.glance());
-        let result = in_place.map_err(Broken::from).and_then(|()| {
-            if log_is_long && let Err(error) = checkpoint(&connection) {
-                tracing::warn!(%error, "a checkpoint failed; it is tried again");
-            }
-            transaction(&connection, files.as_deref(), &mut ops, last_event, now)
-        });
+        if log_is_long && let Err(error) = checkpoint(&connection) {
+            tracing::warn!(%error, "a checkpoint failed; it is tried again");
+        }
+        let result = transaction(&connection, files.as_deref(), &mut ops, last_event, now);
         (connection, ops, result)
     };
     let done = if on_the_loop { Ok(work()) } else { on_a_thread(work).await };
@@ -503,14 +500,17 @@ fn transaction(
     last_event: u64,
     now: Timestamp,
 ) -> Result<Done, Broken> {
-    let write = || -> rusqlite::Result<u64> {
+    let write = || -> Result<u64, Cause> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        // Another hub that takes the folder waits for this transaction before it reads
+        // ([`open`](super::open)); or it was quicker, and is seen here.
+        files.map_or(Ok(()), Files::glance)?;
         let mut group = Db::new(db)?;
         for op in ops {
             op.write(&mut group)?;
         }
         group.keys.write(db)?;
-        group.events.write(db, last_event, now)
+        Ok(group.events.write(db, last_event, now)?)
     };
     let written = write();
     let began = Instant::now();

@@ -1,5 +1,5 @@
 //! A database whose times lie in the future: the machine's clock was wrong and is right
-//! again, and the hub was started anew.
+//! again, or it is wrong now, and the hub was started anew.
 
 use std::path::Path;
 use std::time::Duration;
@@ -107,4 +107,58 @@ async fn a_key_of_the_future_is_forgotten_after_a_day_and_holds_no_other_back() 
     rig.clock.advance(DAY + Duration::from_secs(60));
     rig.store.sweep().await.expect("swept");
     assert!(!again("late").await, "and no longer after a day");
+}
+
+#[tokio::test]
+async fn a_start_with_a_clock_that_is_behind_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let folder = folder.path();
+    let rig = rig::later(folder, YEAR).expect("a new store");
+    let bob = rig.agent("bob").await;
+    let to = bob.to_string();
+    let sent = rig.send_with(HUMAN, &to, "x", keyed("k")).await.expect("accepted");
+    assert_eq!(read_and_ack(&rig, bob).await, 1);
+    rig.store.close().await.expect("closed");
+    drop(rig);
+
+    let rig = rig::at(folder).expect("a start a year behind");
+    rig.store.seen(bob);
+    rig.store.sweep().await.expect("swept");
+    rig.clock.advance(DAY / 2);
+    rig.store.sweep().await.expect("swept, and bob is lost");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+
+    let rig = rig::later(folder, YEAR + DAY / 2).expect("a start with the right clock");
+    rig.store.sweep().await.expect("swept");
+    let now = rig.clock.now();
+    let gone = rig.store.forget_gone(now - DAY).await.expect("a look");
+    assert!(gone.is_empty(), "it was here half a day ago");
+    assert!(is_kept(&rig, sent.seq).await, "it was settled half a day ago");
+    let again = rig.send_with(HUMAN, &to, "x", keyed("k")).await.expect("accepted");
+    assert!(again.duplicate, "the key was given half a day ago");
+}
+
+#[tokio::test]
+async fn rows_of_the_future_hold_no_others_back_although_the_hub_never_runs_for_a_day() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let folder = folder.path();
+    used_in_the_future(folder, async |rig| {
+        let bob = rig.agent("bob").await;
+        rig.send_with(HUMAN, &bob.to_string(), "early", keyed("early")).await.expect("accepted");
+        assert_eq!(read_and_ack(rig, bob).await, 1);
+    })
+    .await;
+
+    let rig = rig::at(folder).expect("opened again");
+    let carol = rig.agent("carol").await;
+    let sent = rig.send(HUMAN, &carol.to_string(), "later").await.expect("accepted");
+    assert_eq!(read_and_ack(&rig, carol).await, 1);
+    rig.store.close().await.expect("closed");
+    drop(rig);
+
+    let rig = rig::later(folder, DAY * 2).expect("opened again");
+    rig.store.sweep().await.expect("swept");
+    assert!(!is_kept(&rig, sent.seq).await, "settled two days ago");
+    assert!(is_kept(&rig, Seq(1)).await, "nobody knows how old it is");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_core::NotReady;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::ports::StoreError;
+use posthaste_core::ports::{HistoryQuery, StoreError};
 use posthaste_store::{FolderLock, OpenError};
 use posthaste_testkit::store_suite::Rig;
 use posthaste_testkit::world::World;
@@ -131,6 +131,45 @@ async fn a_hub_whose_folder_another_one_has_taken_says_that_it_cannot_go_on() {
     assert!(what.contains("another hub uses"), "{what}");
     let why = timeout(Duration::from_secs(60), rig.store.failed()).await;
     assert!(why.expect("it ends").contains("another hub uses"));
+}
+
+#[tokio::test]
+async fn a_hub_whose_folder_another_one_has_taken_writes_nothing_more() {
+    let (_scratch, data, _) = places();
+    let first = rig::at(&data).expect("a new store");
+    let bob = first.agent("bob").await;
+    first.send(HUMAN, &bob.to_string(), "of the first").await.expect("accepted");
+    std::fs::remove_file(data.join("hub.lock")).expect("removed");
+    let second = rig::at(&data).expect("it has a lock file of its own");
+
+    let (what, _) = refused(&first, &bob.to_string()).await;
+    assert!(what.contains("another hub uses"), "{what}");
+    let sent = second.send(HUMAN, &bob.to_string(), "of the second").await.expect("accepted");
+    assert_eq!(sent.seq.0, 2, "there is no other second message");
+    assert_eq!(texts(&second, bob, 1).await, ["of the first", "of the second"]);
+
+    second.store.close().await.expect("closed");
+    drop(second);
+    let (what, _) = refused(&first, &bob.to_string()).await;
+    assert!(what.contains("another hub uses"), "it does not know what the other wrote: {what}");
+}
+
+#[tokio::test]
+async fn what_a_hub_knows_can_be_saved_although_its_folder_was_deleted() {
+    let (_scratch, data, _) = places();
+    let rig = rig::at(&data).expect("a new store");
+    let bob = rig.agent("bob").await.to_string();
+    rig.send(HUMAN, &bob, "kept").await.expect("accepted");
+    std::fs::remove_dir_all(&data).expect("deleted");
+    let (_, hint) = refused(&rig, &bob).await;
+    assert!(hint.contains("posthaste export --hub URL --token TOKEN"), "{hint}");
+
+    let query = || HistoryQuery { last: 10, ..HistoryQuery::default() };
+    let (one, other) = tokio::join!(rig.store.history(query()), rig.store.history(query()));
+    for page in [one, other] {
+        let records = page.expect("it is still open").records;
+        assert_eq!(records.iter().map(|r| &*r.message.body).collect::<Vec<_>>(), ["kept"]);
+    }
 }
 
 /// SQLite removes the log of a database by its path, when the last connection closes.

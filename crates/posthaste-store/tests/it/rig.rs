@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
@@ -32,8 +33,24 @@ pub(crate) fn at(folder: &Path) -> Result<Rig, OpenError> {
     open(&Place::File(folder.to_owned()), config(), limits())
 }
 
+/// A start at which the machine's clock says that it is so much later.
+pub(crate) fn later(folder: &Path, by: Duration) -> Result<Rig, OpenError> {
+    let clock = HandClock::default();
+    clock.advance(by);
+    open_with(&Place::File(folder.to_owned()), config(), limits(), clock)
+}
+
 pub(crate) fn open(place: &Place, config: StoreConfig, limits: Limits) -> Result<Rig, OpenError> {
-    let (queue, clock) = (Arc::new(SpyQueue::default()), Arc::new(HandClock::default()));
+    open_with(place, config, limits, HandClock::default())
+}
+
+fn open_with(
+    place: &Place,
+    config: StoreConfig,
+    limits: Limits,
+    clock: HandClock,
+) -> Result<Rig, OpenError> {
+    let (queue, clock) = (Arc::new(SpyQueue::default()), Arc::new(clock));
     let store = SqliteStore::open(place, config, limits.clone(), queue.clone(), clock.clone())?;
     Ok(Rig { store, queue, clock, limits, keep: Box::new(()) })
 }

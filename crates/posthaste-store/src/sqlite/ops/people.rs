@@ -241,7 +241,7 @@ pub(super) fn write_arrival(
          created_at, last_seen, secret, origin) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
          ON CONFLICT (id) DO UPDATE SET status = excluded.status, \
-         last_seen = excluded.last_seen, secret = excluded.secret",
+         last_seen = max(last_seen, excluded.last_seen), secret = excluded.secret",
         params![
             i.id.0,
             i.agent.as_str(),

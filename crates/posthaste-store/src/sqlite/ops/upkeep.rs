@@ -13,6 +13,7 @@ use rusqlite::params;
 use tokio::sync::oneshot;
 
 use super::settle::write_settled;
+use crate::sqlite::dates::Old;
 use crate::sqlite::writer::{Db, Op};
 use crate::sqlite::{journal, rows};
 
@@ -127,9 +128,10 @@ impl Work for Signs {
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
-        let mut update = db
-            .connection
-            .prepare_cached("UPDATE instances SET last_seen = ?2, status = ?3 WHERE id = ?1")?;
+        // The clock of this run may be behind: whoever was seen later was seen later.
+        let mut update = db.connection.prepare_cached(
+            "UPDATE instances SET last_seen = max(last_seen, ?2), status = ?3 WHERE id = ?1",
+        )?;
         for (id, seen, status) in &self.signs {
             update.execute(params![id.0, seen.0, status.as_str()])?;
             if *status == Status::Lost {
@@ -145,31 +147,34 @@ impl Work for Signs {
 
 /// Forgets old keys, told ids, and those who ended long ago.
 pub(crate) struct Forget {
-    pub(crate) keys_before: Timestamp,
-    pub(crate) ended_before: Timestamp,
-    pub(crate) settled_before: Timestamp,
-    pub(crate) events_before: Timestamp,
+    pub(crate) keys: Old,
+    pub(crate) ended: Old,
+    pub(crate) settled: Old,
+    pub(crate) events: Old,
     /// There are events that old.
     pub(crate) has_events: bool,
 }
 
 impl Work for Forget {
     fn gather(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
-        let keys = ledger.forget_keys(self.keys_before);
-        let assignments = ledger.forget_assignments(self.settled_before);
-        self.has_events | (keys + assignments + ledger.forget_ended(self.ended_before) > 0)
+        let keys = ledger.forget_keys(self.keys.before);
+        let assignments = ledger.forget_assignments(self.settled.before);
+        self.has_events | (keys + assignments + ledger.forget_ended(self.ended.before) > 0)
     }
 
     fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
         let db = db.connection;
-        journal::forget(db, self.events_before)?;
-        rows::forget_before(db, "key_lists", self.keys_before)?;
-        rows::forget_before(db, "taken", self.keys_before)?;
-        db.execute("DELETE FROM instances WHERE ended_at < ?1", params![self.ended_before.0])?;
+        journal::forget(db, self.events)?;
+        rows::forget(db, "key_lists", self.keys)?;
+        rows::forget(db, "taken", self.keys)?;
+        db.execute(
+            "DELETE FROM instances WHERE ended_at < ?1 OR ended_at > ?2",
+            params![self.ended.before.0, self.ended.beyond.0],
+        )?;
         db.execute("DELETE FROM work WHERE instance NOT IN (SELECT id FROM instances)", [])?;
         db.execute(
-            "DELETE FROM assignments WHERE settled_at < ?1",
-            params![self.settled_before.0],
+            "DELETE FROM assignments WHERE settled_at < ?1 OR settled_at > ?2",
+            params![self.settled.before.0, self.settled.beyond.0],
         )?;
         Ok(())
     }

@@ -128,7 +128,7 @@ impl Op for BeginWork {
         let Ok(plan) = &self.plan else { return Ok(()) };
         let i = &plan.instance;
         db.connection.execute(
-            "UPDATE instances SET status = ?2, last_seen = ?3 WHERE id = ?1",
+            "UPDATE instances SET status = ?2, last_seen = max(last_seen, ?3) WHERE id = ?1",
             params![i.id.0, i.status.as_str(), i.last_seen.0],
         )?;
         write_token(db, plan.token, i.id, &plan.dropped)?;
