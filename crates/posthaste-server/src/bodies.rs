@@ -1,16 +1,18 @@
 //! What the bodies of all requests in flight hold together: one budget.
 //!
 //! A body takes its share before it is read, and gives it back when its handler has
-//! done with it: by then the text is in the store, or nobody wants it. An announced
-//! body takes all of its length at once, so that whoever was let in can finish. One
-//! that does not say how long it is takes what has come so far.
+//! done with it: by then the text is in the store, or nobody wants it. A call that waits
+//! gives it back before its wait, and keeps nothing of its request. An announced body
+//! takes all of its length at once, so that whoever was let in can finish. One that does
+//! not say how long it is takes what has come so far.
 //!
 //! A quarter of the budget is for small bodies alone. A few that are large and slow
 //! cannot shut out those who only have a word to say.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorCode};
 use serde_json::json;
 
@@ -71,13 +73,17 @@ impl Drop for Share {
     }
 }
 
-/// Where a routed request leaves its share until it is answered.
+/// Where a routed request leaves its share until it is answered, or waits.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held(Arc<OnceLock<Share>>);
+pub(crate) struct Held(Arc<Mutex<Option<Share>>>);
 
 impl Held {
     pub(crate) fn keep(&self, share: Share) {
-        let _ = self.0.set(share);
+        *self.0.lock() = Some(share);
+    }
+
+    pub(crate) fn take(&self) -> Option<Share> {
+        self.0.lock().take()
     }
 }
 

@@ -83,6 +83,9 @@ settings! {
         ping: Duration = Duration::from_secs(25), "humantime_serde";
         /// The longest id of a request.
         id_bytes: usize = 1_024;
+        /// What a request says beside the arguments of a tool: of itself, its client and
+        /// its call.
+        meta_bytes: usize = 16 << 10;
         /// Most open streams of one agent.
         streams_each: usize = 64;
     }

@@ -34,7 +34,6 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
-use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Hello, Process};
@@ -44,6 +43,7 @@ use self::asker::Asker;
 use self::handler::{Front, Left, Service};
 use self::rpc::{Envelope, Kind, Params};
 use crate::App;
+use crate::bodies::Held;
 use crate::config::McpConfig;
 use crate::extract::{Whole, whole_body};
 use crate::failure::{Failure, takes_only};
@@ -88,8 +88,8 @@ pub(crate) async fn answer(
     meet(app, &asker, None);
     match parts.method {
         Method::POST => {
-            let Whole { bytes, share: _share } = whole_body(body, app).await?;
-            post(app, parts, &bytes, asker, who, outgoing).await
+            let body = whole_body(body, app).await?;
+            post(app, parts, body, asker, who, outgoing).await
         }
         Method::GET => stream::open(app, &parts, &asker),
         // A session is a label: there is nothing to end.
@@ -102,12 +102,12 @@ pub(crate) async fn answer(
 async fn post(
     app: &App,
     parts: Parts,
-    body: &Bytes,
+    Whole { bytes, share }: Whole,
     mut asker: Asker,
     caller: &mut Option<Principal>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
-    let message: Envelope<'_> = match rpc::read(body, app.mcp.config.id_bytes) {
+    let message: Envelope<'_> = match rpc::read(&bytes, app.mcp.config.id_bytes) {
         Ok(message) => message,
         Err(refused) => return Ok(*refused),
     };
@@ -122,12 +122,24 @@ async fn post(
         // Nothing is ever asked of a client, so nobody waits for this.
         Kind::Response => return Ok(empty(StatusCode::ACCEPTED)),
     };
+    let most = app.mcp.config.meta_bytes;
+    if message.beside_arguments(most) > most {
+        let why =
+            format!("what stands beside the arguments has at most {most} bytes (mcp.meta_bytes)");
+        return Ok(json(StatusCode::OK, rpc::fault(id, rpc::INVALID_PARAMS, &why)));
+    }
     match method {
         "tools/call" => {
             let who = asker.acts(app).await?;
             *caller = Some(who);
             if let Some(params) = rpc::plain_call(&parts.headers, &message) {
-                return Ok(call::answer(app, who, &asker, id, &params, outgoing).await);
+                let begun = call::begin(app, who, &asker, id, &params, share);
+                // The call may wait: nothing of its request is kept.
+                drop((bytes, parts, asker));
+                return Ok(match begun {
+                    Ok(begun) => begun.answer(outgoing).await,
+                    Err(refused) => *refused,
+                });
             }
         }
         "initialize" => meet(app, &asker, Some(Hello::Initialize)),
@@ -139,6 +151,7 @@ async fn post(
             }
             let who = asker.somebody()?;
             let attached = stream::attach(app, who)?;
+            let (id, body) = (id.to_owned(), Whole { bytes, share });
             let response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
             return Ok(response.map(|reply| stream::held(reply, attached)));
         }
@@ -148,11 +161,10 @@ async fn post(
         return Ok(json(StatusCode::OK, rpc::fault(id, rpc::INVALID_PARAMS, &why)));
     }
     let named = message.params().unwrap_or_default();
-    let begins = method == "initialize";
+    let label = (method == "initialize").then(|| label::make(asker.principal(), named.client()));
+    let (id, body) = (id.to_owned(), Whole { bytes, share });
     let mut response = Box::pin(ask_rmcp(app, parts, body, &asker, id, outgoing)).await?;
-    if begins
-        && let Ok(label) = HeaderValue::from_str(&label::make(asker.principal(), named.client()))
-    {
+    if let Some(Ok(label)) = label.map(|label| HeaderValue::from_str(&label)) {
         response.headers_mut().insert(label::HEADER, label);
     }
     Ok(response)
@@ -181,15 +193,17 @@ fn cancelled(app: &App, who: Principal, asker: &Asker, message: &Envelope<'_>) {
 async fn ask_rmcp(
     app: &App,
     mut parts: Parts,
-    body: &Bytes,
+    body: Whole,
     asker: &Asker,
-    id: &serde_json::value::RawValue,
+    id: Box<serde_json::value::RawValue>,
     outgoing: Arc<Outgoing>,
 ) -> Result<Response<Reply>, Failure> {
     let left = Left::default();
-    let front = Front::new(app, asker, id, left.clone());
+    let (held, id) = (Held::default(), &*id);
+    held.keep(body.share);
+    let front = Front::new(app, asker, id, left.clone(), held.clone());
     parts.extensions.insert(front);
-    let request = Request::from_parts(parts, Full::new(body.clone()));
+    let request = Request::from_parts(parts, Full::new(body.bytes));
     let response = app.mcp.service.handle(request).await;
     let Some(handed) = left.take() else {
         let response = response.map(|body| Reply::Routed(Body::new(body)));

@@ -25,9 +25,10 @@ use super::asker::Asker;
 use super::clients::Client;
 use super::events::Events;
 use super::mail::{self, Piggyback, Unopened};
-use super::rpc::{self, Block, Params};
+use super::rpc::{self, Block, Era, Params};
 use crate::App;
 use crate::auth;
+use crate::bodies::Share;
 use crate::written::{Outgoing, Reply, json, watched};
 
 /// The work of a tool.
@@ -57,6 +58,8 @@ pub(crate) struct Ctx {
     /// What the caller was doing, where anybody follows.
     pub(crate) trace: Option<TraceParent>,
     pub(crate) began: Instant,
+    /// What its request takes of the room for bodies, until it waits or is answered.
+    share: Option<Share>,
     open: Open,
 }
 
@@ -101,7 +104,7 @@ impl<'a> Calling<'a> {
     }
 
     /// The call of this tool has begun.
-    pub(crate) fn begin(self, tool: &'static str) -> Ctx {
+    pub(crate) fn begin(self, tool: &'static str, share: Option<Share>) -> Ctx {
         let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
         let call = Call {
             door: Door::Mcp,
@@ -128,46 +131,60 @@ impl<'a> Calling<'a> {
             key,
             trace: self.trace,
             began: Instant::now(),
+            share,
             open,
         }
     }
 }
 
-/// Answers a call that is plainly right.
-pub(crate) async fn answer(
+/// A call that is plainly right, with all that it needs of its request.
+pub(crate) struct Begun {
+    job: Job,
+    id: Box<RawValue>,
+    era: Era,
+    /// Where the client hears of progress, and how often.
+    progress: Option<(Box<RawValue>, Duration)>,
+}
+
+/// Begins a call that is plainly right; an error is the answer to it.
+pub(crate) fn begin(
     app: &App,
     who: Principal,
     asker: &Asker,
     id: &RawValue,
     params: &Params<'_>,
-    outgoing: Arc<Outgoing>,
-) -> Response<Reply> {
+    share: Share,
+) -> Result<Begun, Box<Response<Reply>>> {
     let name = params.name.as_deref().unwrap_or_default();
     let Some(tool) = asker.dialect.tool(name) else {
         let json_text = rpc::fault(id, rpc::INVALID_PARAMS, &unknown(name));
-        return json(StatusCode::OK, json_text);
+        return Err(Box::new(json(StatusCode::OK, json_text)));
     };
-    let era = params.era();
-    let calling = Calling::new(app, who, asker, id, params);
-    let mut job = (tool.run)(calling.begin(tool.name), params.arguments);
+    let ctx = Calling::new(app, who, asker, id, params).begin(tool.name, Some(share));
     let token = params.meta.as_ref().and_then(|meta| meta.progress).filter(|_| tool.waits);
-    let done = match token {
-        None => job.await,
-        Some(token) => {
-            let each = app.mcp.config.progress_every;
-            match tokio::time::timeout(each, &mut job).await {
+    Ok(Begun {
+        job: (tool.run)(ctx, params.arguments),
+        id: id.to_owned(),
+        era: params.era(),
+        progress: token.map(|token| (token.to_owned(), app.mcp.config.progress_every)),
+    })
+}
+
+impl Begun {
+    pub(crate) async fn answer(self, outgoing: Arc<Outgoing>) -> Response<Reply> {
+        let Self { mut job, id, era, progress } = self;
+        let done = match progress {
+            None => job.await,
+            Some((token, each)) => match tokio::time::timeout(each, &mut job).await {
                 Ok(done) => done,
-                Err(_) => {
-                    let (id, token) = (id.to_owned(), token.to_owned());
-                    return Events::answer(job, id, era, token, each, outgoing);
-                }
-            }
+                Err(_) => return Events::answer(job, id, era, token, each, outgoing),
+            },
+        };
+        let text = rpc::result(&id, era, &done.blocks, done.is_error);
+        match done.handed {
+            Some(handed) => watched(text, handed, outgoing),
+            None => json(StatusCode::OK, text),
         }
-    };
-    let text = rpc::result(id, era, &done.blocks, done.is_error);
-    match done.handed {
-        Some(handed) => watched(text, handed, outgoing),
-        None => json(StatusCode::OK, text),
     }
 }
 
@@ -260,15 +277,17 @@ impl Ctx {
 
     /// Waits in this call until a task is settled. Nothing is taken.
     pub(crate) async fn await_report(
-        &self,
+        &mut self,
         task: Seq,
         timeout: Duration,
     ) -> Result<Waited, ApiError> {
+        self.share = None;
         Ok(self.app.hub.await_report(&self.open, task, timeout).await?)
     }
 
     /// Waits for mail in this call.
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
+        drop(self.share);
         self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, ..ask }).await
     }
 }

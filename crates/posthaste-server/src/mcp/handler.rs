@@ -28,6 +28,7 @@ use super::dialects::Dialect;
 use super::rpc::Params;
 use super::tools::{INSTRUCTIONS, Tool, is_listed};
 use crate::App;
+use crate::bodies::Held;
 use crate::extract::plain;
 
 pub(crate) type Service = StreamableHttpService<Handler, NeverSessionManager>;
@@ -81,6 +82,7 @@ pub(crate) struct Front {
     principal: Option<Principal>,
     calling: Option<Arc<Mutex<Option<Begun>>>>,
     left: Left,
+    held: Held,
 }
 
 /// A call that rmcp may carry out.
@@ -91,7 +93,7 @@ struct Begun {
 }
 
 impl Front {
-    pub(crate) fn new(app: &App, asker: &Asker, id: &RawValue, left: Left) -> Self {
+    pub(crate) fn new(app: &App, asker: &Asker, id: &RawValue, left: Left, held: Held) -> Self {
         let principal = asker.principal();
         let begun = principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
         Self {
@@ -100,6 +102,7 @@ impl Front {
             principal,
             calling: begun.map(|begun| Arc::new(Mutex::new(Some(begun)))),
             left,
+            held,
         }
     }
 }
@@ -154,8 +157,10 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.map(|object| serde_json::value::to_raw_value(&object));
         let arguments =
             arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
-        let ctx = Calling::new(&front.app, who, &asker, &id, &Params::default()).begin(tool.name);
-        let job = (tool.run)(ctx, arguments.as_deref());
+        let calling = Calling::new(&front.app, who, &asker, &id, &Params::default());
+        let job = (tool.run)(calling.begin(tool.name, front.held.take()), arguments.as_deref());
+        // A call that waits keeps nothing of its request.
+        drop(arguments);
         let done = tokio::select! {
             done = job => done,
             // The client has gone: what the job held goes back as it is dropped.

@@ -76,6 +76,23 @@ impl<'a> Envelope<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
+    /// Bytes of the parameters beside the arguments of a tool, of which a call that waits
+    /// keeps some. Whoever says less than `most` in all is not looked at.
+    pub(crate) fn beside_arguments(&self, most: usize) -> usize {
+        #[derive(Deserialize)]
+        struct Only<'a> {
+            #[serde(borrow)]
+            arguments: Option<&'a RawValue>,
+        }
+        let params = self.raw_params();
+        if params.len() <= most {
+            return params.len();
+        }
+        let only = serde_json::from_str::<Only<'_>>(params).ok();
+        let arguments = only.and_then(|only| only.arguments).map_or(0, |text| text.get().len());
+        params.len() - arguments
+    }
+
     pub(crate) fn params(&self) -> Option<Params<'a>> {
         // A list would fit, too, field by field; but no method takes one.
         let params = self.params.filter(|params| is_object(params))?;

@@ -16,6 +16,7 @@ use posthaste_core::orchestration::{self, Waited};
 use super::inbox::{print_receipt, seconds};
 use crate::App;
 use crate::auth::{self, Caller};
+use crate::bodies::Held;
 use crate::extract::Json;
 use crate::failure::{Failure, unwritable};
 use crate::work::{self, Report};
@@ -58,6 +59,7 @@ pub(crate) async fn handoff(
     State(app): State<App>,
     Caller(by): Caller,
     Extension(outgoing): Extension<Arc<Outgoing>>,
+    Extension(held): Extension<Held>,
     headers: HeaderMap,
     Json(request): Json<HandoffRequest>,
 ) -> Result<Response, Failure> {
@@ -65,6 +67,8 @@ pub(crate) async fn handoff(
     let timeout = seconds("timeout", timeout, TIMEOUT, app.hub.limits().wait)?;
     let label = request.label.clone();
     let assigned = work::assign(&app.hub, by, auth::via(&headers), request).await?;
+    // The task is in the store: nothing of the request is kept through the wait.
+    drop((headers, held.take()));
     let open = app.hub.open(by, &Call::through(Door::Rest));
     let waited = app.hub.await_report(&open, assigned.task, timeout).await?;
     let mut answer = HandedOff {

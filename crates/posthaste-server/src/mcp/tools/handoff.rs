@@ -144,7 +144,7 @@ pub(crate) enum Heard {
 }
 
 /// Waits for the report within what the client endures, and takes it.
-pub(crate) async fn heard(ctx: Ctx, assigned: &Assigned, timeout: Duration) -> Heard {
+pub(crate) async fn heard(mut ctx: Ctx, assigned: &Assigned, timeout: Duration) -> Heard {
     let timeout = timeout.min(ctx.client.patience(ctx.hears));
     let seq = match ctx.await_report(assigned.task, timeout).await {
         Ok(Waited::Reported(seq)) => seq,
