@@ -39,6 +39,9 @@ settings! {
         /// Beyond them, connections on which only the operator is served, and whoever
         /// asks how the hub is.
         spare_connections: usize = 8;
+        /// How long a client may take to send its head on one of those. They are few:
+        /// whoever says nothing makes room for the operator.
+        spare_head_timeout: Duration = Duration::from_secs(1), "humantime_serde";
         /// Open files that connections leave to the database, the log and workers.
         spare_files: usize = 256;
         /// How long open requests may finish after a shutdown signal.
