@@ -17,6 +17,9 @@ settings! {
         hosts: Vec<String> = Vec::new();
         /// Largest request body.
         request_bytes: usize = 8 << 20;
+        /// Most values in the JSON of one body: each costs far more memory once it is read
+        /// than it has bytes.
+        request_values: usize = 10_000;
         /// What the bodies of all requests in flight hold together. More are refused for
         /// the moment. A quarter of it is kept for small ones.
         bodies_bytes: usize = 64 << 20;
