@@ -100,8 +100,9 @@ async fn connection(
     let (idle_timeout, grace) = (config.idle_timeout, config.shutdown_grace);
     let outgoing = Arc::new(Outgoing::default());
     let wire = Wire::new(socket, Arc::clone(&outgoing), config.write_timeout);
-    let silence = Silence::new(config.head_timeout, Arc::clone(&outgoing));
     let spare = place.spare;
+    let head = if spare { config.spare_head_timeout } else { config.head_timeout };
+    let silence = Silence::new(head, Arc::clone(&outgoing));
     let service = service_fn(move |request: Request<Incoming>| {
         let (house, outgoing) = (Arc::clone(&house), Arc::clone(&outgoing));
         match spare {

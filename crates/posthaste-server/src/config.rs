@@ -17,6 +17,9 @@ settings! {
         hosts: Vec<String> = Vec::new();
         /// Largest request body.
         request_bytes: usize = 8 << 20;
+        /// Most values in the JSON of one body: each costs far more memory once it is read
+        /// than it has bytes.
+        request_values: usize = 10_000;
         /// What the bodies of all requests in flight hold together. More are refused for
         /// the moment. A quarter of it is kept for small ones.
         bodies_bytes: usize = 64 << 20;
@@ -39,6 +42,9 @@ settings! {
         /// Beyond them, connections on which only the operator is served, and whoever
         /// asks how the hub is.
         spare_connections: usize = 8;
+        /// How long a client may take to send its head on one of those. They are few:
+        /// whoever says nothing makes room for the operator.
+        spare_head_timeout: Duration = Duration::from_secs(1), "humantime_serde";
         /// Open files that connections leave to the database, the log and workers.
         spare_files: usize = 256;
         /// How long open requests may finish after a shutdown signal.

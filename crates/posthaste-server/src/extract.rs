@@ -40,7 +40,13 @@ where
     share.grow(announced)?;
     let reading = read(body, &mut share, announced, most);
     match tokio::time::timeout(app.config.body_timeout, reading).await {
-        Ok(read) => Ok(Whole { bytes: read?, share }),
+        Ok(read) => {
+            let (bytes, most) = (read?, app.config.request_values);
+            match has_more_values(&bytes, most) {
+                true => Err(too_many(most)),
+                false => Ok(Whole { bytes, share }),
+            }
+        }
         Err(_) => Err(ApiError::new(ErrorCode::RequestTimeout, "the body came too slowly").into()),
     }
 }
@@ -86,6 +92,49 @@ fn too_large(most: usize) -> Failure {
     let error = ApiError::new(ErrorCode::TooLarge, message)
         .hint("send less, or raise server.request_bytes")
         .details(serde_json::json!({ "limit": most, "key": "server.request_bytes" }));
+    Failure(error)
+}
+
+/// Whether there are more values in a JSON text than so many, without reading them: a
+/// list of zeros takes twenty times its bytes once it is a list.
+fn has_more_values(json: &[u8], most: usize) -> bool {
+    // Every value but the first has a byte of its own before it.
+    if json.len() <= most {
+        return false;
+    }
+    let (mut values, mut rest) = (1, json);
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b',' | b'[' | b'{')) {
+        let is_text = rest[at] == b'"';
+        rest = &rest[at + 1..];
+        if is_text {
+            rest = behind_text(rest);
+            continue;
+        }
+        values += 1;
+        if values > most {
+            return true;
+        }
+    }
+    false
+}
+
+/// What follows a text whose first quote has been read.
+fn behind_text(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) {
+        if rest[at] == b'"' {
+            return &rest[at + 1..];
+        }
+        // What is escaped ends nothing.
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    &[]
+}
+
+fn too_many(most: usize) -> Failure {
+    let message = format!("the request has more than {most} values");
+    let error = ApiError::new(ErrorCode::TooLarge, message)
+        .hint("send less, or raise server.request_values")
+        .details(serde_json::json!({ "limit": most, "key": "server.request_values" }));
     Failure(error)
 }
 
@@ -242,6 +291,24 @@ impl FromRequestParts<App> for PathPart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_counted_and_what_stands_in_a_text_is_not() {
+        let counted = |json: &str| (0..).find(|most| !has_more_values(json.as_bytes(), *most));
+        for (json, most) in [
+            ("", 0),
+            ("[]", 2),
+            ("[0,0,0]", 4),
+            (r#"{"a":[0,1],"b":1}"#, 5),
+            (r#"{"a,b":"[{,,\",,{","c":2}"#, 3),
+            (r#"["\\",0]"#, 3),
+            (r#"["#, 1),
+            (r#"["unended, unended"#, 2),
+            ("[\"ends in half an escape\\", 2),
+        ] {
+            assert_eq!(counted(json), Some(most), "{json}");
+        }
+    }
 
     #[test]
     fn percent_signs_are_read_before_the_text_is_judged() {

@@ -3,7 +3,8 @@
 //! A hub that is full says so at once instead of leaving clients to wait in the dark.
 //! Beyond `server.connections` a few more are let in, on which only the operator is
 //! served, and whoever asks how the hub is: a flood must not shut out the one who can
-//! end it. Whoever comes then, or when the process may open no more files, gets a short
+//! end it. There a head comes within `server.spare_head_timeout`, because a few silent
+//! connections would hold all of them. Whoever comes then, or when the process may open no more files, gets a short
 //! answer, and the connection is closed.
 
 use std::io::{self, Read, Write};

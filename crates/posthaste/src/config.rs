@@ -174,6 +174,8 @@ impl Config {
             ("limits.report_hold", limits.report_hold),
             ("limits.proof_grace", limits.proof_grace),
             ("server.idle_timeout", self.server.idle_timeout),
+            ("server.head_timeout", self.server.head_timeout),
+            ("server.spare_head_timeout", self.server.spare_head_timeout),
             ("server.shutdown_grace", self.server.shutdown_grace),
             ("mcp.patience", self.mcp.patience),
             ("mcp.patience_most", self.mcp.patience_most),
@@ -373,6 +375,14 @@ mod tests {
         assert_eq!(config.server.listen.port(), 1);
         assert_eq!((config.limits.recipients, config.limits.attempts), (8, 3));
         assert_eq!(config.limits.sweep.as_secs(), 5);
+    }
+
+    #[test]
+    fn a_client_cannot_be_given_longer_for_its_head_than_a_clock_can_tell() {
+        for key in ["head_timeout", "spare_head_timeout"] {
+            let told = error(&format!("[server]\n{key} = '100000000000years'\n"), &[]);
+            assert!(told.starts_with(&format!("server.{key} is longer than")), "{told}");
+        }
     }
 
     #[test]

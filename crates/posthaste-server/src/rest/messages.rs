@@ -112,6 +112,10 @@ pub(crate) async fn details(
     caller: Principal,
     request: &mut SendRequest,
 ) -> Result<Details, Failure> {
+    // As text it takes little, and it is not read again.
+    let metadata = request.metadata.take();
+    let metadata = metadata.map(|map| serde_json::to_string(&map));
+    let metadata = metadata.transpose().map_err(|e| invalid("metadata", e.to_string()))?;
     let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
     let mut thread = ThreadChoice { named: parsed(&request.thread_id)?, replied_to: None };
     let (mut in_reply_to, mut hop) = (None, 0);
@@ -120,10 +124,6 @@ pub(crate) async fn details(
         (in_reply_to, hop) = (answered.seq, answered.hop);
         thread.replied_to = Some(answered.replied_to);
     }
-    let metadata = request
-        .metadata
-        .as_ref()
-        .map(|map| serde_json::to_string(map).map_err(|e| invalid("metadata", e.to_string())));
     Ok(Details {
         priority: request.priority.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         kind: request.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
@@ -131,7 +131,7 @@ pub(crate) async fn details(
         in_reply_to,
         hop,
         thread,
-        metadata: metadata.transpose()?,
+        metadata,
         ttl: request.ttl_s.map(Duration::from_secs),
         idempotency_key: request.idempotency_key.take(),
     })

@@ -72,11 +72,24 @@ fn idle_connections_are_kept_longer_than_clients_keep_them() {
     let server = ServerConfig::default();
     assert!(server.idle_timeout >= Duration::from_secs(75));
     assert_eq!(server.head_timeout, Duration::from_secs(10));
+    assert_eq!(server.spare_head_timeout, Duration::from_secs(1));
 }
 
 /// A hub with two places and a spare one, all of the common ones taken.
 async fn full_house() -> (House, [TcpStream; 2]) {
-    let server = ServerConfig { connections: 2, spare_connections: 1, ..ServerConfig::default() };
+    full_house_with(LONG).await
+}
+
+/// The same; on the spare place a client may be silent for so long.
+async fn full_house_with(spare_head_timeout: Duration) -> (House, [TcpStream; 2]) {
+    let server = ServerConfig {
+        connections: 2,
+        spare_connections: 1,
+        head_timeout: LONG,
+        idle_timeout: LONG,
+        spare_head_timeout,
+        ..ServerConfig::default()
+    };
     let house = House::with(server).await;
     let mut taken = [house.dial().await, house.dial().await];
     for socket in &mut taken {
@@ -120,6 +133,22 @@ async fn the_operator_comes_in_when_the_hub_is_full() {
             ask(&mut socket, &text).await == Some(200)
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn the_operator_comes_in_when_others_are_silent_on_the_spare_places() {
+    for begun in ["", "GET /hea"] {
+        let (house, _taken) = full_house_with(SHORT).await;
+        let mut silent = house.dial().await;
+        silent.write_all(begun.as_bytes()).await.expect("sent");
+        let instances = request("GET /v1/instances", Some(OPERATOR), &[], "");
+        until("the operator is served", async || {
+            let mut socket = house.dial().await;
+            ask(&mut socket, &instances).await == Some(200)
+        })
+        .await;
+        is_hung_up(&mut silent).await;
     }
 }
 

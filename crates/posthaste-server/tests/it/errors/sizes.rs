@@ -4,7 +4,7 @@ use posthaste_api::ErrorCode;
 use posthaste_api::messages::SendRequest;
 use posthaste_core::Limits;
 use posthaste_server::ServerConfig;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::house::{
@@ -70,6 +70,34 @@ async fn a_request_has_a_largest_size_whether_announced_or_not() {
         let details = &answer["error"]["details"];
         assert_eq!(*details, json!({"limit": 1000, "key": "server.request_bytes"}));
     }
+}
+
+#[tokio::test]
+async fn a_request_of_very_many_values_is_refused_before_they_are_read() {
+    let server = ServerConfig { request_values: 1_000, ..ServerConfig::default() };
+    let house = House::with(server).await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let list = vec![0; 1_000];
+    let text = "[0,".repeat(10_000);
+    let tool = |arguments: Value| {
+        let params = json!({"name": "send_message", "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    };
+    for (call, body) in [
+        ("POST /v1/messages", json!({"to": "bob", "message": "x", "metadata": {"a": list}})),
+        ("POST /v1/messages", json!({"to": list, "message": "x"})),
+        ("POST /v1/profiles", json!({"name": "ann", "config": {"a": list}})),
+        ("POST /v1/hooks/stop", json!({"unknown": list})),
+        ("POST /mcp", tool(json!({"to": list, "message": "x"}))),
+    ] {
+        let token = if call.contains("hooks") { &bob.token } else { OPERATOR };
+        let (status, answer) = house.call(call, Some(token), &body.to_string()).await;
+        assert_eq!((status, &answer["error"]["code"]), (413, &json!("too_large")), "{call}");
+        let details = &answer["error"]["details"];
+        assert_eq!(*details, json!({"limit": 1_000, "key": "server.request_values"}), "{call}");
+    }
+    house.operator().send(&SendRequest::new("bob", text)).await.expect("a text is one value");
+    assert_eq!(read(&as_bob).await.total, 1, "and nothing else was done");
 }
 
 #[tokio::test]

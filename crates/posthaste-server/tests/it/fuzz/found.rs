@@ -88,7 +88,7 @@ async fn a_tool_that_its_header_does_not_name_is_not_repeated_at_length() {
     let body = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {
-            "name": "z".repeat(1 << 20),
+            "name": "z".repeat(10_000),
             "_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
