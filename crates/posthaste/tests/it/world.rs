@@ -326,10 +326,15 @@ pub(crate) fn is_required() -> bool {
     variable("POSTHASTE_REQUIRE")
 }
 
-/// Says why a test does not run here.
+/// Says why a test does not run here, and adds it to the list that `scripts/test` shows at
+/// its end, if that has begun one: the harness hides what a passing test prints.
 #[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn skip(why: &str) {
     eprintln!("skipped: {why}");
+    let list = std::env::temp_dir().join("skipped");
+    if let Ok(mut list) = std::fs::OpenOptions::new().append(true).open(list) {
+        list.write_all(format!("skipped: {why}\n").as_bytes()).expect("a line more");
+    }
 }
 
 /// Whether a test may act as another user of the system. Only root may, so such a test
