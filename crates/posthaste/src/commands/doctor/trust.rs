@@ -21,11 +21,16 @@ const WORKERS: &str = "workers";
 
 /// Set on a folder in which everybody may write and nobody may move another's files.
 const STICKY: u32 = 0o1000;
-const OTHERS_WRITE: u32 = 0o022;
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
 const ROOT: u32 = 0;
 
 /// Whoever may write to a folder above the data folder can put another one in its place.
 pub(super) fn folders_above(data: &Path) -> Check {
+    look_above(data, &Accounts::of_the_system())
+}
+
+fn look_above(data: &Path, accounts: &Accounts) -> Check {
     // A link may lead there: its own folders count, and those where it leads.
     let real = fs::canonicalize(data).ok();
     let paths = [Some(data), real.as_deref()];
@@ -43,7 +48,8 @@ pub(super) fn folders_above(data: &Path) -> Check {
                 "move the data folder, and name the new place with --data",
             );
         }
-        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+        let group_writes = mode & GROUP_WRITES != 0 && !accounts.is_alone(found.uid(), found.gid());
+        if (group_writes || mode & OTHERS_WRITE != 0) && mode & STICKY == 0 {
             let mode = mode & 0o7777;
             let told = format!(
                 "{shown} has mode {mode:04o}: others may write to it, and could replace the data folder"
@@ -56,6 +62,43 @@ pub(super) fn folders_above(data: &Path) -> Check {
         }
     }
     Check::ok(ABOVE, "only you and root can replace the data folder")
+}
+
+/// The users and groups that this machine's own files list.
+struct Accounts {
+    users: String,
+    groups: String,
+}
+
+impl Accounts {
+    fn of_the_system() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self { users: read("/etc/passwd"), groups: read("/etc/group") }
+    }
+
+    /// Whether the group is the user's private one, as many systems make one for each user:
+    /// its first group, of the same name, and nobody else's. What is not listed is not.
+    fn is_alone(&self, uid: u32, gid: u32) -> bool {
+        let (uid, gid) = (uid.to_string(), gid.to_string());
+        // name:password:uid:gid:and so on
+        let Some(user) = only(&self.users, |user| user.get(3) == Some(&&*gid)) else {
+            return false;
+        };
+        // name:password:gid:members
+        let Some(group) = only(&self.groups, |group| group.get(2) == Some(&&*gid)) else {
+            return false;
+        };
+        let name = user[0];
+        let mut members = group.get(3).into_iter().flat_map(|members| members.split(','));
+        user[2] == uid && group[0] == name && members.all(|member| ["", name].contains(&member))
+    }
+}
+
+/// The fields of the only line for which this holds.
+fn only(list: &str, holds: impl Fn(&[&str]) -> bool) -> Option<Vec<&str>> {
+    let rows = list.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let mut found = rows.filter(|row| holds(row));
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// Everything in the data folder that holds mail or says who somebody is.
@@ -146,19 +189,48 @@ mod tests {
         let above = scratch.path().join("above");
         let data = above.join("data");
         fs::create_dir_all(&data).expect("made");
-        let says = |mode: u32| {
-            fs::set_permissions(&above, fs::Permissions::from_mode(mode)).expect("ours");
-            folders_above(&data)
+        let nobody = Accounts { users: String::new(), groups: String::new() };
+        let ours = fs::metadata(&above).expect("there");
+        let (uid, gid) = (ours.uid(), ours.gid());
+        let alone = Accounts {
+            users: format!("me:x:{uid}:{gid}::/:/bin/sh\n"),
+            groups: format!("me:x:{gid}:\n"),
         };
-        assert_eq!(says(0o755).status, Status::Ok);
-        assert_eq!(says(0o1777).status, Status::Ok);
+        // The folders above the scratch folder are the machine's, and may be named as well.
+        let named = |data: &Path, mode: u32, accounts: &Accounts| {
+            fs::set_permissions(&above, fs::Permissions::from_mode(mode)).expect("ours");
+            let check = look_above(data, accounts);
+            check.status == Status::Warn && check.message.contains("above has mode")
+        };
+        for mode in [0o755, 0o1777] {
+            assert!(!named(&data, mode, &nobody), "{mode:o}");
+        }
         for mode in [0o775, 0o757, 0o777] {
-            let check = says(mode);
-            assert_eq!(check.status, Status::Warn, "{}", check.message);
-            assert!(check.message.contains("above has mode"), "{}", check.message);
+            assert!(named(&data, mode, &nobody), "{mode:o}");
+        }
+        for (mode, warns) in [(0o775, false), (0o757, true), (0o777, true)] {
+            assert_eq!(named(&data, mode, &alone), warns, "{mode:o}");
         }
         let link = scratch.path().join("link");
         std::os::unix::fs::symlink(&data, &link).expect("linked");
-        assert_eq!(folders_above(&link).status, Status::Warn, "where it leads counts");
+        assert_eq!(look_above(&link, &alone).status, Status::Warn, "where it leads counts");
+    }
+
+    #[test]
+    fn a_group_is_private_if_nobody_but_its_user_is_in_it() {
+        let is_alone = |users: &str, groups: &str| {
+            Accounts { users: users.to_owned(), groups: groups.to_owned() }.is_alone(1000, 1000)
+        };
+        let ann = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n";
+        assert!(is_alone(ann, "root:x:0:\nann:x:1000:\n"));
+        assert!(is_alone(ann, "ann:x:1000:ann"));
+        assert!(!is_alone(ann, "ann:x:1000:ann,bob"), "another member");
+        assert!(!is_alone(ann, "staff:x:1000:"), "a group of many");
+        assert!(!is_alone(ann, ""), "a group that is not listed");
+        assert!(!is_alone("", "ann:x:1000:"), "a user that is not listed");
+        assert!(!is_alone(&ann.replace(":1000::", ":100::"), "ann:x:1000:"), "not its first");
+        let bob = "bob:x:1001:1000::/home/bob:/bin/sh\n";
+        assert!(!is_alone(&format!("{ann}{bob}"), "ann:x:1000:"), "the first of another");
+        assert!(!is_alone("bob:x:1001:1000::/:/bin/sh", "bob:x:1000:"), "of another alone");
     }
 }
