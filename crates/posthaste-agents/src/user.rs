@@ -171,7 +171,7 @@ impl WorkerUser {
         LaunchError {
             why: format!("{root} cannot hold the files of workers that run as {user}: {why}"),
             hint: Some(format!(
-                "set agents.folder to a folder that {user} can reach and only the hub can write to"
+                "set agents.folder to a folder that `{user}` can reach and only the hub can write to"
             )),
         }
     }

@@ -97,7 +97,8 @@ pub(crate) fn worker_root(agents: &AgentsConfig, folder: &DataFolder) -> PathBuf
     if !agents.folder.as_os_str().is_empty() {
         return agents.folder.clone();
     }
-    let mut beside = folder.path().as_os_str().to_owned();
+    // By its parts, so that a slash at the end does not count.
+    let mut beside = folder.path().components().as_path().as_os_str().to_owned();
     beside.push("-workers");
     beside.into()
 }

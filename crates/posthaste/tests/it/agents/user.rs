@@ -203,7 +203,7 @@ fn a_hub_does_not_start_where_its_workers_user_can_reach_no_folder() {
     let world = World::new();
     open(world.scratch(), 0o700);
     let ran = refused_start(&world, "nobody");
-    ran.failed(2, "is closed for nobody", "agents.folder");
+    ran.failed(2, "is closed for nobody", "agents.folder to a folder that `nobody` can reach");
 
     let open_to_all = World::open_to_all();
     let root = open_to_all.scratch().join("data-workers");
@@ -232,4 +232,17 @@ fn a_real_hub_runs_its_workers_as_the_user_of_its_configuration() {
     assert_eq!(told.trim(), "nobody\nclosed");
     let ran = hub.stop();
     assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn the_workers_folder_stands_beside_a_data_folder_that_is_named_with_a_slash_at_its_end() {
+    if !is_root("a worker as another user") {
+        return;
+    }
+    let world = World::open_to_all();
+    let config = world.config("[agents]\nuser = \"nobody\"\n");
+    let data = format!("{}/", world.data().display());
+    let hub = world.hub_with(&["--config", &config, "--data", &data]);
+    assert!(world.scratch().join("data-workers").is_dir());
+    assert_eq!(hub.stop().code, Some(0));
 }
