@@ -21,14 +21,16 @@ use rustix::process::geteuid;
 
 use crate::program;
 
-/// What the hub needs to run workers as another user, to end them and to clean up after
-/// them: their bits and names, as Linux has them.
-const NEEDED: [(u32, &str); 5] = [
+/// What the hub needs to run workers as another user, to find all that they started (the
+/// mark is in an environment that else only its owner may read), to end them and to clean
+/// up after them: their bits and names, as Linux has them.
+const NEEDED: [(u32, &str); 6] = [
     (0, "CAP_CHOWN"),
     (1, "CAP_DAC_OVERRIDE"),
     (5, "CAP_KILL"),
     (6, "CAP_SETGID"),
     (7, "CAP_SETUID"),
+    (19, "CAP_SYS_PTRACE"),
 ];
 
 /// Where systems keep their programs.
@@ -297,7 +299,8 @@ mod tests {
     #[test]
     fn what_a_hub_lacks_to_switch_users_is_named() {
         assert_eq!(missing_capabilities("CapEff:\t000001ffffffffff\n"), Vec::<&str>::new());
-        assert_eq!(missing_capabilities("CapEff:\t00000000000000a3\n"), ["CAP_SETGID"]);
+        assert_eq!(missing_capabilities("CapEff:\t00000000000800a3\n"), ["CAP_SETGID"]);
+        assert_eq!(missing_capabilities("CapEff:\t00000000000000e3\n"), ["CAP_SYS_PTRACE"]);
         assert_eq!(missing_capabilities("").len(), NEEDED.len());
     }
 
