@@ -4,6 +4,7 @@
 //! <data>/agents/a3f7b2c1/
 //!   task        what it reads on stdin
 //!   cwd         a link to the directory in which it works
+//!   home        a link to the files of its own, if they lie elsewhere
 //!   prepared    it was made ready and has not been started
 //!   out, err    what it wrote, within a bound
 //!   started     written before it runs, and again when its process is known
@@ -114,6 +115,20 @@ impl Folder {
     pub(crate) fn work_in(&self, directory: &Path) -> io::Result<()> {
         remove_file(&self.directory())?;
         symlink(directory, self.directory())
+    }
+
+    /// Notes that what the worker itself reads and writes lies elsewhere: where it goes
+    /// may be configured anew while it is there.
+    pub(crate) fn note_home(&self, home: &Path) -> io::Result<()> {
+        remove_file(&self.0.join("home"))?;
+        symlink(std::path::absolute(home)?, self.0.join("home"))
+    }
+
+    /// Where what the worker itself reads and writes lies: here, unless the hub noted
+    /// another folder of the same name.
+    pub(crate) fn home(&self) -> PathBuf {
+        let noted = fs::read_link(self.0.join("home")).ok();
+        noted.filter(|home| home.file_name() == self.0.file_name()).unwrap_or(self.0.clone())
     }
 
     fn prepared_file(&self) -> PathBuf {

@@ -99,12 +99,9 @@ impl Shared {
         Folder::new(self.agents().join(who.to_string()))
     }
 
-    /// The folder of what the worker itself reads and writes.
+    /// The folder of what the worker itself reads and writes, as it was prepared.
     fn home(&self, who: InstanceId) -> PathBuf {
-        match self.config.worker_user {
-            Some(_) => self.config.worker_root.join(who.to_string()),
-            None => self.folder(who).path().to_owned(),
-        }
+        self.folder(who).home()
     }
 }
 

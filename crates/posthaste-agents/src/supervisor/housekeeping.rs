@@ -30,11 +30,10 @@ impl Shared {
             if !worktree::forget(&self.git, &folder).await {
                 continue;
             }
-            for path in HashSet::from([folder.path().to_owned(), self.home(who)]) {
-                let removed = tokio::task::spawn_blocking(move || remove(&path)).await;
-                if let Ok(Err(error)) = removed {
-                    tracing::warn!(%who, %error, "the folder of a worker cannot be removed");
-                }
+            // The note of where its files lie goes last.
+            let remove_all = move || remove(&folder.home()).and_then(|()| remove(folder.path()));
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(remove_all).await {
+                tracing::warn!(%who, %error, "the folder of a worker cannot be removed");
             }
         }
     }

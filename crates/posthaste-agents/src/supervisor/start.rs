@@ -97,7 +97,11 @@ impl Shared {
             let directory = directory.unwrap_or_default();
             return worktree::make(&self.git, &folder, worker, &directory).await;
         }
-        let home = self.home(worker.id);
+        if self.config.worker_user.is_some() {
+            let home = self.config.worker_root.join(worker.id.to_string());
+            folder.note_home(&home).map_err(|e| no_folder(folder.path(), &e))?;
+        }
+        let home = folder.home();
         let scratch = home.join("work");
         let made = match &self.config.worker_user {
             Some(user) => user.make_home(&home, &[&scratch, Path::new(&data_of(&home))]),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::world::{Ran, World, mode};
+use crate::world::{Ran, World, is_root, mode};
 
 /// What the doctor says with these flags, by the name of the check.
 fn checks(world: &World, args: &[&str]) -> (Ran, BTreeMap<String, Value>) {
@@ -204,7 +204,7 @@ fn a_user_for_workers_that_cannot_be_used_is_a_failure() {
     let (ran, found) = checks(&world, &["--config", &file, "--listen", "127.0.0.1:0"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     says(&found["workers"], "fail", "no user `no-such-user`", "useradd");
-    if rustix::process::geteuid().is_root() {
+    if is_root("the doctor's word on another user for workers") {
         let file = world.config("[agents]\nuser = \"nobody\"\n");
         let (_, found) = checks(&world, &["--config", &file, "--listen", "127.0.0.1:0"]);
         says(&found["workers"], "ok", "they run as nobody", "");

@@ -124,6 +124,23 @@ async fn a_worker_of_another_user_outlives_the_hub_and_reports() {
 }
 
 #[tokio::test]
+async fn what_a_worker_of_another_user_left_goes_when_the_configuration_names_that_user_no_more() {
+    if !is_root("a worker as another user") {
+        return;
+    }
+    let office = office(as_nobody()).await;
+    office.profile("worker", json!({"command": "echo x > file"})).await;
+    let done = office.assign("worker", "x").await.expect("assigned");
+    office.report(&done).await;
+    let home = office.scratch.path().join("data-workers").join(done.instance.id.to_string());
+    assert!(home.join("work/file").exists());
+    let office = Office::open_in(office.close().await, quick()).await;
+    office.launcher.forget_all_but(&[]).await;
+    assert!(!home.exists() && !office.folder(&done).exists());
+    office.close().await;
+}
+
+#[tokio::test]
 async fn a_place_that_is_closed_to_the_workers_user_is_told_before_the_start() {
     if !is_root("a worker as another user") {
         return;
