@@ -30,7 +30,7 @@ mod rows;
 mod working;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -65,7 +65,7 @@ use self::load::Known;
 pub use self::lock::FolderLock;
 use self::meters::Meters;
 use self::ops::append::Accepted;
-use self::ops::set_aside::{self, SetAside};
+use self::ops::set_aside;
 use self::ops::upkeep::Probe;
 use self::reader::Readers;
 use self::rows::Unreadable;
@@ -170,7 +170,9 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
-        set_aside::later(&shared, opened.faults);
+        let (theirs, faults) = (Arc::clone(&shared), opened.faults);
+        // What is not set aside now is found again at the next start.
+        tasks.spawn(async move { set_aside::all(&theirs, faults).await });
         tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
         if let Some(files) = files {
             let work = background::run(Arc::clone(&shared), files, opened.marks, stopping.clone());
@@ -265,18 +267,15 @@ impl SqliteStore {
         if let Some(error) = damage {
             let error = self.shared.readers.explain(&error);
             tracing::error!(%error, messages = damaged.len(), "messages are kept back");
-            let (seqs, now) = (damaged.into_iter().collect(), self.shared.clock.now());
-            // Never committed and never undone: nobody can lease them any more.
-            self.shared.ledger.lock().plan_unreadable(&seqs, now);
+            self.keep_back(&damaged.into_iter().collect());
         }
-        if !faults.is_empty() {
-            self.shared
-                .commands
-                .push(|tx| SetAside::new(faults, tx))
-                .await
-                .map_err(unanswered)??;
-        }
-        Ok(())
+        set_aside::all(&self.shared, faults).await
+    }
+
+    /// Never committed and never undone: nobody can lease these any more.
+    fn keep_back(&self, messages: &HashSet<Seq>) {
+        let now = self.shared.clock.now();
+        self.shared.ledger.lock().plan_unreadable(|seq| messages.contains(&seq), now);
     }
 }
 

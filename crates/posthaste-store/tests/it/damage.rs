@@ -1,6 +1,7 @@
 //! One row that cannot be read: its mail is set aside, and everything else goes on.
 
 use std::path::Path;
+use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{AnswerId, Reason};
@@ -10,6 +11,7 @@ use posthaste_store::{Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
 use posthaste_testkit::world::World;
 use rusqlite::Connection;
+use tokio::time::timeout;
 
 use crate::rig;
 
@@ -181,4 +183,34 @@ async fn the_sender_of_an_unreadable_message_is_told_so() {
     let set_aside = told.iter().find(|(event, _)| *event == "unreadable").expect("a step");
     assert!(set_aside.1.contains("messages, row 1, column body"), "{told:?}");
     assert!(told.iter().any(|(event, _)| *event == "dead"), "{told:?}");
+}
+
+#[tokio::test]
+async fn many_bad_rows_are_set_aside_a_thousand_at_a_time() {
+    const BAD: u64 = 2_500;
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bob = three(folder.path()).await;
+    let one = "INSERT INTO bad SELECT * FROM deliveries WHERE no = 3; UPDATE bad SET size = -1";
+    let more = "UPDATE bad SET no = no + 1; INSERT INTO deliveries SELECT * FROM bad;";
+    let more = more.repeat(usize::try_from(BAD).expect("a number"));
+    let table = "CREATE TEMP TABLE bad AS SELECT * FROM deliveries WHERE 0";
+    write(folder.path(), &format!("BEGIN; {table}; {one}; {more} COMMIT"));
+    let rig = rig::at(folder.path()).expect("a store");
+    assert_eq!(texts(&rig, bob, 1).await, ["one", "two", "three"]);
+    let all = async {
+        loop {
+            rig.store.probe().await.expect("the writer goes on");
+            let figures = rig.store.figures().await.expect("figures");
+            if figures.tally.dead().any(|dead| dead == ("unreadable", BAD)) {
+                break;
+            }
+        }
+    };
+    timeout(Duration::from_secs(60), all).await.expect("all are set aside");
+    drop(rig);
+
+    let db = Connection::open(folder.path().join("hub.db")).expect("a database");
+    let sql = "SELECT max(last - no + 1) FROM event_lists";
+    let most: u64 = db.query_row(sql, [], |row| row.get(0)).expect("events");
+    assert_eq!(most, 1_000, "events of one transaction");
 }
