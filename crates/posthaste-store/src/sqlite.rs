@@ -59,6 +59,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::faults::{Fault, Of};
 use self::files::Files;
 pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
@@ -258,8 +259,9 @@ impl SqliteStore {
     }
 
     /// Goes on without these messages. A row that cannot be decoded makes its deliveries
-    /// dead, for the operator to repair. In a damaged file nothing is changed: what is
-    /// on its bad pages is only kept back until the next start.
+    /// dead, for the operator to repair. In a damaged file nothing is changed, and while
+    /// nothing can be written nothing can be: then they are only kept back until the next
+    /// start.
     async fn set_aside(
         &self,
         Unreadable { faults, damaged, damage }: Unreadable,
@@ -269,7 +271,20 @@ impl SqliteStore {
             tracing::error!(%error, messages = damaged.len(), "messages are kept back");
             self.keep_back(&damaged.into_iter().collect());
         }
-        set_aside::all(&self.shared, faults).await
+        let message = |fault: &Fault| match fault.of {
+            Of::Message(seq) => Some(seq),
+            Of::Delivery(..) => None,
+        };
+        let bad: HashSet<Seq> = faults.iter().filter_map(message).collect();
+        match set_aside::all(&self.shared, faults).await {
+            Ok(()) => Ok(()),
+            Err(StoreError::Closed) => Err(StoreError::Closed),
+            Err(error) => {
+                tracing::error!(%error, messages = bad.len(), "messages are kept back");
+                self.keep_back(&bad);
+                Ok(())
+            }
+        }
     }
 
     /// Never committed and never undone: nobody can lease these any more.

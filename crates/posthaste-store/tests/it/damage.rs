@@ -214,3 +214,20 @@ async fn many_bad_rows_are_set_aside_a_thousand_at_a_time() {
     let most: u64 = db.query_row(sql, [], |row| row.get(0)).expect("events");
     assert_eq!(most, 1_000, "events of one transaction");
 }
+
+#[tokio::test]
+async fn a_bad_row_does_not_stop_the_mailbox_although_nothing_can_be_written() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let (data, away) = (scratch.path().join("data"), scratch.path().join("away"));
+    let bob = three(&data).await;
+    write(&data, "UPDATE messages SET body = CAST(x'ff' AS TEXT) WHERE seq = 2");
+    let rig = rig::at(&data).expect("a store");
+    std::fs::rename(&data, &away).expect("moved");
+    assert_eq!(texts(&rig, bob, 1).await, ["one", "three"]);
+    assert!(texts(&rig, bob, 2).await.is_empty(), "it is not tried again");
+
+    drop(rig);
+    let rig = rig::at(&away).expect("where it is now");
+    assert_eq!(texts(&rig, bob, 1).await, ["one", "three"]);
+    assert_eq!(record(&rig, 2).await.expect("kept").deliveries[0].state, UNREADABLE);
+}
