@@ -190,6 +190,7 @@ impl Ledger {
                 plan.dead.push(dead(out, Reason::Unreadable));
             }
         }
+        self.mark_reports(&plan.dead.iter().map(|dead| dead.delivery).collect(), true);
         plan
     }
 
@@ -250,6 +251,7 @@ impl Ledger {
     }
 
     pub fn commit_requeue(&mut self, plan: &RequeuePlan, tickets: &mut Vec<Ticket>) {
+        self.mark_reports(&plan.entries.iter().map(|(_, entry)| entry.delivery).collect(), false);
         for (at, entry) in &plan.entries {
             if let Some(expiry) = entry.expires_at {
                 self.expiries.insert((expiry, entry.delivery, *at));

@@ -98,6 +98,7 @@ impl Op for SetAside {
 
     fn undo(&mut self, ledger: &mut Ledger) {
         ledger.undo_die(&self.plan);
+        ledger.mark_reports(&self.plan.dead.iter().map(|dead| dead.delivery).collect(), false);
     }
 
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
