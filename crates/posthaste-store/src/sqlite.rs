@@ -30,7 +30,7 @@ mod rows;
 mod working;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -59,13 +59,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::faults::{Fault, Of};
 use self::files::Files;
 pub use self::inspect::{Inspection, inspect};
 use self::load::Known;
 pub use self::lock::FolderLock;
 use self::meters::Meters;
 use self::ops::append::Accepted;
-use self::ops::set_aside::{self, SetAside};
+use self::ops::set_aside;
 use self::ops::upkeep::Probe;
 use self::reader::Readers;
 use self::rows::Unreadable;
@@ -170,7 +171,9 @@ impl SqliteStore {
             shared.commands.hold_back();
             tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
         }
-        set_aside::later(&shared, opened.faults);
+        let (theirs, faults) = (Arc::clone(&shared), opened.faults);
+        // What is not set aside now is found again at the next start.
+        tasks.spawn(async move { set_aside::all(&theirs, faults).await });
         tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
         if let Some(files) = files {
             let work = background::run(Arc::clone(&shared), files, opened.marks, stopping.clone());
@@ -256,8 +259,9 @@ impl SqliteStore {
     }
 
     /// Goes on without these messages. A row that cannot be decoded makes its deliveries
-    /// dead, for the operator to repair. In a damaged file nothing is changed: what is
-    /// on its bad pages is only kept back until the next start.
+    /// dead, for the operator to repair. In a damaged file nothing is changed, and while
+    /// nothing can be written nothing can be: then they are only kept back until the next
+    /// start.
     async fn set_aside(
         &self,
         Unreadable { faults, damaged, damage }: Unreadable,
@@ -265,18 +269,28 @@ impl SqliteStore {
         if let Some(error) = damage {
             let error = self.shared.readers.explain(&error);
             tracing::error!(%error, messages = damaged.len(), "messages are kept back");
-            let (seqs, now) = (damaged.into_iter().collect(), self.shared.clock.now());
-            // Never committed and never undone: nobody can lease them any more.
-            self.shared.ledger.lock().plan_unreadable(&seqs, now);
+            self.keep_back(&damaged.into_iter().collect());
         }
-        if !faults.is_empty() {
-            self.shared
-                .commands
-                .push(|tx| SetAside::new(faults, tx))
-                .await
-                .map_err(unanswered)??;
+        let message = |fault: &Fault| match fault.of {
+            Of::Message(seq) => Some(seq),
+            Of::Delivery(..) => None,
+        };
+        let bad: HashSet<Seq> = faults.iter().filter_map(message).collect();
+        match set_aside::all(&self.shared, faults).await {
+            Ok(()) => Ok(()),
+            Err(StoreError::Closed) => Err(StoreError::Closed),
+            Err(error) => {
+                tracing::error!(%error, messages = bad.len(), "messages are kept back");
+                self.keep_back(&bad);
+                Ok(())
+            }
         }
-        Ok(())
+    }
+
+    /// Never committed and never undone: nobody can lease these any more.
+    fn keep_back(&self, messages: &HashSet<Seq>) {
+        let now = self.shared.clock.now();
+        self.shared.ledger.lock().plan_unreadable(|seq| messages.contains(&seq), now);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The last moves of a delivery: acked, dead, refused, and queued once more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::{BoxNo, Ledger, Out, Queued};
 use crate::address::Mailbox;
@@ -178,9 +178,9 @@ impl Ledger {
 
     /// What is queued of messages whose texts cannot be read. A text that is still in
     /// memory can be handed out.
-    pub fn plan_unreadable(&mut self, messages: &HashSet<Seq>, now: Timestamp) -> DiePlan {
+    pub fn plan_unreadable(&mut self, is_bad: impl Fn(Seq) -> bool, now: Timestamp) -> DiePlan {
         let mut plan = DiePlan { at: now, ..DiePlan::default() };
-        let is_it = |e: &&Queued| e.message.is_none() && messages.contains(&e.seq);
+        let is_it = |e: &&Queued| e.message.is_none() && is_bad(e.seq);
         let boxes = (0..).zip(&self.queues);
         let found: Vec<(BoxNo, DeliveryNo)> = boxes
             .flat_map(|(at, queue)| queue.all().filter(is_it).map(move |e| (at, e.delivery)))
@@ -190,6 +190,7 @@ impl Ledger {
                 plan.dead.push(dead(out, Reason::Unreadable));
             }
         }
+        self.mark_reports(&plan.dead.iter().map(|dead| dead.delivery).collect(), true);
         plan
     }
 
@@ -255,6 +256,7 @@ impl Ledger {
     }
 
     pub fn commit_requeue(&mut self, plan: &RequeuePlan, tickets: &mut Vec<Ticket>) {
+        self.mark_reports(&plan.entries.iter().map(|(_, entry)| entry.delivery).collect(), false);
         for (at, entry) in &plan.entries {
             if let Some(expiry) = entry.expires_at {
                 self.expiries.insert((expiry, entry.delivery, *at));

@@ -1,6 +1,6 @@
 //! Who works for whom: assignments, the line, and the reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::append::{AppendPlan, KeyDigest};
@@ -40,6 +40,8 @@ struct Entry {
     settling: bool,
     /// Its report died before anybody was shown it.
     lost: bool,
+    /// Its report cannot be read.
+    unreadable: bool,
 }
 
 impl Entry {
@@ -53,7 +55,10 @@ impl Assignments {
         let task = assignment.task;
         self.by.entry(assignment.by).or_default().insert(task);
         self.of.entry(assignment.worker).or_default().insert(task);
-        self.all.insert(task, Entry { assignment, opening, settling: false, lost: false });
+        self.all.insert(
+            task,
+            Entry { assignment, opening, settling: false, lost: false, unreadable: false },
+        );
     }
 
     fn remove(&mut self, task: Seq) {
@@ -435,12 +440,14 @@ impl Ledger {
         if let Some(out) = self.out.get(delivery) {
             return match out.state {
                 DeliveryState::Leased { .. } => Standing::Handed(*seq),
+                DeliveryState::Settling { .. } if entry.unreadable => Standing::Unreadable(*seq),
                 DeliveryState::Queued | DeliveryState::Settling { .. } => Standing::Done(*seq),
             };
         }
         let queue = self.mailbox_no(mailbox).map(|no| &self.queues[no as usize]);
         match queue.is_some_and(|queue| queue.find(*delivery).is_some()) {
             true => Standing::Waits(*seq),
+            false if entry.unreadable => Standing::Unreadable(*seq),
             false if entry.lost => Standing::Lost(*seq),
             false => Standing::Done(*seq),
         }
@@ -458,6 +465,16 @@ impl Ledger {
             let Some(entry) = all.get_mut(task) else { continue };
             let reports = entry.assignment.report.as_ref();
             entry.lost |= reports.is_some_and(|report| report.delivery == delivery);
+        }
+    }
+
+    /// These deliveries cannot be read, or can be again; some may be reports.
+    pub fn mark_reports(&mut self, deliveries: &HashSet<DeliveryNo>, unreadable: bool) {
+        for entry in self.assignments.all.values_mut() {
+            let report = entry.assignment.report.as_ref();
+            if report.is_some_and(|report| deliveries.contains(&report.delivery)) {
+                entry.unreadable = unreadable;
+            }
         }
     }
 

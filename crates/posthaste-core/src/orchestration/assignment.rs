@@ -42,11 +42,13 @@ pub enum Standing {
     Done(Seq),
     /// It died unread, or went to another: the giver was never handed it.
     Lost(Seq),
+    /// The database cannot read it: the giver cannot be handed it.
+    Unreadable(Seq),
 }
 
 impl Standing {
     /// No read brings it any more.
     pub fn is_over(self) -> bool {
-        matches!(self, Self::Done(_) | Self::Lost(_))
+        matches!(self, Self::Done(_) | Self::Lost(_) | Self::Unreadable(_))
     }
 }

@@ -1,5 +1,7 @@
 //! Rows that cannot be read.
 
+use std::collections::HashSet;
+
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
 use rusqlite::{Error, Statement};
@@ -24,6 +26,15 @@ impl Fault {
     pub(crate) fn missing_message(seq: Seq) -> Self {
         Self { of: Of::Message(seq), what: format!("messages, row {seq}: it is missing") }
     }
+}
+
+/// Deliveries whose own rows cannot be read.
+pub(crate) fn deliveries(faults: &[Fault]) -> HashSet<DeliveryNo> {
+    let delivery = |fault: &Fault| match fault.of {
+        Of::Delivery(delivery, _) => Some(delivery),
+        Of::Message(_) => None,
+    };
+    faults.iter().filter_map(delivery).collect()
 }
 
 /// Which column of a row cannot be read, and why; `None` for every other error.

@@ -199,8 +199,10 @@ pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
     shared.commands.release(known.as_ref().map(drop).map_err(Clone::clone));
     match known {
         Ok(faults) => {
-            set_aside::later(&shared, faults);
+            shared.ledger.lock().mark_reports(&faults::deliveries(&faults), true);
             shared.known.send_replace(Known::All);
+            // What is not set aside now is found again at the next start.
+            let _ = set_aside::all(&shared, faults).await;
         }
         Err(error) => drop(shared.known.send_replace(Known::Broken(error))),
     }

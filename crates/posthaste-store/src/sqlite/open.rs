@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use posthaste_core::address::{AddressError, InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{KnownProfile, Ledger};
-use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::ports::StoreError;
@@ -99,6 +99,7 @@ pub(crate) fn open(
         true => (None, rest.read(&db, |part| part.into_ledger(&mut ledger)).map_err(explain)?),
         false => (Some(rest), Vec::new()),
     };
+    ledger.mark_reports(&faults::deliveries(&faults), true);
     let taken = taken(&db).map_err(explain)?;
     let marks = rows::marks(&db).map_err(explain)?;
     let last_event = journal::last(&db).map_err(explain)?;
@@ -361,6 +362,13 @@ fn load_assignments(db: &Connection, ledger: &mut Ledger, now: Timestamp) -> rus
             report,
         });
     }
+    let mut select = db.prepare(
+        "SELECT d.no FROM assignments a JOIN deliveries d ON d.no = a.report_delivery \
+         WHERE d.state = 2 AND d.how = ?1",
+    )?;
+    let unreadable = select.query_map([Reason::Unreadable.as_str()], |row| row.get(0))?;
+    let unreadable = unreadable.map(|no| no.map(DeliveryNo)).collect::<Result<_, _>>()?;
+    ledger.mark_reports(&unreadable, true);
     Ok(())
 }
 

@@ -1,15 +1,23 @@
 //! One row that cannot be read: its mail is set aside, and everything else goes on.
 
 use std::path::Path;
+use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::{AnswerId, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
-use posthaste_core::ports::{ActError, Filter, HistoryQuery, Noted, Record, RecordState, Take};
+use posthaste_core::messaging::receive::{BatchStatus, WaitFor};
+use posthaste_core::ports::{
+    ActError, Ending, Filter, HistoryQuery, Noted, Record, RecordState, Take,
+};
+use posthaste_core::registry::Status;
 use posthaste_store::{Place, StoreConfig};
+use posthaste_testkit::profiles_suite::put;
 use posthaste_testkit::store_suite::Rig;
+use posthaste_testkit::working_suite;
 use posthaste_testkit::world::World;
 use rusqlite::Connection;
+use tokio::time::timeout;
 
 use crate::rig;
 
@@ -181,4 +189,89 @@ async fn the_sender_of_an_unreadable_message_is_told_so() {
     let set_aside = told.iter().find(|(event, _)| *event == "unreadable").expect("a step");
     assert!(set_aside.1.contains("messages, row 1, column body"), "{told:?}");
     assert!(told.iter().any(|(event, _)| *event == "dead"), "{told:?}");
+}
+
+#[tokio::test]
+async fn many_bad_rows_are_set_aside_a_thousand_at_a_time() {
+    const BAD: u64 = 2_500;
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bob = three(folder.path()).await;
+    let one = "INSERT INTO bad SELECT * FROM deliveries WHERE no = 3; UPDATE bad SET size = -1";
+    let more = "UPDATE bad SET no = no + 1; INSERT INTO deliveries SELECT * FROM bad;";
+    let more = more.repeat(usize::try_from(BAD).expect("a number"));
+    let table = "CREATE TEMP TABLE bad AS SELECT * FROM deliveries WHERE 0";
+    write(folder.path(), &format!("BEGIN; {table}; {one}; {more} COMMIT"));
+    let rig = rig::at(folder.path()).expect("a store");
+    assert_eq!(texts(&rig, bob, 1).await, ["one", "two", "three"]);
+    let all = async {
+        loop {
+            rig.store.probe().await.expect("the writer goes on");
+            let figures = rig.store.figures().await.expect("figures");
+            if figures.tally.dead().any(|dead| dead == ("unreadable", BAD)) {
+                break;
+            }
+        }
+    };
+    timeout(Duration::from_secs(60), all).await.expect("all are set aside");
+    drop(rig);
+
+    let db = Connection::open(folder.path().join("hub.db")).expect("a database");
+    let sql = "SELECT max(last - no + 1) FROM event_lists";
+    let most: u64 = db.query_row(sql, [], |row| row.get(0)).expect("events");
+    assert_eq!(most, 1_000, "events of one transaction");
+}
+
+#[tokio::test]
+async fn a_bad_row_does_not_stop_the_mailbox_although_nothing_can_be_written() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let (data, away) = (scratch.path().join("data"), scratch.path().join("away"));
+    let bob = three(&data).await;
+    write(&data, "UPDATE messages SET body = CAST(x'ff' AS TEXT) WHERE seq = 2");
+    let rig = rig::at(&data).expect("a store");
+    std::fs::rename(&data, &away).expect("moved");
+    assert_eq!(texts(&rig, bob, 1).await, ["one", "three"]);
+    assert!(texts(&rig, bob, 2).await.is_empty(), "it is not tried again");
+
+    drop(rig);
+    let rig = rig::at(&away).expect("where it is now");
+    assert_eq!(texts(&rig, bob, 1).await, ["one", "three"]);
+    assert_eq!(record(&rig, 2).await.expect("kept").deliveries[0].state, UNREADABLE);
+}
+
+#[tokio::test]
+async fn a_gather_names_the_worker_whose_report_cannot_be_read() {
+    for damage in [
+        "UPDATE messages SET body = CAST(x'ff' AS TEXT) WHERE seq = 2",
+        "UPDATE deliveries SET size = -1 WHERE seq = 2",
+    ] {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let rig = rig::at(folder.path()).expect("a new store");
+        let boss = rig.agent("boss").await;
+        let wish = |task| working_suite::hire(&rig, boss, task, Details::default());
+        rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+        let worker = rig.store.hire(wish("wall")).await.expect("hired").instance.id;
+        let answer = Some("a wall".to_owned());
+        let ending = Ending { answer, ..Ending::plain(Status::Finished, Vec::new()) };
+        rig.store.end(worker, ending).await.expect("ended");
+        let report = rig.store.given(boss, true)[0].assignment.report.clone().expect("a report");
+        assert_eq!(report.seq, Seq(2));
+        rig.store.close().await.expect("closed");
+        drop(rig);
+        write(folder.path(), damage);
+
+        // Also when the report is known to be dead.
+        for _ in 0..2 {
+            let place = Place::File(folder.path().to_owned());
+            let world = World::open(&place, Limits::default());
+            let boss = world.knows(boss);
+            let worker = worker.to_string();
+            let gather = boss.gather(Duration::from_secs(60), WaitFor::All, &[&worker]);
+            let answer = boss.asks(gather).await;
+            assert_eq!(answer.status, BatchStatus::Partial, "{damage}");
+            let named: Vec<_> = answer.missing.iter().map(|m| (m.instance, m.status)).collect();
+            let id = worker.parse().ok();
+            assert_eq!(named, [(id, "unreadable")], "{damage}");
+            world.hub.close().await.expect("closed");
+        }
+    }
 }

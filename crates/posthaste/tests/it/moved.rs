@@ -76,7 +76,9 @@ async fn a_hub_whose_folder_was_deleted_notices_without_being_asked() {
     let world = World::new();
     let hub = world.hub();
     world.joined("bob");
+    let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
     let operator = operator(&world, &hub);
+    operator.send(&SendRequest::new("bob", "before")).await.expect("accepted");
     std::fs::remove_dir_all(world.data()).expect("deleted");
     let mut status = String::new();
     for _ in 0..600 {
@@ -89,6 +91,8 @@ async fn a_hub_whose_folder_was_deleted_notices_without_being_asked() {
     assert_eq!(status, "degraded");
     let told = refusal(&operator, "bob").await;
     assert!(told.message.contains("deleted"), "{told:?}");
+    let saved = world.say(&["export", "--hub", &hub.url, "--token", token.trim()]);
+    assert!(saved.contains("before"), "{saved}");
     let ran = hub.stop();
     assert_eq!(ran.code, Some(1), "its stop could not be noted: {ran:?}");
 }

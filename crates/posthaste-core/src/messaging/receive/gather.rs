@@ -41,6 +41,7 @@ impl Gathered {
             }
             Standing::Done(seq) => self.was_handed(given, seq),
             Standing::Lost(_) => {}
+            Standing::Unreadable(_) => self.missing.push(owes(given, "unreadable")),
         }
     }
 
