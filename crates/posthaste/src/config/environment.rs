@@ -75,9 +75,9 @@ impl Environment {
     }
 }
 
-/// The value of a variable that is also a flag.
+/// Whether somebody said something in this variable.
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
-pub(super) fn is_set(variable: &str) -> bool {
+pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
@@ -161,7 +161,7 @@ impl Provider for &Environment {
             // These are text, whatever they look like.
             let value = match key.as_str() {
                 "telemetry.otlp" | "telemetry.headers" | "log.filter" => value.clone().into(),
-                _ if is_deep(value) => value.clone().into(),
+                _ if is_deep(value) || is_misread(value) => value.clone().into(),
                 _ => value.parse().unwrap_or_else(|never: Infallible| match never {}),
             };
             put(&mut all, key, value);
@@ -174,6 +174,12 @@ impl Provider for &Environment {
 /// a list, so what remains a text is refused for its form.
 fn is_deep(value: &str) -> bool {
     value.matches(['[', '{', '(']).count() > MOST_BRACKETS
+}
+
+/// The parser counts characters where it should count bytes: an escape after a letter
+/// beyond ASCII cuts the text short, or panics.
+fn is_misread(value: &str) -> bool {
+    value.contains('\\') && !value.is_ascii()
 }
 
 fn put(dict: &mut Dict, key: &str, value: Value) {

@@ -58,3 +58,11 @@ fn a_setting_that_nests_a_hundred_thousand_times_is_refused() {
         load(format!("[server]\nhosts = {deep}\n"), &[]).expect_err("no list of names");
     }
 }
+
+#[test]
+fn an_escape_after_a_letter_beyond_ascii_is_no_list_and_no_panic() {
+    for value in ["[\"aw\u{fffd}\\\u{fffd}\"]", "[\"\u{e9}\u{e9}\\n.example\"]"] {
+        let told = load("", &[("POSTHASTE_SERVER__HOSTS", value)]).expect_err("no list of names");
+        assert!(told.message.contains("server.hosts"), "{told}");
+    }
+}
