@@ -7,9 +7,10 @@
 //! }
 //! ```
 //!
-//! A run has the number of cases that its test asks for. `POSTHASTE_FUZZ=SECONDS`
-//! makes every such test run that long instead, and `POSTHASTE_QUICK` a tenth of the
-//! cases. When a test fails it prints the input and its seed;
+//! A run has the number of cases that its test asks for, the same in every run, and
+//! under `POSTHASTE_QUICK` a tenth of them. `POSTHASTE_FUZZ=SECONDS` makes every such
+//! test look for new ones that long instead: what it finds is the work of whoever
+//! looked, and stops nobody else's change. When a test fails it prints the input and its seed;
 //! `POSTHASTE_FUZZ_SEED=SEED` runs that one case again. What is found becomes a named
 //! test beside the code that it was found in.
 //!
@@ -29,6 +30,9 @@ use rand::{RngExt, SeedableRng};
 
 /// Bytes of a failing input that are printed.
 const SHOWN: usize = 1_000;
+
+/// Where the seeds of a run begin that looks for nothing new.
+const FIRST_SEED: u64 = 1;
 
 /// Random choices that a seed can repeat.
 #[derive(Debug)]
@@ -128,12 +132,13 @@ pub fn cases<E: AsRef<[u8]>>(count: usize, examples: &[E]) -> Cases<'_> {
     if let Some(seed) = variable("POSTHASTE_FUZZ_SEED") {
         return Cases { examples, end: End::After(1), seed, panics };
     }
-    let end = match variable("POSTHASTE_FUZZ") {
-        Some(seconds) => End::At(Instant::now() + Duration::from_secs(seconds)),
-        None if variable("POSTHASTE_QUICK") == Some(1) => End::After(count.div_ceil(10)),
-        None => End::After(count),
-    };
-    Cases { examples, end, seed: rand::random(), panics }
+    if let Some(seconds) = variable("POSTHASTE_FUZZ") {
+        let end = End::At(Instant::now() + Duration::from_secs(seconds));
+        return Cases { examples, end, seed: rand::random(), panics };
+    }
+    let quick = variable("POSTHASTE_QUICK") == Some(1);
+    let count = if quick { count.div_ceil(10) } else { count };
+    Cases { examples, end: End::After(count), seed: FIRST_SEED, panics }
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long to run is the caller's choice")]
