@@ -40,8 +40,8 @@ pub const VARIABLES: [&str; 17] = [
 ];
 
 /// A hub may have been started by an agent's program. Its workers are no part of that
-/// conversation, and its secrets are not theirs.
-const NOT_FOR_WORKERS: [&str; 10] = [
+/// conversation, and its secrets and its memory are not theirs.
+const NOT_FOR_WORKERS: [&str; 11] = [
     "CAO_TERMINAL_ID",
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -49,6 +49,7 @@ const NOT_FOR_WORKERS: [&str; 10] = [
     "CLAUDE_CODE_SSE_PORT",
     "CODEX_THREAD_ID",
     "GEMINI_CLI",
+    "MALLOC_ARENA_MAX",
     "OPENCODE",
     "OTEL_EXPORTER_OTLP_HEADERS",
     "QWEN_CODE",
@@ -193,6 +194,7 @@ mod tests {
             ("POSTHASTE_SERVER__LISTEN", "x"),
             ("CLAUDE_CODE_SESSION_ID", "s1"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "key=geheim"),
+            ("MALLOC_ARENA_MAX", "1"),
         ]);
         let names: Vec<&OsStr> = environment.all().map(|(name, _)| name).collect();
         assert_eq!(names, ["PATH"]);

@@ -15,6 +15,7 @@ use cli::{Cli, Command};
 use failure::Failure;
 use output::Output;
 
+mod arena;
 mod cli;
 mod clock;
 mod commands;
@@ -36,8 +37,7 @@ mod when;
 mod wiring;
 
 /// Threads for calls that block: the store's writer, checkpoint and readers, and some for
-/// files. Each has an arena of the system's allocator, whose memory is not given back, so
-/// hundreds of them, which is the runtime's default, would be hundreds of megabytes.
+/// files. The runtime's default, hundreds, would be as many calls at one disk.
 const BLOCKING_THREADS: usize = 8;
 /// How long calls that still block may take when all else has ended.
 const LAST_CALLS: Duration = Duration::from_secs(1);
@@ -50,6 +50,9 @@ fn main() -> ExitCode {
     if let Some(Command::Keep(args)) = cli.command {
         // It outlives the hub, and has a small runtime of its own.
         return posthaste_agents::keeper::run(args.words);
+    }
+    if matches!(cli.command, None | Some(Command::Up(_))) {
+        arena::have_one();
     }
     let mut output = Output::new(cli.global.json);
     let done = run(cli, &mut output).and_then(|()| output.flush());

@@ -126,3 +126,26 @@ fn a_hub_without_descriptors_says_so_and_goes_on_when_there_are_some_again() {
     assert_eq!(times("no descriptor is left"), 1, "once, and not for each connection: {ran:?}");
     assert!(ran.err.lines().count() < 20, "{ran:?}");
 }
+
+/// How many arenas this process was told to have.
+#[cfg(target_env = "gnu")]
+fn arenas(hub: &Hub) -> Vec<String> {
+    let all = std::fs::read(format!("/proc/{}/environ", hub.process.pid())).expect("our own");
+    let all = String::from_utf8(all).expect("text");
+    let told = all.split('\0').filter_map(|line| line.strip_prefix("MALLOC_ARENA_MAX="));
+    told.map(str::to_owned).collect()
+}
+
+#[cfg(target_env = "gnu")]
+#[test]
+fn a_hub_has_one_arena_of_memory_unless_its_operator_said_how_many() {
+    let world = World::new();
+    let hub = world.hub();
+    assert_eq!(arenas(&hub), ["1"]);
+    assert_eq!(hub.stop().code, Some(0));
+
+    let mut command = world.command(&["up", "--json", "--listen", "127.0.0.1:0"]);
+    command.env("MALLOC_ARENA_MAX", "3");
+    let hub = world.hub_of(command);
+    assert_eq!(arenas(&hub), ["3"]);
+}
