@@ -104,6 +104,9 @@ limits! {
     report_hold: Duration = Duration::from_secs(30), "humantime_serde";
     /// Unproven answers whose receipts are remembered for one reader.
     receipts: usize = 1_000;
+    /// Answers whose mail is settled and that are remembered for one reader, in case the
+    /// client cancels or repeats a call after its answer.
+    settled_answers: usize = 32;
     /// Tokens that one instance may hold at a time; the oldest goes first.
     tokens: usize = 8;
     /// How long an idempotency key is remembered.

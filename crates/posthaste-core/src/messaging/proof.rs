@@ -149,6 +149,7 @@ pub struct Proofs {
     grace: Duration,
     hook_grace: Duration,
     keep: usize,
+    keep_settled: usize,
     next: u64,
     readers: Map<Principal, Reader>,
     answers: Map<AnswerId, Answer>,
@@ -163,6 +164,7 @@ impl Proofs {
             grace: limits.proof_grace,
             hook_grace: limits.hook_grace,
             keep: limits.receipts,
+            keep_settled: limits.settled_answers,
             next: 0,
             readers: Map::default(),
             answers: Map::default(),
@@ -641,19 +643,22 @@ impl Proofs {
         self.readers.get(&who).map_or_else(Vec::new, |r| r.answers.iter().copied().collect())
     }
 
-    /// A reader that never proves anything is not remembered for ever; but as long
-    /// as there is room, what runs or holds mail is. Nobody else could return what a
-    /// forgotten answer holds: it goes back.
+    /// Of the answers that hold no mail any more only the last few are remembered. A
+    /// reader that never proves anything is not remembered for ever; but as long as there
+    /// is room, what runs or holds mail is. Nobody else could return what a forgotten
+    /// answer holds: it goes back.
     fn forget_oldest(&mut self, who: Principal) -> Option<Effect> {
         let reader = self.readers.get(&who)?;
-        if reader.answers.len() <= self.keep {
+        let answers = &reader.answers;
+        if answers.len() <= self.keep.min(self.keep_settled) {
             return None;
         }
-        let idle = |a: &Answer| a.written != Written::No && a.holds().is_empty();
-        let of_no_use = |id: &&AnswerId| self.answers.get(id).is_none_or(idle);
-        let oldest = reader.answers.iter().find(of_no_use);
-        let full = reader.answers.len() > self.keep * MORE_THAN_KEEP;
-        let oldest = oldest.or(reader.answers.front().filter(|_| full)).copied()?;
+        let idle = |a: &Answer| a.written != Written::No && a.mail.iter().all(|held| held.gone);
+        let mut settled = answers.iter().filter(|id| self.answers.get(id).is_none_or(idle));
+        let oldest = settled.next();
+        let many = answers.len() > self.keep || settled.count() >= self.keep_settled;
+        let full = answers.len() > self.keep * MORE_THAN_KEEP;
+        let oldest = oldest.filter(|_| many).or(answers.front().filter(|_| full)).copied()?;
         let returned = self.give_back(oldest, false);
         self.forget(oldest);
         returned

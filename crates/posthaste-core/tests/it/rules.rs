@@ -132,6 +132,21 @@ fn return_at_a_beginning_reaches_leases_of_long_ago() {
 }
 
 #[test]
+fn of_answers_that_are_settled_the_hub_remembers_the_last_few() {
+    let mut post = Post::new(1, 0, false, false);
+    for receipt in 1..=200 {
+        post.arrives();
+        let name = receipt.to_string();
+        assert_eq!(next_answer(&mut post, &name, receipt).mail.len(), 1);
+        waits_out_the_grace(&mut post);
+    }
+    assert_eq!(post.fate(0), TAKEN);
+    // The last two are not proven yet.
+    let most = Limits::default().settled_answers + 2;
+    assert!((3..=most).contains(&post.remembered(0)), "{} answers", post.remembered(0));
+}
+
+#[test]
 fn return_what_was_cancelled_while_its_ack_could_not_be_written() {
     let mut post = Post::new(1, 1, false, true);
     next_answer(&mut post, "1", 1);

@@ -18,6 +18,11 @@ impl Proofs {
         self.answers.get(&id).is_some_and(|answer| answer.written == Written::No)
     }
 
+    /// How many answers of the reader are remembered.
+    pub fn remembered(&self, who: Principal) -> usize {
+        self.answers_of(who).len()
+    }
+
     /// Two readers with the same hash go on alike. `call` numbers answers; times are
     /// left out.
     pub fn hash(&self, who: Principal, call: &dyn Fn(AnswerId) -> usize, into: &mut impl Hasher) {

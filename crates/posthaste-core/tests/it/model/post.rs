@@ -520,6 +520,11 @@ impl Post {
         self.writes();
     }
 
+    /// How many answers to this agent the hub remembers.
+    pub(crate) fn remembered(&self, agent: usize) -> usize {
+        self.desk.proofs().remembered(self.reader(agent))
+    }
+
     /// Whether a later call may prove this answer soon.
     pub(crate) fn is_in_grace(&self, id: AnswerId) -> bool {
         self.desk.proofs().is_in_grace(id)
