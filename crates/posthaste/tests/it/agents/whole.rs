@@ -164,7 +164,8 @@ async fn a_hub_that_stops_ends_its_workers_and_says_so_when_it_is_back() {
 
 /// What a vandal does: it runs, and leaves nothing of its folder.
 const VANDAL: &str = "top=\"${POSTHASTE_DATA%/data/agents/*}\"; echo $$ >> \"$top/runs\"; \
-                      rm -rf \"${POSTHASTE_DATA%/data}\"; cd /; echo $$ > \"$top/gone\"; \
+                      cd /; while [ -e \"${POSTHASTE_DATA%/data}\" ]; do \
+                      rm -rf \"${POSTHASTE_DATA%/data}\"; done; echo $$ > \"$top/gone\"; \
                       exec sleep 1000";
 
 #[cfg(target_os = "linux")]
