@@ -552,6 +552,7 @@ macro_rules! store_suite {
             history_shows_and_never_consumes
             events_are_numbered_in_order_and_none_is_left_out
             the_journal_is_forgotten_after_its_time_and_its_numbers_are_not
+            history_finds_what_is_open_by_whom_it_concerns
             history_goes_forward_from_a_number_and_ends
             history_shows_what_all_its_filters_name
             a_page_ends_where_the_answer_is_full_and_says_where_to_go_on

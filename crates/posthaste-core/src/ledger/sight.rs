@@ -72,6 +72,18 @@ impl Ledger {
         seqs
     }
 
+    /// Messages with an open delivery in a mailbox, and by a sender, that are asked for.
+    /// In order.
+    pub fn open_of(&self, is_asked_for: impl Fn(BoxNo, Option<InstanceId>) -> bool) -> Vec<Seq> {
+        let queued = (0..).zip(&self.queues).flat_map(|(no, q)| q.all().map(move |e| (no, e)));
+        let out = self.out.values().map(|out| (out.at, &out.entry));
+        let asked_for = queued.chain(out).filter(|(no, entry)| is_asked_for(*no, entry.sender));
+        let mut seqs: Vec<Seq> = asked_for.map(|(_, entry)| entry.seq).collect();
+        seqs.sort_unstable();
+        seqs.dedup();
+        seqs
+    }
+
     /// What is open in these mailboxes, or in all of them.
     pub fn open_mail(&self, of: Option<&[Mailbox]>) -> Vec<OpenBox> {
         let mut out: Map<BoxNo, Vec<&Out>> = Map::default();

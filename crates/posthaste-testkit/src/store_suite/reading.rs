@@ -51,6 +51,36 @@ impl Rig {
     }
 }
 
+pub async fn history_finds_what_is_open_by_whom_it_concerns(rig: Rig) {
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    for (from, to, body) in [
+        (HUMAN, bob, "settled"),
+        (HUMAN, bob, "held"),
+        (alice, bob, "queued"),
+        (bob, alice, "for alice"),
+    ] {
+        rig.send(from, &address(to), body).await.expect("accepted");
+    }
+    let mail = rig.read_some(bob, 1, 2).await;
+    let settled = What::Deliveries(vec![mail[0].delivery]);
+    rig.store.ack(bob, settled, Proof::Receipt).await.expect("acked");
+
+    let is = |status| HistoryQuery { status: Some(status), ..last(9) };
+    assert_eq!(said(&rig.page(is("queued")).await.records), ["queued", "for alice"]);
+    assert_eq!(said(&rig.page(is("leased")).await.records), ["held"]);
+    assert_eq!(said(&rig.page(is("acked")).await.records), ["settled"]);
+    let of_alice = HistoryQuery { of: alice.instance(), ..is("queued") };
+    assert_eq!(said(&rig.page(of_alice.clone()).await.records), ["queued", "for alice"]);
+    let held = HistoryQuery { status: Some("leased"), ..of_alice };
+    assert!(rig.page(held).await.records.is_empty(), "it is not hers");
+    let at_bob = HistoryQuery { mailbox: Some(Mailbox::Instance(id(bob))), ..is("queued") };
+    assert_eq!(said(&rig.page(at_bob).await.records), ["queued"]);
+    let newest = rig.page(HistoryQuery { last: 1, ..is("queued") }).await;
+    assert_eq!(said(&newest.records), ["for alice"]);
+    let older = HistoryQuery { before: newest.next, ..is("queued") };
+    assert_eq!(said(&rig.page(older).await.records), ["queued"]);
+}
+
 pub async fn history_goes_forward_from_a_number_and_ends(rig: Rig) {
     let bob = rig.agent("bob").await;
     for n in 0..5 {

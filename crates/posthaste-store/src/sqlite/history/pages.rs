@@ -25,8 +25,20 @@ enum Source {
     Thread(ThreadId),
     Mailboxes(HashSet<u32>),
     Sender(InstanceId),
-    /// These, in order: what is unread is known without a search.
-    Unread(Vec<Seq>),
+    /// These, in order: what is open is known without a search.
+    Listed(Vec<Seq>),
+}
+
+impl Source {
+    /// Whether it has the mail in this mailbox, or of this sender.
+    fn has(&self, no: u32, sender: Option<InstanceId>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Mailboxes(boxes) => boxes.contains(&no),
+            Self::Sender(id) => sender == Some(*id),
+            Self::Thread(_) | Self::Listed(_) => false,
+        }
+    }
 }
 
 /// What is left to be looked at: the numbers between, from one end.
@@ -92,10 +104,21 @@ pub(super) async fn history(shared: &Shared, query: HistoryQuery) -> Result<Page
 
 fn sources(shared: &Shared, query: &HistoryQuery) -> Vec<Source> {
     let ledger = shared.now();
-    let number = |m: &Mailbox| ledger.mailbox_no(m);
     if let Some(reader) = query.unread_by {
-        return vec![Source::Unread(ledger.unread_by(reader))];
+        return vec![Source::Listed(ledger.unread_by(reader))];
     }
+    let sources = kept(&ledger, query);
+    let is_open = matches!(query.status, Some("queued" | "leased"));
+    if is_open && query.thread.is_none() {
+        let asked_for = |no, sender| sources.iter().any(|source| source.has(no, sender));
+        return vec![Source::Listed(ledger.open_of(asked_for))];
+    }
+    sources
+}
+
+/// Where mail of any state comes from.
+fn kept(ledger: &Ledger, query: &HistoryQuery) -> Vec<Source> {
+    let number = |m: &Mailbox| ledger.mailbox_no(m);
     if let Some(mailbox) = &query.mailbox {
         return vec![Source::Mailboxes(number(mailbox).into_iter().collect())];
     }
@@ -198,9 +221,9 @@ fn candidates(
             add("SELECT seq FROM sender_index WHERE sender = ?1", &id.0, above)?;
             add("SELECT seq FROM messages WHERE sender_instance = ?1", &id.0, tail)
         }
-        Source::Unread(unread) => {
+        Source::Listed(listed) => {
             let inside =
-                unread.iter().map(|seq| seq.0).filter(|seq| (above + 1..below).contains(seq));
+                listed.iter().map(|seq| seq.0).filter(|seq| (above + 1..below).contains(seq));
             match forward {
                 true => seqs.extend(inside.take(most)),
                 false => seqs.extend(inside.rev().take(most)),
