@@ -23,6 +23,7 @@ mod supervisor;
 mod user;
 mod worktree;
 
+pub use self::drivers::check_profile;
 pub use self::environment::VARIABLES;
 pub use self::supervisor::{Supervisor, SupervisorConfig};
 pub use self::user::WorkerUser;

@@ -56,6 +56,8 @@ pub struct SendRequest {
     pub kind: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// The conversation that it belongs to. A name in `to` then means the agent of that name
+    /// whose thread it is, or who started that agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// The number or the 16-digit id of the message that this one answers.

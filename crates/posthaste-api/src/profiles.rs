@@ -29,10 +29,18 @@ pub struct ProfileInput {
     pub driver: Option<String>,
     pub system_prompt: String,
     pub tags: Vec<String>,
-    /// Services that it may use; null is none beyond the core.
-    #[serde(alias = "allowed_services", alias = "allowed_builtin_service_aliases")]
+    /// Tools that it is given; null leaves that to the program that runs it. A driver that
+    /// cannot keep an agent to them does not start it.
     #[schemars(extend("x-nullable" = true))]
     pub tools: Option<Vec<String>>,
+    /// Tools that it may use without being asked; else as `tools`.
+    #[serde(alias = "allowedTools")]
+    #[schemars(extend("x-nullable" = true))]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Built-in services that it may call; null is none beyond the core.
+    #[serde(rename = "allowed_builtin_service_aliases", alias = "allowed_services")]
+    #[schemars(extend("x-nullable" = true))]
+    pub services: Option<Vec<String>>,
     /// Whatever else belongs to it, `mcp_config` for example. Every agent can read it.
     pub config: Map<String, Value>,
     /// `PUT`: write only if this is still its version, as with `If-Match`.
@@ -51,8 +59,17 @@ pub struct ProfileView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     pub tags: Vec<String>,
+    /// Tools that it is given; null leaves that to the program that runs it.
     #[schemars(extend("x-nullable" = true))]
     pub tools: Option<Vec<String>>,
+    /// Tools that it may use without being asked.
+    #[serde(default)]
+    #[schemars(extend("x-nullable" = true))]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Built-in services that it may call; null is none beyond the core.
+    #[serde(default, rename = "allowed_builtin_service_aliases")]
+    #[schemars(extend("x-nullable" = true))]
+    pub services: Option<Vec<String>>,
     /// Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
@@ -118,7 +135,7 @@ pub struct ProfileErrors {
     pub errors: Vec<ProfileFault>,
 }
 
-/// A file that cannot be a profile.
+/// A file that cannot be a profile, or that no agent can be started from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileFault {
     pub file: String,
@@ -161,6 +178,8 @@ impl ProfileInput {
             system_prompt: self.system_prompt,
             tags: self.tags,
             tools: self.tools,
+            allowed_tools: self.allowed_tools,
+            services: self.services,
             config: Value::Object(self.config).to_string(),
         })
     }
@@ -177,6 +196,8 @@ impl From<Template> for ProfileInput {
             system_prompt: template.system_prompt,
             tags: template.tags,
             tools: template.tools,
+            allowed_tools: template.allowed_tools,
+            services: template.services,
             config: object(&template.config),
             version: None,
         }
@@ -201,6 +222,8 @@ impl ProfileView {
             driver: template.driver,
             tags: template.tags,
             tools: template.tools,
+            allowed_tools: template.allowed_tools,
+            services: template.services,
             system_prompt: None,
             config: None,
             source: profile.source.to_string(),
@@ -221,6 +244,8 @@ impl ProfileView {
             system_prompt: self.system_prompt.clone().unwrap_or_default(),
             tags: self.tags.clone(),
             tools: self.tools.clone(),
+            allowed_tools: self.allowed_tools.clone(),
+            services: self.services.clone(),
             config: self.config.clone().unwrap_or_default(),
             version: None,
         }

@@ -29,8 +29,12 @@ pub struct Template {
     pub driver: Option<String>,
     pub system_prompt: String,
     pub tags: Vec<String>,
-    /// Services that it may use; `None` is none beyond the core.
+    /// Tools that it is given; `None` leaves that to the program that runs it.
     pub tools: Option<Vec<String>>,
+    /// Tools that it may use without being asked; `None` as above.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Built-in services that it may call; `None` is none beyond the core.
+    pub services: Option<Vec<String>>,
     /// A JSON object, as text.
     pub config: String,
 }
@@ -47,6 +51,8 @@ impl Template {
             system_prompt: String::new(),
             tags: Vec::new(),
             tools: None,
+            allowed_tools: None,
+            services: None,
             config: "{}".into(),
         }
     }
@@ -86,9 +92,13 @@ impl Template {
             "bytes",
             "profile_config_bytes",
         )?;
-        let none = Vec::new();
-        for (field, list) in [("tags", &self.tags), ("tools", self.tools.as_ref().unwrap_or(&none))]
-        {
+        let lists = [
+            ("tags", Some(&self.tags)),
+            ("tools", self.tools.as_ref()),
+            ("allowed_tools", self.allowed_tools.as_ref()),
+            ("allowed_builtin_service_aliases", self.services.as_ref()),
+        ];
+        for (field, list) in lists.into_iter().filter_map(|(field, list)| Some((field, list?))) {
             at_most(field, list.len(), limits.profile_tags, "entries", "profile_tags")?;
             for entry in list {
                 word(field, entry, limits.profile_tag_chars, "profile_tag_chars")?;
@@ -209,7 +219,7 @@ pub struct ProfilePage {
     pub total: u64,
 }
 
-/// A file that cannot be a profile, and why.
+/// A file that cannot be a profile, or that no agent can be started from, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
     pub file: String,
@@ -291,6 +301,10 @@ mod tests {
         assert!(told.contains("limits.profile_tag_chars"), "{told}");
         let told = refused(&Template { tools: Some(vec!["x".into(); 1000]), ..mason() });
         assert!(told.contains("tools") && told.contains("limits.profile_tags"), "{told}");
+        let told = refused(&Template { allowed_tools: Some(vec![long.clone()]), ..mason() });
+        assert!(told.contains("allowed_tools"), "{told}");
+        let told = refused(&Template { services: Some(vec![String::new()]), ..mason() });
+        assert!(told.contains("allowed_builtin_service_aliases"), "{told}");
         let told = refused(&Template { config: long, ..mason() });
         assert!(told.contains("limits.profile_config_bytes"), "{told}");
     }

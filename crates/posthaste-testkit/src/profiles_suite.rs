@@ -39,7 +39,9 @@ pub async fn a_profile_is_kept_as_it_was_written(rig: Rig) {
         driver: Some("runner".into()),
         system_prompt: "You lay bricks.".into(),
         tags: vec!["stone".into(), "a, \"b\"".into()],
-        tools: Some(vec!["files".into()]),
+        tools: Some(vec!["read".into()]),
+        allowed_tools: Some(Vec::new()),
+        services: Some(vec!["files".into()]),
         config: r#"{"a":1}"#.into(),
         ..write.template
     };

@@ -243,7 +243,7 @@ pub(crate) struct SendArgs {
     /// A label that readers can select by
     #[arg(long)]
     pub(crate) label: Option<String>,
-    /// The conversation it belongs to
+    /// The conversation it belongs to; a name then means the agent of that name in it
     #[arg(long)]
     pub(crate) thread: Option<String>,
     /// The number or id of the message that this one answers
@@ -343,6 +343,11 @@ pub(crate) struct ProfilesArgs {
 pub(crate) enum ProfilesCommand {
     /// Show one, with its prompt
     Show { name: String },
+    /// Say what is wrong with the Markdown files of a folder; needs no hub
+    Check {
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Send every Markdown file of a folder to the hub
     Load {
         #[arg(value_name = "DIR")]

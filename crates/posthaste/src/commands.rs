@@ -21,7 +21,7 @@ mod doctor;
 mod export;
 mod handoff;
 mod history;
-mod hook;
+pub(crate) mod hook;
 mod inbox;
 mod install;
 mod join;

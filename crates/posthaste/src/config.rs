@@ -30,6 +30,7 @@ use posthaste_store::StoreConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{Global, LogFormat, UpArgs};
+use crate::commands::hook::HooksConfig;
 use crate::failure::invalid;
 use crate::identity::DataFolder;
 use crate::profiles::ProfilesConfig;
@@ -70,6 +71,7 @@ pub(crate) struct Config {
     pub(crate) compat: CompatConfig,
     pub(crate) profiles: ProfilesConfig,
     pub(crate) agents: AgentsConfig,
+    pub(crate) hooks: HooksConfig,
 }
 
 settings! {
@@ -187,6 +189,8 @@ impl Config {
             ("agents.wake_after", self.agents.wake_after),
             ("agents.wake_again", self.agents.wake_again),
             ("agents.wake_timeout", self.agents.wake_timeout),
+            ("hooks.sign_of_life", self.hooks.sign_of_life),
+            ("hooks.patience", self.hooks.patience),
         ] {
             if time > LONGEST {
                 let told = format!("{key} is longer than anybody lives");
@@ -291,6 +295,19 @@ pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
     };
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok(DataFolder::new(path))
+}
+
+/// The section of hooks alone: a hook must not stumble over what only the hub needs.
+pub(crate) fn hooks(global: &Global) -> Result<HooksConfig, ApiError> {
+    let layers = Layers::of(global.config.as_deref(), Environment::lenient())?;
+    let hooks: HooksConfig = match layers.figment.extract_inner("hooks") {
+        Err(e) if e.missing() => HooksConfig::default(),
+        hooks => hooks.map_err(|e| explain(&e))?,
+    };
+    Ok(HooksConfig {
+        sign_of_life: hooks.sign_of_life.min(LONGEST),
+        patience: hooks.patience.min(LONGEST),
+    })
 }
 
 pub(crate) fn default_data_folder() -> Result<PathBuf, ApiError> {

@@ -4,7 +4,7 @@
 
 use posthaste_core::ports::LaunchError;
 
-use super::Driver;
+use super::{Driver, Limit};
 use crate::settings::{Line, Settings};
 
 pub(super) struct Command;
@@ -12,6 +12,11 @@ pub(super) struct Command;
 impl Driver for Command {
     fn name(&self) -> &'static str {
         "command"
+    }
+
+    /// Any program may do anything.
+    fn keeps(&self, _: Limit) -> bool {
+        false
     }
 
     fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {

@@ -2,7 +2,7 @@
 
 use posthaste_core::ports::LaunchError;
 
-use super::Driver;
+use super::{Driver, Limit};
 use crate::settings::{Line, Settings};
 
 pub(super) struct External;
@@ -10,6 +10,11 @@ pub(super) struct External;
 impl Driver for External {
     fn name(&self) -> &'static str {
         "external"
+    }
+
+    /// The program that the agent is decides.
+    fn keeps(&self, _: Limit) -> bool {
+        false
     }
 
     /// A command that nobody runs is a driver that was forgotten.

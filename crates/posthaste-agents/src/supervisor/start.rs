@@ -54,7 +54,7 @@ impl Shared {
     pub(super) fn check(&self, job: &Job) -> Result<Way, LaunchError> {
         let base = self.base();
         let settings = self.settings(&job.profile, &base)?;
-        let Some(line) = drivers::of(&job.profile)?.line(&settings)? else {
+        let Some(line) = drivers::line(&job.profile, &settings)? else {
             return Ok(Way::ByItself);
         };
         let directory = job.directory.as_ref().or(settings.directory.as_ref());
@@ -125,7 +125,7 @@ impl Shared {
         job: &Job,
         directory: &Path,
     ) -> Result<(), LaunchError> {
-        let Some(line) = drivers::of(&job.profile)?.line(settings)? else { return Ok(()) };
+        let Some(line) = drivers::line(&job.profile, settings)? else { return Ok(()) };
         let command = resolve(&line, settings, &self.environment(self.base(), settings))?;
         let (user, directory) = (user.clone(), directory.to_owned());
         let look = move || user.check(&directory, command.first().expect("a program"));
@@ -143,7 +143,7 @@ impl Supervisor {
         let profile = &start.job.profile;
         let base = shared.base();
         let settings = shared.settings(profile, &base)?;
-        let Some(line) = drivers::of(profile)?.line(&settings)? else {
+        let Some(line) = drivers::line(profile, &settings)? else {
             let why = format!("{} comes by itself; nobody starts it", profile.template.name);
             return Err(LaunchError::new(why, None));
         };

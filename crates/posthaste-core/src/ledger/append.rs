@@ -185,7 +185,7 @@ impl Ledger {
         if let Some(RepliedTo::Unseen(which)) = &draft.details().thread.replied_to {
             return Err(SendError::NoSuchMessage(*which));
         }
-        let named = self.route(draft.from, &draft.to)?;
+        let named = self.route(draft)?;
         let (mailboxes, skipped) = self.with_room(draft, named)?;
         let thread = self.thread_of(draft, &mailboxes)?;
         let counted = self.admit(draft, &mailboxes, now)?;

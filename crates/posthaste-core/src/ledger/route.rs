@@ -4,14 +4,25 @@ use std::sync::Arc;
 
 use super::Ledger;
 use crate::address::{Address, InstanceId, Mailbox, Name};
-use crate::messaging::message::{Principal, SenderKind};
+use crate::messaging::message::{Draft, Principal, SenderKind};
 use crate::messaging::send::SendError;
 use crate::registry::{Relation, nearest};
 
 impl Ledger {
+    /// The mailboxes that a draft is for. Within a thread the name of an instance that
+    /// talks there names that instance; anywhere else it names the name's own mailbox.
+    pub(super) fn route(&self, draft: &Draft) -> Result<Vec<Mailbox>, SendError> {
+        let (from, to) = (draft.from, &draft.to);
+        let named = self.mailboxes_of(from, to)?;
+        match self.meant_in_thread(draft, &named) {
+            Some(instance) => self.exact(from, to, None, instance, None),
+            None => Ok(named),
+        }
+    }
+
     /// The mailboxes that `to` names now. Unknown names are errors with the
     /// nearest names; one-of mail may wait for somebody who comes later.
-    pub(super) fn route(&self, from: Principal, to: &Address) -> Result<Vec<Mailbox>, SendError> {
+    fn mailboxes_of(&self, from: Principal, to: &Address) -> Result<Vec<Mailbox>, SendError> {
         if let Address::Named { team: Some(team), .. }
         | Address::Anyone { team: Some(team) }
         | Address::Everyone { team: Some(team) } = to

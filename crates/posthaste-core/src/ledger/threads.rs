@@ -2,7 +2,8 @@
 //!
 //! A message in a thread is read by the family of the thread's owner, so a foreign thread
 //! is a way to write to people. An agent names its own thread, one of its family, or its
-//! recipient's own: whom `write_policy` lets it write to at the time.
+//! recipient's own: whom `write_policy` lets it write to at the time. Within a thread a
+//! name stands for the instance of that name that talks there.
 
 use super::Ledger;
 use crate::address::{Address, InstanceId, Mailbox};
@@ -35,6 +36,19 @@ impl Ledger {
             (None, Some(answered)) if near(answered) => Ok(answered),
             (None, _) => Ok(self.usual_thread(draft)),
         }
+    }
+
+    /// The instance that a name stands for in the thread that a draft names: the owner of
+    /// the thread, or the owner's parent while that one lives. A sender never means itself.
+    pub(super) fn meant_in_thread(&self, draft: &Draft, named: &[Mailbox]) -> Option<InstanceId> {
+        let [name @ (Mailbox::Name(_) | Mailbox::NameIn(..))] = named else { return None };
+        let owner = self.owner_of(draft.details().thread.named?)?;
+        let parent = owner.parent.and_then(|id| self.instances.get(&id));
+        let parent = parent.filter(|parent| !parent.status.has_ended());
+        let mut talking = [Some(owner), parent].into_iter().flatten();
+        let meant =
+            |i: &&Instance| i.keys.contains(name) && draft.from != Principal::Instance(i.id);
+        talking.find(meant).map(|i| i.id)
     }
 
     fn is_thread(&self, thread: ThreadId) -> bool {

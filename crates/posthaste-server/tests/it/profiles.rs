@@ -48,7 +48,9 @@ async fn a_profile_is_kept_whole_and_lists_leave_its_prompt_out() {
     input.driver = Some("runner".into());
     input.system_prompt = "You review.\u{0} 🦀".into();
     input.tags = vec!["rust".into(), "\"quoted\" \\ tag".into()];
-    input.tools = Some(vec!["files".into()]);
+    input.tools = Some(vec!["read".into()]);
+    input.allowed_tools = Some(vec!["read(docs/*)".into()]);
+    input.services = Some(vec!["files".into()]);
     input.config = serde_json::from_value(json!({"mcp_config": {"a": [1, null]}})).expect("object");
 
     let made = operator.create_profile(&input).await.expect("created");

@@ -36,7 +36,7 @@ const SPARE: usize = 1 << 20;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 11] = [
+pub(crate) const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -48,6 +48,7 @@ pub(crate) const MIGRATIONS: [&str; 11] = [
     include_str!("../../migrations/sqlite/0009_room.sql"),
     include_str!("../../migrations/sqlite/0010_secrets.sql"),
     include_str!("../../migrations/sqlite/0011_origins.sql"),
+    include_str!("../../migrations/sqlite/0012_tools.sql"),
 ];
 
 pub(crate) struct Opened {

@@ -21,7 +21,7 @@ const COMMON: u32 = 1_000;
 
 /// All columns but the prompt, which comes last.
 const HEAD: &str = "p.name, p.title, p.description, p.kind, p.driver, p.tags, p.tools, p.config, \
-    p.source, p.version, p.created_at, p.updated_at";
+    p.source, p.version, p.created_at, p.updated_at, p.allowed_tools, p.services";
 
 impl Profiles for SqliteStore {
     fn put_profile(&self, put: PutProfile) -> Started<Written, RegistryError> {
@@ -58,13 +58,14 @@ impl Profiles for SqliteStore {
 /// Returns when the profile was first kept.
 pub(crate) fn upsert(db: &Connection, row: impl Params) -> rusqlite::Result<i64> {
     let sql = "INSERT INTO profiles (name, title, description, kind, driver, system_prompt, tags, \
-         tools, config, source, version, created_at, updated_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12) \
+         tools, config, source, version, created_at, updated_at, allowed_tools, services) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14) \
          ON CONFLICT (name) DO UPDATE SET title = excluded.title, \
          description = excluded.description, kind = excluded.kind, driver = excluded.driver, \
          system_prompt = excluded.system_prompt, tags = excluded.tags, tools = excluded.tools, \
          config = excluded.config, source = excluded.source, version = excluded.version, \
-         updated_at = excluded.updated_at \
+         updated_at = excluded.updated_at, allowed_tools = excluded.allowed_tools, \
+         services = excluded.services \
          RETURNING created_at";
     db.prepare_cached(sql)?.query_row(row, |row| row.get(0))
 }
@@ -75,7 +76,10 @@ fn profile(row: &Row<'_>) -> rusqlite::Result<Profile> {
     };
     let list = |at: usize, text: &str| read_list(text).ok_or_else(|| bad(at, text.to_owned()));
     let name = row.get_ref(0)?.as_str()?;
-    let tools: Option<String> = row.get(6)?;
+    let optional = |at: usize| {
+        let text: Option<String> = row.get(at)?;
+        text.map(|text| list(at, &text)).transpose()
+    };
     Ok(Profile {
         template: Template {
             name: Name::kept(name).map_err(|_| bad(0, name.to_owned()))?,
@@ -84,9 +88,11 @@ fn profile(row: &Row<'_>) -> rusqlite::Result<Profile> {
             kind: row.get_ref(3)?.as_str()?.parse().unwrap_or_default(),
             driver: row.get(4)?,
             tags: list(5, row.get_ref(5)?.as_str()?)?,
-            tools: tools.map(|text| list(6, &text)).transpose()?,
+            tools: optional(6)?,
+            allowed_tools: optional(12)?,
+            services: optional(13)?,
             config: row.get(7)?,
-            system_prompt: row.get(12)?,
+            system_prompt: row.get(14)?,
         },
         source: Source::read(row.get_ref(8)?.as_str()?),
         version: row.get(9)?,
@@ -110,7 +116,7 @@ fn page(db: &Connection, skip: u64, most: u32) -> rusqlite::Result<ProfilePage> 
     let mut rows = select.query(params![most, skip])?;
     let mut page = ProfilePage { items: Vec::new(), total: 0 };
     while let Some(row) = rows.next()? {
-        page.total = row.get(13)?;
+        page.total = row.get(15)?;
         // Beyond the end there is the total and nothing else.
         if row.get::<_, Option<String>>(0)?.is_some() {
             page.items.push(profile(row)?);

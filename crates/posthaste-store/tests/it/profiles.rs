@@ -74,3 +74,30 @@ async fn names_of_an_older_version_become_profiles_that_can_be_found() {
     rig.store.put_profile(put("old-mason", "new words")).await.expect("written");
     assert_eq!(rig.store.search_profiles("words".into(), 9).await.expect("found").len(), 1);
 }
+
+#[tokio::test]
+async fn the_one_list_of_an_older_version_is_the_list_of_services() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    drop(rig::at(folder.path()).expect("a new store"));
+    let db = Connection::open(folder.path().join("hub.db")).expect("a file");
+    db.execute_batch(
+        "ALTER TABLE profiles DROP COLUMN allowed_tools; ALTER TABLE profiles DROP COLUMN services;
+         INSERT INTO profiles (name, description, kind, system_prompt, tags, tools, config, source,
+            version, created_at, updated_at)
+            VALUES ('mason', '', 'external', '', '[]', '[\"files\"]', '{}', 'api', 1, 7, 7),
+            ('carver', '', 'external', '', '[]', NULL, '{}', 'api', 1, 7, 7);
+         PRAGMA user_version = 11;",
+    )
+    .expect("an older store");
+    drop(db);
+
+    let rig = rig::at(folder.path()).expect("taken over");
+
+    let template = async |name: &str| {
+        let found = rig.store.profile(name.parse().expect("a name")).await.expect("read");
+        found.expect("kept").template
+    };
+    let mason = template("mason").await;
+    assert_eq!((mason.tools, mason.services), (None, Some(vec!["files".to_owned()])));
+    assert_eq!(template("carver").await.services, None);
+}

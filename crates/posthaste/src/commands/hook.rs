@@ -13,7 +13,8 @@ use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_bridges::clients::Event;
 use posthaste_core::address::Name;
-use tokio::time::{Instant, timeout_at};
+use posthaste_core::settings;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Session;
 use super::member::Member;
@@ -31,8 +32,16 @@ mod fuzz;
 mod input;
 pub(super) mod log;
 
-/// So long an agent waits for its mail at most, all in all.
-const PATIENCE: Duration = Duration::from_secs(1);
+settings! {
+    /// The `[hooks]` section of the configuration.
+    pub(crate) struct HooksConfig {
+        /// How long a hook waits for the hub to show that it is alive; with the start of the
+        /// program a hub that hangs costs less than a tenth of a second.
+        sign_of_life: Duration = Duration::from_millis(80), "humantime_serde";
+        /// How long a hook waits for the answer of a hub that is alive, all in all.
+        patience: Duration = Duration::from_secs(1), "humantime_serde";
+    }
+}
 
 /// The tool that starts helpers in Qwen Code, which also tells when one begins and ends.
 const HELPER: &str = "agent";
@@ -50,10 +59,13 @@ fn to_hub(event: Event) -> HookEvent {
 
 /// It never fails: nobody could do anything about it in the middle of a turn.
 pub(super) async fn run(args: &HookArgs, global: &Global) {
-    let until = Instant::now() + PATIENCE;
+    let began = Instant::now();
     let done = match Session::new(global) {
         Ok(session) => {
-            let done = fired(args, &session, until).await;
+            let done = match config::hooks(global) {
+                Ok(limits) => fired(args, &session, began, &limits).await,
+                Err(error) => Err(error.into()),
+            };
             done.map_err(|failure| (session.explain(failure), Some(session.folder)))
         }
         Err(failure) => Err((failure, None)),
@@ -70,15 +82,22 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
     }
 }
 
-async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(), Failure> {
-    let late = |what: &str| {
-        let told = format!("{what} within {} ms", PATIENCE.as_millis());
-        ApiError::new(ErrorCode::Unavailable, told)
-    };
+/// Whatever did not happen within its time.
+fn late(what: &str, limit: Duration) -> ApiError {
+    ApiError::new(ErrorCode::Unavailable, format!("{what} within {} ms", limit.as_millis()))
+}
+
+async fn fired(
+    args: &HookArgs,
+    session: &Session,
+    began: Instant,
+    limits: &HooksConfig,
+) -> Result<(), Failure> {
+    let until = began + limits.patience;
     let input = match timeout_at(until, input::of_stdin()?).await {
         Ok(Ok(input)) => input,
         Ok(Err(_)) => Input::default(),
-        Err(_) => return Err(late("stdin was not closed").into()),
+        Err(_) => return Err(late("stdin was not closed", limits.patience).into()),
     };
     let helper = input.helper_itself();
     // What a helper of the agent reads, the agent never sees.
@@ -96,9 +115,11 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
         quiet: helper.is_some() || args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
-    let (answer, member) = match timeout_at(until, ask(args, session, &input, &request)).await {
+    let hub = hub_that_lives(session, limits.sign_of_life).await?;
+    let asked = ask(args, session, &hub, &input, &request);
+    let (answer, member) = match timeout_at(until, asked).await {
         Ok(answered) => answered?,
-        Err(_) => return Err(late("the hub did not answer").into()),
+        Err(_) => return Err(late("the hub did not answer", limits.patience).into()),
     };
     say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?;
     // Last, for the agent waits for none of it: its bridge opens a stream for it.
@@ -108,18 +129,35 @@ async fn fired(args: &HookArgs, session: &Session, until: Instant) -> Result<(),
     Ok(())
 }
 
+/// The hub of this session, after a sign of life. A hub that hangs accepts connections all
+/// the same, and must not hold up an agent for as long as a hub that is only slow. It is
+/// asked first, so that it does not hear of this moment long after it has passed.
+async fn hub_that_lives(session: &Session, limit: Duration) -> Result<Client, Failure> {
+    if session.hub.is_none() && session.folder.running().is_none() {
+        return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
+    }
+    let hub = session.stranger()?;
+    match timeout(limit, hub.health()).await {
+        // Whatever it answers, it lives; what may be wrong with it, the hook will be told.
+        Ok(Ok(_) | Err(ClientError::Api(_) | ClientError::NotAHub { .. })) => Ok(hub),
+        Ok(Err(gone)) => Err(gone.into()),
+        Err(_) => Err(late("the hub gave no sign of life", limit).into()),
+    }
+}
+
 /// What the hub says, and to whom if the agent has joined. An agent that it has forgotten joins again, once.
 async fn ask(
     args: &HookArgs,
     session: &Session,
+    hub: &Client,
     input: &Input,
     request: &HookRequest,
 ) -> Result<(HookAnswer, Option<Member>), Failure> {
-    let caller = Caller::of(args, session, input).await?;
+    let caller = Caller::of(args, session, hub, input).await?;
     match (caller.ask(args.event, request).await, caller.member) {
         (Err(ClientError::Api(e)), Some(member)) if e.code == ErrorCode::Unauthorized => {
             member.expire()?;
-            let caller = Caller::of(args, session, input).await?;
+            let caller = Caller::of(args, session, hub, input).await?;
             Ok((caller.ask(args.event, request).await?, caller.member))
         }
         (answer, member) => Ok((answer?, member)),
@@ -149,12 +187,14 @@ struct Caller {
 }
 
 impl Caller {
-    async fn of(args: &HookArgs, session: &Session, input: &Input) -> Result<Self, Failure> {
+    async fn of(
+        args: &HookArgs,
+        session: &Session,
+        hub: &Client,
+        input: &Input,
+    ) -> Result<Self, Failure> {
         let way = Way::of(&args.agent, session, config::of_others)?;
-        if session.hub.is_none() && session.folder.running().is_none() {
-            return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
-        }
-        let client = session.stranger()?;
+        let client = hub.clone();
         let mut program = Program::new(config::of_others);
         program.calls_itself(args.client.name());
         let said = program.conversation_of_tools(input.conversation.as_deref());

@@ -1,6 +1,8 @@
 //! `posthaste profiles`: who could be here.
 
-use std::path::Path;
+mod check;
+
+use std::path::{Path, PathBuf};
 
 use posthaste_api::client::ClientError;
 use posthaste_api::profiles::{
@@ -14,7 +16,7 @@ use super::Session;
 use crate::cli::{ProfilesArgs, ProfilesCommand};
 use crate::failure::{Failure, invalid, machine};
 use crate::output::Output;
-use crate::profiles::file::{self, Parsed};
+use crate::profiles::file::{self, Fault, Parsed};
 use crate::profiles::markdown_files;
 
 /// The largest page that the hub gives.
@@ -25,12 +27,17 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    if let Some(ProfilesCommand::Check { folder }) = &args.command {
+        return check::check(folder, output);
+    }
     let client = session.client()?;
     match args.command {
         None if args.query.is_empty() => list(&client, output).await,
         None => search(&client, args.query.join(" "), args.limit, output).await,
         Some(ProfilesCommand::Show { name }) => show(&client, &name, output).await,
         Some(ProfilesCommand::Load { folder }) => load(&client, &folder, output).await,
+        // Done above, for it needs no hub.
+        Some(ProfilesCommand::Check { .. }) => Ok(()),
         Some(ProfilesCommand::Remove { name }) => remove(&client, &name, output).await,
     }
 }
@@ -93,6 +100,11 @@ async fn show(client: &Client, name: &str, output: &mut Output) -> Result<(), Fa
     }
     let config = profile.config.as_ref().filter(|config| !config.is_empty());
     let config = config.map(|config| serde_json::Value::Object(config.clone()).to_string());
+    // An empty list allows nothing, which is not the same as no list.
+    let listed = |list: &Option<Vec<String>>| {
+        let list = list.as_ref()?;
+        Some(if list.is_empty() { "none".to_owned() } else { list.join(", ") })
+    };
     let lines = [
         ("name", Some(profile.name.clone())),
         ("title", profile.title.clone()),
@@ -100,7 +112,9 @@ async fn show(client: &Client, name: &str, output: &mut Output) -> Result<(), Fa
         ("kind", Some(profile.kind.clone())),
         ("driver", profile.driver.clone()),
         ("tags", Some(profile.tags.join(", "))),
-        ("tools", profile.tools.as_ref().map(|tools| tools.join(", "))),
+        ("tools", listed(&profile.tools)),
+        ("allowed", listed(&profile.allowed_tools)),
+        ("services", listed(&profile.services)),
         ("config", config),
         ("source", Some(profile.source.clone())),
         ("version", Some(profile.version.to_string())),
@@ -137,31 +151,42 @@ struct Summary {
     updated: Vec<String>,
     unchanged: Vec<String>,
     failed: Vec<ProfileFault>,
+    /// Loaded, and no agent can be started from them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<ProfileFault>,
 }
 
-async fn load(client: &Client, folder: &Path, output: &mut Output) -> Result<(), Failure> {
+/// The Markdown files of a folder, of which there is at least one.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let files = markdown_files(folder).map_err(|e| machine("read", folder, e))?;
     if files.is_empty() {
         let told = format!("there is no Markdown file in {}", folder.display());
         return Err(invalid(told).hint("a profile is a file like reviewer.md").into());
     }
+    Ok(files)
+}
+
+fn of_file(path: &Path, Fault { line, why }: Fault) -> ProfileFault {
+    ProfileFault { file: path.to_string_lossy().into_owned(), line, message: why }
+}
+
+async fn load(client: &Client, folder: &Path, output: &mut Output) -> Result<(), Failure> {
     let limit = Limits::default().profile_file_bytes;
     let mut summary = Summary::default();
-    for path in files {
-        let fault = |line, message| ProfileFault {
-            file: path.to_string_lossy().into_owned(),
-            line,
-            message,
-        };
+    for path in files_of(folder)? {
         let parsed = match file::read(&path, limit) {
             Ok(parsed) => parsed,
-            Err(wrong) => {
-                summary.failed.push(fault(wrong.line, wrong.why));
+            Err(fault) => {
+                summary.failed.push(of_file(&path, fault));
                 continue;
             }
         };
         let name = parsed.template.name.to_string();
-        match load_one(client, &parsed).await {
+        let loaded = load_one(client, &parsed).await;
+        if loaded.is_ok() {
+            summary.warnings.extend(parsed.not_startable().map(|fault| of_file(&path, fault)));
+        }
+        match loaded {
             Ok(Loaded::Created) => summary.created.push(name),
             Ok(Loaded::Updated) => summary.updated.push(name),
             Ok(Loaded::Unchanged) => summary.unchanged.push(name),
@@ -169,7 +194,8 @@ async fn load(client: &Client, folder: &Path, output: &mut Output) -> Result<(),
                 let field = error.details.as_ref().and_then(|d| d["field"].as_str());
                 let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
                 let line = parsed.line_of(field.unwrap_or("name"));
-                summary.failed.push(fault(line, format!("{}{hint}", error.message)));
+                let why = format!("{}{hint}", error.message);
+                summary.failed.push(of_file(&path, Fault { line, why }));
             }
             Err(error) => return Err(error.into()),
         }
@@ -216,8 +242,10 @@ fn tell(summary: &Summary, output: &mut Output) -> Result<(), Failure> {
                 output.say(&format!("{word} {name}"))?;
             }
         }
-        for fault in &summary.failed {
-            output.say(&format!("failed  {fault}"))?;
+        for (word, faults) in [("warning", &summary.warnings), ("failed ", &summary.failed)] {
+            for fault in faults {
+                output.say(&format!("{word} {fault}"))?;
+            }
         }
         output.say(&format!(
             "{} created, {} updated, {} unchanged, {} failed",

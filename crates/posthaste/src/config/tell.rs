@@ -19,6 +19,7 @@ use super::{
     Config, Layers, LogConfig, QueueConfig, TelemetryConfig, data_folder, default_data_folder,
 };
 use crate::cli::{Global, UpArgs};
+use crate::commands::hook::HooksConfig;
 use crate::profiles::ProfilesConfig;
 
 type Keys = &'static [(&'static str, &'static str)];
@@ -27,12 +28,13 @@ const DATA: &str = "data";
 const DATA_ABOUT: &str = "The data folder; in a file it is relative to that file.";
 
 /// The sections, as they stand in a file.
-const SECTIONS: [(&str, Keys); 10] = [
+const SECTIONS: [(&str, Keys); 11] = [
     ("server", ServerConfig::KEYS),
     ("store", StoreConfig::KEYS),
     ("limits", Limits::KEYS),
     ("profiles", ProfilesConfig::KEYS),
     ("agents", AgentsConfig::KEYS),
+    ("hooks", HooksConfig::KEYS),
     ("queue", QueueConfig::KEYS),
     ("log", LogConfig::KEYS),
     ("telemetry", TelemetryConfig::KEYS),

@@ -9,17 +9,18 @@
 //! You review code …
 //! ```
 //!
-//! CAO's words mean the same here: `provider` is the driver, `allowedTools` the
-//! tools, `capabilities` are tags. What neither knows is kept under `config`, so
-//! that nothing is lost.
+//! CAO's words mean the same here: `provider` is the driver, `allowedTools` is
+//! `allowed_tools`, `capabilities` are tags. What neither knows is kept under `config`,
+//! so that nothing is lost.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use posthaste_core::Limits;
 use posthaste_core::address::Name;
 use posthaste_core::profiles::Template;
-use posthaste_core::registry::AgentKind;
+use posthaste_core::registry::{AgentKind, RegistryError};
 use serde_json::{Map, Value};
 
 /// What is wrong with a file, and where.
@@ -46,7 +47,8 @@ impl Parsed {
     pub(crate) fn line_of(&self, field: &str) -> Option<usize> {
         let names: &[&str] = match field {
             "driver" => &["driver", "provider"],
-            "tools" => &TOOLS,
+            "allowed_tools" => &ALLOWED_TOOLS,
+            "allowed_builtin_service_aliases" => &SERVICES,
             "tags" => &["tags", "capabilities"],
             "title" => &["title", "display_name"],
             "system_prompt" => return Some(self.head.len() + 3),
@@ -54,15 +56,33 @@ impl Parsed {
         };
         names.iter().find_map(|name| line_of(&self.head, name))
     }
+
+    /// Why the registry does not take the profile, and where that stands in the file.
+    pub(crate) fn refused(&self, error: &RegistryError) -> Fault {
+        let field = match error {
+            RegistryError::Invalid { field, .. } => field,
+            _ => "name",
+        };
+        fault(self.line_of(field), error.to_string())
+    }
+
+    /// Which limit the profile is beyond.
+    pub(crate) fn beyond(&self, limits: &Limits) -> Option<Fault> {
+        self.template.check(limits).err().map(|error| self.refused(&error))
+    }
+
+    /// Why no agent can be started from the profile, as far as the file alone tells.
+    pub(crate) fn not_startable(&self) -> Option<Fault> {
+        let error = posthaste_agents::check_profile(&self.template).err()?;
+        let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let why = format!("no agent can be started: {}{hint}", error.why);
+        Some(fault(self.line_of("driver"), why))
+    }
 }
 
-const TOOLS: [&str; 5] = [
-    "tools",
-    "allowed_services",
-    "allowedTools",
-    "allowed_tools",
-    "allowed_builtin_service_aliases",
-];
+/// Two names for one list. A file has one of them.
+const ALLOWED_TOOLS: [&str; 2] = ["allowedTools", "allowed_tools"];
+const SERVICES: [&str; 2] = ["allowed_builtin_service_aliases", "allowed_services"];
 
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {
@@ -163,9 +183,9 @@ fn template(
             }
         }
     }
-    for key in TOOLS {
-        made.tools = made.tools.or(list(&mut fields, key, head)?);
-    }
+    made.tools = list(&mut fields, "tools", head)?;
+    made.allowed_tools = one_of(&mut fields, ALLOWED_TOOLS, head)?;
+    made.services = one_of(&mut fields, SERVICES, head)?;
     let written = text(&mut fields, "system_prompt")?;
     let body = body.trim();
     made.system_prompt = if body.is_empty() { written.unwrap_or_default() } else { body.into() };
@@ -179,6 +199,23 @@ fn template(
     }
     made.config = Value::Object(config).to_string();
     Ok(made)
+}
+
+/// A list that has two names.
+fn one_of(
+    fields: &mut Map<String, Value>,
+    names: [&str; 2],
+    head: &[String],
+) -> Result<Option<Vec<String>>, Fault> {
+    let [usual, other] = names;
+    let (list, again) = (list(fields, usual, head)?, list(fields, other, head)?);
+    match (list, again) {
+        (Some(_), Some(_)) => {
+            let why = format!("{other}: it means the same as `{usual}`; keep one of them");
+            Err(fault(line_of(head, other), why))
+        }
+        (list, again) => Ok(list.or(again)),
+    }
 }
 
 /// A list of texts, or one text with commas.
@@ -266,12 +303,33 @@ mod tests {
              # SUPERVISOR\nYou lead.\n",
         );
         assert_eq!(made.driver.as_deref(), Some("claude_code"));
-        assert_eq!(made.tools, Some(vec!["@cao-mcp-server".into(), "fs_read".into()]));
+        assert_eq!(made.allowed_tools, Some(vec!["@cao-mcp-server".into(), "fs_read".into()]));
+        assert_eq!((made.tools, made.services), (None, None));
         assert_eq!(made.tags, ["lead", "review", "planning"]);
         let config: Value = serde_json::from_str(&made.config).expect("JSON");
         assert_eq!((&config["role"], &config["model"]), (&"supervisor".into(), &"opus".into()));
         assert_eq!(config["mcpServers"]["cao-mcp-server"]["command"], "uvx");
         assert!(made.system_prompt.starts_with("# SUPERVISOR"));
+    }
+
+    #[test]
+    fn tools_allowed_tools_and_services_are_three_things() {
+        let made = good(
+            "---\nname: a\nallowed_builtin_service_aliases: []\nallowedTools: [Read]\n\
+             tools: Read, Grep\n---\n",
+        );
+        assert_eq!(made.tools, Some(vec!["Read".into(), "Grep".into()]));
+        assert_eq!(made.allowed_tools, Some(vec!["Read".into()]));
+        assert_eq!(made.services, Some(Vec::new()));
+        let old = good("---\nname: a\nallowed_services: [files]\nallowed_tools: [Read]\n---\n");
+        assert_eq!((old.services, old.tools), (Some(vec!["files".into()]), None));
+        assert_eq!(old.allowed_tools, Some(vec!["Read".into()]));
+        let twice = "---\nname: a\nallowedTools: [Read]\nallowed_tools: [Write]\n---\n";
+        let (line, why) = bad(twice);
+        assert_eq!(line, Some(4));
+        assert!(why.contains("`allowedTools`"), "none of them wins in silence: {why}");
+        let parsed = parse("---\nname: a\ntools: []\nallowedTools: []\n---\n").expect("good");
+        assert_eq!((parsed.line_of("tools"), parsed.line_of("allowed_tools")), (Some(3), Some(4)));
     }
 
     #[test]

@@ -75,6 +75,7 @@ impl Folders {
                 continue;
             }
             first.insert(name, path);
+            faults.extend(parsed.not_startable().map(|fault| at(path, fault.line, &fault.why)));
             let known = self.kept.get(path) == Some(&parsed.template);
             if !known || owners.get(name) != Some(path) {
                 writes.spawn(put_one(Arc::clone(hub), Arc::clone(path), parsed.clone()));
@@ -87,7 +88,8 @@ impl Folders {
                 }
                 Ok((path, parsed, Err(error))) => {
                     self.kept.remove(&path);
-                    faults.push(refused(&path, &parsed, &error));
+                    let Fault { line, why } = parsed.refused(&error);
+                    faults.push(at(&path, line, &why));
                 }
                 Err(panic) => tracing::error!(%panic, "a profile could not be kept"),
             }
@@ -138,14 +140,6 @@ async fn put_one(hub: Arc<Hub>, path: Arc<str>, parsed: Parsed) -> Done {
 
 fn at(file: &str, line: Option<usize>, why: &str) -> FileFault {
     FileFault { file: file.to_owned(), line, why: why.to_owned() }
-}
-
-fn refused(path: &str, parsed: &Parsed, error: &RegistryError) -> FileFault {
-    let field = match error {
-        RegistryError::Invalid { field, .. } => field,
-        _ => "name",
-    };
-    at(path, parsed.line_of(field), &error.to_string())
 }
 
 fn look(paths: &[PathBuf], limit: usize) -> Look {

@@ -212,3 +212,40 @@ fn no_file_and_no_folder_stops_the_hub() {
     assert_eq!(log.code, Some(0));
     assert!(log.err.contains("team/yaml.md") && log.err.contains("line=2"), "{log:?}");
 }
+
+#[test]
+fn a_limit_that_no_driver_keeps_is_told_by_check_load_and_watch_and_starts_nobody() {
+    let world = World::new();
+    let folder = world.scratch().join("mine");
+    let limited = |name: &str| {
+        let command = "driver: command\ncommand: [\"true\"]";
+        format!("---\nname: {name}\n{command}\nallowedTools: [Read]\n---\n")
+    };
+    let file = write(&folder, "tame.md", &limited("tame"));
+    write(&folder, "good.md", &text("good", "is fine"));
+    let why = "its driver `command` cannot keep its agents to `allowed_tools`";
+    let warning = format!("warning {}:3: no agent can be started: tame: {why}", file.display());
+    let plain = folder.to_str().expect("a plain path");
+
+    let checked = world.run(&["profiles", "check", plain]);
+    assert_eq!(checked.code, Some(2), "no hub is needed: {checked:?}");
+    assert!(checked.out.starts_with(&warning), "{checked:?}");
+    assert!(checked.out.ends_with("\n1 good, 1 cannot be started, 0 failed\n"), "{checked:?}");
+
+    let hub = world.hub();
+    let loaded = world.say(&["profiles", "load", plain]);
+    assert!(loaded.contains(&warning) && loaded.contains("2 created"), "{loaded}");
+    for verb in ["assign", "handoff"] {
+        world.run(&[verb, "tame", "a task"]).failed(4, why, "--allowedTools");
+    }
+    let all = world.json(&["agents", "--all"]);
+    assert_eq!(all["instances"], json!([]), "nobody was started");
+
+    write(&world.file("profiles"), "wild.md", &limited("wild"));
+    eventually(|| !world.faults().is_empty());
+    let fault = &world.faults()[0];
+    assert_eq!(fault["line"], 3, "{fault}");
+    assert!(fault["message"].as_str().is_some_and(|told| told.contains(why)), "{fault}");
+    assert!(world.profile("wild").is_some(), "its name is an address all the same");
+    drop(hub.stop());
+}

@@ -5,6 +5,8 @@ mod process;
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::{SendRequest, To};
+use posthaste_core::Hub;
+use posthaste_core::address::Address;
 use posthaste_core::history::ThreadAsk;
 use posthaste_core::messaging::message::{Principal, Seq};
 use posthaste_core::messaging::receive::{Ask, Batch, json_cost};
@@ -67,7 +69,8 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "send_message",
-        description: "Send a message to an assistant in a thread.",
+        description: "Send a message to an assistant in a thread: the one whose thread it is, or \
+            whoever spawned it.",
         schema: schema::of::<Send>,
         reads: false,
         waits: false,
@@ -267,6 +270,9 @@ struct Received {
 struct Fetched {
     id: String,
     from_assistant_id: String,
+    /// Which process of that assistant wrote it; the human has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_process_id: Option<String>,
     to_assistant_id: String,
     content: String,
     created_at: i64,
@@ -324,7 +330,7 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
     let unread: Vec<Seq> =
         page.iter().filter(|r| r.is_unread_by(me)).map(|r| r.message.seq).collect();
     if !marks || unread.is_empty() {
-        let told = received(&ask, me, &page, None, hub.now(), ctx.client.chars);
+        let told = received(&hub, &ask, me, &page, None, ctx.client.chars);
         return ctx.reply_without_mail(Ok(told)).await;
     }
     let wanted = Ask {
@@ -336,7 +342,7 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
         Ok(batch) => batch,
         Err(error) => return done(refusal(&error.into()), true, None),
     };
-    let told = received(&ask, me, &page, Some(&batch), hub.now(), chars);
+    let told = received(&hub, &ask, me, &page, Some(&batch), chars);
     match json(&told) {
         Ok(told) => done_beside(told, batch),
         Err(error) => done(refusal(&error), true, None),
@@ -362,14 +368,28 @@ fn part(body: &str, room: usize) -> String {
     text
 }
 
+/// The id of the assistant that an address names, as `list_assistant` has it. The human,
+/// the hub itself and addresses of many are no assistants and stay as they are.
+fn assistant_of(hub: &Hub, address: &str) -> String {
+    let name = match address.parse() {
+        Ok(Address::Exact { name: Some(name), .. } | Address::Named { name, .. }) => Some(name),
+        Ok(Address::Exact { name: None, instance, .. }) => {
+            hub.instance(instance).map(|view| view.instance.agent)
+        }
+        Ok(Address::Human | Address::Anyone { .. } | Address::Everyone { .. }) | Err(_) => None,
+    };
+    name.map_or_else(|| address.to_owned(), |name| name.to_string())
+}
+
 fn received(
+    hub: &Hub,
     ask: &ThreadAsk,
     me: Principal,
     page: &[Record],
     taken: Option<&Batch>,
-    now: Timestamp,
     chars: usize,
 ) -> Received {
+    let now = hub.now();
     let mine = |seq: Seq| {
         let mail = taken.into_iter().flat_map(|batch| &batch.mail);
         mail.map(|e| &e.leased).find(|leased| leased.message.seq == seq)
@@ -381,8 +401,9 @@ fn received(
             let marked = mine(m.seq);
             Fetched {
                 id: m.seq.to_string(),
-                from_assistant_id: m.from.address.to_string(),
-                to_assistant_id: m.to.clone(),
+                from_assistant_id: assistant_of(hub, &m.from.address),
+                from_process_id: m.from.instance.map(|id| id.to_string()),
+                to_assistant_id: assistant_of(hub, &m.to),
                 content: part(&m.body, chars.saturating_sub(mail::WRAPPER + BESIDE)),
                 created_at: m.created_at.0,
                 read_at: marked.map(|_| now.0).or(record.read_at(me).map(|at| at.0)),

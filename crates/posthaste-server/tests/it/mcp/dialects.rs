@@ -156,7 +156,11 @@ async fn assistants_are_listed_searched_written_to_and_read() {
     assert_eq!(read["summary"], json!({ "total_fetched": 2, "marked_as_read": 0 }));
     let first = &read["messages"][0];
     assert_eq!((&first["content"], &first["read_at"]), (&json!("one"), &json!(null)));
-    assert_eq!(first["from_assistant_id"], json!(ann.address));
+    assert_eq!(first["from_assistant_id"], "ann", "an id that the registry lists");
+    assert_eq!(
+        (&first["to_assistant_id"], &first["from_process_id"]),
+        (&json!("ben"), &json!(ann.instance))
+    );
     assert!(first["created_at"].is_i64() && first["id"].is_string());
 }
 

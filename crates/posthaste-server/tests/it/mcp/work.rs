@@ -1,5 +1,6 @@
 //! Giving out work with tools.
 
+mod assistants;
 mod dialects;
 mod handing_off;
 mod telling;

@@ -102,6 +102,28 @@ async fn one_writes_into_ones_own_thread_the_recipients_and_the_familys() {
 }
 
 #[tokio::test]
+async fn in_the_thread_of_an_agent_its_name_means_that_agent_and_nobody_else() {
+    let house = House::new().await;
+    let (_, as_alice) = house.agent("alice").await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let (_, as_other_bob) = house.agent("bob").await;
+    for to in ["bob", "bob@main"] {
+        let sent = as_alice.send(&within(&bob.thread_id, to, "within")).await.expect("accepted");
+        assert_eq!((sent.thread_id.as_str(), sent.recipients.len()), (&*bob.thread_id, 1));
+        assert_eq!(sent.recipients[0].mailbox, format!("i.{}", bob.instance), "{to}");
+        assert_eq!(house.record(sent.seq).await.to, to, "as it was written");
+    }
+    assert!(read(&as_other_bob).await.messages.is_empty());
+    assert_eq!(texts(&read(&as_bob).await), ["within", "within"]);
+    // Without a thread the name is anybody's who has it.
+    let sent = send(&as_alice, "bob", "for one of you").await;
+    assert_eq!(sent.recipients[0].mailbox, "n.bob");
+    as_bob.leave(&bob.instance).await.expect("gone");
+    let gone = refusal(as_alice.send(&within(&bob.thread_id, "bob", "too late")).await);
+    assert_eq!(gone.code, ErrorCode::RecipientGone);
+}
+
+#[tokio::test]
 async fn a_reply_to_its_sender_stays_in_the_thread_and_one_to_another_leaves_it() {
     for write_policy in [Write::Open, Write::Family] {
         let house = House::with(Limits { write_policy, ..Limits::default() }).await;

@@ -84,6 +84,8 @@ impl Op for Put {
             self.put.by.as_str(),
             known.version,
             self.now.0,
+            t.allowed_tools.as_deref().map(list_text),
+            t.services.as_deref().map(list_text),
         ];
         self.created_at = Timestamp(upsert(db.connection, row)?);
         Ok(())

@@ -2,13 +2,14 @@
 //! operator.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::process::Stdio;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{claude, everybody, fire, log, said};
-use crate::world::{Started, World, mode};
+use crate::world::{PATIENT_HOOKS, Started, World, mode};
 
 const EVENTS: [&str; 5] = ["session-start", "prompt", "before-tool", "tool", "stop"];
 
@@ -47,38 +48,152 @@ fn without_a_hub_every_hook_is_silent_and_the_operator_can_see_it() {
     assert!(check["hint"].as_str().expect("a hint").contains("hooks.log"), "{check}");
 }
 
-#[test]
-fn a_hub_that_accepts_and_never_answers_is_given_up() {
-    let world = World::new();
-    world.hub().stop();
-    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", deaf.local_addr().expect("bound"));
-    let mut command =
-        world.command(&["hook", "tool", "--client", "claude", "--hub", &url, "--token", "whoever"]);
-    command.stdin(Stdio::null());
-    let hook = Started::new(command);
-    let (mut line, _) = deaf.accept().expect("it calls");
-    assert_eq!(said(&hook.end()), Value::Null);
+/// A port on which the test plays the hub.
+struct Played {
+    door: TcpListener,
+    url: String,
+}
+
+impl Played {
+    fn new() -> Self {
+        let door = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", door.local_addr().expect("bound"));
+        Self { door, url }
+    }
+
+    fn accepts(&self) -> TcpStream {
+        self.door.accept().expect("it calls").0
+    }
+
+    /// Answers the question whether the hub is alive, and nothing else.
+    fn shows_life(&self) {
+        let mut line = self.accepts();
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            line.read_exact(&mut byte).expect("a whole head");
+            asked.extend(byte);
+        }
+        assert!(asked.starts_with(b"GET /health "), "{}", String::from_utf8_lossy(&asked));
+        let health = json!({
+            "status": "ok", "service": "posthaste", "version": "0", "pid": 1, "durable": true,
+        });
+        let (health, close) = (health.to_string(), "connection: close");
+        let length = health.len();
+        let answer =
+            format!("HTTP/1.1 200 OK\r\n{close}\r\ncontent-length: {length}\r\n\r\n{health}");
+        line.write_all(answer.as_bytes()).expect("it listens");
+    }
+}
+
+/// A hook of the hub that the test plays.
+fn of_played<'a>(url: &'a str, event: &'a str, client: &'a str) -> [&'a str; 8] {
+    ["hook", event, "--client", client, "--hub", url, "--token", "whoever"]
+}
+
+/// A command that waits for a sign of life as long as its users' do.
+fn as_shipped(world: &World, args: &[&str]) -> Command {
+    let mut command = world.command(args);
+    command.env_remove(PATIENT_HOOKS.0);
+    command
+}
+
+/// All that was asked on this connection until the hook hung up.
+fn all_of(mut line: TcpStream) -> String {
     let mut asked = String::new();
     line.read_to_string(&mut asked).expect("it hung up");
+    asked
+}
+
+#[test]
+fn a_hub_that_accepts_and_never_answers_is_given_up_and_told_nothing() {
+    let world = World::new();
+    world.hub().stop();
+    let deaf = Played::new();
+    let hook = Started::new(as_shipped(&world, &of_played(&deaf.url, "tool", "claude")));
+    let line = deaf.accepts();
+    assert_eq!(said(&hook.end()), Value::Null);
+    let asked = all_of(line);
+    assert!(asked.starts_with("GET /health ") && !asked.contains("whoever"), "{asked}");
+    assert!(log(&world).contains("no sign of life within 80 ms"), "{}", log(&world));
+}
+
+#[test]
+fn a_hub_that_lives_and_never_answers_is_given_up_too() {
+    let world = World::new();
+    world.hub().stop();
+    let slow = Played::new();
+    let hook = world.start(&of_played(&slow.url, "tool", "claude"));
+    slow.shows_life();
+    let line = slow.accepts();
+    assert_eq!(said(&hook.end()), Value::Null);
+    let asked = all_of(line);
     assert!(asked.starts_with("POST /v1/hooks/tool "), "{asked}");
     assert!(log(&world).contains("did not answer within 1000 ms"), "{}", log(&world));
+}
+
+/// The hook may wait an hour for an answer, so only the missing sign of life ends it.
+#[test]
+fn a_hub_that_hangs_holds_up_no_agent_and_brings_the_mail_when_it_goes_on() {
+    let world = World::new();
+    let hub = world.hub();
+    let input = claude("s1", "PostToolUse");
+    said(&fire(&world, "tool", "claude", &input));
+    let me = everybody(&world).remove(0);
+    world.say(&["send", &me, "hello"]);
+
+    hub.process.signal(Signal::STOP);
+    for event in EVENTS {
+        let mut command = as_shipped(&world, &["hook", event, "--client", "claude"]);
+        command.env("POSTHASTE_HOOKS__PATIENCE", "1h").stdin(Stdio::piped());
+        let mut hook = Started::new(command);
+        hook.feed(input.to_string().as_bytes());
+        assert_eq!(said(&hook.end()), Value::Null, "{event}");
+    }
+    hub.process.signal(Signal::CONT);
+
+    let told = log(&world);
+    assert_eq!(told.matches("no sign of life within 80 ms").count(), EVENTS.len(), "{told}");
+    // The hub heard nothing of those moments, so nothing of the mail was handed out.
+    let mail = said(&fire(&world, "tool", "claude", &input)).to_string();
+    assert!(mail.contains("hello") && !mail.contains("redelivered"), "{mail}");
+}
+
+#[test]
+fn a_silent_hub_costs_a_hook_less_than_a_tenth_of_a_second_unless_the_configuration_says_more() {
+    let world = World::new();
+    let settings = |args: &[&str]| {
+        let told = Started::new(as_shipped(&world, &[&["config", "--json"], args].concat())).end();
+        let told: Value = serde_json::from_str(&told.out).expect("JSON");
+        let all = told["settings"].as_array().expect("a list").clone();
+        let value = |key: &str| {
+            let setting = all.iter().find(|setting| setting["key"] == key);
+            setting.unwrap_or_else(|| panic!("{key}: {told}"))["value"].clone()
+        };
+        [value("hooks.sign_of_life"), value("hooks.patience")]
+    };
+    assert_eq!(settings(&[]), ["80ms", "1s"]);
+    let file = world.config("[hooks]\nsign_of_life = '250ms'\n");
+    assert_eq!(settings(&["--config", &file]), ["250ms", "1s"]);
+
+    world.hub().stop();
+    let deaf = Played::new();
+    let hook = [&of_played(&deaf.url, "stop", "claude")[..], &["--config", &file]].concat();
+    assert_eq!(said(&Started::new(as_shipped(&world, &hook)).end()), Value::Null);
+    assert!(log(&world).contains("no sign of life within 250 ms"), "{}", log(&world));
 }
 
 /// What the hub is asked by a hook of Qwen Code, besides the process that it is of.
 fn asked(event: &str, input: &Value) -> Value {
     let world = World::new();
     world.hub().stop();
-    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}", deaf.local_addr().expect("bound"));
-    let mut command =
-        world.command(&["hook", event, "--client", "qwen", "--hub", &url, "--token", "whoever"]);
+    let played = Played::new();
+    let mut command = world.command(&of_played(&played.url, event, "qwen"));
     command.stdin(Stdio::piped());
     let mut hook = Started::new(command);
     hook.feed(input.to_string().as_bytes());
-    let (mut line, _) = deaf.accept().expect("it calls");
-    let mut asked = String::new();
-    line.read_to_string(&mut asked).expect("it hung up");
+    played.shows_life();
+    let asked = all_of(played.accepts());
     let (_, body) = asked.split_once("\r\n\r\n").expect("a body");
     let mut asked: Value = serde_json::from_str(body).expect("JSON");
     let process = asked.as_object_mut().and_then(|asked| asked.remove("conversation"));

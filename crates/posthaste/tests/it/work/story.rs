@@ -97,13 +97,58 @@ fn the_lines_of_the_readme_about_work() {
     assert_eq!(tree.matches("word-counter").count(), 3, "{tree}");
 }
 
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
+
+#[test]
+fn no_example_profile_names_what_its_command_never_gets() {
+    let world = World::new();
+    let checked = world.json(&["profiles", "check", EXAMPLES]);
+    assert_eq!((&checked["warnings"], &checked["failed"]), (&json!([]), &json!([])), "{checked}");
+    let _hub = world.hub();
+    world.say(&["profiles", "load", EXAMPLES]);
+    for name in checked["good"].as_array().expect("names") {
+        let profile = world.json(&["profiles", "show", name.as_str().expect("a name")]);
+        let command = profile["config"]["command"].to_string();
+        let prompted = profile["driver"] == "command" && profile["system_prompt"] != "";
+        for (says, variable) in [
+            (!profile["config"]["model"].is_null(), "POSTHASTE_MODEL"),
+            (!profile["config"]["mcp_config"].is_null(), "POSTHASTE_MCP_CONFIG"),
+            (prompted, "POSTHASTE_PROMPT_FILE"),
+        ] {
+            assert!(!says || command.contains(variable), "{name}: {variable}: {command}");
+        }
+    }
+}
+
+#[test]
+fn the_reviewer_of_the_examples_asks_the_model_that_it_names() {
+    let world = World::new();
+    let (bin, path) = (world.scratch().join("bin"), "/usr/local/bin:/usr/bin:/bin");
+    let script = "mkdir bin repository && printf '#!/bin/sh\\necho \"$@\"\\n' > bin/claude && \
+        chmod +x bin/claude && cd repository && git init -q && \
+        git -c user.name=me -c user.email=me@example.org commit -q --allow-empty -m first";
+    let mut prepare = world.program("/bin/sh", &["-c", script]);
+    prepare.current_dir(world.scratch()).env("PATH", path);
+    let prepared = Started::new(prepare).end();
+    assert_eq!(prepared.code, Some(0), "{prepared:?}");
+    let mut up = world.command(&["up", "--json", "--listen", "127.0.0.1:0"]);
+    up.env("PATH", format!("{}:{path}", bin.display()));
+    let _hub = world.hub_of(up);
+    world.say(&["profiles", "load", EXAMPLES]);
+    let repository = world.scratch().join("repository");
+    let repository = repository.to_str().expect("a plain path");
+
+    let told = world.say(&["handoff", "reviewer", "look at this", "--dir", repository]);
+
+    assert_eq!(told.lines().next(), Some("-p --model sonnet"), "{told}");
+}
+
 #[test]
 fn every_example_profile_can_be_loaded_and_the_supervisor_is_taught() {
     let world = World::new();
     let _hub = world.hub();
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
-    let loaded = world.json(&["profiles", "load", examples]);
-    let count = fs::read_dir(examples).expect("a folder").count();
+    let loaded = world.json(&["profiles", "load", EXAMPLES]);
+    let count = fs::read_dir(EXAMPLES).expect("a folder").count();
     assert_eq!(loaded["created"].as_array().map(Vec::len), Some(count), "{loaded}");
     let shown = world.say(&["profiles", "show", "supervisor"]);
     for word in [
