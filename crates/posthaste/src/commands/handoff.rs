@@ -3,6 +3,7 @@
 //! The wait is kept alive over restarts of the hub: asking again with the same key is
 //! the same worker. The result is proved after it has left the program, as in `inbox`.
 
+mod bytes;
 mod watch;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let raw = output.is_raw(args.raw);
     let mut interrupted =
         signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
     let client = session.client()?;
@@ -65,7 +67,12 @@ pub(super) async fn run(
         output.progress("");
     }
     match ended {
-        Some(answer) => tell(&answer?, session, output).await,
+        Some(answer) => {
+            // The wait asked again for work that this call began: only the first answer
+            // knows whether the key was new.
+            let answer = HandedOff { duplicate: given.duplicate, ..answer? };
+            tell(&answer, raw, session, output).await
+        }
         None => {
             output.note(&waits(&given, session));
             Err(Failure::Interrupted)
@@ -117,13 +124,24 @@ fn waiting(request: &AssignRequest, timeout: Option<f64>) -> HandoffRequest {
 }
 
 /// Shows the result, and only then proves it.
-async fn tell(answer: &HandedOff, session: &Session, output: &mut Output) -> Result<(), Failure> {
+async fn tell(
+    answer: &HandedOff,
+    raw: bool,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let text = answer.result.as_deref().unwrap_or_default();
     match (output.json(), answer.status.as_str()) {
         (true, _) => output.answer(answer)?,
         (false, "complete") => {
-            let end = if text.ends_with('\n') { "" } else { "\n" };
-            output.part(&format!("{text}{end}"))?;
+            let wrote = match raw {
+                true => bytes::behind(text, &answer.instance, &session.client()?).await,
+                false => None,
+            };
+            match wrote {
+                Some(bytes) => output.raw(&bytes)?,
+                None => output.agent_text(text, raw)?,
+            }
         }
         (false, _) => {}
     }
