@@ -70,7 +70,8 @@ pub(super) async fn run(
         Some(answer) => {
             // The wait asked again for work that this call began: only the first answer
             // knows whether the key was new.
-            let answer = HandedOff { duplicate: given.duplicate, ..answer? };
+            let mut answer = HandedOff { duplicate: given.duplicate, ..answer? };
+            answer.note = (answer.status == "job").then(|| goes_on(&answer, session));
             tell(&answer, raw, session, output).await
         }
         None => {
@@ -155,22 +156,29 @@ async fn tell(
     }
     match answer.status.as_str() {
         "complete" => Ok(()),
-        "failed" if output.json() => Err(Failure::Shown(ErrorCode::Internal)),
         "failed" => {
-            let hint =
-                format!("posthaste logs {} (and --stderr) has all that is kept", answer.instance);
-            Err(ApiError::new(ErrorCode::Internal, text).hint(hint).into())
+            if !output.json() {
+                let id = &answer.instance;
+                let hint = format!("posthaste logs {id} (and --stderr) has all that is kept");
+                output.fail(&ApiError::new(ErrorCode::Internal, text).hint(hint));
+            }
+            Err(Failure::WorkerFailed)
         }
         _ => {
-            let (who, as_whom) = (&answer.address, acting(session));
-            output.note(&match answer.interrupted {
-                true => format!("something urgent came: posthaste inbox{as_whom}; {who} goes on"),
-                false => format!(
-                    "the time is up and {who} goes on; its result: posthaste inbox --wait-for all{as_whom}"
-                ),
-            });
-            Err(Failure::Shown(ErrorCode::RequestTimeout))
+            output.note(answer.note.as_deref().unwrap_or_default());
+            Err(Failure::Incomplete)
         }
+    }
+}
+
+/// What to do about work that is not done yet.
+fn goes_on(answer: &HandedOff, session: &Session) -> String {
+    let (who, as_whom) = (&answer.address, acting(session));
+    match answer.interrupted {
+        true => format!("something urgent came: posthaste inbox{as_whom}; {who} goes on"),
+        false => format!(
+            "the time is up and {who} goes on; its result: posthaste inbox --wait-for all{as_whom}"
+        ),
     }
 }
 
