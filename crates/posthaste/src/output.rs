@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::terminal::{tame, tame_json};
+use crate::words::spoken;
 
 pub(crate) struct Output {
     json: bool,
@@ -76,8 +77,9 @@ impl Output {
 
     /// What went wrong, and what to do next.
     pub(crate) fn fail(&mut self, error: &ApiError) {
+        let error = spoken(error);
         let told = if self.json {
-            one_line(&ErrorBody { error: error.clone() })
+            one_line(&ErrorBody { error })
         } else {
             let mut told = format!("error: {}", tame(&error.message));
             if let Some(hint) = &error.hint {
