@@ -19,3 +19,4 @@ pub mod proof;
 pub mod receive;
 pub mod send;
 pub mod settle;
+mod suggestion;
