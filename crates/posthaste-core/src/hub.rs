@@ -42,7 +42,7 @@ pub struct Hub {
     pub(crate) tasks: TaskTracker,
     /// A proof or an expiry may be due sooner than the upkeep knows.
     pub(crate) soon: Arc<Notify>,
-    pub(crate) profile_faults: Mutex<Vec<FileFault>>,
+    pub(crate) profile_faults: Arc<Mutex<Vec<FileFault>>>,
     /// Calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
     /// Who waits for an answer of the operator.
@@ -94,7 +94,7 @@ impl Hub {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             soon: Arc::new(Notify::new()),
-            profile_faults: Mutex::default(),
+            profile_faults: Arc::default(),
             waiting: AtomicUsize::new(0),
             asking: Counts::default(),
             endings: watch::Sender::default(),

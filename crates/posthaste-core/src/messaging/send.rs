@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Hub;
-use crate::address::{AddressError, Mailbox};
+use crate::address::{Address, AddressError, Mailbox};
 use crate::messaging::delivery::Proof;
 use crate::messaging::message::{
     Draft, DraftError, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadId,
 };
 use crate::ports::{Appended, StoreError};
+use crate::profiles::fault_of;
 use crate::road::{Accepted, TraceParent};
 
 impl Hub {
@@ -33,13 +34,28 @@ impl Hub {
             true => Vec::new(),
             false => self.desk.lock().holding(draft.from, &replied),
         };
+        // What an error tells beyond what the append knows.
+        let named = match &draft.to {
+            Address::Named { name, .. } => Some((name.clone(), Arc::clone(&self.profile_faults))),
+            _ => None,
+        };
         let mortal = draft.details().ttl.is_some();
         let (desk, soon) = (Arc::clone(&self.desk), Arc::clone(&self.soon));
         let began = followed.as_ref().map(|_| Instant::now());
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
         async move {
-            let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
+            let appended = appended.await.map_err(|error| match (error, named) {
+                (SendError::NoRecipient { to, why, nearest }, Some((name, faults))) => {
+                    let why = match fault_of(&faults.lock(), &name) {
+                        Some(fault) => format!("{why}, because its file is wrong: {fault}"),
+                        None => why,
+                    };
+                    SendError::NoRecipient { to, why, nearest }
+                }
+                (error, ..) => error,
+            })?;
+            let Appended { seq, id, thread, recipients, skipped, duplicate } = appended;
             if let Some((road, asked)) = followed
                 && !duplicate
             {
