@@ -9,6 +9,7 @@ use crate::messaging::delivery::Proof;
 use crate::messaging::message::{
     Draft, DraftError, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadId,
 };
+use crate::messaging::refused_answers::RefusedAnswer;
 use crate::ports::{Appended, StoreError};
 use crate::profiles::fault_of;
 use crate::road::{Accepted, TraceParent};
@@ -39,19 +40,27 @@ impl Hub {
             Address::Named { name, .. } => Some((name.clone(), Arc::clone(&self.profile_faults))),
             _ => None,
         };
+        let refused = replied.first().map(|to| {
+            let answer = RefusedAnswer { to: *to, by: from, at: self.clock.now() };
+            (answer, self.limits.refused_answers, Arc::clone(&self.refused_answers))
+        });
         let mortal = draft.details().ttl.is_some();
         let (desk, soon) = (Arc::clone(&self.desk), Arc::clone(&self.soon));
         let began = followed.as_ref().map(|_| Instant::now());
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
         async move {
-            let appended = appended.await.map_err(|error| match (error, named) {
-                (SendError::NoRecipient { to, why, nearest }, Some((name, faults))) => {
+            let appended = appended.await.map_err(|error| match (error, named, refused) {
+                (SendError::NoRecipient { to, why, nearest }, Some((name, faults)), _) => {
                     let why = match fault_of(&faults.lock(), &name) {
                         Some(fault) => format!("{why}, because its file is wrong: {fault}"),
                         None => why,
                     };
                     SendError::NoRecipient { to, why, nearest }
+                }
+                (error @ SendError::HopLimit { .. }, _, Some((answer, most, all))) => {
+                    all.lock().add(answer, most);
+                    error
                 }
                 (error, ..) => error,
             })?;
