@@ -413,9 +413,10 @@ async fn a_new_token_of_the_operator_counts_as_soon_as_the_hub_has_read_it() {
     let first = Keys { operator: hash(OPERATOR), join: hash(JOIN) };
     let files = Files(Arc::new(Mutex::new(first)));
     let house = House::with_keys(Plan::default(), files.clone()).await;
-    let new = "a new token of the operator";
-    files.0.lock().operator = hash(new);
     let knows = async |token: &str| house.client(token).teams().await.is_ok();
+    let new = "a new token of the operator";
+    assert!(knows(OPERATOR).await && !knows(new).await);
+    files.0.lock().operator = hash(new);
     assert!(knows(OPERATOR).await && !knows(new).await, "nothing was read again yet");
     let (_, as_bob) = house.agent("bob").await;
     assert_eq!(refusal(as_bob.reload_tokens().await).code, ErrorCode::Forbidden);
