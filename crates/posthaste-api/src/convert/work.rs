@@ -4,7 +4,7 @@ use posthaste_core::orchestration::{AssignError, StopError};
 use posthaste_core::ports::LaunchError;
 use serde_json::json;
 
-use super::nearest_hint;
+use super::{MEND, nearest_hint};
 use crate::error::{ApiError, ErrorCode};
 
 impl From<AssignError> for ApiError {
@@ -15,7 +15,7 @@ impl From<AssignError> for ApiError {
                 .hint(nearest_hint(&nearest, "`posthaste profiles` lists who can be assigned"))
                 .details(json!({ "nearest": nearest })),
             AssignError::BrokenProfile { fault, .. } => Self::new(ErrorCode::NotFound, message)
-                .hint("mend that file: the hub notices by itself")
+                .hint(MEND)
                 .details(json!({ "file": fault.file })),
             AssignError::NobodyHere { name } => Self::new(ErrorCode::Conflict, message).hint(format!(
                 "connect or start it, then assign again; or choose a profile that the hub can start (`posthaste profiles`). Mail to {name} waits until somebody comes"

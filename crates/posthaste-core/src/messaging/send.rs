@@ -11,7 +11,7 @@ use crate::messaging::message::{
 };
 use crate::messaging::refused_answers::RefusedAnswer;
 use crate::ports::{Appended, StoreError};
-use crate::profiles::fault_of;
+use crate::profiles::{FileFault, fault_of};
 use crate::road::{Accepted, TraceParent};
 
 impl Hub {
@@ -52,11 +52,10 @@ impl Hub {
         async move {
             let appended = appended.await.map_err(|error| match (error, named, refused) {
                 (SendError::NoRecipient { to, why, nearest }, Some((name, faults)), _) => {
-                    let why = match fault_of(&faults.lock(), &name) {
-                        Some(fault) => format!("{why}, because its file is wrong: {fault}"),
-                        None => why,
-                    };
-                    SendError::NoRecipient { to, why, nearest }
+                    match fault_of(&faults.lock(), &name) {
+                        Some(fault) => SendError::BrokenProfile { to, fault: Box::new(fault) },
+                        None => SendError::NoRecipient { to, why, nearest },
+                    }
                 }
                 (error @ SendError::HopLimit { .. }, _, Some((answer, most, all))) => {
                     all.lock().add(answer, most);
@@ -129,6 +128,9 @@ pub enum SendError {
     Draft(#[from] DraftError),
     #[error("`{to}` reaches nobody: {why}")]
     NoRecipient { to: String, why: String, nearest: Vec<String> },
+    /// Boxed: the rare case would enlarge every send's future.
+    #[error("`{to}` reaches nobody, because the file of its profile is wrong: {fault}")]
+    BrokenProfile { to: String, fault: Box<FileFault> },
     #[error("{address} has ended")]
     RecipientGone { address: String },
     #[error("an agent cannot write to itself")]
