@@ -34,7 +34,7 @@ const FIELDS: [(&str, &str); 24] = [
 ];
 
 /// What the hub says of its calls, and what to say of commands instead.
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 14] = [
     (ErrorCode::InvalidArgument.advice(), "the command's --help says what it takes"),
     (ErrorCode::BadRequest.advice(), "the command's --help says what it takes"),
     (ErrorCode::Unauthorized.advice(), "name the hub's folder with --data, or give --token"),
@@ -52,6 +52,7 @@ const CALLS: [(&str, &str); 13] = [
         "the join token opens `posthaste join` and nothing else",
     ),
     ("leave `team` out", "leave --team out"),
+    ("this idempotency key was used", "this --key was used"),
     ("wait for retry_after_s seconds", "wait a second"),
     ("the secret that the first join with this key answered with", "the same secret"),
 ];
