@@ -62,7 +62,7 @@ async fn a_bad_address_is_422_with_the_position_and_a_suggestion() {
         ("human@avalon", 5, Some("human")),
         ("system", 0, None),
         ("mason@a@b", 7, None),
-        ("mason@main@avalon", 10, Some("mason@main")),
+        ("mason@avalon@main", 12, Some("mason@avalon")),
         ("\u{0}", 0, None),
     ];
     for (to, position, suggestion) in cases {

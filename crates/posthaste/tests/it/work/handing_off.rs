@@ -85,7 +85,7 @@ fn the_same_key_is_the_same_work_and_is_said_to_be() {
 fn what_a_worker_wrote_is_piped_byte_for_byte() {
     let bytes = b"\x1b[31mred\xff\x00\r\n\n no end".as_slice();
     let script = r"printf '\033[31mred\377\000\r\n\n no end'";
-    let office = Office::with("", &[("painter", script), ("ends", "printf 'a\n\n\n'")]);
+    let office = Office::with("", &[("painter", script), ("ends", r"printf 'a\n\n\n'")]);
     let out = |args: &[&str]| {
         let output = office.world.command(args).output().expect("it ends");
         assert!(output.status.success(), "{args:?}: {output:?}");
