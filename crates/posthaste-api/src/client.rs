@@ -30,6 +30,7 @@ use crate::profiles::{
     ProfilesQuery, RemovedProfile,
 };
 use crate::teams::{PutTeam, TeamView, Teams};
+use crate::tokens::TokensRead;
 
 mod events;
 mod failure;
@@ -224,6 +225,11 @@ impl Client {
     pub async fn put_team(&self, name: &str, request: &PutTeam) -> Result<TeamView, ClientError> {
         let call = self.request(Method::PUT, &["v1", "teams", name])?.json(request);
         self.read_answer(call.timeout(PATIENCE)).await
+    }
+
+    /// `POST /v1/tokens/reload`
+    pub async fn reload_tokens(&self) -> Result<TokensRead, ClientError> {
+        self.ask(&["v1", "tokens", "reload"]).await
     }
 
     /// `GET /v1/profiles`

@@ -14,6 +14,9 @@ use serde_json::json;
 use crate::error::{ApiError, ErrorCode};
 use crate::messages::{DeliveryView, MessageRef, MessageView, Part, Receipt, Recipient};
 
+/// What to do about a file that cannot be a profile.
+const MEND: &str = "mend that file: the hub notices by itself";
+
 impl From<AddressError> for ApiError {
     fn from(e: AddressError) -> Self {
         let error = Self::new(ErrorCode::InvalidAddress, e.to_string())
@@ -93,6 +96,9 @@ impl From<SendError> for ApiError {
             SendError::NoRecipient { nearest, .. } => Self::new(ErrorCode::NoRecipient, message)
                 .hint(nearest_hint(&nearest, "`posthaste agents` lists who is here"))
                 .details(json!({ "nearest": nearest })),
+            SendError::BrokenProfile { fault, .. } => Self::new(ErrorCode::NoRecipient, message)
+                .hint(MEND)
+                .details(json!({ "nearest": [], "file": fault.file })),
             SendError::RecipientGone { .. } => Self::new(ErrorCode::RecipientGone, message)
                 .hint("write to its name instead: the next instance of it will read that"),
             SendError::SelfSend => {

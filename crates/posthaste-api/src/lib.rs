@@ -21,6 +21,7 @@ pub mod profiles;
 pub mod stats;
 pub mod teams;
 pub mod threads;
+pub mod tokens;
 pub mod trail;
 pub mod work;
 

@@ -19,7 +19,7 @@ pub struct StepView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// `accepted`, `queued`, `leased`, `returned`, `refused`, `requeued`, `acked`,
-    /// `unreadable`, `dead` or `answered`.
+    /// `unreadable`, `dead`, `answered`, or `stopped`: an answer that the hop limit refused.
     pub event: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<String>,

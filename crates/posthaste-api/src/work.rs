@@ -166,13 +166,19 @@ pub struct OutputQuery {
     /// Most bytes, 16 to 1048576; default 65536.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
+    /// `text` (default), or `base64` for the bytes as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
 }
 
 /// A stretch of what a worker wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputView {
-    /// What is no UTF-8 is replaced.
+    /// What is no UTF-8 is replaced. Empty with `encoding=base64`.
     pub text: String,
+    /// The bytes as they are, with `encoding=base64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
     /// Where the next stretch begins.
     pub next: u64,
     /// How long it is now.

@@ -28,6 +28,9 @@ pub const MAX_NAME: usize = 48;
 pub const RESERVED: [&str; 7] =
     ["anyone", "everyone", "human", "dashboard", "user", "operator", "system"];
 
+/// So alike two words are of which one is a slip of the other.
+const SLIP: f64 = 0.7;
+
 /// What the operator's mailbox is also called.
 const HUMAN: [&str; 4] = ["human", "dashboard", "user", "operator"];
 
@@ -168,8 +171,8 @@ fn meant(text: &str) -> Option<Address> {
         None => None,
     };
     match selector.to_ascii_lowercase().as_str() {
-        "anyone" => return Some(Address::Anyone { team }),
-        "everyone" => return Some(Address::Everyone { team }),
+        word if is_meant(word, "anyone", marked) => return Some(Address::Anyone { team }),
+        word if is_meant(word, "everyone", marked) => return Some(Address::Everyone { team }),
         human if is_human(human) => return Some(Address::Human),
         _ => {}
     }
@@ -350,6 +353,12 @@ impl AddressError {
     }
 }
 
+/// The word itself, or, where an `@` says that one of these was meant, a slip of it.
+fn is_meant(word: &str, reserved: &str, marked: bool) -> bool {
+    let alike = || strsim::normalized_damerau_levenshtein(word, reserved) >= SLIP;
+    word == reserved || marked && alike()
+}
+
 fn is_human(word: &str) -> bool {
     HUMAN.iter().any(|human| word.eq_ignore_ascii_case(human))
 }
@@ -480,6 +489,10 @@ mod tests {
             ("@mason@avalon", 1, Some("mason@avalon")),
             ("@mason.a3f7b2c1", 1, Some("mason.a3f7b2c1")),
             ("@human", 1, Some("human")),
+            ("@everyon", 1, Some("@everyone")),
+            ("@evreyone@avalon", 1, Some("@everyone@avalon")),
+            ("@anyon", 1, Some("@anyone")),
+            ("@none", 1, Some("@everyone@none")),
             ("@everyone.abc", 1, None),
             ("@anyone.764c1466", 1, None),
             ("everyone", 0, Some("@everyone")),
@@ -618,8 +631,9 @@ mod tests {
                 for word in meant.split(['@', '.']).filter(|word| !word.is_empty()) {
                     let named = match address {
                         Address::Human => HUMAN.iter().any(|human| folded.contains(human)),
-                        // A bare `@team` means everyone in it.
+                        // A bare `@team` means everyone in it, `@everyon` everyone.
                         Address::Everyone { .. } => word == "everyone" || folded.contains(word),
+                        Address::Anyone { .. } => word == "anyone" || folded.contains(word),
                         _ => folded.contains(word),
                     };
                     prop_assert!(named, "{text} is answered with {meant}");

@@ -17,6 +17,7 @@ use crate::limits::Limits;
 use crate::messaging::desk::Desk;
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
+use crate::messaging::refused_answers::RefusedAnswers;
 use crate::orchestration::Staff;
 use crate::ports::{Clock, Queue, Store, StoreError};
 use crate::presence::Staying;
@@ -42,7 +43,9 @@ pub struct Hub {
     pub(crate) tasks: TaskTracker,
     /// A proof or an expiry may be due sooner than the upkeep knows.
     pub(crate) soon: Arc<Notify>,
-    pub(crate) profile_faults: Mutex<Vec<FileFault>>,
+    pub(crate) profile_faults: Arc<Mutex<Vec<FileFault>>>,
+    /// For the trails of what they would have answered.
+    pub(crate) refused_answers: Arc<Mutex<RefusedAnswers>>,
     /// Calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
     /// Who waits for an answer of the operator.
@@ -94,7 +97,8 @@ impl Hub {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             soon: Arc::new(Notify::new()),
-            profile_faults: Mutex::default(),
+            profile_faults: Arc::default(),
+            refused_answers: Arc::default(),
             waiting: AtomicUsize::new(0),
             asking: Counts::default(),
             endings: watch::Sender::default(),

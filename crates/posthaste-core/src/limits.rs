@@ -77,6 +77,8 @@ limits! {
     hops: u8 = 16;
     /// An answer that comes later than this is not a quick one.
     hop_window: Duration = Duration::from_secs(MINUTE), "humantime_serde";
+    /// Answers refused for that, of which trails tell.
+    refused_answers: usize = 1_000;
     /// Whom an agent may write to: open, team or family.
     write_policy: Write = Write::Open;
     /// Who may write to @everyone: all or leaders.

@@ -17,5 +17,7 @@ pub mod desk;
 pub mod message;
 pub mod proof;
 pub mod receive;
+pub(crate) mod refused_answers;
 pub mod send;
 pub mod settle;
+mod suggestion;

@@ -222,9 +222,20 @@ pub struct ProfilePage {
 /// A file that cannot be a profile, or that no agent can be started from, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
+    /// The profile that it was to be, as far as the file or its name tells.
+    pub profile: Option<Name>,
     pub file: String,
     pub line: Option<usize>,
     pub why: String,
+}
+
+impl fmt::Display for FileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.why),
+            None => write!(f, "{}: {}", self.file, self.why),
+        }
+    }
 }
 
 impl Hub {
@@ -269,10 +280,19 @@ impl Hub {
         self.profile_faults.lock().clone()
     }
 
+    /// Why there is no such profile, if that is the fault of its file.
+    pub fn fault_of(&self, name: &Name) -> Option<FileFault> {
+        fault_of(&self.profile_faults.lock(), name)
+    }
+
     /// Returns what was wrong before.
     pub fn set_profile_faults(&self, faults: Vec<FileFault>) -> Vec<FileFault> {
         std::mem::replace(&mut *self.profile_faults.lock(), faults)
     }
+}
+
+pub(crate) fn fault_of(faults: &[FileFault], name: &Name) -> Option<FileFault> {
+    faults.iter().find(|fault| fault.profile.as_ref() == Some(name)).cloned()
 }
 
 #[cfg(test)]

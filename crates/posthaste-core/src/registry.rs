@@ -364,17 +364,19 @@ pub struct InstanceFilter {
 
 /// The names nearest to one that nobody has, best first.
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut scored: Vec<(f64, &str)> = known
-        .map(|name| (likeness(wanted, name), name))
-        .filter(|(score, _)| *score >= 0.6)
-        .collect();
+    let mut scored: Vec<(f64, &str)> =
+        known.filter_map(|name| Some((likeness(wanted, name)?, name))).collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Jaro-Winkler likes common beginnings, Damerau-Levenshtein swapped letters.
-fn likeness(a: &str, b: &str) -> f64 {
-    strsim::jaro_winkler(a, b).max(strsim::normalized_damerau_levenshtein(a, b))
+/// How alike two words are, if a slip of the hand could make one from the other.
+/// Damerau-Levenshtein counts slips, swapped letters too; Jaro-Winkler likes common
+/// beginnings, and is lenient with words that have little in common.
+fn likeness(a: &str, b: &str) -> Option<f64> {
+    let (slips, begins) =
+        (strsim::normalized_damerau_levenshtein(a, b), strsim::jaro_winkler(a, b));
+    (slips >= 0.6 || begins >= 0.85).then_some(slips.max(begins))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -408,6 +410,8 @@ mod tests {
         let known = ["mason", "maison", "builder", "madison"];
         assert_eq!(nearest("masonn", known.into_iter())[0], "mason");
         assert_eq!(nearest("bbo", ["bob"].into_iter()), ["bob"]);
-        assert!(nearest("zzz", known.into_iter()).is_empty());
+        for far in ["zzz", "build", "is", "carl"] {
+            assert!(nearest(far, ["weird", "bob", "claude"].into_iter()).is_empty(), "{far}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, USER_AGENT};
 use axum::http::request::Parts;
+use parking_lot::RwLock;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::{Principal, Via};
@@ -27,7 +28,7 @@ const KEY: &str = "x-posthaste-key";
 const SECRET: &str = "x-posthaste-secret";
 
 /// SHA-256 of the two tokens that are not an instance's.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Keys {
     pub operator: TokenHash,
     pub join: TokenHash,
@@ -36,6 +37,44 @@ pub struct Keys {
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keys")
+    }
+}
+
+/// Where the two tokens stand, and may be replaced.
+pub trait KeyFiles: Send + Sync {
+    fn read(&self) -> Result<Keys, ApiError>;
+}
+
+/// Tokens that stand nowhere stay what they are.
+impl KeyFiles for Keys {
+    fn read(&self) -> Result<Keys, ApiError> {
+        Ok(*self)
+    }
+}
+
+/// The two tokens that count now.
+pub(crate) struct KnownKeys {
+    files: Box<dyn KeyFiles>,
+    now: RwLock<Keys>,
+}
+
+impl KnownKeys {
+    pub(crate) fn new(files: impl KeyFiles + 'static) -> Result<Self, ApiError> {
+        let now = RwLock::new(files.read()?);
+        Ok(Self { files: Box::new(files), now })
+    }
+
+    pub(crate) fn now(&self) -> Keys {
+        *self.now.read()
+    }
+
+    /// Reads the files again: from now on what stands there counts, and nothing else.
+    /// Tells which of the two are new.
+    pub(crate) fn reload(&self) -> Result<Vec<&'static str>, ApiError> {
+        let new = self.files.read()?;
+        let old = std::mem::replace(&mut *self.now.write(), new);
+        let changed = [("operator", old.operator != new.operator), ("join", old.join != new.join)];
+        Ok(changed.into_iter().filter_map(|(word, changed)| changed.then_some(word)).collect())
     }
 }
 
@@ -69,10 +108,11 @@ pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Fai
     if let Some(principal) = app.hub.caller(&hash) {
         return Ok(Some(Opens::Mail(principal)));
     }
-    if bool::from(hash.ct_eq(&app.keys.operator)) {
+    let keys = app.keys.now();
+    if bool::from(hash.ct_eq(&keys.operator)) {
         return Ok(Some(Opens::Mail(Principal::Operator)));
     }
-    if bool::from(hash.ct_eq(&app.keys.join)) {
+    if bool::from(hash.ct_eq(&keys.join)) {
         return Ok(Some(Opens::Join));
     }
     Err(unauthorized("the token is not known here"))
@@ -189,7 +229,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
 /// What the token of whoever joins with this key and secret is made from.
 pub(crate) fn seed_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> TokenHash {
     let mut hash = Sha256::new();
-    hash.update(app.keys.join);
+    hash.update(app.keys.now().join);
     for part in [agent.as_str(), team.as_str(), key, secret] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);

@@ -28,6 +28,7 @@ mod written;
 use std::io;
 use std::sync::Arc;
 
+use auth::KnownKeys;
 use bodies::Bodies;
 use meters::Meters;
 use posthaste_core::Hub;
@@ -35,14 +36,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use auth::Keys;
+pub use auth::{KeyFiles, Keys};
 pub use config::{CompatConfig, McpConfig, ServerConfig};
 
 /// What every handler can reach.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<KnownKeys>,
     pub(crate) config: Arc<ServerConfig>,
     /// Those who follow the events.
     pub(crate) followers: Arc<rest::Followers>,
@@ -75,13 +76,13 @@ pub async fn serve(
     config: ServerConfig,
     compat: CompatConfig,
     mcp: McpConfig,
-    keys: Keys,
+    keys: impl KeyFiles + 'static,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let app = App {
         followers: Arc::default(),
         hub,
-        keys: Arc::new(keys),
+        keys: Arc::new(KnownKeys::new(keys).map_err(io::Error::other)?),
         bodies: Arc::new(Bodies::new(&config)),
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),

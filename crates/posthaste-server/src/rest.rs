@@ -17,6 +17,7 @@ mod profiles;
 mod stats;
 mod teams;
 mod threads;
+mod tokens;
 mod trail;
 
 use axum::Router;
@@ -75,6 +76,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/teams", get(teams::list))
         .route("/v1/teams/{name}", get(teams::show).put(teams::put))
         .route("/v1/threads/{id}/messages", get(threads::read))
+        .route("/v1/tokens/reload", post(tokens::reload))
         .route("/v1/export", get(export::export))
         .route("/v1/stats/mailboxes", get(stats::mailboxes))
         .route("/v1/stats/agents", get(stats::agents))

@@ -98,6 +98,9 @@ pub(crate) enum Command {
     /// Send a message
     Send(SendArgs),
     /// Wait for mail, show it, and prove that it arrived
+    ///
+    /// Exits with 7 if no mail came. With --wait-for: 8 if not everybody has reported yet, 9 if
+    /// everybody has and a worker failed.
     Inbox(InboxArgs),
     /// Start a worker on a task and go on; its report comes to your inbox
     ///
@@ -106,8 +109,8 @@ pub(crate) enum Command {
     Assign(TaskArgs),
     /// Start a worker on a task and wait for its result
     ///
-    /// Ctrl-C ends the waiting and not the work: its report comes to your inbox then. Exits with 1
-    /// if the worker failed, with 5 if the time was up first.
+    /// Ctrl-C ends the waiting and not the work: its report comes to your inbox then. Exits with 8
+    /// if the time was up first, with 9 if the worker failed.
     Handoff(HandoffArgs),
     /// How an agent is doing
     Poll(PollArgs),
@@ -172,6 +175,9 @@ pub(crate) struct UpArgs {
     /// Where to listen [default: 127.0.0.1:9889]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Take any free port if that one is taken: commands and bridges find the hub by its folder
+    #[arg(long)]
+    pub(crate) any_port: bool,
     /// Keep everything in memory: it is gone when the hub stops
     #[arg(long)]
     pub(crate) ephemeral: bool,
@@ -191,6 +197,7 @@ impl UpArgs {
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let flags = [
             (self.listen.is_some(), "--listen"),
+            (self.any_port, "--any-port"),
             (self.ephemeral, "--ephemeral"),
             (self.allow_remote, "--allow-remote"),
             (self.log_format.is_some(), "--log-format"),
@@ -228,10 +235,10 @@ pub(crate) struct LeaveArgs {
 }
 
 #[derive(Args)]
-#[command(override_usage = "posthaste send [OPTIONS] <TO>... <MESSAGE>")]
+#[command(override_usage = "posthaste send [OPTIONS] <TO>[,<TO>...] <MESSAGE>...")]
 pub(crate) struct SendArgs {
-    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several, also with commas.
-    /// Then the text; `-` reads it from stdin, without the newline at its end
+    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several with commas.
+    /// The rest of the line is the text; `-` reads it from stdin, without the newline at its end
     #[arg(required = true, value_names = ["TO", "MESSAGE"], num_args = 1..)]
     pub(crate) words: Vec<String>,
     /// Ahead of other mail, and it ends every wait
@@ -419,7 +426,7 @@ pub(crate) struct TokenArgs {
     /// The operator's token instead of the join token
     #[arg(long, conflicts_with = "new")]
     pub(crate) operator: bool,
-    /// Replace this token; it counts from the next start of the hub
+    /// Replace this token. A running hub takes the new one at once and refuses the old one
     #[arg(long, value_name = "WHICH")]
     pub(crate) new: Option<Key>,
 }

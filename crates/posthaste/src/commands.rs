@@ -90,7 +90,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Trail(args) => trail::run(&args, &session, output).await,
         Command::Stats(args) => stats::run(&args, &session, output).await,
         Command::Export(args) => export::run(args, &session, output).await,
-        Command::Token(args) => token::run(&args, &session, output),
+        Command::Token(args) => token::run(&args, &session, output).await,
         // Done above.
         Command::Config(_)
         | Command::Hook(_)

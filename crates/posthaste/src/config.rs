@@ -8,6 +8,7 @@
 //! [`tell`] says which value counts and where it came from.
 
 mod environment;
+mod explain;
 #[cfg(test)]
 mod fuzz;
 mod secret;
@@ -19,7 +20,6 @@ use std::time::Duration;
 
 use directories::ProjectDirs;
 use figment::Figment;
-use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::magic::RelativePathBuf;
 use posthaste_api::ApiError;
@@ -36,6 +36,7 @@ use crate::identity::DataFolder;
 use crate::profiles::ProfilesConfig;
 use environment::Environment;
 pub(crate) use environment::{is_set, of_others, whole_environment};
+use explain::explain;
 pub(crate) use secret::Secret;
 
 /// More files than any machine lets one process open.
@@ -320,36 +321,6 @@ fn project() -> Result<ProjectDirs, ApiError> {
     })
 }
 
-/// Which key, where it stands, and what was expected instead.
-fn explain(error: &figment::Error) -> ApiError {
-    let key = error.path.join(".");
-    let place = error.metadata.as_ref().map(|from| match &from.source {
-        Some(source) => format!(" in {source}"),
-        None => format!(" in {}", from.name),
-    });
-    let place = place.unwrap_or_default();
-    let why = error.kind.to_string();
-    let why = why.trim_end();
-    match &error.kind {
-        Kind::UnknownField(field, known) => {
-            // The path leads to the section, and in some cases to the key.
-            let mut path = error.path.clone();
-            if path.last() != Some(field) {
-                path.push(field.clone());
-            }
-            let key = path.join(".");
-            let known = format!("known here: {}", known.join(", "));
-            let hint = match tell::nearest(&key) {
-                Some(meant) => format!("did you mean `{meant}`? {known}"),
-                None => known,
-            };
-            invalid(format!("unknown key `{key}`{place}")).hint(hint)
-        }
-        _ if key.is_empty() => invalid(format!("the configuration{place} is wrong: {why}")),
-        _ => invalid(format!("`{key}`{place}: {why}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,14 +397,78 @@ mod tests {
         assert!(told.contains("did you mean `POSTHASTE_SERVER__LISTEN`?"), "{told}");
         let told = error("", &[("POSTHASTE_TOKE", "geheim")]);
         assert!(told.contains("`POSTHASTE_TOKEN`") && !told.contains("geheim"), "{told}");
-        let told = error("", &[("POSTHASTE_ZZZZZZZZ", "1")]);
-        assert!(told.contains("posthaste config"), "{told}");
+        let told = error("[limit]\nrecipents = 7\n", &[]);
+        assert!(told.contains("did you mean `limits`?"), "{told}");
+    }
+
+    #[test]
+    fn a_key_that_is_not_close_is_not_suggested() {
+        for name in ["POSTHASTE_ZZZZZZZZ", "POSTHASTE_FOO", "POSTHASTE_LIMITS_FOO"] {
+            let told = error("", &[(name, "1")]);
+            assert!(!told.contains("did you mean"), "{name}: {told}");
+            assert!(told.contains("posthaste config"), "{name}: {told}");
+        }
+        let told = error("[limits]\nfoo = 7\n", &[]);
+        assert!(!told.contains("did you mean") && told.contains("--example"), "{told}");
     }
 
     #[test]
     fn a_wrong_value_is_named_with_its_key() {
-        let told = error("[limits]\nrecipients = 'many'\n", &[]);
-        assert!(told.starts_with("`limits.recipients` in "), "{told}");
+        for (file, wrong) in [
+            (
+                "[limits]\nrecipients = 'many'\n",
+                "`limits.recipients` in FILE is \"many\", and should be a whole number from 0",
+            ),
+            (
+                "[limits]\nsweep = 5\n",
+                "`limits.sweep` in FILE is 5, and should be a time like \"30s\" or \"10m\"",
+            ),
+            (
+                "[limits]\nsweep = 'soon'\n",
+                "`limits.sweep` in FILE is \"soon\", and should be a time like \"30s\" or \"10m\"",
+            ),
+            (
+                "[limits]\nhops = 300\n",
+                "`limits.hops` in FILE is 300, and should be a whole number from 0 to 255",
+            ),
+            (
+                "[limits]\nhops = -1\n",
+                "`limits.hops` in FILE is -1, and should be a whole number from 0 to 255",
+            ),
+            (
+                "[limits]\nwrite_policy = 'x'\n",
+                "`limits.write_policy` in FILE is \"x\", and should be open, team or family",
+            ),
+            (
+                "[log]\nformat = 'loud'\n",
+                "`log.format` in FILE is \"loud\", and should be human or json",
+            ),
+            (
+                "[server]\nhosts = 5\n",
+                "`server.hosts` in FILE is 5, and should be a list like [\"one\", \"two\"]",
+            ),
+            (
+                "[server]\nallow_remote = 'yes'\n",
+                "`server.allow_remote` in FILE is \"yes\", and should be true or false",
+            ),
+            (
+                "[server]\nlisten = 'here'\n",
+                "`server.listen` in FILE should be an address and a port, like 127.0.0.1:9889",
+            ),
+            (
+                "server = 5\n",
+                "`server` in FILE is 5, and should be a section: [server] and its keys below",
+            ),
+            ("data = 5\n", "`data` in FILE is 5, and should be a path"),
+        ] {
+            let told = error(file, &[]);
+            let place = told.split(" in ").nth(1).and_then(|rest| rest.split(' ').next());
+            let said = told.replace(place.expect("a file"), "FILE");
+            assert!(said.starts_with(wrong), "{file}: {said}");
+            assert!(told.contains("posthaste config --example"), "{told}");
+        }
+        let told = error("", &[("POSTHASTE_LIMITS__RECIPIENTS", "many")]);
+        assert!(told.starts_with("`limits.recipients` in the environment is \"many\""), "{told}");
         let told = error("[limits\n", &[]);
         assert!(told.contains("config.toml"), "{told}");
     }

@@ -1,7 +1,9 @@
 //! Why a command ended without doing what was asked.
 //!
 //! There is one table from failures to exit codes, the hub's own; a failure that
-//! never met the hub is told in the same words.
+//! never met the hub is told in the same words. Some commands did what was asked and still
+//! have something to tell a script: no mail came, a gather is not complete, a worker
+//! failed. Each of these has an exit code that no error has.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,6 +11,12 @@ use std::path::Path;
 use posthaste_api::client::ClientError;
 use posthaste_api::{ApiError, ErrorCode};
 
+/// The inbox stayed empty.
+const NO_MAIL: u8 = 7;
+/// Not everybody has reported yet.
+const INCOMPLETE: u8 = 8;
+/// Everybody has reported, and a worker has failed.
+const WORKER_FAILED: u8 = 9;
 /// The exit status of a program that wrote to a closed pipe: 128 + SIGPIPE.
 const UNHEARD: u8 = 141;
 /// The same of one that was interrupted: 128 + SIGINT.
@@ -19,6 +27,12 @@ pub(crate) enum Failure {
     Told(ApiError),
     /// It was told already; only the exit status is left.
     Shown(ErrorCode),
+    /// No mail came within the time, and that was told.
+    NoMail,
+    /// The time is up, or something came between, and the work goes on.
+    Incomplete,
+    /// All is settled and shown, and a worker has failed.
+    WorkerFailed,
     /// Nobody reads stdout any more.
     Unheard,
     /// Ctrl-C, and what that means was told.
@@ -30,6 +44,9 @@ impl Failure {
         match self {
             Self::Told(error) => error.code.exit(),
             Self::Shown(code) => code.exit(),
+            Self::NoMail => NO_MAIL,
+            Self::Incomplete => INCOMPLETE,
+            Self::WorkerFailed => WORKER_FAILED,
             Self::Unheard => UNHEARD,
             Self::Interrupted => INTERRUPTED,
         }
@@ -68,6 +85,9 @@ pub(crate) fn told(failure: Failure) -> ApiError {
     match failure {
         Failure::Told(error) => error,
         Failure::Shown(code) => ApiError::new(code, "it failed"),
+        Failure::NoMail => ApiError::new(ErrorCode::Internal, "no mail came"),
+        Failure::Incomplete => ApiError::new(ErrorCode::Internal, "it is not complete yet"),
+        Failure::WorkerFailed => ApiError::new(ErrorCode::Internal, "a worker failed"),
         Failure::Interrupted => ApiError::new(ErrorCode::Internal, "it was interrupted"),
         Failure::Unheard => ApiError::new(ErrorCode::Internal, "nobody reads stdout"),
     }

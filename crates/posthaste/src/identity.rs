@@ -155,14 +155,13 @@ impl DataFolder {
         Ok(Some(Token(text.to_owned())))
     }
 
-    /// Puts a new token in the place of the old one. A running hub goes on with
-    /// the one that it read at its start.
-    pub(crate) fn replace_key(&self, key: Key) -> Result<Token, ApiError> {
+    /// Puts this token in the place of the old one. A running hub goes on with the one
+    /// that it has read, until it is told to read again.
+    pub(crate) fn put_key(&self, key: Key, token: &Token) -> Result<(), ApiError> {
         self.make()?;
-        let (path, token) = (self.0.join(key.file()), Token::random());
-        private::write(&path, line(&token).as_bytes())
-            .map_err(|e| machine("write", &path, e).hint(YOURS))?;
-        Ok(token)
+        let path = self.0.join(key.file());
+        private::write(&path, line(token).as_bytes())
+            .map_err(|e| machine("write", &path, e).hint(YOURS))
     }
 
     pub(crate) fn identity(&self, name: &Name) -> Result<Identity, ApiError> {
@@ -270,7 +269,9 @@ mod tests {
         assert!(join != operator);
         assert_eq!(join.reveal().len(), 64);
         assert!(folder.key_or_new(Key::Join).expect("kept") == join);
-        assert!(folder.replace_key(Key::Join).expect("new") != join);
+        let new = Token::random();
+        folder.put_key(Key::Join, &new).expect("written");
+        assert!(new != join && folder.key_or_new(Key::Join).expect("kept") == new);
     }
 
     #[test]

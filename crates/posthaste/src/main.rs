@@ -35,6 +35,7 @@ mod telemetry;
 mod terminal;
 mod when;
 mod wiring;
+mod words;
 
 /// Threads for calls that block: the store's writer, checkpoint and readers, and some for
 /// files. The runtime's default, hundreds, would be as many calls at one disk.

@@ -11,9 +11,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::terminal::{tame, tame_json};
+use crate::words::spoken;
 
 pub(crate) struct Output {
     json: bool,
+    /// Stdout is a person's screen, and no file or pipe.
+    terminal: bool,
     out: Box<dyn Write>,
     err: Box<dyn Write>,
 }
@@ -21,8 +24,9 @@ pub(crate) struct Output {
 impl Output {
     /// Speaks to whoever started the program.
     pub(crate) fn new(json: bool) -> Self {
+        let terminal = io::stdout().is_terminal();
         let out = Box::new(BufWriter::new(io::stdout()));
-        Self { json, out, err: Box::new(io::stderr()) }
+        Self { json, terminal, out, err: Box::new(io::stderr()) }
     }
 
     /// Whether the caller is a program.
@@ -40,7 +44,23 @@ impl Output {
         writeln!(self.out, "{}", one_line(value)).map_err(Failure::from_stdout)
     }
 
-    /// A file for another program, made by us alone.
+    /// Whether an agent's bytes leave as they are: `--raw` asks for it, or a program reads
+    /// stdout. A terminal would obey the control characters in them.
+    pub(crate) fn is_raw(&self, asked: bool) -> bool {
+        !self.json && (asked || !self.terminal)
+    }
+
+    /// An agent's text: byte for byte where [`Self::is_raw`], else tamed and with an end of
+    /// its last line, for the next prompt of the shell.
+    pub(crate) fn agent_text(&mut self, text: &str, asked: bool) -> Result<(), Failure> {
+        if self.is_raw(asked) {
+            return self.raw(text.as_bytes());
+        }
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        self.part(&format!("{text}{end}"))
+    }
+
+    /// Bytes for another program, as they are.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.write_all(bytes).map_err(Failure::from_stdout)
     }
@@ -57,8 +77,9 @@ impl Output {
 
     /// What went wrong, and what to do next.
     pub(crate) fn fail(&mut self, error: &ApiError) {
+        let error = spoken(error);
         let told = if self.json {
-            one_line(&ErrorBody { error: error.clone() })
+            one_line(&ErrorBody { error })
         } else {
             let mut told = format!("error: {}", tame(&error.message));
             if let Some(hint) = &error.hint {
@@ -153,8 +174,25 @@ pub(crate) mod tests {
 
     pub(crate) fn overheard(json: bool) -> (Output, Heard, Heard) {
         let (out, err) = (Heard::default(), Heard::default());
-        let output = Output { json, out: Box::new(out.clone()), err: Box::new(err.clone()) };
+        let (to, beside) = (Box::new(out.clone()), Box::new(err.clone()));
+        let output = Output { json, terminal: true, out: to, err: beside };
         (output, out, err)
+    }
+
+    #[test]
+    fn the_bytes_of_an_agent_are_unchanged_in_a_pipe_and_tamed_on_a_terminal() {
+        let text = "\x1b[2Jred\r\nno end";
+        let shown = |terminal, raw| {
+            let (output, out, _) = overheard(false);
+            let mut output = Output { terminal, ..output };
+            assert!(output.agent_text(text, raw).is_ok());
+            out.text()
+        };
+        assert_eq!(shown(false, false), text);
+        assert_eq!(shown(true, true), text, "whoever says --raw means it");
+        assert_eq!(shown(true, false), "\\u{1b}[2Jred\nno end\n");
+        let (output, ..) = overheard(true);
+        assert!(!Output { terminal: false, ..output }.is_raw(true), "JSON stays JSON");
     }
 
     #[test]

@@ -11,6 +11,23 @@ use posthaste_api::ErrorCode;
 use serde_json::Value;
 
 use crate::cli::Cli;
+use crate::failure::Failure;
+
+/// Every exit status of the command line.
+const EXITS: [(u8, &str); 12] = [
+    (0, "It was done."),
+    (1, "A fault: of the hub, of the machine, or of the program itself."),
+    (2, "The command line is wrong, or a setting, an address or a file that it names."),
+    (3, "There is nobody and nothing of that name."),
+    (4, "Not as things are: something is taken, full, too much at once, or has ended."),
+    (5, "No hub answers, it cannot keep mail just now, or the port of `up` is somebody else's."),
+    (6, "No token, a wrong one, or one that may not do this."),
+    (7, "`inbox`: no mail came within the time."),
+    (8, "`inbox --wait-for`, `handoff`: not everybody has reported yet; the work goes on."),
+    (9, "`inbox --wait-for all`, `handoff`: everybody has reported, and a worker has failed."),
+    (130, "Ctrl-C."),
+    (141, "Whoever read stdout has closed it."),
+];
 
 /// Wide enough for every line of the help, and the same everywhere.
 const WIDTH: usize = 100;
@@ -61,7 +78,8 @@ fn chapters(command: &mut clap::Command, name: &str, page: &mut String) {
 fn the_reference_of_errors_is_up_to_date() {
     let mut page = String::from(
         "# Errors\n\nEvery error answer is `{\"error\": {\"code\", \"message\", \"hint\", \"details\"}}`. \
-         Programs build on the code; the exit status is that of the command line.\n\n\
+         Programs build on the code; the exit status is that of the command line, \
+         [explained below](#exit-status).\n\n\
          | Code | HTTP | Exit | What it means |\n| --- | --- | --- | --- |\n",
     );
     for code in ErrorCode::ALL {
@@ -75,7 +93,36 @@ fn the_reference_of_errors_is_up_to_date() {
             code.meaning()
         );
     }
+    page.push_str(
+        "\n## Exit status\n\nWhat a script can build on. Only 0 says that all was done; \
+         `up` says it, too, when the hub of this very folder runs already. After 7, 8 and 9 \
+         the answer stands on stdout all the same.\n\n\
+         | Exit | What it means |\n| --- | --- |\n",
+    );
+    for (exit, meaning) in EXITS {
+        let _ = writeln!(page, "| {exit} | {meaning} |");
+    }
     check("errors.md", &page);
+}
+
+#[test]
+fn every_exit_status_stands_in_the_reference_and_no_other() {
+    let others = [
+        Failure::NoMail,
+        Failure::Incomplete,
+        Failure::WorkerFailed,
+        Failure::Interrupted,
+        Failure::Unheard,
+    ];
+    let errors = ErrorCode::ALL.iter().map(|code| code.exit());
+    let mut real: Vec<u8> = errors.chain(others.iter().map(Failure::exit)).chain([0]).collect();
+    real.sort_unstable();
+    real.dedup();
+    assert_eq!(EXITS.map(|(exit, _)| exit).to_vec(), real);
+    // A script tells one from another.
+    let own: std::collections::BTreeSet<u8> = others.iter().map(Failure::exit).collect();
+    assert_eq!(own.len(), others.len());
+    assert!(ErrorCode::ALL.iter().all(|code| !own.contains(&code.exit())));
 }
 
 #[test]

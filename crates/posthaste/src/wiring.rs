@@ -10,7 +10,7 @@ use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{Clock, LaunchError, Launcher, Queue};
 use posthaste_core::{Hub, SystemClock};
 use posthaste_queue::LocalQueue;
-use posthaste_server::Keys;
+use posthaste_server::{KeyFiles, Keys};
 use posthaste_store::{FolderLock, OpenError, Place, SqliteStore};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
@@ -140,13 +140,23 @@ pub(crate) fn traces(
     }
 }
 
-/// The hub's own tokens, in the form in which the server compares them.
-pub(crate) fn keys(folder: &DataFolder) -> Result<Keys, ApiError> {
-    let hash = |token: Token| <[u8; 32]>::from(Sha256::digest(token.reveal()));
-    Ok(Keys {
-        operator: folder.key_or_new(Key::Operator).map(hash)?,
-        join: folder.key_or_new(Key::Join).map(hash)?,
-    })
+/// The hub's own tokens, in the form in which the server compares them. They are made here
+/// if this is the folder's first hub.
+pub(crate) fn keys(folder: &DataFolder) -> Result<impl KeyFiles + use<>, ApiError> {
+    let files = TokenFiles(folder.clone());
+    files.read().map(|_| files)
+}
+
+struct TokenFiles(DataFolder);
+
+impl KeyFiles for TokenFiles {
+    fn read(&self) -> Result<Keys, ApiError> {
+        let hash = |token: Token| <[u8; 32]>::from(Sha256::digest(token.reveal()));
+        Ok(Keys {
+            operator: self.0.key_or_new(Key::Operator).map(hash)?,
+            join: self.0.key_or_new(Key::Join).map(hash)?,
+        })
+    }
 }
 
 fn explain(error: &OpenError) -> ApiError {

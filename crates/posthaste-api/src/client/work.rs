@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use reqwest::Method;
 
 use super::{Client, ClientError, PATIENCE};
@@ -46,6 +48,19 @@ impl Client {
     /// `GET /v1/instances/{id}/output`
     pub async fn output(&self, id: &str, query: &OutputQuery) -> Result<OutputView, ClientError> {
         self.get(&["v1", "instances", id, "output"], query).await
+    }
+
+    /// The same call for the bytes as they are, whatever they are.
+    pub async fn output_bytes(
+        &self,
+        id: &str,
+        query: &OutputQuery,
+    ) -> Result<(Vec<u8>, OutputView), ClientError> {
+        let query = OutputQuery { encoding: Some("base64".to_owned()), ..query.clone() };
+        let mut view = self.output(id, &query).await?;
+        let encoded = view.base64.take().unwrap_or_default();
+        let bytes = BASE64_STANDARD.decode(encoded);
+        Ok((bytes.map_err(|e| self.not_a_hub(200, e.to_string()))?, view))
     }
 
     /// `GET /v1/context`

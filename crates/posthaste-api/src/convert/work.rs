@@ -4,7 +4,7 @@ use posthaste_core::orchestration::{AssignError, StopError};
 use posthaste_core::ports::LaunchError;
 use serde_json::json;
 
-use super::nearest_hint;
+use super::{MEND, nearest_hint};
 use crate::error::{ApiError, ErrorCode};
 
 impl From<AssignError> for ApiError {
@@ -14,6 +14,9 @@ impl From<AssignError> for ApiError {
             AssignError::NoProfile { nearest, .. } => Self::new(ErrorCode::NotFound, message)
                 .hint(nearest_hint(&nearest, "`posthaste profiles` lists who can be assigned"))
                 .details(json!({ "nearest": nearest })),
+            AssignError::BrokenProfile { fault, .. } => Self::new(ErrorCode::NotFound, message)
+                .hint(MEND)
+                .details(json!({ "file": fault.file })),
             AssignError::NobodyHere { name } => Self::new(ErrorCode::Conflict, message).hint(format!(
                 "connect or start it, then assign again; or choose a profile that the hub can start (`posthaste profiles`). Mail to {name} waits until somebody comes"
             )),

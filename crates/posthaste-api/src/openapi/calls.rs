@@ -19,6 +19,7 @@ use crate::profiles::{
 use crate::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
 use crate::teams::{PutTeam, TeamView, Teams};
 use crate::threads::{ThreadMessages, ThreadQuery};
+use crate::tokens::TokensRead;
 use crate::trail::TrailView;
 use crate::work::{
     AssignRequest, Assigned, ContextView, HandedOff, HandoffRequest, OutputQuery, OutputView,
@@ -300,6 +301,13 @@ const CALLS: &[Call] = &[
         &[json(200, "Oldest first.", of::<ThreadMessages>)],
     )
     .query(of::<ThreadQuery>),
+    call(
+        "POST",
+        "/v1/tokens/reload",
+        "Read the files of the operator's and the join token again: what stands there counts from now on, and the old ones no longer",
+        Who::Operator,
+        &[json(200, "Which of the two are new.", of::<TokensRead>)],
+    ),
     call(
         "GET",
         "/v1/export",

@@ -7,12 +7,14 @@ use crate::Hub;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::Reason;
 use crate::messaging::message::{MessageRef, Principal, Seq};
+use crate::messaging::refused_answers::RefusedAnswer;
 use crate::ports::{DeliveryRecord, Note, Noted, Record, RecordState, StoreError};
 use crate::registry::{InstanceFilter, Status};
 use crate::time::Timestamp;
 
 /// Replies that a trail names.
 const REPLIES: usize = 100;
+const STOPPED: &str = "stopped";
 
 /// The way of one message, oldest step first.
 #[derive(Debug, Clone)]
@@ -29,7 +31,8 @@ pub struct Step {
     /// `None` when nobody kept the time.
     pub at: Option<Timestamp>,
     /// `accepted`, `returned`, `refused`, `requeued`, `leased`, `acked`, `unreadable`,
-    /// `dead`, `answered`, or `queued` for what still waits.
+    /// `dead`, `answered`, `stopped` for an answer that the hop limit refused, or `queued`
+    /// for what still waits.
     pub event: &'static str,
     pub mailbox: Option<Mailbox>,
     /// Whose doing it was.
@@ -59,9 +62,34 @@ impl Hub {
         let mut steps = vec![accepted(&record)];
         steps.extend(record.deliveries.iter().flat_map(|d| self.steps(&record, d, &notes)));
         steps.extend(replies.iter().map(answered));
+        let stopped = self.refused_answers.lock().to(record.message.seq);
+        steps.extend(stopped.iter().map(|answer| self.refusal_of(answer)));
         steps.sort_by_key(|step| step.order);
-        let verdict = self.verdict(&record, &replies);
+        let mut verdict = self.verdict(&record, &replies);
+        if let (true, Some(last)) = (replies.is_empty(), steps.iter().rfind(|s| s.event == STOPPED))
+        {
+            verdict = format!("{verdict}; {}", last.text);
+        }
         Ok(Some(Trail { record, verdict, steps }))
+    }
+
+    /// An answer that the hop limit refused.
+    fn refusal_of(&self, answer: &RefusedAnswer) -> Step {
+        let who = self.name_of(answer.by);
+        let hops = self.limits.hops;
+        Step {
+            at: Some(answer.at),
+            event: STOPPED,
+            mailbox: None,
+            text: format!(
+                "an answer of {who} was refused by the hop limit: more than {hops} quick answers \
+                 in a row (limits.hops)"
+            ),
+            by: Some(who),
+            how: Some("hop_limit"),
+            message: None,
+            order: answer.at,
+        }
     }
 
     /// What is known of one delivery.

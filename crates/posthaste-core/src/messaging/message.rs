@@ -360,7 +360,10 @@ impl Draft {
             return invalid("idempotency_key", why);
         }
         if details.ttl.is_some_and(|ttl| ttl.is_zero() || ttl > limits.ttl) {
-            return invalid("ttl_s", format!("it lies between 1 and {}", limits.ttl.as_secs()));
+            return invalid(
+                "ttl_s",
+                format!("it lies between 1 and {} seconds", limits.ttl.as_secs()),
+            );
         }
         Ok(Self { from, to, via, body, details, late: false })
     }

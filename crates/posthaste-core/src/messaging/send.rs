@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::Hub;
-use crate::address::{AddressError, Mailbox};
+use crate::address::{Address, AddressError, Mailbox};
 use crate::messaging::delivery::Proof;
 use crate::messaging::message::{
     Draft, DraftError, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadId,
 };
+use crate::messaging::refused_answers::RefusedAnswer;
 use crate::ports::{Appended, StoreError};
+use crate::profiles::{FileFault, fault_of};
 use crate::road::{Accepted, TraceParent};
 
 impl Hub {
@@ -33,13 +35,35 @@ impl Hub {
             true => Vec::new(),
             false => self.desk.lock().holding(draft.from, &replied),
         };
+        // What an error tells beyond what the append knows.
+        let named = match &draft.to {
+            Address::Named { name, .. } => Some((name.clone(), Arc::clone(&self.profile_faults))),
+            _ => None,
+        };
+        let refused = replied.first().map(|to| {
+            let answer = RefusedAnswer { to: *to, by: from, at: self.clock.now() };
+            (answer, self.limits.refused_answers, Arc::clone(&self.refused_answers))
+        });
         let mortal = draft.details().ttl.is_some();
         let (desk, soon) = (Arc::clone(&self.desk), Arc::clone(&self.soon));
         let began = followed.as_ref().map(|_| Instant::now());
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
         async move {
-            let Appended { seq, id, thread, recipients, skipped, duplicate } = appended.await?;
+            let appended = appended.await.map_err(|error| match (error, named, refused) {
+                (SendError::NoRecipient { to, why, nearest }, Some((name, faults)), _) => {
+                    match fault_of(&faults.lock(), &name) {
+                        Some(fault) => SendError::BrokenProfile { to, fault: Box::new(fault) },
+                        None => SendError::NoRecipient { to, why, nearest },
+                    }
+                }
+                (error @ SendError::HopLimit { .. }, _, Some((answer, most, all))) => {
+                    all.lock().add(answer, most);
+                    error
+                }
+                (error, ..) => error,
+            })?;
+            let Appended { seq, id, thread, recipients, skipped, duplicate } = appended;
             if let Some((road, asked)) = followed
                 && !duplicate
             {
@@ -104,6 +128,9 @@ pub enum SendError {
     Draft(#[from] DraftError),
     #[error("`{to}` reaches nobody: {why}")]
     NoRecipient { to: String, why: String, nearest: Vec<String> },
+    /// Boxed: the rare case would enlarge every send's future.
+    #[error("`{to}` reaches nobody, because the file of its profile is wrong: {fault}")]
+    BrokenProfile { to: String, fault: Box<FileFault> },
     #[error("{address} has ended")]
     RecipientGone { address: String },
     #[error("an agent cannot write to itself")]

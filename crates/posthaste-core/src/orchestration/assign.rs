@@ -8,7 +8,7 @@ use crate::address::{Address, Name};
 use crate::messaging::message::{Details, Draft, DraftError, Kind, Principal, Seq, Via};
 use crate::messaging::send::SendError;
 use crate::ports::{Hire, Hired, Job, LaunchError, StoreError, Way};
-use crate::profiles::Profile;
+use crate::profiles::{FileFault, Profile};
 use crate::registry::{Instance, RegistryError, Work};
 
 /// What somebody wants done, and by whom.
@@ -42,6 +42,8 @@ pub struct Assigned {
 pub enum AssignError {
     #[error("there is no profile called {name}")]
     NoProfile { name: String, nearest: Vec<String> },
+    #[error("there is no profile called {name}, because its file is wrong: {fault}")]
+    BrokenProfile { name: String, fault: FileFault },
     #[error("{name} comes by itself, and nobody of that name is here")]
     NobodyHere { name: String },
     #[error(transparent)]
@@ -104,8 +106,12 @@ impl Hub {
         worktree: Option<bool>,
     ) -> Result<Option<Work>, AssignError> {
         let Some(profile) = self.store.profile(agent.clone()).await? else {
+            let name = agent.to_string();
+            if let Some(fault) = self.fault_of(agent) {
+                return Err(AssignError::BrokenProfile { name, fault });
+            }
             let nearest = self.store.nearest_profiles(agent.as_str());
-            return Err(AssignError::NoProfile { name: agent.to_string(), nearest });
+            return Err(AssignError::NoProfile { name, nearest });
         };
         let directory = directory.or_else(|| self.directory_of(by));
         let job = Job { profile, directory: directory.map(PathBuf::from), worktree };

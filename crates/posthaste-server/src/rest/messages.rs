@@ -102,7 +102,7 @@ pub(crate) fn start(
     body: Body,
     details: Details,
 ) -> Result<impl Future<Output = Result<Accepted, SendError>> + use<>, Failure> {
-    let to = to.parse().map_err(ApiError::from)?;
+    let to = to.parse().map_err(|error| ApiError::from(app.hub.vetted(error)))?;
     let draft = Draft::new(from.caller, to, body, details, from.via, app.hub.limits())?;
     Ok(app.hub.start_send(draft, from.parent))
 }

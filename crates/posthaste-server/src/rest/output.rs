@@ -2,6 +2,8 @@
 
 use axum::Json as Answer;
 use axum::extract::State;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::work::{OutputQuery, OutputView};
 use posthaste_core::address::InstanceId;
@@ -30,6 +32,11 @@ pub(crate) async fn output(
         Some("stderr") => Stream::Stderr,
         Some(_) => return Err(invalid("stream", "it is `stdout` or `stderr`")),
     };
+    let as_bytes = match query.encoding.as_deref() {
+        None | Some("text") => false,
+        Some("base64") => true,
+        Some(_) => return Err(invalid("encoding", "it is `text` or `base64`")),
+    };
     let most = query.most.unwrap_or(USUAL);
     if !(FEWEST..=MOST).contains(&most) {
         return Err(invalid("most", format!("it lies between {FEWEST} and {MOST}")));
@@ -51,11 +58,18 @@ pub(crate) async fn output(
     let kept = app.hub.output(id, stream, from, most).await.map_err(|error| {
         ApiError::new(ErrorCode::Internal, format!("its output cannot be read: {error}"))
     })?;
-    Ok(Answer(match kept {
-        Some(kept) => view(kept, ended),
-        // It waits in line, or wrote nothing.
-        None => OutputView { text: String::new(), next: from, total: 0, dropped: 0, ended },
+    // It waits in line, or wrote nothing.
+    let kept = kept.unwrap_or(Output { bytes: Vec::new(), next: from, total: 0, dropped: 0 });
+    Ok(Answer(match as_bytes {
+        true => encoded(kept, ended),
+        false => view(kept, ended),
     }))
+}
+
+fn encoded(kept: Output, ended: bool) -> OutputView {
+    let Output { bytes, next, total, dropped } = kept;
+    let base64 = Some(BASE64_STANDARD.encode(bytes));
+    OutputView { text: String::new(), base64, next, total, dropped, ended }
 }
 
 /// A character that is not whole yet is left for the next stretch.
@@ -67,7 +81,7 @@ fn view(kept: Output, ended: bool) -> OutputView {
         next -= cut as u64;
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    OutputView { text, next, total, dropped, ended }
+    OutputView { text, base64: None, next, total, dropped, ended }
 }
 
 /// How many bytes at the end begin a character and do not finish it.

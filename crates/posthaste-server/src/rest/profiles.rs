@@ -9,6 +9,7 @@ use posthaste_api::profiles::{
     ProfilesQuery, RemovedProfile,
 };
 use posthaste_core::address::Name;
+use posthaste_core::orchestration::AssignError;
 use posthaste_core::profiles::{Expect, Profile, PutProfile, Source};
 use posthaste_core::registry::RegistryError;
 
@@ -88,9 +89,17 @@ pub(crate) async fn show(
     let name: Name = name.parse()?;
     match app.hub.profile(&name).await? {
         Some(found) => Ok(whole(StatusCode::OK, found)),
+        None => Err(missing(&app, &name)),
+    }
+}
+
+fn missing(app: &App, name: &Name) -> Failure {
+    match app.hub.fault_of(name) {
+        Some(fault) => AssignError::BrokenProfile { name: name.to_string(), fault }.into(),
         None => {
-            let (name, nearest) = (name.to_string(), Vec::new());
-            Err(RegistryError::NotFound { what: "profile", name, nearest }.into())
+            let nearest = app.hub.nearest_profiles(name);
+            let name = name.to_string();
+            RegistryError::NotFound { what: "profile", name, nearest }.into()
         }
     }
 }

@@ -15,7 +15,7 @@ use posthaste_api::messages::{
 };
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
-use posthaste_server::{CompatConfig, Keys, McpConfig, ServerConfig};
+use posthaste_server::{CompatConfig, KeyFiles, Keys, McpConfig, ServerConfig};
 use posthaste_store::{Place, SqliteStore, StoreConfig};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -92,8 +92,13 @@ impl House {
         Self::with(Plan::default()).await
     }
 
-    /// The listener is bound before the test gets its address.
     pub(crate) async fn with(plan: impl Into<Plan>) -> Self {
+        let keys = Keys { operator: hash(OPERATOR), join: hash(JOIN) };
+        Self::with_keys(plan, keys).await
+    }
+
+    /// The listener is bound before the test gets its address.
+    pub(crate) async fn with_keys(plan: impl Into<Plan>, keys: impl KeyFiles + 'static) -> Self {
         let Plan { limits, store, server, compat, mcp } = plan.into();
         let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(SystemClock::new()));
         let store =
@@ -102,7 +107,6 @@ impl House {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener");
         let shutdown = CancellationToken::new();
-        let keys = Keys { operator: hash(OPERATOR), join: hash(JOIN) };
         let serving = posthaste_server::serve(
             listener,
             Arc::clone(&hub),

@@ -5,9 +5,11 @@ mod many;
 
 use std::sync::Arc;
 
+use posthaste_api::messages::SendRequest;
 use posthaste_api::profiles::{ProfileInput, ProfileSearch, ProfileView, ProfilesQuery};
+use posthaste_api::work::AssignRequest;
 use posthaste_api::{Client, ErrorCode};
-use posthaste_core::profiles::{Expect, PutProfile, Source};
+use posthaste_core::profiles::{Expect, FileFault, PutProfile, Source};
 use serde_json::json;
 
 use crate::house::{
@@ -343,4 +345,36 @@ async fn a_profile_that_does_not_fit_is_refused_with_the_field() {
     assert_eq!(other.0, 422);
     assert_eq!(house.call("PUT /v1/profiles/search", Some(OPERATOR), "{}").await.0, 405);
     assert_eq!(page(&house.operator(), 1, 20).await.1, 0, "nothing was kept");
+}
+
+#[tokio::test]
+async fn a_profile_whose_file_is_wrong_is_named_with_the_file_by_everybody_who_asks_for_it() {
+    let house = House::new().await;
+    let reviewer = "reviewer".parse().expect("a name");
+    let why = "the front matter is not good YAML".to_owned();
+    let file = "/srv/agents/reviewer.md".to_owned();
+    let fault = FileFault { profile: Some(reviewer), file, line: Some(3), why };
+    house.hub.set_profile_faults(vec![fault]);
+    let operator = house.operator();
+
+    let shown = refusal(operator.profile("reviewer").await);
+    let assigned = AssignRequest {
+        agent: "reviewer".into(),
+        message: "look".into(),
+        ..AssignRequest::default()
+    };
+    let assigned = refusal(operator.assign(&assigned).await);
+    let sent = refusal(operator.send(&SendRequest::new("reviewer", "look")).await);
+
+    for (error, code) in [
+        (shown, ErrorCode::NotFound),
+        (assigned, ErrorCode::NotFound),
+        (sent, ErrorCode::NoRecipient),
+    ] {
+        assert_eq!(error.code, code);
+        let told = "/srv/agents/reviewer.md:3: the front matter is not good YAML";
+        assert!(error.message.contains(told), "{}", error.message);
+    }
+    let other = refusal(operator.profile("reviewr").await);
+    assert!(!other.message.contains("reviewer.md"), "{}", other.message);
 }

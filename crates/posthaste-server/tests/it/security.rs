@@ -1,21 +1,24 @@
 //! Who gets in, and what nobody gets.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use posthaste_api::ErrorCode;
+use parking_lot::Mutex;
 use posthaste_api::inbox::{InboxQuery, SettleRequest};
 use posthaste_api::messages::{HistoryQuery, MessageRef, ReadQuery, SendRequest};
+use posthaste_api::{ApiError, ErrorCode};
 use posthaste_core::Limits;
-use posthaste_server::{Keys, ServerConfig};
+use posthaste_server::{KeyFiles, Keys, ServerConfig};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::house::{
-    House, JOIN, OPERATOR, hash, now, read, read_reply, refusal, request, send, texts,
+    House, JOIN, OPERATOR, Plan, hash, now, read, read_reply, refusal, request, send, texts,
 };
 
 /// Every call but `GET /health`.
-const CALLS: [(&str, &str); 18] = [
+const CALLS: [(&str, &str); 19] = [
+    ("POST /v1/tokens/reload", ""),
     ("POST /v1/messages", r#"{"to": "bob", "message": "x"}"#),
     ("GET /v1/messages", ""),
     ("GET /v1/messages/1", ""),
@@ -393,4 +396,37 @@ fn debug_output_tells_no_token() {
         assert!(!shown.to_lowercase().contains(&hex[..8]));
     }
     assert!(!shown.bytes().any(|b| b.is_ascii_digit()), "{shown}");
+}
+
+/// Tokens that stand somewhere and may be replaced there.
+#[derive(Clone)]
+struct Files(Arc<Mutex<Keys>>);
+
+impl KeyFiles for Files {
+    fn read(&self) -> Result<Keys, ApiError> {
+        Ok(*self.0.lock())
+    }
+}
+
+#[tokio::test]
+async fn a_new_token_of_the_operator_counts_as_soon_as_the_hub_has_read_it() {
+    let first = Keys { operator: hash(OPERATOR), join: hash(JOIN) };
+    let files = Files(Arc::new(Mutex::new(first)));
+    let house = House::with_keys(Plan::default(), files.clone()).await;
+    let knows = async |token: &str| house.client(token).teams().await.is_ok();
+    let new = "a new token of the operator";
+    assert!(knows(OPERATOR).await && !knows(new).await);
+    files.0.lock().operator = hash(new);
+    assert!(knows(OPERATOR).await && !knows(new).await, "nothing was read again yet");
+    let (_, as_bob) = house.agent("bob").await;
+    assert_eq!(refusal(as_bob.reload_tokens().await).code, ErrorCode::Forbidden);
+    assert_eq!(refusal(house.client(new).reload_tokens().await).code, ErrorCode::Unauthorized);
+
+    let read = house.operator().reload_tokens().await.expect("read again");
+
+    assert_eq!(read.changed, ["operator"]);
+    assert!(!knows(OPERATOR).await && knows(new).await, "from now on");
+    assert!(as_bob.teams().await.is_ok(), "an agent keeps its own");
+    let again = house.client(new).reload_tokens().await.expect("read again");
+    assert!(again.changed.is_empty(), "{again:?}");
 }

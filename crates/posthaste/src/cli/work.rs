@@ -38,6 +38,9 @@ pub(crate) struct HandoffArgs {
     /// How long to wait for the result: seconds, or 10m
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     pub(crate) timeout: Duration,
+    /// The result as it is, also on a terminal; a pipe or a file always gets it so
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(Args)]
@@ -69,4 +72,7 @@ pub(crate) struct LogsArgs {
     /// Only the last lines
     #[arg(long, value_name = "N")]
     pub(crate) tail: Option<usize>,
+    /// Its bytes as they are, also on a terminal; a pipe or a file always gets them so
+    #[arg(long)]
+    pub(crate) raw: bool,
 }

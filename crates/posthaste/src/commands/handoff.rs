@@ -3,6 +3,7 @@
 //! The wait is kept alive over restarts of the hub: asking again with the same key is
 //! the same worker. The result is proved after it has left the program, as in `inbox`.
 
+mod bytes;
 mod watch;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let raw = output.is_raw(args.raw);
     let mut interrupted =
         signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
     let client = session.client()?;
@@ -65,7 +67,13 @@ pub(super) async fn run(
         output.progress("");
     }
     match ended {
-        Some(answer) => tell(&answer?, session, output).await,
+        Some(answer) => {
+            // The wait asked again for work that this call began: only the first answer
+            // knows whether the key was new.
+            let mut answer = HandedOff { duplicate: given.duplicate, ..answer? };
+            answer.note = (answer.status == "job").then(|| goes_on(&answer, session));
+            tell(&answer, raw, session, output).await
+        }
         None => {
             output.note(&waits(&given, session));
             Err(Failure::Interrupted)
@@ -117,13 +125,24 @@ fn waiting(request: &AssignRequest, timeout: Option<f64>) -> HandoffRequest {
 }
 
 /// Shows the result, and only then proves it.
-async fn tell(answer: &HandedOff, session: &Session, output: &mut Output) -> Result<(), Failure> {
+async fn tell(
+    answer: &HandedOff,
+    raw: bool,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let text = answer.result.as_deref().unwrap_or_default();
     match (output.json(), answer.status.as_str()) {
         (true, _) => output.answer(answer)?,
         (false, "complete") => {
-            let end = if text.ends_with('\n') { "" } else { "\n" };
-            output.part(&format!("{text}{end}"))?;
+            let wrote = match raw {
+                true => bytes::behind(text, &answer.instance, &session.client()?).await,
+                false => None,
+            };
+            match wrote {
+                Some(bytes) => output.raw(&bytes)?,
+                None => output.agent_text(text, raw)?,
+            }
         }
         (false, _) => {}
     }
@@ -137,22 +156,29 @@ async fn tell(answer: &HandedOff, session: &Session, output: &mut Output) -> Res
     }
     match answer.status.as_str() {
         "complete" => Ok(()),
-        "failed" if output.json() => Err(Failure::Shown(ErrorCode::Internal)),
         "failed" => {
-            let hint =
-                format!("posthaste logs {} (and --stderr) has all that is kept", answer.instance);
-            Err(ApiError::new(ErrorCode::Internal, text).hint(hint).into())
+            if !output.json() {
+                let id = &answer.instance;
+                let hint = format!("posthaste logs {id} (and --stderr) has all that is kept");
+                output.fail(&ApiError::new(ErrorCode::Internal, text).hint(hint));
+            }
+            Err(Failure::WorkerFailed)
         }
         _ => {
-            let (who, as_whom) = (&answer.address, acting(session));
-            output.note(&match answer.interrupted {
-                true => format!("something urgent came: posthaste inbox{as_whom}; {who} goes on"),
-                false => format!(
-                    "the time is up and {who} goes on; its result: posthaste inbox --wait-for all{as_whom}"
-                ),
-            });
-            Err(Failure::Shown(ErrorCode::RequestTimeout))
+            output.note(answer.note.as_deref().unwrap_or_default());
+            Err(Failure::Incomplete)
         }
+    }
+}
+
+/// What to do about work that is not done yet.
+fn goes_on(answer: &HandedOff, session: &Session) -> String {
+    let (who, as_whom) = (&answer.address, acting(session));
+    match answer.interrupted {
+        true => format!("something urgent came: posthaste inbox{as_whom}; {who} goes on"),
+        false => format!(
+            "the time is up and {who} goes on; its result: posthaste inbox --wait-for all{as_whom}"
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use posthaste_api::ApiError;
 use posthaste_api::client::ClientError;
+use posthaste_api::inbox::Inbox;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
@@ -56,6 +57,7 @@ async fn wait(
     let patience = args.timeout;
     let deadline = Instant::now() + patience;
     let mut gone = false;
+    let mut seen = Seen::default();
     loop {
         let asked = deadline.saturating_duration_since(Instant::now()).min(LONGEST_POLL);
         let called = Instant::now();
@@ -83,20 +85,60 @@ async fn wait(
         if over || !answer.messages.is_empty() {
             show(&answer, output)?;
             reader.prove(&answer, output).await.map_err(unproven)?;
+            seen.add(&answer);
         }
         if over {
+            let complete = answer.status == "complete";
             if answer.messages.is_empty() {
-                output.note(&match late {
+                output.note(&match late && !complete {
                     true => format!("no mail within {}", seconds(patience)),
                     false => "nothing is open, so there is nothing to wait for".to_owned(),
                 });
             }
-            return Ok(());
+            if complete && gathers(args) && !seen.failed {
+                seen.failed = reader.has_failure(&answer.already).await?;
+            }
+            return seen.ended(complete, gathers(args));
         }
         if called.elapsed() < PAUSE && answer.messages.is_empty() {
             sleep(PAUSE.min(deadline.saturating_duration_since(Instant::now()))).await;
         }
     }
+}
+
+/// Whether the wait is for everybody of some, and not for any mail.
+fn gathers(args: &InboxArgs) -> bool {
+    args.wait_for.as_deref().is_some_and(|whom| whom != "any")
+}
+
+/// What one wait has shown, in however many answers.
+#[derive(Default)]
+struct Seen {
+    mail: bool,
+    /// A worker's report says that it failed.
+    failed: bool,
+}
+
+impl Seen {
+    fn add(&mut self, answer: &Inbox<'_>) {
+        self.mail |= !answer.messages.is_empty();
+        self.failed |= answer.messages.iter().any(|entry| is_failure(&entry.kind));
+    }
+
+    /// For the script that asked: mail or none, all or not all, done or failed.
+    fn ended(&self, complete: bool, gathers: bool) -> Result<(), Failure> {
+        match (gathers, complete) {
+            (false, _) if self.mail => Ok(()),
+            (false, _) => Err(Failure::NoMail),
+            (true, false) => Err(Failure::Incomplete),
+            (true, true) if self.failed => Err(Failure::WorkerFailed),
+            (true, true) => Ok(()),
+        }
+    }
+}
+
+fn is_failure(kind: &str) -> bool {
+    kind == "system.agent_failed"
 }
 
 /// For ever, over restarts of the hub, until Ctrl-C.
@@ -116,7 +158,7 @@ async fn follow(
         let patience = if retry.is_some() { Duration::ZERO } else { poll };
         // A read that is dropped takes nothing: its mail comes again, marked.
         let read = tokio::select! {
-            _ = interrupted.recv() => return Ok(()),
+            _ = interrupted.recv() => return Err(Failure::Interrupted),
             read = reader.read(patience, output) => read,
         };
         let pause = match read {
@@ -148,7 +190,7 @@ async fn follow(
             Err(e) => return Err(e.into()),
         };
         tokio::select! {
-            _ = interrupted.recv() => return Ok(()),
+            _ = interrupted.recv() => return Err(Failure::Interrupted),
             () = sleep(pause) => (),
         }
     }
@@ -169,6 +211,21 @@ fn unproven(error: ClientError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_end_of_a_wait_has_an_exit_status_of_its_own() {
+        let ended = |mail, failed, complete, gathers| {
+            Seen { mail, failed }.ended(complete, gathers).map_or_else(|e| e.exit(), |()| 0)
+        };
+        assert_eq!(ended(true, false, true, false), 0, "mail");
+        assert_eq!(ended(true, true, true, false), 0, "a failure is mail, too");
+        assert_eq!(ended(false, false, false, false), 7, "no mail");
+        assert_eq!(ended(true, false, true, true), 0, "all have reported");
+        assert_eq!(ended(false, false, true, true), 0, "nothing was open");
+        assert_eq!(ended(true, true, false, true), 8, "some have reported");
+        assert_eq!(ended(false, false, false, true), 8, "none has");
+        assert_eq!(ended(true, true, true, true), 9, "all have, and one has failed");
+    }
 
     #[test]
     fn a_time_without_mail_is_told_shortly() {

@@ -1,6 +1,5 @@
 //! `posthaste logs`: what a worker wrote, as it writes it.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use posthaste_api::Client;
@@ -30,11 +29,16 @@ pub(super) async fn run(
         Some(lines) => logs.tail(&client, lines).await?,
         None => 0,
     };
-    let mut told = String::new();
+    let raw = output.is_raw(args.raw);
+    let mut is_line_open = false;
     let mut away = false;
     loop {
-        let part = match logs.read(&client, from, STRETCH).await {
-            Ok(part) => part,
+        let read = match raw {
+            true => logs.bytes(&client, from, STRETCH).await,
+            false => logs.text(&client, from, STRETCH).await,
+        };
+        let (bytes, part) = match read {
+            Ok(read) => read,
             // The hub comes back, and the worker's output with it.
             Err(e) if args.follow && e.is_passing() => {
                 if !std::mem::replace(&mut away, true) {
@@ -48,31 +52,28 @@ pub(super) async fn run(
         };
         away = false;
         from = part.next;
-        if output.json() {
-            if !part.text.is_empty() || part.ended || !args.follow {
-                output.answer(&part)?;
-            }
-        } else {
+        if raw {
+            output.raw(&bytes)?;
+        } else if !output.json() {
             output.part(&part.text)?;
+            is_line_open = part.text.chars().last().map_or(is_line_open, |last| last != '\n');
+        } else if !part.text.is_empty() || part.ended || !args.follow {
+            output.answer(&part)?;
         }
         output.flush()?;
-        if !part.text.is_empty() {
-            told = part.text;
-        }
         if part.next < part.total {
             continue;
         }
         if part.ended || !args.follow {
-            return close(&told, part.dropped, output);
+            return close(is_line_open, part.dropped, output);
         }
         sleep(PAUSE).await;
     }
 }
 
 /// The next prompt of a shell begins a line of its own.
-fn close(told: &str, dropped: u64, output: &mut Output) -> Result<(), Failure> {
-    let open = !told.is_empty() && !told.ends_with('\n');
-    if open && !output.json() && std::io::stdout().is_terminal() {
+fn close(is_line_open: bool, dropped: u64, output: &mut Output) -> Result<(), Failure> {
+    if is_line_open {
         output.part("\n")?;
     }
     if dropped > 0 {
@@ -88,28 +89,42 @@ struct Logs {
 }
 
 impl Logs {
-    async fn read(
+    fn query(&self, from: u64, most: usize) -> OutputQuery {
+        let stream = Some(self.stream.to_owned());
+        OutputQuery { stream, from: Some(from), most: Some(most), ..OutputQuery::default() }
+    }
+
+    /// A stretch as text, for people and for JSON.
+    async fn text(
         &self,
         client: &Client,
         from: u64,
         most: usize,
-    ) -> Result<OutputView, ClientError> {
-        let stream = Some(self.stream.to_owned());
-        let query = OutputQuery { stream, from: Some(from), most: Some(most) };
-        client.output(&self.id, &query).await
+    ) -> Result<(Vec<u8>, OutputView), ClientError> {
+        Ok((Vec::new(), client.output(&self.id, &self.query(from, most)).await?))
+    }
+
+    /// A stretch as it is.
+    async fn bytes(
+        &self,
+        client: &Client,
+        from: u64,
+        most: usize,
+    ) -> Result<(Vec<u8>, OutputView), ClientError> {
+        client.output_bytes(&self.id, &self.query(from, most)).await
     }
 
     /// Where the last lines begin. More and more of the end is looked at until they
     /// are in it.
     async fn tail(&self, client: &Client, lines: usize) -> Result<u64, ClientError> {
-        let total = self.read(client, 0, 16).await?.total;
+        let total = self.text(client, 0, 16).await?.1.total;
         let mut begin = total;
         let mut end = Vec::new();
         while begin > 0 && line_starts(&end, lines).is_none() {
             let next = begin.saturating_sub(STRETCH as u64);
             let most = usize::try_from(begin - next).unwrap_or(STRETCH).max(16);
-            let part = self.read(client, next, most).await?;
-            end.splice(0..0, part.text.into_bytes());
+            let (bytes, _) = self.bytes(client, next, most).await?;
+            end.splice(0..0, bytes);
             begin = next;
         }
         let skip = line_starts(&end, lines).unwrap_or(0);

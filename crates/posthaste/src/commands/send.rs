@@ -86,21 +86,24 @@ fn draft(args: SendArgs) -> Result<SendRequest, Failure> {
     })
 }
 
-/// The last word is the message, all before it say whom it is for.
-fn split(mut words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
-    let example = "for example: posthaste send bob \"the build is green\"";
-    let message = words.pop().unwrap_or_default();
-    let to: Vec<String> = words
+/// The first word says whom it is for, and the rest of the line is the text, with or
+/// without quotes. A list may have spaces after its commas.
+fn split(words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
+    let example = "for example: posthaste send bob the build is green; several with commas: \
+                   posthaste send bob,alice hello";
+    let names = words.iter().take_while(|word| word.trim_end().ends_with(',')).count() + 1;
+    let (to, text) = words.split_at(names.min(words.len()));
+    let to: Vec<String> = to
         .iter()
         .flat_map(|word| word.split(','))
         .map(|to| to.trim().to_owned())
         .filter(|to| !to.is_empty())
         .collect();
-    if to.is_empty() {
+    if to.is_empty() || text.is_empty() {
         let told = "a message needs somebody to go to, and then its text";
         return Err(invalid(told).hint(example).into());
     }
-    Ok((to, message))
+    Ok((to, text.join(" ")))
 }
 
 pub(super) fn from_stdin() -> Result<String, Failure> {
@@ -198,11 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_is_the_message_and_all_before_it_are_recipients() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let (to, message) = split(words("a,b c, hello,there")).ok().expect("good");
-        assert_eq!((to, message.as_str()), (words("a b c"), "hello,there"));
-        for line in ["bob", ", hello"] {
+    fn the_first_word_says_whom_it_is_for_and_the_rest_of_the_line_is_the_text() {
+        let words = |line: &str| line.split('|').map(str::to_owned).collect::<Vec<_>>();
+        for (line, to, text) in [
+            ("bob|the|build|is|green", "bob", "the build is green"),
+            ("bob|the build is green", "bob", "the build is green"),
+            ("a,b|c,|hello,there", "a|b", "c, hello,there"),
+            ("a,|b,c|hello", "a|b|c", "hello"),
+            ("bob|-", "bob", "-"),
+            ("bob|", "bob", ""),
+        ] {
+            let (names, message) = split(words(line)).ok().expect("good");
+            assert_eq!((names, message.as_str()), (words(to), text), "{line}");
+        }
+        for line in ["bob", ",|hello", "a,b", ",|,"] {
             assert_eq!(split(words(line)).err().map(|e| e.exit()), Some(2), "{line}");
         }
     }

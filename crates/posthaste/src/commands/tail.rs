@@ -34,7 +34,7 @@ pub(super) async fn run(
     let mut left = args.count.unwrap_or(u64::MAX);
     loop {
         let ended = tokio::select! {
-            _ = interrupted.recv() => return Ok(()),
+            _ = interrupted.recv() => return Err(Failure::Interrupted),
             ended = follow(&mut query, &mut left, session, output, &mut retry) => ended,
         };
         match ended {
@@ -52,7 +52,7 @@ pub(super) async fn run(
         let pause = retry.map_or(FIRST_RETRY, |last| (last * 2).min(LAST_RETRY));
         retry = Some(pause);
         tokio::select! {
-            _ = interrupted.recv() => return Ok(()),
+            _ = interrupted.recv() => return Err(Failure::Interrupted),
             () = sleep(pause) => (),
         }
     }

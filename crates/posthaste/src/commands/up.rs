@@ -1,9 +1,9 @@
 //! `posthaste up`: the hub, from its port to its last word.
 //!
-//! The order matters. The port comes first, because a second `up` should find
-//! the first one and not its lock. Then the store, which takes the folder; whatever
-//! fails from then on, it is closed in order. The address is announced last, when
-//! whoever reads it gets an answer.
+//! The order matters. Whoever has a hub on this folder already needs no second one. Then
+//! comes the port, because a second `up` should find the first one and not its lock. Then
+//! the store, which takes the folder; whatever fails from then on, it is closed in order.
+//! The address is announced last, when whoever reads it gets an answer.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -54,7 +54,9 @@ pub(super) async fn run(
     let manners = prepare_process();
     fit_connections(&mut config.server);
 
-    let Some(listener) = bind(config.server.listen, folder, output).await? else { return Ok(()) };
+    let Some(listener) = bind(config.server.listen, &args, folder, output).await? else {
+        return Ok(());
+    };
     let listen = listener.local_addr().map_err(|e| internal(e.to_string()))?;
     folder.make()?;
     let _lock = wiring::lock(folder, args.ephemeral)?;
@@ -110,21 +112,32 @@ pub(super) async fn run(
         (served, closed)
     };
     let stop = Stop { shutdown: &shutdown, failed: hub.failed(), last_words };
-    let (served, closed) = tokio::select! {
+    let ((served, closed), interrupted) = tokio::select! {
         done = signals.stop_in_order(work, stop) => done?,
         never = clock::tell_when_set(time) => match never {},
     };
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
     closed.map_err(|e| internal(format!("the stop was not clean: {e}")).hint(UNCLEAN))?;
-    Ok(())
+    // Whoever asked by `kill` gets what they asked for; Ctrl-C is told like everywhere.
+    if interrupted { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// The port, or nothing if a hub has it already.
+/// The port, or nothing if the hub of this folder runs already.
 async fn bind(
     listen: SocketAddr,
+    args: &UpArgs,
     folder: &DataFolder,
     output: &mut Output,
 ) -> Result<Option<TcpListener>, Failure> {
+    // Who names a port or wants another kind of hub is not served by the one that runs.
+    let any_will_do = args.listen.is_none() && !args.ephemeral;
+    if any_will_do
+        && let Some(own) = folder.running()
+        && let Some(hub) = greeted(&own.url).await?
+    {
+        already_running(&hub, output)?;
+        return Ok(None);
+    }
     let until = Instant::now() + FREED;
     loop {
         let error = match open(listen) {
@@ -135,27 +148,52 @@ async fn bind(
             let told = invalid(format!("cannot listen on {listen}: {error}"));
             return Err(told.hint("choose another address with --listen").into());
         }
-        let url = reachable(listen);
-        let client = Client::new(&url)?;
-        if let Ok(Ok(health)) = timeout(GREETING, client.health()).await
-            && health.service == "posthaste"
-        {
-            already_running(&Running { url, pid: health.pid }, folder, output)?;
-            return Ok(None);
-        }
-        let who = match ports::holder(listen) {
-            Some(holder) => format!("{} (pid {})", holder.name, holder.pid),
+        let hub = greeted(&reachable(listen)).await?;
+        let who = match (hub, ports::holder(listen)) {
+            (Some(hub), _) if is_of(folder, &hub) => {
+                already_running(&hub, output)?;
+                return Ok(None);
+            }
+            (Some(hub), _) => {
+                let folder = folder.path().display();
+                format!("a hub with another data folder than {folder} (pid {})", hub.pid)
+            }
+            (None, Some(holder)) => {
+                format!("{} (pid {}), which is not a hub", holder.name, holder.pid)
+            }
             // Nobody has it any more.
-            None if Instant::now() < until => {
+            (None, None) if Instant::now() < until => {
                 sleep(AGAIN).await;
                 continue;
             }
-            None => "an unknown process".to_owned(),
+            (None, None) => "an unknown process, which is not a hub".to_owned(),
         };
-        let told = format!("{listen} is taken by {who}, which is not a hub");
-        let hint = "choose another port with --listen, for example --listen 127.0.0.1:9890";
+        let told = format!("{listen} is taken by {who}");
+        if args.any_port {
+            tracing::info!("{told}; the hub takes another port");
+            let any = SocketAddr::new(listen.ip(), 0);
+            let listener = open(any).map_err(|e| internal(format!("no free port: {e}")))?;
+            return Ok(Some(listener));
+        }
+        let hint = "choose another port with --listen, for example --listen 127.0.0.1:9890, or \
+                    take any free one with --any-port";
         return Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into());
     }
+}
+
+/// The hub that answers there, if one does.
+async fn greeted(url: &str) -> Result<Option<Running>, Failure> {
+    let client = Client::new(url)?;
+    let health = match timeout(GREETING, client.health()).await {
+        Ok(Ok(health)) if health.service == "posthaste" => health,
+        _ => return Ok(None),
+    };
+    Ok(Some(Running { url: url.to_owned(), pid: health.pid }))
+}
+
+/// Whether this hub has this folder. A hub in a container has another number in there.
+fn is_of(folder: &DataFolder, hub: &Running) -> bool {
+    folder.running().is_some_and(|own| own.url == hub.url || own.pid == hub.pid)
 }
 
 /// The kernel cuts the queue at its own largest (net.core.somaxconn): a burst of clients
@@ -173,23 +211,15 @@ fn open(listen: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(QUEUE)
 }
 
-fn already_running(hub: &Running, folder: &DataFolder, output: &mut Output) -> Result<(), Failure> {
+/// The hub of this folder runs, so there is nothing to do.
+fn already_running(hub: &Running, output: &mut Output) -> Result<(), Failure> {
     let Running { url, pid } = hub;
-    // A hub in a container has another number in there.
-    let same = folder.running().is_some_and(|own| own.url == *url || own.pid == *pid);
     if output.json() {
         return output.answer(&json!({
-            "status": "already_running", "url": url, "pid": pid, "same_folder": same,
+            "status": "already_running", "url": url, "pid": pid, "same_folder": true,
         }));
     }
-    let other = match same {
-        true => String::new(),
-        false => format!(
-            ", with another data folder than {}; choose another port with --listen",
-            folder.path().display()
-        ),
-    };
-    output.say(&format!("a hub is already running at {url} (pid {pid}){other}"))
+    output.say(&format!("a hub is already running at {url} (pid {pid})"))
 }
 
 /// How this machine reaches the hub that listens there.
@@ -303,17 +333,19 @@ impl Signals {
     }
 
     /// Works until a signal comes, or until the hub cannot go on. Then whoever waits is
-    /// answered first.
+    /// answered first. Tells also whether it was Ctrl-C.
     async fn stop_in_order<T>(
         &mut self,
         work: impl Future<Output = T>,
         stop: Stop<'_, impl Future<Output = Arc<str>>>,
-    ) -> Result<T, ApiError> {
+    ) -> Result<(T, bool), ApiError> {
         tokio::pin!(work);
+        let mut interrupted = false;
         let failed = tokio::select! {
-            done = &mut work => return Ok(done),
-            _ = self.next() => {
+            done = &mut work => return Ok((done, false)),
+            number = self.next() => {
                 tracing::info!("stopping; a second signal stops at once");
+                interrupted = number == SignalKind::interrupt().as_raw_value();
                 None
             }
             why = stop.failed => Some(internal(format!("the hub cannot go on: {why}"))),
@@ -334,7 +366,7 @@ impl Signals {
             }
         };
         match (failed, done) {
-            (None, Some(done)) => Ok(done),
+            (None, Some(done)) => Ok((done, interrupted)),
             (failed, _) => {
                 Err(failed.unwrap_or_else(|| internal("it does not stop")).hint(UNCLEAN))
             }

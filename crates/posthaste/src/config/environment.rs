@@ -27,6 +27,9 @@ const ALIASES: [(&str, &str); 4] = [
 const OF_THE_TESTS: [&str; 4] =
     ["POSTHASTE_FUZZ", "POSTHASTE_FUZZ_SEED", "POSTHASTE_QUICK", "POSTHASTE_REQUIRE"];
 
+/// Names less alike than this are no suggestion. They are long, and share their sections.
+const ALIKE: f64 = 0.75;
+
 /// More than any value needs.
 const MOST_BRACKETS: usize = 64;
 
@@ -147,7 +150,14 @@ fn nearest(name: &str) -> Option<String> {
     let known: Vec<String> = of_flags().into_iter().chain(keys).collect();
     let last = name.strip_prefix(PREFIX).unwrap_or(name);
     let whole = known.iter().find(|k| k.rsplit("__").next() == Some(last));
-    whole.cloned().or_else(|| tell::most_alike(name, known.into_iter()))
+    // All of them begin alike, which says nothing.
+    let likeness = |known: &String| {
+        let known = known.strip_prefix(PREFIX).unwrap_or(known);
+        strsim::normalized_damerau_levenshtein(last, known)
+    };
+    let scored = || known.iter().map(|known| (likeness(known), known));
+    let alike = || scored().filter(|(score, _)| *score >= ALIKE);
+    whole.or_else(|| alike().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)).cloned()
 }
 
 impl Provider for &Environment {

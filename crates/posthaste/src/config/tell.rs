@@ -42,7 +42,7 @@ const SECTIONS: [(&str, Keys); 11] = [
     ("compat", CompatConfig::KEYS),
 ];
 
-/// Values less alike than this are no suggestion.
+/// Words less alike than this are no suggestion.
 const ALIKE: f64 = 0.6;
 
 #[derive(Debug, Clone, Serialize)]
@@ -139,19 +139,28 @@ fn in_layers(layers: &Layers, key: &str) -> Origin {
     }
 }
 
-/// The key that was probably meant: the same word in another section, or the one
-/// that is written most alike.
+/// The key or the section that was probably meant: the same word in another section, or
+/// the one that is written most alike.
 pub(crate) fn nearest(key: &str) -> Option<String> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
-    let all = || keys().map(|(known, _)| known);
-    let whole = all().find(|known| known != key && last(known) == last(key));
-    whole.or_else(|| most_alike(key, all().filter(|known| known != key)))
+    let sections = SECTIONS.iter().map(|(section, _)| (*section).to_owned());
+    let all: Vec<String> =
+        keys().map(|(known, _)| known).chain(sections).filter(|known| known != key).collect();
+    let whole = all.iter().find(|known| known.contains('.') && last(known) == last(key));
+    let scored = || all.iter().filter_map(|known| Some((likeness(key, known)?, known)));
+    let alike = || scored().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known);
+    whole.or_else(alike).cloned()
 }
 
-pub(super) fn most_alike(word: &str, known: impl Iterator<Item = String>) -> Option<String> {
-    let scored = known.map(|k| (strsim::normalized_damerau_levenshtein(word, &k), k));
-    let alike = scored.filter(|(score, _)| *score >= ALIKE);
-    alike.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)
+/// How alike two keys are, part by part: a section that both have makes their words no more
+/// alike.
+fn likeness(key: &str, known: &str) -> Option<f64> {
+    let (parts, others) = (key.split('.'), known.split('.'));
+    if parts.clone().count() != others.clone().count() {
+        return None;
+    }
+    let alike = parts.zip(others).map(|(a, b)| strsim::normalized_damerau_levenshtein(a, b));
+    alike.reduce(f64::min).filter(|least| *least >= ALIKE)
 }
 
 /// A file that says the same as no file: every key with its default.

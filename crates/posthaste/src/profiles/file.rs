@@ -26,12 +26,14 @@ use serde_json::{Map, Value};
 /// What is wrong with a file, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
+    /// The profile that the file was to be.
+    pub(crate) profile: Option<Name>,
     pub(crate) line: Option<usize>,
     pub(crate) why: String,
 }
 
 fn fault(line: impl Into<Option<usize>>, why: impl Into<String>) -> Fault {
-    Fault { line: line.into(), why: why.into() }
+    Fault { profile: None, line: line.into(), why: why.into() }
 }
 
 /// A file that reads as a profile.
@@ -84,8 +86,15 @@ impl Parsed {
 const ALLOWED_TOOLS: [&str; 2] = ["allowedTools", "allowed_tools"];
 const SERVICES: [&str; 2] = ["allowed_builtin_service_aliases", "allowed_services"];
 
-/// Reads a file of at most `limit` bytes.
+/// Reads a file of at most `limit` bytes. A fault tells whose profile it was to be: by the
+/// file's `name`, where that can be read, else by the name of the file.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {
+    let named = || path.file_stem()?.to_str()?.parse().ok();
+    let whose = |fault: Fault| Fault { profile: fault.profile.clone().or_else(named), ..fault };
+    read_text(path, limit).and_then(|text| parse(&text)).map_err(whose)
+}
+
+fn read_text(path: &Path, limit: usize) -> Result<String, Fault> {
     let unreadable = |e: std::io::Error| fault(None, format!("it cannot be read: {e}"));
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
@@ -97,12 +106,11 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {
             format!("it is larger than limits.profile_file_bytes ({limit}) allows"),
         ));
     }
-    let text = String::from_utf8(bytes).map_err(|e| {
+    String::from_utf8(bytes).map_err(|e| {
         let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         let line = good.iter().filter(|byte| **byte == b'\n').count() + 1;
         fault(line, "it is not UTF-8 text")
-    })?;
-    parse(&text)
+    })
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
@@ -123,9 +131,18 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
             }
         }
     };
-    let fields = fields(&yaml)?;
-    let template = template(fields, &head, body)?;
-    Ok(Parsed { template, head })
+    let template = fields(&yaml).and_then(|fields| template(fields, &head, body));
+    match template {
+        Ok(template) => Ok(Parsed { template, head }),
+        Err(fault) => Err(Fault { profile: name_in(&head), ..fault }),
+    }
+}
+
+/// The name that front matter gives, whatever else is wrong with it.
+fn name_in(head: &[String]) -> Option<Name> {
+    let line = head.get(line_of(head, "name")?.checked_sub(2)?)?;
+    let (_, name) = line.split_once(':')?;
+    name.trim().trim_matches(['"', '\'']).parse().ok()
 }
 
 fn fields(yaml: &str) -> Result<Map<String, Value>, Fault> {
@@ -357,6 +374,22 @@ mod tests {
             assert!(told.1.contains(why), "{text:?}: {told:?}");
             assert!(told.0.is_some(), "{text:?}: {told:?}");
             assert!(line.is_none() || told.0 == line, "{text:?}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_parse_still_says_whose_profile_it_was_to_be() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        for (file, text, name) in [
+            ("one.md", "---\ntags: [a, b\nname: 'reviewer'\n---\n", Some("reviewer")),
+            ("reviewer.md", "---\ntags: [a, b\n---\n", Some("reviewer")),
+            ("Reviewer.md", "no front matter", Some("reviewer")),
+            ("two words.md", "no front matter", None),
+        ] {
+            let path = scratch.path().join(file);
+            std::fs::write(&path, text).expect("written");
+            let whose = read(&path, 1_000).expect_err("it is wrong").profile;
+            assert_eq!(whose.as_ref().map(Name::as_str), name, "{file}");
         }
     }
 

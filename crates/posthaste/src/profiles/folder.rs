@@ -43,14 +43,14 @@ impl Folders {
         };
         let closed = look.closed.iter();
         let mut faults: Vec<FileFault> =
-            closed.map(|(path, why)| at(&path.to_string_lossy(), None, why)).collect();
+            closed.map(|(path, why)| at(None, &path.to_string_lossy(), None, why)).collect();
         self.put(hub, &look, &mut faults).await;
         self.remove(hub, &look, &mut faults).await;
         faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
 
         let before = hub.set_profile_faults(faults.clone());
         for fault in faults.iter().filter(|fault| !before.contains(fault)) {
-            let FileFault { file, line, why } = fault;
+            let FileFault { file, line, why, .. } = fault;
             tracing::warn!(%file, line, %why, "a file of profiles is wrong");
         }
     }
@@ -64,18 +64,20 @@ impl Folders {
             let parsed = match read {
                 Ok(parsed) => parsed,
                 Err(fault) => {
-                    faults.push(at(path, fault.line, &fault.why));
+                    faults.push(at(fault.profile.clone(), path, fault.line, &fault.why));
                     continue;
                 }
             };
             let name = &parsed.template.name;
             if let Some(other) = first.get(name) {
                 let why = format!("name: {other} says `{name}` already");
-                faults.push(at(path, parsed.line_of("name"), &why));
+                faults.push(at(None, path, parsed.line_of("name"), &why));
                 continue;
             }
             first.insert(name, path);
-            faults.extend(parsed.not_startable().map(|fault| at(path, fault.line, &fault.why)));
+            let name = &parsed.template.name;
+            let faulty = |fault: Fault| at(Some(name.clone()), path, fault.line, &fault.why);
+            faults.extend(parsed.not_startable().map(faulty));
             let known = self.kept.get(path) == Some(&parsed.template);
             if !known || owners.get(name) != Some(path) {
                 writes.spawn(put_one(Arc::clone(hub), Arc::clone(path), parsed.clone()));
@@ -88,8 +90,8 @@ impl Folders {
                 }
                 Ok((path, parsed, Err(error))) => {
                     self.kept.remove(&path);
-                    let Fault { line, why } = parsed.refused(&error);
-                    faults.push(at(&path, line, &why));
+                    let Fault { line, why, .. } = parsed.refused(&error);
+                    faults.push(at(Some(parsed.template.name.clone()), &path, line, &why));
                 }
                 Err(panic) => tracing::error!(%panic, "a profile could not be kept"),
             }
@@ -116,7 +118,7 @@ impl Folders {
                 }
                 Err(error) => {
                     let why = format!("it no longer says `{name}`, but {error}");
-                    faults.push(at(&file, None, &why));
+                    faults.push(at(None, &file, None, &why));
                 }
             }
         }
@@ -138,8 +140,8 @@ async fn put_one(hub: Arc<Hub>, path: Arc<str>, parsed: Parsed) -> Done {
     (path, parsed, written)
 }
 
-fn at(file: &str, line: Option<usize>, why: &str) -> FileFault {
-    FileFault { file: file.to_owned(), line, why: why.to_owned() }
+fn at(profile: Option<Name>, file: &str, line: Option<usize>, why: &str) -> FileFault {
+    FileFault { profile, file: file.to_owned(), line, why: why.to_owned() }
 }
 
 fn look(paths: &[PathBuf], limit: usize) -> Look {

@@ -161,7 +161,7 @@ fn a_list_tells_each_answer_and_ends_with_the_first_failure() {
     let _hub = world.hub();
     world.say(&["join", "alice"]);
     world.say(&["join", "bob"]);
-    let ran = world.run(&["send", "bob,nobody-here", "alice", "hi"]);
+    let ran = world.run(&["send", "bob,nobody-here,", "alice", "hi"]);
     ran.failed(3, "not sent to nobody-here: ", "");
     assert_eq!(ran.out.lines().count(), 2, "{ran:?}");
     let ran = world.run(&["send", "bob,nobody-here", "hi", "--json"]);
@@ -170,6 +170,40 @@ fn a_list_tells_each_answer_and_ends_with_the_first_failure() {
     assert_eq!(told["results"][0]["status"], 201);
     assert_eq!(told["results"][1]["error"]["code"], "no_recipient");
     world.run(&["send", "bob"]).failed(2, "needs somebody to go to", "posthaste send bob");
+}
+
+#[test]
+fn a_message_needs_no_quotes() {
+    let world = World::new();
+    let _hub = world.hub();
+    world.say(&["join", "bob"]);
+    let said = world.say(&["send", "bob", "the", "build", "is", "green", "--label", "ci"]);
+    assert_eq!(said, "accepted 1 for bob: 1 active, 0 waiting\n");
+    let mail = world.json(&["inbox", "--as", "bob", "--batch-window", "0"]);
+    assert_eq!(mail["messages"][0]["message"], "the build is green", "{mail}");
+    assert_eq!(mail["total"], 1, "{mail}");
+}
+
+#[test]
+fn an_error_speaks_of_flags_and_commands() {
+    let world = World::new();
+    let _hub = world.hub();
+    world.say(&["join", "bob"]);
+    for (args, error, hint) in [
+        (&["send", "bob", "hi", "--ttl", "0"][..], "--ttl: it lies between", "--help"),
+        (&["send", "bob", "hi", "--thread", "zzz"], "--thread: a thread is", "--help"),
+        (&["send", "bob", ""], "the text: it is empty", "--help"),
+        (&["inbox", "--wait-for", "most"], "--wait-for: it is `any`", "--help"),
+        (&["history", "--last", "999"], "--last: it lies between 1 and 200", "--help"),
+        (&["history", "--mailbox", "zzz"], "`zzz` is not a mailbox", "`posthaste stats` lists"),
+        (&["send", "@everyon", "hi"], "`@everyon` is not an address", "did you mean `@everyone`?"),
+    ] {
+        world.run(args).failed(2, error, hint);
+    }
+    let ran = world.run(&["history", "--team", "nope"]);
+    ran.failed(3, "no team is called `nope`", "`posthaste stats --teams` lists");
+    let ran = world.run(&["send", "@nowhere", "hi"]);
+    assert!(!ran.err.contains("did you mean"), "there is no such team: {ran:?}");
 }
 
 #[test]
@@ -256,26 +290,63 @@ fn a_token_can_be_shown_and_replaced() {
     let hub = world.hub();
     let (join, operator) = (world.say(&["token"]), world.say(&["token", "--operator"]));
     assert_ne!(join, operator);
+    let opens = |token: &str| world.run(&["agents", "--token", token.trim()]).code == Some(0);
+    assert!(opens(&operator));
+
     let ran = world.run(&["token", "--new", "operator"]);
-    assert!(ran.err.contains("from the next start"), "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("takes the new operator's token from now on"), "{ran:?}");
     assert_eq!(ran.out, world.say(&["token", "--operator"]));
-    // The hub goes on with the old one until it starts again.
-    assert_eq!(world.run(&["agents"]).code, Some(6));
-    assert_eq!(world.run(&["agents", "--token", operator.trim()]).code, Some(0));
+    // Nobody is locked out, and the old one is good for nothing.
+    world.say(&["agents"]);
+    assert!(opens(&ran.out) && !opens(&operator));
+    let new = world.run(&["token", "--new", "join"]);
+    assert_eq!(new.code, Some(0), "{new:?}");
+    world.say(&["join", "bob"]);
+    world.run(&["join", "alice", "--token", join.trim()]).failed(6, "not known here", "");
+
     hub.stop();
+    let stopped = world.run(&["token", "--new", "operator"]);
+    assert!(stopped.err.contains("from the next start"), "{stopped:?}");
     let _hub = world.hub();
     world.say(&["agents"]);
-    assert_eq!(world.run(&["agents", "--token", operator.trim()]).code, Some(6));
+    assert!(opens(&stopped.out) && !opens(&ran.out));
 }
 
 #[test]
-fn ctrl_c_ends_a_follower_without_an_error() {
+fn a_token_that_the_hub_could_not_be_told_of_stays_the_old_one() {
     let world = World::new();
-    let _hub = world.hub();
+    let hub = world.hub();
+    let operator = world.say(&["token", "--operator"]);
+    // The next hub cannot read its join token, and so takes neither.
+    std::fs::write(world.file("join.token"), "short").expect("written");
+    world.run(&["token", "--new", "operator"]).failed(1, "is still the old one", "--new join");
+    assert_eq!(world.say(&["token", "--operator"]), operator);
+    world.say(&["agents"]);
+    drop(hub);
+}
+
+#[test]
+fn ctrl_c_is_130_everywhere() {
+    let world = World::new();
+    let hub = world.hub();
     world.say(&["join", "bob"]);
-    let follower = world.start(&["inbox", "--as", "bob", "--follow"]);
-    eventually(|| world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox");
-    follower.signal(Signal::INT);
-    let ran = follower.end();
-    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
+    let waits = || world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox";
+    for args in [&["inbox", "--as", "bob", "--follow"][..], &["inbox", "--as", "bob"]] {
+        let waiting = world.start(args);
+        eventually(waits);
+        waiting.signal(Signal::INT);
+        let ran = waiting.end();
+        assert_eq!((ran.code, ran.out.as_str()), (Some(130), ""), "{args:?}: {ran:?}");
+        eventually(|| !waits());
+    }
+    let mut tail = world.start(&["tail", "--after", "0"]);
+    tail.line().expect("bob has joined");
+    tail.signal(Signal::INT);
+    assert_eq!(tail.end().code, Some(130));
+    // The hub stops in order all the same.
+    hub.process.signal(Signal::INT);
+    let ran = hub.process.end();
+    assert_eq!((ran.code, world.file("hub.json").exists()), (Some(130), false), "{ran:?}");
+    assert!(!ran.err.contains("error: "), "{ran:?}");
 }

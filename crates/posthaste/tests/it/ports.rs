@@ -14,15 +14,43 @@ fn a_second_up_finds_the_hub_that_runs_already() {
     let there = format!("a hub is already running at http://{address} (pid {pid})");
     assert_eq!(world.say(&["up", "--listen", &address]), format!("{there}\n"));
     assert_eq!(world.json(&["up", "--listen", &address])["same_folder"], true);
-    // Whatever its folder is, the port decides; but it is not the hub that was meant.
-    let other = World::new();
-    let said = other.say(&["up", "--listen", &address]);
-    let folder = format!("{there}, with another data folder than {}", other.data().display());
-    assert!(said.starts_with(&folder) && said.contains("--listen"), "{said}");
-    let told = other.json(&["up", "--listen", &address]);
+    // It listens elsewhere than usual, and is the hub of this folder all the same.
+    assert_eq!(world.say(&["up"]), format!("{there}\n"));
+    let told = world.json(&["up"]);
     assert_eq!((&told["status"], &told["pid"]), (&"already_running".into(), &pid.into()));
-    assert_eq!(told["same_folder"], false);
+}
+
+#[test]
+fn a_port_that_the_hub_of_another_folder_has_is_a_failure() {
+    let world = World::new();
+    let hub = world.hub();
+    let (address, pid) = (format!("127.0.0.1:{}", hub.port()), hub.process.pid());
+    let other = World::new();
+    let ran = other.run(&["up", "--listen", &address]);
+    let folder = other.data().display().to_string();
+    ran.failed(5, &format!("another data folder than {folder} (pid {pid})"), "--any-port");
+    assert_eq!(ran.out, "", "{ran:?}");
+    let ran = other.run(&["up", "--listen", &address, "--json"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
     assert!(!other.data().exists());
+}
+
+#[test]
+fn a_hub_that_may_takes_any_free_port() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let world = World::new();
+    let hub = world.hub_with(&["--listen", &address, "--any-port"]);
+    assert!(
+        hub.url.starts_with("http://127.0.0.1:") && !hub.url.ends_with(&address),
+        "{}",
+        hub.url
+    );
+    world.say(&["agents"]);
+    hub.stop();
+    drop(taken);
+    let hub = world.hub_with(&["--listen", &address, "--any-port"]);
+    assert!(hub.url.ends_with(&address), "the usual one is better: {}", hub.url);
 }
 
 #[test]

@@ -29,6 +29,25 @@ impl World {
 }
 
 #[test]
+fn a_profile_whose_file_does_not_parse_is_named_when_somebody_asks_for_it() {
+    let world = World::new();
+    let broken = "---\nname: reviewer\ndescription: [oops\n---\n";
+    let file = write(&world.file("profiles"), "reads-diffs.md", broken);
+    let _hub = world.hub();
+    let place = format!("{}:", file.display());
+    for args in [
+        &["profiles", "show", "reviewer"][..],
+        &["assign", "reviewer", "look"],
+        &["handoff", "reviewer", "look"],
+        &["send", "reviewer", "look"],
+    ] {
+        world.run(args).failed(3, &place, "mend that file");
+    }
+    write(&world.file("profiles"), "reads-diffs.md", &text("reviewer", "reads diffs"));
+    eventually(|| world.profile("reviewer").is_some());
+}
+
+#[test]
 fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
     let world = World::new();
     let _hub = world.hub();

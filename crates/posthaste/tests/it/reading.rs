@@ -37,7 +37,7 @@ fn the_operator_asks_why_a_message_was_not_answered() {
     let trail = world.json(&["trail", "1"]);
     assert_eq!((&trail["seq"], &trail["steps"][3]["message"]), (&1.into(), &2.into()));
     world.run(&["trail", "99"]).failed(3, "no such message", "");
-    world.run(&["trail", "soon"]).failed(2, "message id", "");
+    world.run(&["trail", "soon"]).failed(2, "ID: give a message's number", "");
 
     // The same after a restart: nothing of it was only in memory.
     hub.stop();
@@ -124,6 +124,6 @@ fn history_is_read_again_and_takes_nothing() {
         "leaders of `main`",
         "leader",
     );
-    world.run(&["history", "--last", "0"]).failed(2, "last_n", "");
+    world.run(&["history", "--last", "0"]).failed(2, "--last", "");
     assert_eq!(world.say(&["inbox", "--as", "bob", "--timeout", "0"]).lines().count(), 2);
 }

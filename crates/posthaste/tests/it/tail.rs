@@ -56,7 +56,7 @@ fn a_line_of_tail_tells_who_wrote_to_whom() {
     world.run(&["tail", "--agent", "nobody"]).failed(3, "nobody called nobody is here", "agents");
     world.run(&["tail", "--type", "sunshine"]).failed(
         2,
-        "types: it is one of message.accepted",
+        "--type: it is one of message.accepted",
         "",
     );
 }

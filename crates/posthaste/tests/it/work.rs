@@ -1,5 +1,6 @@
 //! Giving out work at the command line: the real binary, real workers.
 
+mod exits;
 mod giving;
 mod handing_off;
 mod many;
@@ -70,7 +71,7 @@ impl Office {
 
     fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["--json"]].concat());
-        assert_eq!(ran.code, Some(0), "{args:?}: {ran:?}");
+        assert!(ran.has_answered(), "{args:?}: {ran:?}");
         serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", ran.out))
     }
 

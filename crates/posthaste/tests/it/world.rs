@@ -2,6 +2,7 @@
 //! handle, also when an assertion fails.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
@@ -122,10 +123,11 @@ impl World {
         ran.out
     }
 
-    /// The same with `--json`.
+    /// Runs a command with `--json` that must answer, and gives the answer.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
-        let out = self.say(&[args, &["--json"]].concat());
-        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{args:?}: {e}: {out}"))
+        let ran = self.run(&[args, &["--json"]].concat());
+        assert!(ran.has_answered(), "{args:?}: {ran:?}");
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", ran.out))
     }
 
     /// Joins, and gives the exact address.
@@ -245,7 +247,9 @@ impl Started {
         let text = |reader: Option<JoinHandle<String>>| {
             reader.map(|reader| reader.join().expect("no panic")).unwrap_or_default()
         };
-        Ran { code: status.code(), out: text(stdout), err: text(self.err.take()) }
+        // As a shell tells it.
+        let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+        Ran { code, out: text(stdout), err: text(self.err.take()) }
     }
 }
 
@@ -276,6 +280,12 @@ impl Hub {
 }
 
 impl Ran {
+    /// Whether it did what was asked: well, or with the news that no mail came (7), that
+    /// not all have reported (8) or that a worker failed (9).
+    pub(crate) fn has_answered(&self) -> bool {
+        matches!(self.code, Some(0 | 7..=9))
+    }
+
     /// It failed with this exit code, said this, and gave this advice.
     #[track_caller]
     pub(crate) fn failed(&self, code: i32, error: &str, hint: &str) {

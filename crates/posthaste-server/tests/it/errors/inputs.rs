@@ -42,9 +42,17 @@ async fn an_unknown_recipient_is_404_with_the_nearest_names() {
 #[tokio::test]
 async fn a_bad_address_is_422_with_the_position_and_a_suggestion() {
     let house = House::new().await;
+    house.join("mason", Some("avalon"), "a key").await;
     let cases = [
         ("", 0, None),
         ("@avalon", 1, Some("@everyone@avalon")),
+        ("@avlon", 1, Some("@everyone@avalon")),
+        ("@everyon", 1, Some("@everyone")),
+        ("@anyon@avalon", 1, Some("@anyone@avalon")),
+        ("@mason", 1, Some("mason")),
+        ("@nowhere", 1, None),
+        ("nobody!", 6, None),
+        ("mason!", 5, Some("mason")),
         ("ma son", 2, None),
         ("bob,alice", 3, None),
         ("mason.12@avalon", 6, Some("mason@avalon")),
@@ -53,7 +61,8 @@ async fn a_bad_address_is_422_with_the_position_and_a_suggestion() {
         ("everyone", 0, Some("@everyone")),
         ("human@avalon", 5, Some("human")),
         ("system", 0, None),
-        ("mason@a@b", 7, Some("mason@a")),
+        ("mason@a@b", 7, None),
+        ("mason@avalon@main", 12, Some("mason@avalon")),
         ("\u{0}", 0, None),
     ];
     for (to, position, suggestion) in cases {

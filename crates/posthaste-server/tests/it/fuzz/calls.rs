@@ -156,6 +156,7 @@ fn examples() -> Vec<Example> {
                 ("mark_as_read", "true"),
             ],
         ),
+        with("POST", "/v1/tokens/reload", json!({})),
         get("/v1/export", &[("team", "main"), ("since", "1700000000000")]),
         get("/v1/stats/mailboxes", &[]),
         get("/v1/stats/agents", &[]),

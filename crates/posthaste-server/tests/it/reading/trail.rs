@@ -144,6 +144,33 @@ async fn a_trail_tells_that_mail_came_back() {
 }
 
 #[tokio::test]
+async fn a_trail_tells_that_an_answer_was_refused_by_the_hop_limit() {
+    let house = House::with(Limits { hops: 1, ..Limits::default() }).await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let (eve, as_eve) = house.agent("eve").await;
+    let reply = |to: &str, seq| SendRequest {
+        in_reply_to: Some(MessageRef::Seq(seq)),
+        ..SendRequest::new(to, "indeed")
+    };
+    let first = send(&as_eve, &bob.instance, "indeed?").await.seq;
+    let second = as_bob.send(&reply(&eve.instance, first)).await.expect("accepted").seq;
+    let before = house.trail(second).await;
+    assert!(!events(&before).contains(&"stopped"), "{before:?}");
+    let error = refusal(as_eve.send(&reply(&bob.instance, second)).await);
+    assert_eq!(error.code, ErrorCode::HopLimit);
+
+    let trail = house.trail(second).await;
+
+    let stopped = trail.steps.iter().find(|step| step.event == "stopped").expect("it is told");
+    assert_eq!(stopped.by.as_deref(), Some(&*eve.address));
+    assert_eq!(stopped.how.as_deref(), Some("hop_limit"));
+    assert!(stopped.at.is_some() && stopped.text.contains("limits.hops"), "{stopped:?}");
+    let why = format!("; an answer of {} was refused by the hop limit", eve.address);
+    assert!(trail.verdict.contains(&why), "{}", trail.verdict);
+    assert!(!house.trail(first).await.verdict.contains("hop limit"), "that one was answered");
+}
+
+#[tokio::test]
 async fn a_trail_is_for_those_who_may_read_the_message() {
     let house = House::new().await;
     let (_, as_alice) = house.agent("alice").await;

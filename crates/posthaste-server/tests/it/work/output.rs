@@ -27,6 +27,27 @@ async fn output_is_read_stretch_by_stretch_while_it_grows() {
 }
 
 #[tokio::test]
+async fn output_that_is_no_text_is_read_byte_for_byte() {
+    let (house, staff) = house().await;
+    let given = assign(&house.operator(), "worker", "paint").await;
+    let wrote = b"\x89PNG\r\n\x1a\n\xff\x00\xe2\x98 half a snowman ends here \xe2\x98";
+    staff.writes(&given.instance, wrote).await;
+
+    let (mut read, mut from) = (Vec::new(), 0);
+    while from < wrote.len() as u64 {
+        let query = OutputQuery { from: Some(from), most: Some(16), ..OutputQuery::default() };
+        let (bytes, part) =
+            house.operator().output_bytes(&given.instance, &query).await.expect("output");
+        read.extend(bytes);
+        from = part.next;
+    }
+
+    assert_eq!(read, wrote);
+    let text = house.operator().output(&given.instance, &OutputQuery::default()).await;
+    assert!(text.expect("output").text.contains('\u{fffd}'), "as text it is not the same");
+}
+
+#[tokio::test]
 async fn output_is_for_those_above_and_only_workers_have_any() {
     let (house, staff) = house().await;
     let (boss, as_boss) = house.agent("boss").await;
@@ -54,7 +75,8 @@ async fn wrong_questions_about_output_are_refused() {
     let given = assign(&house.operator(), "worker", "count").await;
     let most = |most| OutputQuery { most: Some(most), ..OutputQuery::default() };
     let stream = OutputQuery { stream: Some("stdin".into()), ..OutputQuery::default() };
-    for query in [stream, most(0), most(15), most(2 << 20)] {
+    let encoding = OutputQuery { encoding: Some("hex".into()), ..OutputQuery::default() };
+    for query in [stream, encoding, most(0), most(15), most(2 << 20)] {
         let error = refusal(house.operator().output(&given.instance, &query).await);
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{query:?}");
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use posthaste_api::client::ClientError;
-use posthaste_api::inbox::{Inbox, InboxQuery, SettleRequest};
-use posthaste_api::messages::MessageRef;
+use posthaste_api::inbox::{Already, Inbox, InboxQuery, SettleRequest};
+use posthaste_api::messages::{MessageRef, ReadQuery};
 use posthaste_api::{Client, ErrorCode};
 
 use crate::cli::InboxArgs;
@@ -93,6 +93,21 @@ impl Reader {
         }
         self.owed.clear();
         Ok(())
+    }
+
+    /// Whether one of these reports, which an earlier answer held, says that its worker
+    /// failed. One that is not kept any more says nothing.
+    pub(super) async fn has_failure(&self, already: &[Already]) -> Result<bool, ClientError> {
+        let query = ReadQuery { max_chars: Some(1), ..ReadQuery::default() };
+        for report in already {
+            match self.client.read(&report.id.to_string(), &query).await {
+                Ok(message) if super::is_failure(&message.kind) => return Ok(true),
+                Ok(_) => (),
+                Err(e) if e.code() == ErrorCode::NotFound => (),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(false)
     }
 
     /// The hub may come back on another port, and says so in its folder.

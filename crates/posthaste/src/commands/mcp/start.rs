@@ -3,8 +3,9 @@
 //! The hub is nobody's child: a shell puts it into the background and ends, and
 //! what that shell started is a process group of its own. So a client that ends
 //! its servers, with all that they started, does not end everybody's post office.
-//! Two who start one at the same time have one: the second finds the port or the
-//! folder taken and gives up.
+//! Two who start one at the same time have one: the second finds the folder taken and
+//! gives up. The usual port may be another folder's: then any free one will do, for the
+//! bridge finds its hub by the folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -23,9 +24,6 @@ const LONGEST_LOG: u64 = 1 << 20;
 
 /// What is for the bridge alone; a hub has no use for it.
 const NOT_FOR_THE_HUB: [&str; 2] = ["POSTHASTE_TOKEN", "POSTHASTE_JOIN_TOKEN"];
-
-const ELSEWHERE: &str = "it has another data folder: name that with --data, or give the hub \
-                         of this one a port of its own in server.listen";
 
 /// How to start a hub.
 #[derive(Debug, Clone)]
@@ -66,7 +64,11 @@ impl Start {
     #[expect(clippy::disallowed_methods, reason = "the shell is waited for, the hub is nobody's")]
     fn shell(&self, folder: &Path) -> io::Result<Command> {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "\"$0\" \"$@\" &"]).arg(std::env::current_exe()?).arg("up");
+        shell
+            .args(["-c", "\"$0\" \"$@\" &"])
+            .arg(std::env::current_exe()?)
+            .arg("up")
+            .arg("--any-port");
         shell.arg("--data").arg(folder);
         if let Some(config) = &self.config {
             shell.arg("--config").arg(std::path::absolute(config)?);
@@ -88,21 +90,12 @@ impl Started {
         log.seek(SeekFrom::Start(self.from)).ok()?;
         log.take(LONGEST_LOG).read_to_string(&mut said).ok()?;
         let told = |start: &str| said.lines().find_map(|line| line.strip_prefix(start));
-        let (error, hint) = match (told("error: "), said.lines().find(|line| already(line))) {
-            (Some(error), _) => (error, told("hint: ")),
-            (None, Some(other)) => (other, Some(ELSEWHERE)),
-            (None, None) => return None,
-        };
+        let error = told("error: ")?;
         let log = format!("its log is {}", self.log.display());
-        let hint = hint.map_or(log.clone(), |hint| format!("{hint}; {log}"));
+        let hint = told("hint: ").map_or(log.clone(), |hint| format!("{hint}; {log}"));
         let error = format!("a hub was started and gave up: {error}");
         Some(ApiError::new(ErrorCode::Unavailable, error).hint(hint))
     }
-}
-
-/// The port belongs to the hub of another folder.
-fn already(line: &str) -> bool {
-    line.starts_with("a hub is already running at ")
 }
 
 fn open(log: &Path) -> io::Result<(File, u64)> {

@@ -107,15 +107,16 @@ fn a_hub_that_cannot_start_says_why() {
 }
 
 #[test]
-fn a_port_that_the_hub_of_another_folder_has_is_named() {
+fn a_bridge_whose_port_the_hub_of_another_folder_has_starts_its_own_on_another() {
     let (world, stray) = (World::new(), Stray::new());
     let other = world.hub();
     let listen = format!("127.0.0.1:{}", other.port());
     let taken = ("POSTHASTE_SERVER__LISTEN", listen.as_str());
-    let mut agent = Agent::new(&stray.0, &[], &[taken]);
-    let answer = agent.initialize();
-    let told = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("an error: {answer}"));
-    assert!(told.contains(&other.url) && told.contains("--data"), "{told}");
+    let agent = Agent::new(&stray.0, &[], &[taken]);
+    let mut agent = Agent::of(PROGRAM, Era::Old, agent);
+    let address = agent.address();
+    assert_eq!(everybody(&stray.0), [address.as_str()]);
+    assert!(everybody(&world).is_empty(), "that hub is somebody else's");
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn the_result_is_printed_and_nothing_else() {
     let told = office.json(&["handoff", "counter", "one two"]);
     assert_eq!((&told["status"], &told["result"]), (&json!("complete"), &json!("2")));
     assert_eq!(told["exit_code"], 0);
+    assert_eq!(told.get("duplicate"), None, "this work is new: {told}");
     let inbox = office.json(&["inbox", "--timeout", "0"]);
     assert_eq!(inbox["messages"], json!([]), "what was shown is proved");
 }
@@ -33,11 +34,11 @@ fn a_person_means_the_folder_in_which_they_stand() {
 fn a_worker_that_fails_fails_the_command_and_says_how() {
     let office = Office::new();
     let ran = office.run(&["handoff", "failing", "try"]);
-    ran.failed(1, "exit code 3", "posthaste logs");
+    ran.failed(9, "exit code 3", "posthaste logs");
     assert!(ran.err.contains("the disk is gone"), "{ran:?}");
     let ran = office.run(&["handoff", "failing", "try", "--json"]);
     let told: Value = serde_json::from_str(&ran.out).expect("an answer");
-    assert_eq!((ran.code, &told["status"]), (Some(1), &json!("failed")));
+    assert_eq!((ran.code, &told["status"]), (Some(9), &json!("failed")));
     assert_eq!(told["exit_code"], 3);
 }
 
@@ -45,7 +46,7 @@ fn a_worker_that_fails_fails_the_command_and_says_how() {
 fn when_the_time_is_up_the_work_goes_on_and_its_result_comes_by_mail() {
     let office = Office::new();
     let ran = office.run(&["handoff", "patient", "wait", "--timeout", "0.1"]);
-    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert_eq!(ran.code, Some(8), "{ran:?}");
     assert!(ran.err.contains("posthaste inbox --wait-for all"), "{ran:?}");
     office.go();
     let inbox = office.json(&["inbox", "--wait-for", "all"]);
@@ -69,6 +70,39 @@ fn ctrl_c_ends_the_waiting_and_not_the_work() {
     office.go();
     let inbox = office.json(&["inbox", "--wait-for", "all"]);
     assert_eq!(inbox["messages"][0]["message"], "one\ntwo\nthree");
+}
+
+#[test]
+fn the_same_key_is_the_same_work_and_is_said_to_be() {
+    let office = Office::new();
+    let again = || office.json(&["handoff", "counter", "one two", "--key", "once"]);
+    assert_eq!(again().get("duplicate"), None, "the first time it is new");
+    let told = again();
+    assert_eq!((&told["duplicate"], &told["result"]), (&json!(true), &json!("2")), "{told}");
+}
+
+#[test]
+fn what_a_worker_wrote_is_piped_byte_for_byte() {
+    let bytes = b"\x1b[31mred\xff\x00\r\n\n no end".as_slice();
+    let script = r"printf '\033[31mred\377\000\r\n\n no end'";
+    let office = Office::with("", &[("painter", script), ("ends", r"printf 'a\n\n\n'")]);
+    let out = |args: &[&str]| {
+        let output = office.world.command(args).output().expect("it ends");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        output.stdout
+    };
+
+    assert_eq!(out(&["handoff", "painter", "x"]), bytes);
+    assert_eq!(out(&["handoff", "ends", "x"]), b"a\n\n\n");
+
+    let painter = office.json(&["agents", "--all"])["instances"].clone();
+    let painter = painter.as_array().expect("workers").iter().find(|i| i["agent"] == "painter");
+    let id = painter.expect("it was here")["instance"].as_str().expect("an id").to_owned();
+    assert_eq!(out(&["logs", &id]), bytes);
+    assert_eq!(out(&["logs", &id, "--raw"]), bytes);
+    assert_eq!(out(&["logs", &id, "--tail", "1"]), b" no end");
+    let told = office.json(&["logs", &id]);
+    assert_eq!(told["text"], "\u{1b}[31mred\u{fffd}\0\r\n\n no end", "JSON is text");
 }
 
 #[test]

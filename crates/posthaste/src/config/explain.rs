@@ -1,0 +1,117 @@
+//! What is wrong with a setting: which key, where it stands, what it is and what it should
+//! be, in words for people who know none of our types.
+
+use figment::error::{Actual, Kind};
+use posthaste_api::ApiError;
+
+use super::tell;
+use crate::failure::invalid;
+
+/// Where a list of keys is longer than this, the example file says it better.
+const MANY: usize = 16;
+const EXAMPLE: &str = "`posthaste config --example` shows every key with its default";
+
+pub(super) fn explain(error: &figment::Error) -> ApiError {
+    let place = error.metadata.as_ref().map(|from| match &from.source {
+        Some(source) => format!(" in {source}"),
+        None => format!(" in {}", from.name),
+    });
+    let place = place.unwrap_or_default();
+    // Some types have a way of their own to be read, which is nobody's key.
+    let mut path = error.path.clone();
+    path.retain(|part| !part.starts_with("___figment"));
+    let key = path.join(".");
+    let subject = match key.is_empty() {
+        true => format!("the configuration{place}"),
+        false => format!("`{key}`{place}"),
+    };
+    let wrong = |told: String| invalid(told).hint(about(&key));
+    match &error.kind {
+        Kind::UnknownField(field, known) => {
+            // The path leads to the section, and in some cases to the key.
+            if path.last() != Some(field) {
+                path.push(field.clone());
+            }
+            unknown(&path.join("."), &place, known)
+        }
+        Kind::InvalidType(is, expected) | Kind::InvalidValue(is, expected) => {
+            wrong(format!("{subject} is {}, and should be {}", value(is), kind(expected, &key)))
+        }
+        Kind::UnknownVariant(is, known) => {
+            wrong(format!("{subject} is {is:?}, and should be {}", choice(known)))
+        }
+        Kind::Message(why) if why == "invalid socket address syntax" => {
+            wrong(format!("{subject} should be an address and a port, like 127.0.0.1:9889"))
+        }
+        Kind::Message(why) if key.is_empty() => {
+            invalid(format!("{subject} is wrong: {}", why.trim_end()))
+        }
+        other => wrong(format!("{subject}: {}", other.to_string().trim_end())),
+    }
+}
+
+fn unknown(key: &str, place: &str, known: &[&str]) -> ApiError {
+    let known = match known.len() > MANY {
+        true => EXAMPLE.to_owned(),
+        false => format!("known here: {}", known.join(", ")),
+    };
+    let hint = match tell::nearest(key) {
+        Some(meant) => format!("did you mean `{meant}`? {known}"),
+        None => known,
+    };
+    invalid(format!("unknown key `{key}`{place}")).hint(hint)
+}
+
+/// What the key is for.
+fn about(key: &str) -> String {
+    match tell::keys().find(|(known, _)| known == key) {
+        Some((_, about)) => format!("{key}: {about} {EXAMPLE}"),
+        None => EXAMPLE.to_owned(),
+    }
+}
+
+fn value(is: &Actual) -> String {
+    match is {
+        Actual::Bool(is) => is.to_string(),
+        Actual::Unsigned(is) => is.to_string(),
+        Actual::Signed(is) => is.to_string(),
+        Actual::Float(is) => is.to_string(),
+        Actual::Char(is) => format!("{is:?}"),
+        Actual::Str(is) => format!("{is:?}"),
+        Actual::Seq => "a list".to_owned(),
+        Actual::Map => "a section".to_owned(),
+        Actual::Unit | Actual::Option => "nothing".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What was expected, which serde names by its types.
+fn kind(expected: &str, key: &str) -> String {
+    let told = match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "u128" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a duration" => "a time like \"30s\" or \"10m\"",
+        "a boolean" => "true or false",
+        "a string" => "a text",
+        "a sequence" => "a list like [\"one\", \"two\"]",
+        "path string" | "a path" => "a path",
+        _ if expected.starts_with("struct ") || expected == "a map" => {
+            return format!("a section: [{key}] and its keys below");
+        }
+        _ if expected.starts_with("enum ") => "one of the words that it knows",
+        other => other,
+    };
+    told.to_owned()
+}
+
+/// `open, team or family`
+fn choice(known: &[&str]) -> String {
+    match known {
+        [] => "something else".to_owned(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

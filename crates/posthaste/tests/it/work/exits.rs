@@ -1,0 +1,57 @@
+//! What a script learns from the exit status of a wait.
+
+use serde_json::{Value, json};
+
+use super::Office;
+use crate::world::Ran;
+
+impl Office {
+    fn gathers(&self, more: &[&str]) -> Ran {
+        self.run(&[&["inbox", "--wait-for", "all"], more].concat())
+    }
+}
+
+#[test]
+fn an_empty_inbox_a_full_one_and_a_gather_of_nothing_are_told_apart() {
+    let office = Office::new();
+    let ran = office.run(&["inbox", "--timeout", "0"]);
+    assert_eq!((ran.code, &*ran.out), (Some(7), ""), "{ran:?}");
+    let ran = office.run(&["inbox", "--timeout", "0", "--json"]);
+    let told: Value = serde_json::from_str(&ran.out).expect("an answer all the same");
+    assert_eq!((ran.code, &told["messages"]), (Some(7), &json!([])), "{ran:?}");
+    assert_eq!(office.gathers(&[]).code, Some(0), "nothing is open");
+    office.world.joined("bob");
+    office.run(&["send", "human", "hello", "--as", "bob"]);
+    assert_eq!(office.run(&["inbox", "--timeout", "0"]).code, Some(0));
+}
+
+#[test]
+fn a_gather_that_is_not_complete_says_so() {
+    let office = Office::new();
+    office.patient();
+    let ran = office.gathers(&["--timeout", "0.1"]);
+    assert_eq!(ran.code, Some(8), "{ran:?}");
+    assert!(ran.err.contains("still missing"), "{ran:?}");
+    office.go();
+    assert_eq!(office.gathers(&[]).code, Some(0));
+}
+
+#[test]
+fn a_gather_with_a_failure_says_so_also_when_the_report_came_before() {
+    let office = Office::new();
+    office.json(&["assign", "failing", "x"]);
+    let ran = office.gathers(&[]);
+    assert_eq!(ran.code, Some(9), "{ran:?}");
+    assert!(ran.out.contains("exit code 3"), "{ran:?}");
+
+    // The failure comes alone, and then the rest.
+    office.patient();
+    office.json(&["assign", "failing", "x"]);
+    let ran = office.run(&["inbox"]);
+    assert_eq!(ran.code, Some(0), "it is mail: {ran:?}");
+    assert!(ran.out.contains("exit code 3"), "{ran:?}");
+    office.go();
+    let ran = office.gathers(&[]);
+    assert_eq!(ran.code, Some(9), "the work as a whole has failed: {ran:?}");
+    assert!(ran.err.contains("handed over before"), "{ran:?}");
+}
