@@ -23,7 +23,7 @@ pub(crate) use programs::{
     AgentArgs, ConnectArgs, Dialect, HookArgs, InstallArgs, McpArgs, ScopeWord, StatusArgs,
 };
 
-pub(crate) use work::{HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
+pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
 
 /// Ten years. A clock can be turned this far without falling off.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -103,7 +103,7 @@ pub(crate) enum Command {
     ///
     /// The task goes to an agent of that profile: the hub starts one, or, for agents that come by
     /// themselves, takes one that is here. `posthaste inbox --wait-for all` gathers every report.
-    Assign(TaskArgs),
+    Assign(AssignArgs),
     /// Start a worker on a task and wait for its result
     ///
     /// Ctrl-C ends the waiting and not the work: its report comes to your inbox then. Exits with 1

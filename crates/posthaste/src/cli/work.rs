@@ -32,6 +32,16 @@ pub(crate) struct TaskArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct AssignArgs {
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
+    /// How long the worker may run: seconds, or 10m. Then it is ended, and its report says
+    /// that it timed out [default: as the profile says]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Args)]
 pub(crate) struct HandoffArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,

@@ -33,6 +33,7 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
     add("exit code", view.exit_code.map(|code| code.to_string()));
     add("works in", view.working_directory.clone());
     add("branch", view.branch.clone());
+    add("timeout", view.timeout_s.map(when::how_long));
     add("started", view.started_at.as_ref().map(|at| when::ago(at, now)));
     add("last seen", Some(when::ago(&view.last_seen, now)));
     add("unread", Some(super::agents::unread(view)));
