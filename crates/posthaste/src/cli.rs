@@ -306,6 +306,9 @@ pub(crate) struct TailArgs {
     /// Begin after this event instead of now; 0 for all that is kept
     #[arg(long, value_name = "NUMBER")]
     pub(crate) after: Option<u64>,
+    /// Begin with the last so many events that fit
+    #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
+    pub(crate) last: Option<u64>,
     /// End after so many events
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,

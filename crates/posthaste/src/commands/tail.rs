@@ -81,6 +81,8 @@ async fn follow(
         let heard = following.next().await;
         // Also when the line broke: the next one begins there.
         query.after = following.last();
+        // What was asked for once has been told, or is on its way.
+        query.last = None;
         match heard.map_err(passing)? {
             None => return Ok(End::Line),
             Some(Heard::Reset(reset)) => output.note(&format!(
@@ -120,7 +122,8 @@ async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure>
     }
     topics.extend(args.thread.iter().map(|thread| format!("thread:{thread}")));
     let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
-    Ok(EventsQuery { topics: joined(&topics), types: joined(&args.kind), after: args.after })
+    let (topics, types) = (joined(&topics), joined(&args.kind));
+    Ok(EventsQuery { topics, types, after: args.after, last: args.last })
 }
 
 /// An instance, or all of a name that are here.

@@ -340,6 +340,7 @@ async fn a_session_is_followed_with_all_who_work_in_it_and_nobody_else() {
         topics: Some(format!("session:{}", boss.instance)),
         types: Some("instance,assignment".into()),
         after: Some(0),
+        ..EventsQuery::default()
     };
     let mut following = house.operator().events(&query).await.expect("a stream");
     let mut heard = Vec::new();
