@@ -64,7 +64,7 @@ pub(crate) struct Global {
     /// The data folder: messages, tokens, identities
     #[arg(long, global = true, value_name = "DIR", env = "POSTHASTE_DATA", hide_env_values = true)]
     pub(crate) data: Option<PathBuf>,
-    /// Act as this agent, after `posthaste join NAME` [default: the operator]
+    /// Act as this agent, once it has joined: NAME, or NAME@TEAM [default: the operator]
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub(crate) acting: Option<String>,
     /// Act as whoever this token belongs to; beats --as
@@ -223,7 +223,7 @@ pub(crate) struct JoinArgs {
 
 #[derive(Args)]
 pub(crate) struct LeaveArgs {
-    /// The name that joined
+    /// The name that joined, or NAME@TEAM
     pub(crate) name: String,
 }
 

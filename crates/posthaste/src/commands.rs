@@ -6,7 +6,7 @@ use posthaste_core::address::{Address, DEFAULT_TEAM, Name};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
-use crate::identity::{DataFolder, Identity, Key, Token};
+use crate::identity::{self, Acting, DataFolder, Identity, Key, Token};
 use crate::keyring::{Keyring, Owner};
 use crate::output::Output;
 
@@ -109,7 +109,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
 struct Session {
     folder: DataFolder,
     hub: Option<String>,
-    acting: Option<Name>,
+    acting: Option<Acting>,
     token: Option<Token>,
 }
 
@@ -120,7 +120,7 @@ impl Session {
         Ok(Self {
             folder: crate::config::data_folder(global)?,
             hub: given(&global.hub),
-            acting: global.acting.as_deref().map(name).transpose()?,
+            acting: global.acting.as_deref().map(Acting::read).transpose()?,
             token: given(&global.token).map(Token::from),
         })
     }
@@ -138,7 +138,7 @@ impl Session {
         let client = self.stranger()?;
         let token = match (&self.token, &self.acting) {
             (Some(token), _) => token.clone(),
-            (None, Some(name)) => self.identity(name)?.token,
+            (None, Some(who)) => self.identity(who)?.token,
             (None, None) => self.key(Key::Operator, &client)?,
         };
         Ok(client.with_token(token.reveal()))
@@ -190,8 +190,8 @@ impl Session {
     }
 
     /// Who somebody of this folder is, for the hub of this folder.
-    fn identity(&self, name: &Name) -> Result<Identity, Failure> {
-        let who = self.folder.identity(name)?;
+    fn identity(&self, who: &Acting) -> Result<Identity, Failure> {
+        let who = self.folder.identity(who)?;
         self.lives().map(|()| who)
     }
 
@@ -234,7 +234,7 @@ impl Session {
                     (Some(_), _) => {
                         "is the token in --token or POSTHASTE_TOKEN of this hub?".into()
                     }
-                    (None, Some(name)) => format!("posthaste join {name}"),
+                    (None, Some(who)) => who.joins(),
                     (None, None) => "does this hub use another folder? Name it with --data".into(),
                 };
                 Failure::Told(ApiError { hint: Some(hint), ..error })
@@ -258,11 +258,5 @@ fn instance(text: &str) -> Result<String, Failure> {
 
 /// Reads an agent's or a team's name as a person writes it.
 fn name(text: &str) -> Result<Name, Failure> {
-    text.parse().map_err(|e: posthaste_core::address::AddressError| {
-        let told = invalid(format!("`{text}` is not a name: {}", e.why));
-        match e.suggestion {
-            Some(meant) => told.hint(format!("did you mean `{meant}`?")).into(),
-            None => told.hint("a name looks like `alice` or `code-reviewer2`").into(),
-        }
-    })
+    Ok(identity::name(text)?)
 }

@@ -17,6 +17,7 @@ mod machine;
 mod manual;
 mod mcp_bridge;
 mod moved;
+mod names;
 mod ports;
 mod profiles;
 mod reading;

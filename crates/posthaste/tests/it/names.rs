@@ -1,0 +1,37 @@
+//! Names wherever ids are, and who `--as` is.
+
+use crate::world::World;
+
+#[test]
+fn joining_a_team_does_not_take_a_name_away_from_another() {
+    let world = World::new();
+    let _hub = world.hub();
+    let first = world.joined("w1");
+    let blue = world.run(&["join", "w1", "--team", "blue"]);
+    assert!(blue.out.contains("`--as w1@blue` now works"), "{blue:?}");
+    let sender = |who: &str| {
+        let sent = world.json(&["send", "human", "it is me", "--as", who]);
+        let seen = world.json(&["history", "--last", "1"]);
+        assert_eq!(seen["messages"][0]["seq"], sent["seq"]);
+        seen["messages"][0]["from"].as_str().expect("who").to_owned()
+    };
+    assert_eq!(sender("w1"), first);
+    assert!(sender("w1@blue").ends_with("@blue"));
+    assert_eq!(sender("w1@main"), first, "the usual team");
+
+    world.say(&["leave", "w1"]);
+    assert!(sender("w1").ends_with("@blue"), "the only one that is left");
+    world.say(&["leave", "w1"]);
+    world.run(&["inbox", "--as", "w1"]).failed(3, "nobody has joined as w1", "join w1");
+}
+
+#[test]
+fn when_as_means_somebody_else_from_now_on_it_is_said() {
+    let world = World::new();
+    let _hub = world.hub();
+    let first = world.joined("alice");
+    let again = world.run(&["join", "alice"]);
+    assert_eq!(again.err, "", "the same as before: {again:?}");
+    let other = world.run(&["join", "alice", "--key", "another window"]);
+    assert!(other.err.contains(&format!("`--as alice` was {first} until now")), "{other:?}");
+}
