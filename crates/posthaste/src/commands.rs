@@ -2,7 +2,7 @@
 //! talk to, and as whom.
 
 use posthaste_api::{ApiError, Client, ErrorCode};
-use posthaste_core::address::{Address, DEFAULT_TEAM, Name};
+use posthaste_core::address::{DEFAULT_TEAM, Name};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
@@ -10,6 +10,7 @@ use crate::identity::{self, Acting, DataFolder, Identity, Key, Token};
 use crate::keyring::{Keyring, Owner};
 use crate::output::Output;
 
+mod agent;
 mod agents;
 mod assign;
 mod bridge;
@@ -18,6 +19,7 @@ mod config;
 mod connect;
 mod demo;
 mod doctor;
+mod each;
 mod export;
 mod handoff;
 mod history;
@@ -240,18 +242,6 @@ impl Session {
                 Failure::Told(ApiError { hint: Some(hint), ..error })
             }
             other => other,
-        }
-    }
-}
-
-/// One instance as a person writes it: its id, or an address that has it.
-fn instance(text: &str) -> Result<String, Failure> {
-    match text.parse::<Address>() {
-        Ok(Address::Exact { instance, .. }) => Ok(instance.to_string()),
-        _ => {
-            let told = invalid(format!("`{text}` is not one agent"));
-            let hint = "it has 8 hex digits, alone or in an address: `posthaste agents` shows them";
-            Err(told.hint(hint).into())
         }
     }
 }

@@ -52,14 +52,15 @@ pub(crate) struct HandoffArgs {
 
 #[derive(Args)]
 pub(crate) struct PollArgs {
-    /// Its id of 8 hex digits, or its address
+    /// Its name if nobody else has it, its address, or its id of 8 hex digits
+    #[arg(value_name = "AGENT")]
     pub(crate) instance: String,
 }
 
 #[derive(Args)]
 pub(crate) struct StopArgs {
-    /// Their ids of 8 hex digits, or their addresses
-    #[arg(required_unless_present = "all", value_name = "INSTANCE")]
+    /// Their names where nobody else has them, their addresses, or their ids of 8 hex digits
+    #[arg(required_unless_present = "all", value_name = "AGENT")]
     pub(crate) instances: Vec<String>,
     /// Every worker that was started for you, and all below them
     #[arg(long, conflicts_with = "instances")]
@@ -68,7 +69,8 @@ pub(crate) struct StopArgs {
 
 #[derive(Args)]
 pub(crate) struct LogsArgs {
-    /// Its id of 8 hex digits, or its address
+    /// Its name if nobody else has it, its address, or its id of 8 hex digits
+    #[arg(value_name = "AGENT")]
     pub(crate) instance: String,
     /// Go on until it ends
     #[arg(long, short)]

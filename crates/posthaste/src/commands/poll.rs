@@ -2,7 +2,7 @@
 
 use posthaste_api::instances::InstanceView;
 
-use super::{Session, instance};
+use super::{Session, agent};
 use crate::cli::PollArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -13,8 +13,9 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let id = instance(&args.instance)?;
-    let view = session.client()?.instance(&id).await?;
+    let client = session.client()?;
+    let id = agent::find(&args.instance, &client).await?;
+    let view = client.instance(&id).await?;
     match output.json() {
         true => output.answer(&view),
         false => output.say(&told(&view, when::now().timestamp())),

@@ -3,6 +3,27 @@
 use crate::world::World;
 
 #[test]
+fn a_name_means_the_one_agent_that_has_it() {
+    let world = World::new();
+    let _hub = world.hub();
+    let bob = world.joined("bob");
+    assert!(world.say(&["poll", "bob"]).starts_with(&bob));
+    assert!(world.say(&["poll", "bob@main"]).starts_with(&bob));
+
+    let other = world.json(&["join", "bob", "--key", "another window"]);
+    let other = other["address"].as_str().expect("an address");
+    let told = world.run(&["poll", "bob"]);
+    told.failed(2, "2 agents are called bob", &bob);
+    told.failed(2, "2 agents are called bob", other);
+
+    assert!(world.say(&["stop", other]).contains("has ended"));
+    assert!(world.say(&["stop", "bob"]).starts_with(&bob), "one of the name is left");
+    world.run(&["logs", "bob"]).failed(3, "nobody called bob is here", &bob);
+    world.run(&["poll", "nobody"]).failed(3, "nobody called nobody is here", "posthaste agents");
+    world.run(&["poll", "@everyone"]).failed(2, "is not one agent", "posthaste agents");
+}
+
+#[test]
 fn joining_a_team_does_not_take_a_name_away_from_another() {
     let world = World::new();
     let _hub = world.hub();
