@@ -70,6 +70,15 @@ pub(crate) struct Global {
     /// Act as whoever this token belongs to; beats --as
     #[arg(long, global = true, env = "POSTHASTE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// Whether there are colours [default: as the terminal and NO_COLOR say]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    pub(crate) color: ColorWord,
     /// The configuration file
     #[arg(
         long,
@@ -204,6 +213,15 @@ impl UpArgs {
 pub(crate) enum LogFormat {
     Human,
     Json,
+}
+
+/// Whether there are colours; `auto` is on a terminal that knows them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWord {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Args)]

@@ -10,6 +10,7 @@ use crate::identity::{self, Acting, DataFolder, Identity, Key, Token};
 use crate::keyring::{Keyring, Owner};
 use crate::output::Output;
 
+mod addresses;
 mod agent;
 mod agents;
 mod assign;

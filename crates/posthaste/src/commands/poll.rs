@@ -6,6 +6,7 @@ use super::{Session, agent};
 use crate::cli::PollArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paint::{Text, Tone};
 use crate::when;
 
 pub(super) async fn run(
@@ -18,15 +19,15 @@ pub(super) async fn run(
     let view = client.instance(&id).await?;
     match output.json() {
         true => output.answer(&view),
-        false => output.say(&told(&view, when::now().timestamp())),
+        false => output.paint(&told(&view, when::now().timestamp())),
     }
 }
 
-fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
-    let mut lines = vec![format!("{}  {}", view.address, state(view))];
+fn told(view: &InstanceView, now: jiff::Timestamp) -> Text {
+    let mut lines = Vec::new();
     let mut add = |name: &str, what: Option<String>| {
         if let Some(what) = what {
-            lines.push(format!("  {name:<10} {}", what.replace(['\n', '\t'], " ")));
+            lines.push((format!("\n  {name:<10} "), what.replace(['\n', '\t'], " ")));
         }
     };
     add("label", view.label.clone());
@@ -46,7 +47,9 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
         };
         add("task", Some(format!("{}{label} for {}: {report}", given.task, given.by)));
     }
-    lines.join("\n")
+    let head = Text::new().add(Tone::Who, &view.address).plain("  ");
+    let head = head.add(Tone::of_state(&view.status), state(view));
+    lines.into_iter().fold(head, |text, (name, what)| text.add(Tone::Faint, name).plain(what))
 }
 
 /// `running, busy`

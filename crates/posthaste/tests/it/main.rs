@@ -13,6 +13,8 @@ mod hook;
 mod keeper;
 mod kill;
 mod logs;
+#[cfg(target_os = "linux")]
+mod looks;
 mod machine;
 mod manual;
 mod mcp_bridge;
