@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Key;
 
+mod mail;
 mod programs;
 mod work;
 
@@ -23,6 +24,7 @@ pub(crate) use programs::{
     AgentArgs, ConnectArgs, Dialect, HookArgs, InstallArgs, McpArgs, ScopeWord, StatusArgs,
 };
 
+pub(crate) use mail::{MessagesArgs, ReadArgs, ReplyArgs, TeamsArgs, TeamsCommand};
 pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
 
 /// Ten years. A clock can be turned this far without falling off.
@@ -106,8 +108,18 @@ pub(crate) enum Command {
     Leave(LeaveArgs),
     /// Send a message
     Send(SendArgs),
+    /// Answer a message: the reply goes to whoever sent it
+    Reply(ReplyArgs),
     /// Wait for mail, show it, and prove that it arrived
     Inbox(InboxArgs),
+    /// Show one message, whole, and where each delivery of it stands; takes nothing
+    ///
+    /// In a pipe, or with --raw, it is the text alone, byte for byte.
+    Read(ReadArgs),
+    /// Take messages back that nobody has been handed yet
+    Cancel(MessagesArgs),
+    /// Queue dead messages again, for one more try
+    Requeue(MessagesArgs),
     /// Start a worker on a task and go on; its report comes to your inbox
     ///
     /// The task goes to an agent of that profile: the hub starts one, or, for agents that come by
@@ -152,6 +164,8 @@ pub(crate) enum Command {
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
     Profiles(ProfilesArgs),
+    /// Who leads which team, and who is in it
+    Teams(TeamsArgs),
     /// Read again what was sent; takes nothing
     History(HistoryArgs),
     /// What happened to a message, and why it was not answered

@@ -15,6 +15,7 @@ mod agent;
 mod agents;
 mod assign;
 mod bridge;
+mod cancel;
 mod completions;
 mod config;
 mod connect;
@@ -34,11 +35,15 @@ mod member;
 mod poll;
 mod profiles;
 mod program;
+mod read;
+mod reply;
+mod requeue;
 mod send;
 mod stats;
 mod status;
 mod stop;
 mod tail;
+mod teams;
 mod token;
 mod trail;
 mod up;
@@ -77,6 +82,11 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Join(args) => join::join(args, &session, output).await,
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,
+        Command::Reply(args) => reply::run(args, &session, output).await,
+        Command::Read(args) => read::run(&args, &session, output).await,
+        Command::Cancel(args) => cancel::run(&args, &session, output).await,
+        Command::Requeue(args) => requeue::run(&args, &session, output).await,
+        Command::Teams(args) => teams::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Assign(args) => assign::run(args, &session, output).await,
         Command::Handoff(args) => handoff::run(args, &session, output).await,

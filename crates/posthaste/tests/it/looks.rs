@@ -79,7 +79,7 @@ fn agents_are_sorted_by_name_and_who_was_seen_last_comes_first() {
 }
 
 #[test]
-fn history_is_clipped_on_a_terminal_and_whole_in_a_pipe() {
+fn history_is_clipped_on_a_terminal_and_read_shows_all() {
     let (world, _hub) = crowd();
     let long = "a very long story ".repeat(100);
     let alice = world.joined("alice");
@@ -88,6 +88,8 @@ fn history_is_clipped_on_a_terminal_and_whole_in_a_pipe() {
     assert!(told.trim_end().ends_with("… (posthaste read 1)"), "{told}");
     assert!(told.len() < 400, "{told}");
     assert!(world.say(&["history"]).contains(long.trim_end()), "a pipe gets all");
+    let read = bare(&shown(&world, 60, &["read", "1"], false));
+    assert!(read.contains("message 1\n  from      human\n") && read.contains(&alice), "{read}");
     let tail = bare(&shown(&world, 60, &["tail", "--last", "1", "--count", "1"], false));
     let line = tail.lines().next().expect("an event");
     assert!(line.chars().count() <= 60 && line.contains("message.accepted"), "{tail}");

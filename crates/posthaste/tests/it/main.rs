@@ -16,6 +16,7 @@ mod logs;
 #[cfg(target_os = "linux")]
 mod looks;
 mod machine;
+mod mail;
 mod manual;
 mod mcp_bridge;
 mod moved;
@@ -27,6 +28,7 @@ mod second_hub;
 mod settings;
 mod story;
 mod tail;
+mod teams;
 #[cfg(feature = "otlp")]
 mod traces;
 mod unusable;
