@@ -4,7 +4,9 @@
 //! business. A key of ours that has the wrong form is named.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use humantime_serde::re::humantime;
 use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::{Profile, Source};
 use serde_json::{Map, Value};
@@ -38,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) directory: Option<PathBuf>,
     pub(crate) model: Option<String>,
     pub(crate) worktree: bool,
+    /// The longest that a worker may run.
+    pub(crate) timeout: Option<Duration>,
     /// External MCP servers, for programs that read them from a file.
     pub(crate) mcp_config: Option<String>,
     pub(crate) wake: Option<Line>,
@@ -93,6 +97,11 @@ impl Settings {
             Some(Value::Bool(worktree)) => *worktree,
             Some(_) => return Err(wrong("worktree", "is true or false")),
         };
+        let timeout = match get("timeout").map(time) {
+            None => None,
+            Some(Some(time)) => Some(time),
+            Some(None) => return Err(wrong("timeout", "is a time like 10m, or seconds")),
+        };
         let mcp_config = match (get("mcp_config"), get("mcpServers")) {
             (None, None) => None,
             (Some(own @ Value::Object(_)), _) => Some(own.to_string()),
@@ -108,6 +117,7 @@ impl Settings {
             directory,
             model: text("model")?,
             worktree,
+            timeout,
             mcp_config,
             wake: command("wake")?,
             stdin: match text("stdin")?.as_deref() {
@@ -122,6 +132,19 @@ impl Settings {
             },
         })
     }
+}
+
+/// A time with its unit, or seconds; never none at all.
+fn time(value: &Value) -> Option<Duration> {
+    let time = match value {
+        Value::String(text) => match text.parse::<f64>() {
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Err(_) => humantime::parse_duration(text).ok(),
+        },
+        Value::Number(seconds) => Duration::try_from_secs_f64(seconds.as_f64()?).ok(),
+        _ => None,
+    };
+    time.filter(|time| !time.is_zero())
 }
 
 /// A list of words, or one text.
@@ -219,6 +242,19 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_timeout_is_seconds_or_has_a_unit() {
+        for (config, seconds) in [
+            (r#"{"timeout": "10m"}"#, 600),
+            (r#"{"timeout": 90}"#, 90),
+            (r#"{"timeout": "90"}"#, 90),
+        ] {
+            let settings = read(config).expect("a good profile");
+            assert_eq!(settings.timeout, Some(Duration::from_secs(seconds)), "{config}");
+        }
+        assert_eq!(read("{}").expect("empty is fine").timeout, None);
+    }
+
+    #[test]
     fn a_key_of_the_wrong_form_is_named() {
         for (config, key) in [
             (r#"{"command": {}}"#, "`command`"),
@@ -236,6 +272,10 @@ pub(crate) mod tests {
             (r#"{"mcp_config": "x"}"#, "`mcp_config`"),
             (r#"{"model": 3}"#, "`model`"),
             (r#"{"wake": 3}"#, "`wake`"),
+            (r#"{"timeout": "soon"}"#, "`timeout`"),
+            (r#"{"timeout": 0}"#, "`timeout`"),
+            (r#"{"timeout": -1}"#, "`timeout`"),
+            (r#"{"timeout": [1]}"#, "`timeout`"),
         ] {
             let error = read(config).expect_err(config);
             assert!(error.why.contains(key), "{config}: {error}");

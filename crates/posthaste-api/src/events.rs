@@ -19,6 +19,9 @@ pub struct EventsQuery {
     /// Begin after this number instead of now; `Last-Event-ID` beats it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
+    /// Begin with the last so many that fit, 0 to 1000. Not together with `after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<u64>,
 }
 
 /// One event; `id:` is its number and `event:` its type.

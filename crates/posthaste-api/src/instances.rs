@@ -94,6 +94,9 @@ pub struct InstanceView {
     /// The branch of its own worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// Seconds that a worker may run, as its assignment or its profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<u64>,
     /// When its process began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,

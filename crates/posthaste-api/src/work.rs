@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `POST /v1/assign`: starts a worker and returns at once. Its report comes by mail.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AssignRequest {
     /// A profile's name, or `name@team`.
@@ -25,6 +25,10 @@ pub struct AssignRequest {
     /// A git worktree of its own, made from that directory; default: as the profile says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<bool>,
+    /// Seconds that the worker may run. Then it is ended, and the report is
+    /// `system.agent_failed`: timed out. Default: as the profile says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
     /// The same key gives the same worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -88,6 +92,8 @@ impl HandoffRequest {
             team,
             working_directory,
             worktree,
+            // Its own is how long the giver waits.
+            timeout: None,
             idempotency_key,
         };
         (assign, self.timeout)

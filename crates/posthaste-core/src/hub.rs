@@ -299,6 +299,42 @@ impl Hub {
         Ok(page)
     }
 
+    /// The number after which the last `count` events come that fit and that the caller may
+    /// know of; if fewer are kept, the number before the oldest event.
+    pub async fn before_last_events(
+        &self,
+        by: Principal,
+        count: usize,
+        filter: &EventFilter,
+    ) -> Result<u64, StoreError> {
+        let last = *self.last_event().borrow();
+        if count == 0 {
+            return Ok(last);
+        }
+        let mut reach = count as u64;
+        loop {
+            let from = last.saturating_sub(reach);
+            let (mut fitting, mut after, mut oldest) = (Vec::new(), from, 0);
+            while after < last {
+                let page = self.events(by, after, filter).await?;
+                fitting.extend(page.events.iter().map(|event| event.no).filter(|no| *no <= last));
+                oldest = page.oldest;
+                if page.upto <= after {
+                    break;
+                }
+                after = page.upto;
+            }
+            if let Some(at) = fitting.len().checked_sub(count) {
+                return Ok(fitting[at] - 1);
+            }
+            if from < oldest || from == 0 {
+                return Ok(oldest.saturating_sub(1));
+            }
+            // Few fit: look further back, and further each time.
+            reach = reach.saturating_mul(4);
+        }
+    }
+
     /// The number of the last event; changes with each.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.store.last_event()

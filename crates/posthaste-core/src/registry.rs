@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -202,6 +203,8 @@ pub struct Work {
     pub worktree: bool,
     /// The branch of that worktree.
     pub branch: Option<String>,
+    /// The longest that it may run, as its assignment or its profile says.
+    pub timeout: Option<Duration>,
     pub started_at: Option<Timestamp>,
     pub exit_code: Option<i32>,
     /// Why it ended, in a few words.

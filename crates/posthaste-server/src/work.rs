@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::work::{AssignRequest, AssignmentView};
@@ -11,6 +12,8 @@ use posthaste_core::messaging::message::{Kind, Message, MessageRef, Principal, S
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, json_cost};
 use posthaste_core::orchestration::{Assign, Assigned, Assignment};
 use posthaste_core::ports::Filter;
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Gives somebody work and returns at once.
 pub(crate) async fn assign(
@@ -38,6 +41,7 @@ pub(crate) async fn assign(
         let why = "working_directory: it is an absolute path, like /home/you/project";
         return Err(wrong(why).hint("leave it out to work where the profile says"));
     }
+    let timeout = request.timeout.map(timeout).transpose()?;
     let assign = Assign {
         by,
         agent,
@@ -46,10 +50,22 @@ pub(crate) async fn assign(
         label: request.label,
         directory,
         worktree: request.worktree,
+        timeout,
         idempotency_key: request.idempotency_key,
         via,
     };
     Ok(hub.assign(assign).await?)
+}
+
+/// How long a worker may run. A year is longer than any (`agents.stale`).
+fn timeout(seconds: f64) -> Result<Duration, ApiError> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() && time <= YEAR => Ok(time),
+        _ => {
+            let why = "timeout: it is more than 0 seconds, and no more than a year";
+            Err(ApiError::new(ErrorCode::InvalidArgument, why))
+        }
+    }
 }
 
 /// The read that takes one report.

@@ -127,7 +127,9 @@ impl Launcher for Staff {
     fn check(&self, job: &Job) -> Result<Way, LaunchError> {
         match job.profile.template.driver.as_deref() {
             None | Some("external") => Ok(Way::ByItself),
-            Some("command") => Ok(Way::Started { worktree: job.worktree.unwrap_or(false) }),
+            Some("command") => {
+                Ok(Way::Started { worktree: job.worktree.unwrap_or(false), timeout: None })
+            }
             Some(other) => Err(LaunchError::new(
                 format!("the program `{other}` is not here"),
                 "install it, or name another in the profile",

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Key;
 
+mod mail;
 mod programs;
 mod work;
 
@@ -23,7 +24,8 @@ pub(crate) use programs::{
     AgentArgs, ConnectArgs, Dialect, HookArgs, InstallArgs, McpArgs, ScopeWord, StatusArgs,
 };
 
-pub(crate) use work::{HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
+pub(crate) use mail::{MessagesArgs, ReadArgs, ReplyArgs, TeamsArgs, TeamsCommand};
+pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
 
 /// Ten years. A clock can be turned this far without falling off.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -64,12 +66,21 @@ pub(crate) struct Global {
     /// The data folder: messages, tokens, identities
     #[arg(long, global = true, value_name = "DIR", env = "POSTHASTE_DATA", hide_env_values = true)]
     pub(crate) data: Option<PathBuf>,
-    /// Act as this agent, after `posthaste join NAME` [default: the operator]
+    /// Act as this agent, once it has joined: NAME, or NAME@TEAM [default: the operator]
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub(crate) acting: Option<String>,
     /// Act as whoever this token belongs to; beats --as
     #[arg(long, global = true, env = "POSTHASTE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// Whether there are colours [default: as the terminal and NO_COLOR say]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    pub(crate) color: ColorWord,
     /// The configuration file
     #[arg(
         long,
@@ -97,16 +108,26 @@ pub(crate) enum Command {
     Leave(LeaveArgs),
     /// Send a message
     Send(SendArgs),
+    /// Answer a message: the reply goes to whoever sent it
+    Reply(ReplyArgs),
     /// Wait for mail, show it, and prove that it arrived
     ///
     /// Exits with 7 if no mail came. With --wait-for: 8 if not everybody has reported yet, 9 if
     /// everybody has and a worker failed.
     Inbox(InboxArgs),
+    /// Show one message, whole, and where each delivery of it stands; takes nothing
+    ///
+    /// In a pipe, or with --raw, it is the text alone, byte for byte.
+    Read(ReadArgs),
+    /// Take messages back that nobody has been handed yet
+    Cancel(MessagesArgs),
+    /// Queue dead messages again, for one more try
+    Requeue(MessagesArgs),
     /// Start a worker on a task and go on; its report comes to your inbox
     ///
     /// The task goes to an agent of that profile: the hub starts one, or, for agents that come by
     /// themselves, takes one that is here. `posthaste inbox --wait-for all` gathers every report.
-    Assign(TaskArgs),
+    Assign(AssignArgs),
     /// Start a worker on a task and wait for its result
     ///
     /// Ctrl-C ends the waiting and not the work: its report comes to your inbox then. Exits with 8
@@ -146,6 +167,8 @@ pub(crate) enum Command {
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
     Profiles(ProfilesArgs),
+    /// Who leads which team, and who is in it
+    Teams(TeamsArgs),
     /// Read again what was sent; takes nothing
     History(HistoryArgs),
     /// What happened to a message, and why it was not answered
@@ -213,6 +236,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// Whether there are colours; `auto` is on a terminal that knows them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWord {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
 #[derive(Args)]
 pub(crate) struct JoinArgs {
     /// The agent's name
@@ -230,7 +262,7 @@ pub(crate) struct JoinArgs {
 
 #[derive(Args)]
 pub(crate) struct LeaveArgs {
-    /// The name that joined
+    /// The name that joined, or NAME@TEAM
     pub(crate) name: String,
 }
 
@@ -313,6 +345,9 @@ pub(crate) struct TailArgs {
     /// Begin after this event instead of now; 0 for all that is kept
     #[arg(long, value_name = "NUMBER")]
     pub(crate) after: Option<u64>,
+    /// Begin with the last so many events that fit
+    #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
+    pub(crate) last: Option<u64>,
     /// End after so many events
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,

@@ -2,22 +2,26 @@
 //! talk to, and as whom.
 
 use posthaste_api::{ApiError, Client, ErrorCode};
-use posthaste_core::address::{Address, DEFAULT_TEAM, Name};
+use posthaste_core::address::{DEFAULT_TEAM, Name};
 
 use crate::cli::{Cli, Command, Global};
 use crate::failure::{Failure, invalid};
-use crate::identity::{DataFolder, Identity, Key, Token};
+use crate::identity::{self, Acting, DataFolder, Identity, Key, Token};
 use crate::keyring::{Keyring, Owner};
 use crate::output::Output;
 
+mod addresses;
+mod agent;
 mod agents;
 mod assign;
 mod bridge;
+mod cancel;
 mod completions;
 mod config;
 mod connect;
 mod demo;
 mod doctor;
+mod each;
 mod export;
 mod handoff;
 mod history;
@@ -31,11 +35,15 @@ mod member;
 mod poll;
 mod profiles;
 mod program;
+mod read;
+mod reply;
+mod requeue;
 mod send;
 mod stats;
 mod status;
 mod stop;
 mod tail;
+mod teams;
 mod token;
 mod trail;
 mod up;
@@ -74,6 +82,11 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Join(args) => join::join(args, &session, output).await,
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,
+        Command::Reply(args) => reply::run(args, &session, output).await,
+        Command::Read(args) => read::run(&args, &session, output).await,
+        Command::Cancel(args) => cancel::run(&args, &session, output).await,
+        Command::Requeue(args) => requeue::run(&args, &session, output).await,
+        Command::Teams(args) => teams::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Assign(args) => assign::run(args, &session, output).await,
         Command::Handoff(args) => handoff::run(args, &session, output).await,
@@ -109,7 +122,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
 struct Session {
     folder: DataFolder,
     hub: Option<String>,
-    acting: Option<Name>,
+    acting: Option<Acting>,
     token: Option<Token>,
 }
 
@@ -120,7 +133,7 @@ impl Session {
         Ok(Self {
             folder: crate::config::data_folder(global)?,
             hub: given(&global.hub),
-            acting: global.acting.as_deref().map(name).transpose()?,
+            acting: global.acting.as_deref().map(Acting::read).transpose()?,
             token: given(&global.token).map(Token::from),
         })
     }
@@ -138,7 +151,7 @@ impl Session {
         let client = self.stranger()?;
         let token = match (&self.token, &self.acting) {
             (Some(token), _) => token.clone(),
-            (None, Some(name)) => self.identity(name)?.token,
+            (None, Some(who)) => self.identity(who)?.token,
             (None, None) => self.key(Key::Operator, &client)?,
         };
         Ok(client.with_token(token.reveal()))
@@ -190,8 +203,8 @@ impl Session {
     }
 
     /// Who somebody of this folder is, for the hub of this folder.
-    fn identity(&self, name: &Name) -> Result<Identity, Failure> {
-        let who = self.folder.identity(name)?;
+    fn identity(&self, who: &Acting) -> Result<Identity, Failure> {
+        let who = self.folder.identity(who)?;
         self.lives().map(|()| who)
     }
 
@@ -234,7 +247,7 @@ impl Session {
                     (Some(_), _) => {
                         "is the token in --token or POSTHASTE_TOKEN of this hub?".into()
                     }
-                    (None, Some(name)) => format!("posthaste join {name}"),
+                    (None, Some(who)) => who.joins(),
                     (None, None) => "does this hub use another folder? Name it with --data".into(),
                 };
                 Failure::Told(ApiError { hint: Some(hint), ..error })
@@ -244,25 +257,7 @@ impl Session {
     }
 }
 
-/// One instance as a person writes it: its id, or an address that has it.
-fn instance(text: &str) -> Result<String, Failure> {
-    match text.parse::<Address>() {
-        Ok(Address::Exact { instance, .. }) => Ok(instance.to_string()),
-        _ => {
-            let told = invalid(format!("`{text}` is not one agent"));
-            let hint = "it has 8 hex digits, alone or in an address: `posthaste agents` shows them";
-            Err(told.hint(hint).into())
-        }
-    }
-}
-
 /// Reads an agent's or a team's name as a person writes it.
 fn name(text: &str) -> Result<Name, Failure> {
-    text.parse().map_err(|e: posthaste_core::address::AddressError| {
-        let told = invalid(format!("`{text}` is not a name: {}", e.why));
-        match e.suggestion {
-            Some(meant) => told.hint(format!("did you mean `{meant}`?")).into(),
-            None => told.hint("a name looks like `alice` or `code-reviewer2`").into(),
-        }
-    })
+    Ok(identity::name(text)?)
 }

@@ -3,7 +3,8 @@
 //! ```text
 //! <data>/operator.token         whoever reads it is the operator
 //! <data>/join.token             whoever reads it may join as an agent
-//! <data>/identities/alice.json  who `--as alice` is; `keyring` has the others there
+//! <data>/identities/alice.json  who `--as alice` is, and alice@avalon.json likewise;
+//!                               `keyring` has the others there
 //! <data>/hub.json               where the running hub listens
 //! ```
 //!
@@ -16,11 +17,11 @@ use std::path::{Path, PathBuf};
 
 use posthaste_api::instances::Joined;
 use posthaste_api::{ApiError, ErrorCode};
-use posthaste_core::address::Name;
+use posthaste_core::address::{AddressError, DEFAULT_TEAM, Name};
 use posthaste_store::FolderLock;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::machine;
+use crate::failure::{invalid, machine};
 use crate::private;
 
 const YOURS: &str = "check that the folder is yours and writable, and that its disk is not full";
@@ -80,6 +81,56 @@ impl fmt::Display for Key {
             Self::Operator => "operator's token",
         })
     }
+}
+
+/// Whom `--as` names: `alice`, or `alice@avalon` for one that joined a team.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Acting {
+    name: Name,
+    team: Option<Name>,
+}
+
+impl Acting {
+    /// The usual team needs no word.
+    pub(crate) fn new(name: Name, team: Option<Name>) -> Self {
+        Self { name, team: team.filter(|team| team.as_str() != DEFAULT_TEAM) }
+    }
+
+    /// As a person writes it.
+    pub(crate) fn read(text: &str) -> Result<Self, ApiError> {
+        match text.split_once('@') {
+            Some((agent, team)) => Ok(Self::new(name(agent)?, Some(name(team)?))),
+            None => Ok(Self::new(name(text)?, None)),
+        }
+    }
+
+    /// The command that makes it known.
+    pub(crate) fn joins(&self) -> String {
+        match &self.team {
+            Some(team) => format!("posthaste join {} --team {team}", self.name),
+            None => format!("posthaste join {}", self.name),
+        }
+    }
+}
+
+impl fmt::Display for Acting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.team {
+            Some(team) => write!(f, "{}@{team}", self.name),
+            None => write!(f, "{}", self.name),
+        }
+    }
+}
+
+/// Reads an agent's or a team's name as a person writes it.
+pub(crate) fn name(text: &str) -> Result<Name, ApiError> {
+    text.parse().map_err(|e: AddressError| {
+        let told = invalid(format!("`{text}` is not a name: {}", e.why));
+        match e.suggestion {
+            Some(meant) => told.hint(format!("did you mean `{meant}`?")),
+            None => told.hint("a name looks like `alice` or `code-reviewer2`"),
+        }
+    })
 }
 
 /// Who `--as NAME` is.
@@ -164,31 +215,71 @@ impl DataFolder {
             .map_err(|e| machine("write", &path, e).hint(YOURS))
     }
 
-    pub(crate) fn identity(&self, name: &Name) -> Result<Identity, ApiError> {
-        let path = self.identity_file(name);
-        match private::read(&path).map_err(|e| machine("read", &path, e))? {
-            Some(text) => serde_json::from_str(&text).map_err(|e| {
-                machine("read", &path, e)
-                    .hint(format!("write it anew with `posthaste join {name}`"))
-            }),
-            None => Err(ApiError::new(
-                ErrorCode::NotFound,
-                format!("nobody has joined as {name} from here"),
-            )
-            .hint(format!("posthaste join {name}"))),
+    /// Who this is. A name alone also means the one of a team, if it joined no other.
+    pub(crate) fn identity(&self, acting: &Acting) -> Result<Identity, ApiError> {
+        self.found(acting).map(|(_, who)| who)
+    }
+
+    /// The same, with the whole name under which it is kept.
+    pub(crate) fn found(&self, acting: &Acting) -> Result<(Acting, Identity), ApiError> {
+        if let Some(who) = self.kept(acting)? {
+            return Ok((acting.clone(), who));
+        }
+        let missing = || {
+            let told = format!("nobody has joined as {acting} from here");
+            ApiError::new(ErrorCode::NotFound, told)
+        };
+        match self.in_teams(acting).as_slice() {
+            [] => Err(missing().hint(acting.joins())),
+            [one] => match self.kept(one)? {
+                Some(who) => Ok((one.clone(), who)),
+                None => Err(missing().hint(acting.joins())),
+            },
+            several => {
+                let names: Vec<String> = several.iter().map(Acting::to_string).collect();
+                Err(missing().hint(format!("which one: {}?", names.join(", "))))
+            }
         }
     }
 
-    pub(crate) fn keep_identity(&self, name: &Name, who: &Identity) -> Result<(), ApiError> {
-        let path = self.identity_file(name);
+    /// Who is kept under exactly this name.
+    pub(crate) fn kept(&self, acting: &Acting) -> Result<Option<Identity>, ApiError> {
+        let path = self.identity_file(acting);
+        let text = private::read(&path).map_err(|e| machine("read", &path, e))?;
+        let read = |text: String| {
+            serde_json::from_str(&text).map_err(|e| {
+                machine("read", &path, e).hint(format!("write it anew with `{}`", acting.joins()))
+            })
+        };
+        text.map(read).transpose()
+    }
+
+    /// Those of the same name who joined with a team, if this one names none.
+    fn in_teams(&self, acting: &Acting) -> Vec<Acting> {
+        if acting.team.is_some() {
+            return Vec::new();
+        }
+        let files = fs::read_dir(self.identities()).into_iter().flatten().flatten();
+        let names = files.filter_map(|file| {
+            let file = file.file_name();
+            let other = Acting::read(file.to_str()?.strip_suffix(".json")?).ok()?;
+            (other.name == acting.name && other.team.is_some()).then_some(other)
+        });
+        let mut names: Vec<Acting> = names.collect();
+        names.sort_by_key(Acting::to_string);
+        names
+    }
+
+    pub(crate) fn keep_identity(&self, acting: &Acting, who: &Identity) -> Result<(), ApiError> {
+        let path = self.identity_file(acting);
         let text = serde_json::to_string_pretty(who).expect("an identity has only text fields");
         private::folder(&self.identities())
             .and_then(|()| private::write(&path, text.as_bytes()))
             .map_err(|e| machine("write", &path, e))
     }
 
-    pub(crate) fn forget_identity(&self, name: &Name) -> Result<(), ApiError> {
-        let path = self.identity_file(name);
+    pub(crate) fn forget_identity(&self, acting: &Acting) -> Result<(), ApiError> {
+        let path = self.identity_file(acting);
         match fs::remove_file(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => Err(machine("remove", &path, e)),
             _ => Ok(()),
@@ -236,8 +327,8 @@ impl DataFolder {
     }
 
     /// A name has no slash and no dot, so it is safe as a part of a path.
-    fn identity_file(&self, name: &Name) -> PathBuf {
-        self.identities().join(format!("{name}.json"))
+    fn identity_file(&self, acting: &Acting) -> PathBuf {
+        self.identities().join(format!("{acting}.json"))
     }
 }
 
@@ -256,8 +347,8 @@ mod tests {
         (scratch, folder)
     }
 
-    fn alice() -> Name {
-        "alice".parse().expect("a good name")
+    fn alice() -> Acting {
+        Acting::read("alice").expect("a good name")
     }
 
     #[test]
@@ -302,6 +393,29 @@ mod tests {
         folder.forget_identity(&alice()).expect("forgotten");
         folder.forget_identity(&alice()).expect("twice is fine");
         assert!(folder.identity(&alice()).is_err());
+    }
+
+    #[test]
+    fn a_name_alone_means_the_only_one_of_that_name_and_never_another() {
+        let (_scratch, folder) = folder();
+        let acting = |text: &str| Acting::read(text).expect("a good name");
+        let keep = |text: &str| {
+            let (instance, token) = ("a3f7b2c1".to_owned(), Token::random());
+            let who = Identity { instance, address: text.to_owned(), token };
+            folder.keep_identity(&acting(text), &who).expect("kept");
+        };
+        let found = |text: &str| folder.identity(&acting(text)).map(|who| who.address);
+        keep("w1@blue");
+        assert_eq!(found("w1").expect("the only one"), "w1@blue");
+        keep("w1@green");
+        let error = found("w1").expect_err("which?");
+        assert_eq!(error.hint.as_deref(), Some("which one: w1@blue, w1@green?"));
+        keep("w1");
+        assert_eq!(found("w1").expect("its own"), "w1");
+        assert_eq!(found("w1@main").expect("the usual team"), "w1");
+        assert_eq!(found("w1@blue").expect("its own"), "w1@blue");
+        let error = found("w1@red").expect_err("unknown");
+        assert_eq!(error.hint.as_deref(), Some("posthaste join w1 --team red"));
     }
 
     #[test]

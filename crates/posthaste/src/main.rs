@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use cli::{Cli, Command};
+use cli::{Cli, ColorWord, Command};
 use failure::Failure;
 use output::Output;
 
@@ -25,11 +25,14 @@ mod identity;
 mod keyring;
 mod log;
 mod output;
+mod paint;
 mod ports;
 mod private;
 mod profiles;
+mod progress;
 #[cfg(test)]
 mod reference;
+mod table;
 #[cfg(feature = "otlp")]
 mod telemetry;
 mod terminal;
@@ -55,7 +58,7 @@ fn main() -> ExitCode {
     if matches!(cli.command, None | Some(Command::Up(_))) {
         arena::have_one();
     }
-    let mut output = Output::new(cli.global.json);
+    let mut output = Output::new(cli.global.json, cli.global.color);
     let done = run(cli, &mut output).and_then(|()| output.flush());
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,6 +101,6 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     let text = error.to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    Output::new(true).fail(&failure::invalid(message).hint("posthaste --help"));
+    Output::new(true, ColorWord::Never).fail(&failure::invalid(message).hint("posthaste --help"));
     ExitCode::from(2)
 }

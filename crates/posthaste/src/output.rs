@@ -9,7 +9,10 @@ use posthaste_api::error::ErrorBody;
 use posthaste_api::{ApiError, ErrorCode};
 use serde::Serialize;
 
+use crate::cli::ColorWord;
 use crate::failure::Failure;
+use crate::paint::{self, Text, Tone};
+use crate::table::{Cell, table};
 use crate::terminal::{tame, tame_json};
 use crate::words::spoken;
 
@@ -19,14 +22,23 @@ pub(crate) struct Output {
     terminal: bool,
     out: Box<dyn Write>,
     err: Box<dyn Write>,
+    /// Whether stdout and stderr have colours.
+    colours: (bool, bool),
+    /// The columns of the terminal that stdout is, if it is one.
+    columns: Option<usize>,
 }
 
 impl Output {
     /// Speaks to whoever started the program.
-    pub(crate) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool, color: ColorWord) -> Self {
+        let colours = match json {
+            true => (false, false),
+            false => (paint::colours(color, &io::stdout()), paint::colours(color, &io::stderr())),
+        };
         let terminal = io::stdout().is_terminal();
         let out = Box::new(BufWriter::new(io::stdout()));
-        Self { json, terminal, out, err: Box::new(io::stderr()) }
+        let columns = paint::columns(&io::stdout());
+        Self { json, terminal, out, err: Box::new(io::stderr()), colours, columns }
     }
 
     /// Whether the caller is a program.
@@ -36,7 +48,27 @@ impl Output {
 
     /// One line (or a text of several) for people.
     pub(crate) fn say(&mut self, text: &str) -> Result<(), Failure> {
-        writeln!(self.out, "{}", tame(text)).map_err(Failure::from_stdout)
+        self.paint(&Text::from(text))
+    }
+
+    /// The same in its tones.
+    pub(crate) fn paint(&mut self, text: &Text) -> Result<(), Failure> {
+        writeln!(self.out, "{}", text.render(self.colours.0)).map_err(Failure::from_stdout)
+    }
+
+    /// Rows under their heads; the column `whole` is never cut.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        head: [&str; N],
+        whole: usize,
+        rows: impl IntoIterator<Item = [Cell; N]>,
+    ) -> Result<(), Failure> {
+        self.paint(&table(head, whole, rows, self.columns))
+    }
+
+    /// The columns of the terminal that stdout is, if it is one.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        self.columns
     }
 
     /// One answer for programs, on one line.
@@ -69,7 +101,10 @@ impl Output {
     pub(crate) fn note(&mut self, text: &str) {
         let told = match self.json {
             true => one_line(&serde_json::json!({ "note": text })),
-            false => format!("note: {}", tame(text)),
+            false => {
+                let told = Text::new().add(Tone::Faint, "note:").plain(format!(" {text}"));
+                told.render(self.colours.1)
+            }
         };
         // Whoever closed stderr does not want to know.
         let _ = writeln!(self.err, "{told}");
@@ -81,11 +116,12 @@ impl Output {
         let told = if self.json {
             one_line(&ErrorBody { error })
         } else {
-            let mut told = format!("error: {}", tame(&error.message));
+            let mut told =
+                Text::new().add(Tone::Bad, "error:").plain(format!(" {}", error.message));
             if let Some(hint) = &error.hint {
-                told.push_str(&format!("\nhint: {}", tame(hint)));
+                told = told.plain("\n").add(Tone::Good, "hint:").plain(format!(" {hint}"));
             }
-            told
+            told.render(self.colours.1)
         };
         let _ = writeln!(self.err, "{told}");
     }
@@ -95,13 +131,8 @@ impl Output {
         !self.json && io::stderr().is_terminal()
     }
 
-    /// One line that the next one replaces; nothing clears it.
-    pub(crate) fn progress(&mut self, text: &str) {
-        let wide = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
-        let wide = if wide == 0 { 80 } else { usize::from(wide) };
-        let line: String = tame(text).replace(['\n', '\t'], " ").chars().take(wide - 1).collect();
-        let _ = write!(self.err, "\r\x1b[K{line}");
-        let _ = self.err.flush();
+    pub(crate) fn has_colours_on_stderr(&self) -> bool {
+        self.colours.1
     }
 
     /// A part of a text for people, as it is, without an end of its own.
@@ -174,8 +205,15 @@ pub(crate) mod tests {
 
     pub(crate) fn overheard(json: bool) -> (Output, Heard, Heard) {
         let (out, err) = (Heard::default(), Heard::default());
-        let (to, beside) = (Box::new(out.clone()), Box::new(err.clone()));
-        let output = Output { json, terminal: true, out: to, err: beside };
+        let (colours, columns) = ((false, false), None);
+        let output = Output {
+            json,
+            terminal: true,
+            out: Box::new(out.clone()),
+            err: Box::new(err.clone()),
+            colours,
+            columns,
+        };
         (output, out, err)
     }
 

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{Ended, Outcome};
+use posthaste_core::registry::Instance;
 use rustix::process::Signal;
 
 use super::Shared;
@@ -15,14 +17,16 @@ use crate::folder::{self, Exit, Folder};
 /// How a worker ended whose keeper has ended. `stopped` is why somebody asked it to.
 pub(super) async fn of(
     shared: &Shared,
-    who: InstanceId,
+    worker: &Instance,
     folder: &Folder,
     stopped: Option<&str>,
 ) -> Outcome {
+    let who = worker.id;
     let exit = folder.exit();
-    let stale = format_duration(shared.config.agents.stale).to_string();
+    let timeout = worker.work.as_deref().and_then(|work| work.timeout);
+    let overdue = overdue(timeout, shared.config.agents.stale);
     let has_notes = folder.started().is_some() || folder.is_prepared();
-    let (end, why) = verdict(exit.as_ref(), has_notes, stopped, &stale);
+    let (end, why) = verdict(exit.as_ref(), has_notes, stopped, &overdue);
     let code = exit.as_ref().and_then(|exit| exit.code);
     let unheard = exit.as_ref().is_some_and(|exit| !folder.was_heard(exit));
     let dropped = exit.map_or(0, |exit| exit.out_dropped);
@@ -36,13 +40,23 @@ pub(super) async fn of(
     Outcome { end, code, answer, why, tail, kept_branch: None, unheard }
 }
 
+/// Which limit ended a worker that ran too long.
+fn overdue(timeout: Option<Duration>, stale: Duration) -> String {
+    match timeout {
+        Some(timeout) if timeout < stale => {
+            format!("timed out: it ran longer than its timeout of {}", format_duration(timeout))
+        }
+        _ => format!("it ran longer than {} (agents.stale), and was ended", format_duration(stale)),
+    }
+}
+
 /// The keeper's note counts: who had ended before the keeper was asked, ended by
 /// itself.
 fn verdict(
     exit: Option<&Exit>,
     has_notes: bool,
     stopped: Option<&str>,
-    stale: &str,
+    overdue: &str,
 ) -> (Ended, String) {
     let Some(exit) = exit else {
         let unknown = match has_notes {
@@ -58,10 +72,7 @@ fn verdict(
         return (Ended::Failed, error.clone());
     }
     if exit.overdue {
-        return (
-            Ended::Failed,
-            format!("it ran longer than {stale} (agents.stale), and was ended"),
-        );
+        return (Ended::Failed, overdue.to_owned());
     }
     if exit.asked {
         return (Ended::Stopped, stopped.unwrap_or("it was asked to end").to_owned());
@@ -179,7 +190,7 @@ mod tests {
     use super::*;
 
     fn said(exit: &Exit, stopped: Option<&str>) -> (Ended, String) {
-        verdict(Some(exit), true, stopped, "24h")
+        verdict(Some(exit), true, stopped, "it took too long")
     }
 
     #[test]
@@ -194,11 +205,20 @@ mod tests {
         assert_eq!(said(&asked, Some("bob said so")), (Ended::Stopped, "bob said so".into()));
         assert_eq!(said(&asked, None).0, Ended::Stopped);
         let stale = Exit { overdue: true, ..signal(15) };
-        assert!(said(&stale, None).1.contains("agents.stale"));
-        assert_eq!(verdict(None, true, None, "24h").0, Ended::Failed);
-        let emptied = verdict(None, false, None, "24h");
+        assert_eq!(said(&stale, None), (Ended::Failed, "it took too long".into()));
+        assert_eq!(verdict(None, true, None, "").0, Ended::Failed);
+        let emptied = verdict(None, false, None, "");
         assert!(emptied.0 == Ended::Failed && emptied.1.contains("its folder"), "{emptied:?}");
-        assert_eq!(verdict(None, true, Some("x"), "24h"), (Ended::Stopped, "x".into()));
+        assert_eq!(verdict(None, true, Some("x"), ""), (Ended::Stopped, "x".into()));
+    }
+
+    #[test]
+    fn a_worker_that_ran_too_long_is_told_which_limit_it_was() {
+        let (minute, day) = (Duration::from_secs(60), Duration::from_secs(86_400));
+        let timed_out = "timed out: it ran longer than its timeout of 1m";
+        assert_eq!(overdue(Some(minute), day), timed_out);
+        assert!(overdue(Some(day), minute).contains("1m (agents.stale)"));
+        assert!(overdue(None, day).contains("agents.stale"));
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_core::Hub;
 use posthaste_core::ports::{Found, Job, LaunchError, Place, Start, Way};
 use posthaste_core::profiles::Profile;
-use posthaste_core::registry::Instance;
+use posthaste_core::registry::{Instance, Work};
 
 use super::keepers::Keeper;
 use super::watch::{Stop, Watch};
@@ -66,7 +67,7 @@ impl Shared {
         if worktree {
             self.check_worktree(directory.map(PathBuf::as_path))?;
         }
-        Ok(Way::Started { worktree })
+        Ok(Way::Started { worktree, timeout: settings.timeout })
     }
 
     /// The hub runs git in a worktree as itself, and what a worker of another user wrote
@@ -162,7 +163,7 @@ impl Supervisor {
         let keep = Keep {
             output_bytes: agents.output_bytes,
             grace: agents.grace,
-            most: agents.stale,
+            most: longest(agents.stale, start.worker.work.as_deref()),
             manners: shared.config.manners,
             stdin: settings.stdin,
             owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
@@ -179,20 +180,15 @@ impl Supervisor {
                     return Err(error);
                 }
             };
-        self.watch(hub, start.worker.id, stop, keeper);
+        self.watch(hub, &start.worker, stop, keeper);
         Ok(())
     }
 
-    fn watch(
-        &self,
-        hub: &Arc<Hub>,
-        who: posthaste_core::address::InstanceId,
-        stop: Arc<Stop>,
-        keeper: Keeper,
-    ) {
+    fn watch(&self, hub: &Arc<Hub>, worker: &Instance, stop: Arc<Stop>, keeper: Keeper) {
         let shared = Arc::clone(&self.shared);
-        let folder = shared.folder(who);
-        let watch = Watch { hub: Arc::clone(hub), shared, who, folder, stop, keeper };
+        let folder = shared.folder(worker.id);
+        let (hub, worker) = (Arc::clone(hub), worker.clone());
+        let watch = Watch { hub, shared, worker, folder, stop, keeper };
         self.tasks.spawn(watch.run());
     }
 
@@ -202,7 +198,7 @@ impl Supervisor {
         if folder.is_held() {
             let stop = Arc::new(Stop::default());
             self.shared.running.lock().insert(worker.id, Arc::clone(&stop));
-            self.watch(hub, worker.id, stop, Keeper::adopt(folder));
+            self.watch(hub, worker, stop, Keeper::adopt(folder));
             return Found::Running;
         }
         if folder.exit().is_none() {
@@ -211,10 +207,15 @@ impl Supervisor {
                 started => remains::end(started.flatten(), &self.shared.home(worker.id)).await,
             }
         }
-        let mut outcome = outcome::of(&self.shared, worker.id, &folder, None).await;
+        let mut outcome = outcome::of(&self.shared, worker, &folder, None).await;
         outcome.kept_branch = worktree::settle(&self.shared.git, &folder).await;
         Found::Ended(outcome)
     }
+}
+
+/// The longest that a worker may run.
+fn longest(stale: Duration, work: Option<&Work>) -> Duration {
+    work.and_then(|work| work.timeout).map_or(stale, |timeout| timeout.min(stale))
 }
 
 /// A command with its program's whole path.

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use posthaste_core::Hub;
-use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AtShutdown;
+use posthaste_core::registry::Instance;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ impl Stop {
 pub(super) struct Watch {
     pub(super) hub: Arc<Hub>,
     pub(super) shared: Arc<Shared>,
-    pub(super) who: InstanceId,
+    pub(super) worker: Instance,
     pub(super) folder: Folder,
     pub(super) stop: Arc<Stop>,
     pub(super) keeper: Keeper,
@@ -65,13 +65,13 @@ impl Watch {
             },
         }
         if self.folder.exit().is_none() {
-            remains::end(self.folder.started().flatten(), &shared.home(self.who)).await;
+            remains::end(self.folder.started().flatten(), &shared.home(self.worker.id)).await;
         }
-        let mut outcome = outcome::of(&shared, self.who, &self.folder, stop.why()).await;
+        let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
         outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;
-        self.hub.conclude(self.who, outcome).await;
+        self.hub.conclude(self.worker.id, outcome).await;
         // Not earlier: whoever stops it meanwhile must not take it for gone.
-        shared.running.lock().remove(&self.who);
+        shared.running.lock().remove(&self.worker.id);
     }
 
     /// Asks the keeper, and kills it if it does not end in time. What is left of the
@@ -88,7 +88,7 @@ impl Watch {
             self.keeper.ended().await;
         };
         if timeout_at(until, asked).await.is_err() {
-            tracing::warn!(who = %self.who, "a keeper does not end; it is killed");
+            tracing::warn!(who = %self.worker.id, "a keeper does not end; it is killed");
             self.keeper.signal(Signal::KILL);
             self.keeper.ended().await;
         }

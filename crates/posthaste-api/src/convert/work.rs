@@ -20,6 +20,8 @@ impl From<AssignError> for ApiError {
             AssignError::NobodyHere { name } => Self::new(ErrorCode::Conflict, message).hint(format!(
                 "connect or start it, then assign again; or choose a profile that the hub can start (`posthaste profiles`). Mail to {name} waits until somebody comes"
             )),
+            AssignError::NoTimeout { .. } => Self::new(ErrorCode::InvalidArgument, message)
+                .hint("leave the timeout out, or choose a profile that the hub can start"),
             AssignError::Launch(e) => e.into(),
             AssignError::LineFull { limit } => Self::new(ErrorCode::LineFull, message)
                 .hint("wait for reports (check the inbox) before you assign more, or raise agents.line")

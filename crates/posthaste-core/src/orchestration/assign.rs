@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Hub;
 use crate::address::{Address, Name};
@@ -24,6 +25,8 @@ pub struct Assign {
     pub directory: Option<String>,
     /// A git worktree of its own; the profile says if the giver does not.
     pub worktree: Option<bool>,
+    /// The longest that the worker may run; the profile says if the giver does not.
+    pub timeout: Option<Duration>,
     pub idempotency_key: Option<String>,
     pub via: Via,
 }
@@ -46,6 +49,8 @@ pub enum AssignError {
     BrokenProfile { name: String, fault: FileFault },
     #[error("{name} comes by itself, and nobody of that name is here")]
     NobodyHere { name: String },
+    #[error("{name} comes by itself, so the hub cannot end it after a timeout")]
+    NoTimeout { name: String },
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error("{limit} workers wait in line already")]
@@ -65,7 +70,7 @@ pub enum AssignError {
 impl Hub {
     /// Gives an agent work and returns at once. Its report comes by mail.
     pub async fn assign(self: &Arc<Self>, assign: Assign) -> Result<Assigned, AssignError> {
-        let Assign { by, agent, team, message, label, directory, worktree, .. } = assign;
+        let Assign { by, agent, team, message, label, directory, worktree, timeout, .. } = assign;
         self.store.seen(by);
         let idempotency_key = assign.idempotency_key;
         let details =
@@ -73,7 +78,7 @@ impl Hub {
         let to = Address::Named { name: agent.clone(), team: None };
         let mut draft = Draft::new(by, to, message.into(), details, assign.via, &self.limits)?;
         draft.assigns();
-        let work = match self.work_for(by, &agent, directory, worktree).await {
+        let work = match self.work_for(by, &agent, directory, worktree, timeout).await {
             Ok(work) => work,
             // What was accepted is answered so, whatever has become of the profile since.
             Err(error) => {
@@ -104,6 +109,7 @@ impl Hub {
         agent: &Name,
         directory: Option<String>,
         worktree: Option<bool>,
+        timeout: Option<Duration>,
     ) -> Result<Option<Work>, AssignError> {
         let Some(profile) = self.store.profile(agent.clone()).await? else {
             let name = agent.to_string();
@@ -116,11 +122,15 @@ impl Hub {
         let directory = directory.or_else(|| self.directory_of(by));
         let job = Job { profile, directory: directory.map(PathBuf::from), worktree };
         Ok(match self.staff()?.launcher.check(&job)? {
-            Way::Started { worktree } => Some(Work {
+            Way::Started { worktree, timeout: of_profile } => Some(Work {
                 directory: job.directory.map(|path| path.to_string_lossy().into_owned()),
                 worktree,
+                timeout: timeout.or(of_profile),
                 ..Work::default()
             }),
+            Way::ByItself if timeout.is_some() => {
+                return Err(AssignError::NoTimeout { name: agent.to_string() });
+            }
             Way::ByItself => None,
         })
     }

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -29,8 +30,9 @@ pub struct Job {
 /// How an agent of this profile comes to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The launcher starts it, in a worktree of its own or not.
-    Started { worktree: bool },
+    /// The launcher starts it, in a worktree of its own or not. `timeout` is how long the
+    /// profile lets its workers run.
+    Started { worktree: bool, timeout: Option<Duration> },
     /// It connects by itself; nobody starts it.
     ByItself,
 }

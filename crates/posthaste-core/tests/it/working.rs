@@ -75,6 +75,7 @@ pub(crate) fn wish(by: &Agent, task: &str) -> Assign {
         label: None,
         directory: None,
         worktree: None,
+        timeout: None,
         idempotency_key: None,
         via: Via::Rest,
     }

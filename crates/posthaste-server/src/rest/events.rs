@@ -32,6 +32,9 @@ use crate::failure::{Failure, invalid};
 /// How often a follower hears that the hub is there.
 const ALIVE: Duration = Duration::from_secs(15);
 
+/// Most events that a follower may have told again without knowing a number.
+const MOST_LAST: u64 = 1000;
+
 /// `GET /v1/events`
 pub(crate) async fn follow(
     State(app): State<App>,
@@ -55,9 +58,22 @@ pub(crate) async fn follow(
         }
         None => query.after,
     };
+    if query.last.is_some_and(|last| last > MOST_LAST) {
+        return Err(invalid("last", format!("it lies between 0 and {MOST_LAST}")));
+    }
+    if query.last.is_some() && query.after.is_some() {
+        return Err(invalid("last", "it says where to begin, and so does `after`: give one"));
+    }
     let room = Followers::enter(&app, caller)?;
     let news = app.hub.last_event();
-    let after = after.unwrap_or_else(|| *news.borrow());
+    let after = match (after, query.last) {
+        (Some(after), _) => after,
+        (None, None) => *news.borrow(),
+        (None, Some(count)) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            app.hub.before_last_events(caller, count, &filter).await.map_err(ApiError::from)?
+        }
+    };
     let follower = Follower {
         app,
         headers,

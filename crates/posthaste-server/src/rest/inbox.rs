@@ -336,6 +336,7 @@ mod tests {
             label: None,
             directory: None,
             worktree: None,
+            timeout: None,
             idempotency_key: None,
             via: Via::Rest,
         };

@@ -209,6 +209,8 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         ended_at: i.ended_at.map(|t| t.to_string()),
         working_directory: work.directory,
         branch: work.branch,
+        // A part of a second counts as one.
+        timeout_s: work.timeout.map(|time| time.as_secs_f64().ceil() as u64),
         started_at: work.started_at.map(|t| t.to_string()),
         exit_code: work.exit_code,
         why: work.why,

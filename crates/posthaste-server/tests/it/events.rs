@@ -95,7 +95,8 @@ async fn topics_and_types_choose_what_is_heard() {
     let by_eve = send(&as_eve, "human", "from eve").await;
     let of = async |topics: &str, types: &str| -> Vec<Option<u64>> {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let query = EventsQuery { topics: given(topics), types: given(types), after: Some(0) };
+        let query =
+            EventsQuery { topics: given(topics), types: given(types), after: Some(0), last: None };
         let mut following = follow(&operator, &query).await;
         // One more of the kind ends the list.
         let mut seqs = Vec::new();
@@ -303,4 +304,37 @@ async fn a_follower_that_does_not_read_is_cut_and_can_go_on_later() {
     })
     .await;
     drop(stalled);
+}
+
+#[tokio::test]
+async fn a_follower_may_begin_with_the_last_events_that_fit() {
+    let house = House::new().await;
+    let operator = house.operator();
+    let (bob, as_bob) = house.agent("bob").await;
+    for text in ["one", "two", "three"] {
+        send(&operator, &bob.instance, text).await;
+        as_bob.ack(&receipt_of(&read(&as_bob).await)).await.expect("acked");
+    }
+    let last = |count, types: &str| EventsQuery {
+        last: Some(count),
+        types: Some(types.to_owned()),
+        ..EventsQuery::default()
+    };
+    let mut following = follow(&operator, &last(2, "message")).await;
+    let heard = kinds(&mut following, 2).await;
+    assert_eq!(heard, [(4, "message.accepted".into()), (6, "message.accepted".into())]);
+    let mut following = follow(&operator, &last(1, "instance")).await;
+    assert_eq!(kinds(&mut following, 1).await, [(1, "instance.joined".into())], "far back");
+    let mut following = follow(&operator, &last(100, "message")).await;
+    let heard: Vec<u64> = kinds(&mut following, 3).await.into_iter().map(|(no, _)| no).collect();
+    assert_eq!(heard, [2, 4, 6], "as many as there are");
+    let mut following = follow(&operator, &last(0, "message")).await;
+    let sent = send(&operator, &bob.instance, "four").await;
+    let first = event(&mut following).await;
+    assert_eq!(first.seq, Some(sent.seq), "none of the past");
+
+    for wrong in [last(1001, "message"), EventsQuery { after: Some(1), ..last(1, "message") }] {
+        let refused = operator.events(&wrong).await;
+        assert_eq!(refusal(refused.map(drop)).code, ErrorCode::InvalidArgument);
+    }
 }

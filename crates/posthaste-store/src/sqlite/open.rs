@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_core::address::{AddressError, InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{KnownProfile, Ledger};
@@ -36,7 +37,7 @@ const SPARE: usize = 1 << 20;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 12] = [
+pub(crate) const MIGRATIONS: [&str; 13] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -49,6 +50,7 @@ pub(crate) const MIGRATIONS: [&str; 12] = [
     include_str!("../../migrations/sqlite/0010_secrets.sql"),
     include_str!("../../migrations/sqlite/0011_origins.sql"),
     include_str!("../../migrations/sqlite/0012_tools.sql"),
+    include_str!("../../migrations/sqlite/0013_timeouts.sql"),
 ];
 
 pub(crate) struct Opened {
@@ -321,7 +323,7 @@ fn load_instances(db: &Connection, ledger: &mut Ledger, now: Timestamp) -> rusql
 
 fn load_work(db: &Connection, now: Timestamp) -> rusqlite::Result<HashMap<InstanceId, Work>> {
     let mut select = db.prepare(
-        "SELECT instance, directory, worktree, branch, started_at, exit_code, why FROM work",
+        "SELECT instance, directory, worktree, branch, started_at, exit_code, why, timeout FROM work",
     )?;
     let rows = select.query_map([], |row| {
         let work = Work {
@@ -331,6 +333,7 @@ fn load_work(db: &Connection, now: Timestamp) -> rusqlite::Result<HashMap<Instan
             started_at: row.get::<_, Option<i64>>(4)?.map(|at| Timestamp(at).min(now)),
             exit_code: row.get(5)?,
             why: row.get(6)?,
+            timeout: row.get::<_, Option<u64>>(7)?.map(Duration::from_millis),
         };
         Ok((InstanceId(row.get(0)?), work))
     })?;

@@ -322,6 +322,7 @@ async fn a_worker_whose_mail_could_not_be_read_hears_of_it_later() {
         label: None,
         directory: None,
         worktree: None,
+        timeout: None,
         idempotency_key: None,
         via: Via::Rest,
     };

@@ -5,11 +5,13 @@ use std::time::Duration;
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal};
-use posthaste_core::ports::{Filter, Leased, RecordState, Take, What};
-use posthaste_core::registry::{JoinKey, NewInstance, Origin, RegistryError};
+use posthaste_core::ports::{Filter, Hire, Leased, RecordState, Take, What};
+use posthaste_core::registry::{JoinKey, NewInstance, Origin, RegistryError, Work};
 use posthaste_core::{Hub, NotReady};
 use posthaste_store::{OpenError, Place, StoreConfig};
+use posthaste_testkit::profiles_suite::put;
 use posthaste_testkit::store_suite::Rig;
+use posthaste_testkit::working_suite::hire;
 use rusqlite::{Connection, params};
 
 use crate::rig;
@@ -398,4 +400,21 @@ async fn a_store_that_still_reads_what_is_open_is_not_ready() {
     assert_eq!(read(&rig, bob, 1, 99).await.len(), 50, "a read waits until all is known");
     assert!(rig.store.is_ready());
     hub.ready().await.expect("now it is");
+}
+
+#[tokio::test]
+async fn a_worker_in_line_keeps_its_timeout_over_a_restart() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let rig = rig::at(folder.path()).expect("a new store");
+    let boss = rig.agent("boss").await;
+    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+    let timeout = Some(Duration::from_millis(1500));
+    let work = Some(Work { timeout, ..Work::default() });
+    let wish = hire(&rig, boss, "wall", Details::default());
+    rig.store.hire(Hire { work, ..wish }).await.expect("hired");
+    kill(rig);
+
+    let rig = rig::at(folder.path()).expect("opened again");
+    let line = rig.store.in_line();
+    assert_eq!(line[0].work.as_ref().expect("a worker").timeout, timeout);
 }

@@ -32,6 +32,16 @@ pub(crate) struct TaskArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct AssignArgs {
+    #[command(flatten)]
+    pub(crate) task: TaskArgs,
+    /// How long the worker may run: seconds, or 10m. Then it is ended, and its report says
+    /// that it timed out [default: as the profile says]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(Args)]
 pub(crate) struct HandoffArgs {
     #[command(flatten)]
     pub(crate) task: TaskArgs,
@@ -45,14 +55,15 @@ pub(crate) struct HandoffArgs {
 
 #[derive(Args)]
 pub(crate) struct PollArgs {
-    /// Its id of 8 hex digits, or its address
+    /// Its name if nobody else has it, its address, or its id of 8 hex digits
+    #[arg(value_name = "AGENT")]
     pub(crate) instance: String,
 }
 
 #[derive(Args)]
 pub(crate) struct StopArgs {
-    /// Their ids of 8 hex digits, or their addresses
-    #[arg(required_unless_present = "all", value_name = "INSTANCE")]
+    /// Their names where nobody else has them, their addresses, or their ids of 8 hex digits
+    #[arg(required_unless_present = "all", value_name = "AGENT")]
     pub(crate) instances: Vec<String>,
     /// Every worker that was started for you, and all below them
     #[arg(long, conflicts_with = "instances")]
@@ -61,7 +72,8 @@ pub(crate) struct StopArgs {
 
 #[derive(Args)]
 pub(crate) struct LogsArgs {
-    /// Its id of 8 hex digits, or its address
+    /// Its name if nobody else has it, its address, or its id of 8 hex digits
+    #[arg(value_name = "AGENT")]
     pub(crate) instance: String,
     /// Go on until it ends
     #[arg(long, short)]

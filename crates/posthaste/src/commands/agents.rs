@@ -9,7 +9,8 @@ use super::Session;
 use crate::cli::AgentsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::terminal::table;
+use crate::paint::Tone;
+use crate::table::Cell;
 use crate::when;
 
 /// The largest page that the hub gives.
@@ -26,35 +27,47 @@ pub(super) async fn run(
     if args.prune {
         return prune(&client, output).await;
     }
-    let mut query = InstancesQuery {
-        team: args.team,
-        status: args.all.then(|| "all".to_owned()),
-        limit: Some(PAGE),
-        ..InstancesQuery::default()
-    };
+    let team = args.team.clone();
+    let status = args.all.then(|| "all".to_owned());
+    let query = InstancesQuery { team: args.team, status, ..InstancesQuery::default() };
+    let found = all(&client, query).await?;
+
+    if output.json() {
+        return output.answer(&Instances { instances: found, cursor: None });
+    }
+    if found.is_empty() {
+        let place = team.map(|team| format!(" in {team}")).unwrap_or_default();
+        output.say(&format!("nobody is here{place} yet"))?;
+        return output.say("add an agent with: posthaste join alice");
+    }
+    if args.tree {
+        return output.say(&tree::tree(&found, when::now().timestamp()));
+    }
+    show(found, output)
+}
+
+/// All that fit the query, page by page.
+pub(super) async fn all(
+    client: &Client,
+    mut query: InstancesQuery,
+) -> Result<Vec<InstanceView>, Failure> {
+    query.limit = Some(PAGE);
     let mut found = Vec::new();
     loop {
         let page = client.instances(&query).await?;
         found.extend(page.instances);
         query.cursor = page.cursor;
         if query.cursor.is_none() {
-            break;
+            return Ok(found);
         }
     }
+}
 
-    if output.json() {
-        return output.answer(&Instances { instances: found, cursor: None });
-    }
-    if found.is_empty() {
-        let place = query.team.map(|team| format!(" in {team}")).unwrap_or_default();
-        output.say(&format!("nobody is here{place} yet"))?;
-        return output.say("add an agent with: posthaste join alice");
-    }
+/// A row for each, by name; of one name whoever was seen last comes first.
+pub(super) fn show(mut agents: Vec<InstanceView>, output: &mut Output) -> Result<(), Failure> {
+    agents.sort_by(|a, b| (&a.agent, &b.last_seen).cmp(&(&b.agent, &a.last_seen)));
     let now = when::now().timestamp();
-    if args.tree {
-        return output.say(&tree::tree(&found, now));
-    }
-    output.say(&table(HEAD, found.iter().map(|agent| row(agent, now))))
+    output.table(HEAD, 0, agents.iter().map(|agent| row(agent, now)))
 }
 
 async fn prune(client: &Client, output: &mut Output) -> Result<(), Failure> {
@@ -81,28 +94,13 @@ pub(super) fn unread(agent: &InstanceView) -> String {
     }
 }
 
-fn row(agent: &InstanceView, now: jiff::Timestamp) -> [String; 5] {
+fn row(agent: &InstanceView, now: jiff::Timestamp) -> [Cell; 5] {
+    let mail = if agent.unread > 0 { Tone::Strong } else { Tone::Plain };
     [
-        // A cell is one line, whatever an agent is called.
-        agent.address.replace(['\n', '\t'], " "),
-        agent.status.clone(),
-        agent.activity.replace('_', " "),
-        unread(agent),
-        when::ago(&agent.last_seen, now),
+        Cell::new(Tone::Who, &agent.address),
+        Cell::state(&agent.status),
+        agent.activity.replace('_', " ").into(),
+        Cell::new(mail, unread(agent)),
+        Cell::new(Tone::Faint, when::ago(&agent.last_seen, now)),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_columns_stand_under_their_heads() {
-        let row = ["alice.a3f7b2c1@main", "running", "waiting inbox", "3", "just now"];
-        assert_eq!(
-            table(HEAD, [row.map(str::to_owned)]),
-            "ADDRESS              STATUS   ACTIVITY       UNREAD  LAST SEEN\n\
-             alice.a3f7b2c1@main  running  waiting inbox  3       just now"
-        );
-    }
 }

@@ -4,17 +4,18 @@ use posthaste_api::Client;
 use posthaste_api::work::{AssignRequest, Assigned};
 
 use super::{Session, send};
-use crate::cli::TaskArgs;
+use crate::cli::{AssignArgs, TaskArgs};
 use crate::failure::{Failure, machine};
 use crate::output::Output;
 
 pub(super) async fn run(
-    args: TaskArgs,
+    args: AssignArgs,
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let client = session.client()?;
-    let request = request(args, session, &client)?;
+    let timeout = args.timeout.map(|time| time.as_secs_f64());
+    let request = AssignRequest { timeout, ..request(args.task, session, &client)? };
     let given = client.assign(&request).await?;
     if output.json() {
         return output.answer(&given);
@@ -59,6 +60,7 @@ pub(super) fn request(
         team,
         working_directory: dir.map(|dir| dir.to_string_lossy().into_owned()),
         worktree: worktree.then_some(true),
+        timeout: None,
         idempotency_key: key,
     })
 }

@@ -16,7 +16,7 @@ use super::{Session, member, name};
 use crate::cli::{ConnectArgs, Global};
 use crate::failure::{Failure, internal, invalid};
 use crate::output::Output;
-use crate::terminal::tame;
+use crate::paint::{Text, Tone};
 use files::Change;
 use record::Record;
 use wish::{Ground, Wish};
@@ -147,19 +147,14 @@ fn show(
 }
 
 fn differs(change: &Change, server: &Server, output: &mut Output) -> Result<(), Failure> {
-    let colours = std::io::stdout().is_terminal();
     for line in change.difference(server).lines() {
-        let colour = match difference::kind(line) {
-            Kind::Head => "1",
-            Kind::Added => "32",
-            Kind::Removed => "31",
-            Kind::Same => "",
+        let tone = match difference::kind(line) {
+            Kind::Head => Tone::Strong,
+            Kind::Added => Tone::Good,
+            Kind::Removed => Tone::Bad,
+            Kind::Same => Tone::Plain,
         };
-        if !colours || colour.is_empty() {
-            output.say(line)?;
-        } else {
-            output.raw(format!("\x1b[{colour}m{}\x1b[0m\n", tame(line)).as_bytes())?;
-        }
+        output.paint(&Text::new().add(tone, line))?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use crate::cli::{DoctorArgs, Global};
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paint::{Text, Tone};
 
 /// What one look found.
 #[derive(Debug, Serialize)]
@@ -124,7 +125,8 @@ fn show(checks: &[Check], output: &mut Output) -> Result<(), Failure> {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     for Check { name, status, message, hint, .. } in checks {
         let advice = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-        output.say(&format!("{:4}  {name:width$}  {message}{advice}", status.word()))?;
+        let told = Text::new().add(Tone::of_state(status.word()), format!("{:4}", status.word()));
+        output.paint(&told.plain(format!("  {name:width$}  {message}{advice}")))?;
     }
     Ok(())
 }

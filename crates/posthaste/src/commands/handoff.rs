@@ -19,6 +19,7 @@ use super::{Session, assign};
 use crate::cli::HandoffArgs;
 use crate::failure::{Failure, internal};
 use crate::output::Output;
+use crate::progress::Progress;
 
 /// The longest wait that the hub grants in one call.
 const LONGEST_POLL: Duration = Duration::from_secs(600);
@@ -27,7 +28,7 @@ const MOMENT: Duration = Duration::from_millis(10);
 /// Between two calls that a hub answers at once, or not at all.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How often a person is told how it goes.
-const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(
     args: HandoffArgs,
@@ -48,7 +49,7 @@ pub(super) async fn run(
     let deadline = Instant::now() + args.timeout;
     let report = report(session, client.clone(), request, deadline);
     let mut report = std::pin::pin!(report);
-    let mut watch = output.is_watched().then(|| Watch::new(client.clone(), &given));
+    let mut watch = Progress::for_viewer(output).map(|on| Watch::new(client.clone(), &given, on));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
@@ -58,14 +59,12 @@ pub(super) async fn run(
             _ = interrupted.recv() => break None,
             _ = ticks.tick(), if watch.is_some() => {
                 if let Some(watch) = &mut watch {
-                    watch.look(output).await;
+                    watch.look().await;
                 }
             }
         }
     };
-    if watch.is_some() {
-        output.progress("");
-    }
+    drop(watch);
     match ended {
         Some(answer) => {
             // The wait asked again for work that this call began: only the first answer

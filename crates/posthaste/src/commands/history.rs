@@ -2,11 +2,14 @@
 
 use jiff::Zoned;
 use posthaste_api::messages::{HistoryQuery, MessageView};
+use unicode_width::UnicodeWidthStr;
 
 use super::Session;
+use super::addresses::Addresses;
 use crate::cli::HistoryArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paint::{self, Text, Tone};
 use crate::terminal::indented;
 use crate::when;
 
@@ -46,12 +49,16 @@ pub(super) async fn run(
     if page.messages.is_empty() {
         output.note("no such messages");
     }
+    let mut addresses = Addresses::default();
+    addresses.learn(&client, page.messages.iter().map(|message| message.to.as_str())).await;
     let now = when::now();
-    page.messages.iter().try_for_each(|message| output.say(&line(message, &now)))
+    let columns = output.columns();
+    let shown = |message: &MessageView| line(message, &addresses, &now, columns);
+    page.messages.iter().try_for_each(|message| output.paint(&shown(message)))
 }
 
 /// `[4711] alice.1a2b3c4d@main to bob (acked, 12:03:04): the text`
-fn line(message: &MessageView, now: &Zoned) -> String {
+fn line(message: &MessageView, addresses: &Addresses, now: &Zoned, columns: Option<usize>) -> Text {
     let mut about = Vec::new();
     for state in ["queued", "leased", "acked", "dead"] {
         match message.deliveries.iter().filter(|d| d.state == state).count() {
@@ -60,11 +67,99 @@ fn line(message: &MessageView, now: &Zoned) -> String {
             n => about.push(format!("{n} {state}")),
         }
     }
+    let tone = about.last().map_or(Tone::Plain, |state| Tone::of_state(state));
     if message.kind != "text" {
         about.push(message.kind.clone());
     }
     about.push(when::time_of_day(&message.created_at, now));
-    let about = about.join(", ");
-    let head = format!("[{}] {} to {} ({about})", message.seq, message.from, message.to);
-    format!("{}: {}", head.replace(['\n', '\t'], " "), indented(&message.message))
+    let head = Text::new()
+        .add(Tone::Strong, format!("[{}] ", message.seq))
+        .add(Tone::Who, &message.from)
+        .plain(" to ")
+        .add(Tone::Who, addresses.shown(&message.to))
+        .add(tone, format!(" ({})", about.join(", ")))
+        .line(None)
+        .plain(": ");
+    match columns {
+        None => head.plain(indented(&message.message)),
+        Some(columns) => {
+            let body = beginning(&message.message, columns, head.width());
+            let more = body.len() < message.message.trim_end().len();
+            let head = head.plain(indented(body));
+            match more {
+                true => head.add(Tone::Faint, format!(" … (posthaste read {})", message.seq)),
+                false => head,
+            }
+        }
+    }
+}
+
+/// Lines of a terminal that a message takes, its head included.
+const LINES: usize = 4;
+
+/// As much of a text as a terminal shows on so many lines, the first of which begins here.
+fn beginning(text: &str, columns: usize, at: usize) -> &str {
+    let text = text.trim_end();
+    let mut left = (columns * LINES).saturating_sub(at + MORE);
+    let mut taken = 0;
+    for (n, line) in text.split_inclusive('\n').enumerate() {
+        if n >= LINES || left == 0 {
+            break;
+        }
+        let fits = paint::clip_at(line, left);
+        taken += fits;
+        if fits < line.len() {
+            break;
+        }
+        // What follows begins a line of its own.
+        let used = line.width().div_ceil(columns).max(1) * columns;
+        left = left.saturating_sub(used);
+    }
+    text[..taken].trim_end()
+}
+
+/// Columns for what says that there is more.
+const MORE: usize = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(to: &str, text: &str) -> MessageView {
+        serde_json::from_value(serde_json::json!({
+            "seq": 7, "id": "9f86d081884c7d65", "thread_id": "t-12345678",
+            "from": "alice.1a2b3c4d@main", "sender_id": "1a2b3c4d", "to": to, "type": "text",
+            "priority": "normal", "message": text, "created_at": "2026-03-04T12:03:04Z",
+            "via": "cli", "read": true, "deliveries": [{"mailbox": "i.a3f7b2c1", "state": "acked"}],
+        }))
+        .expect("a message of the hub")
+    }
+
+    fn shown(message: &MessageView, columns: Option<usize>) -> String {
+        let noon: jiff::Timestamp = "2026-03-04T12:00:00Z".parse().expect("a time");
+        let mut addresses = Addresses::default();
+        addresses.know("a3f7b2c1", "bob.a3f7b2c1@main");
+        line(message, &addresses, &noon.to_zoned(jiff::tz::TimeZone::UTC), columns).render(false)
+    }
+
+    #[test]
+    fn an_id_is_shown_as_its_address() {
+        let told = shown(&message("a3f7b2c1", "hello"), None);
+        let expected = "[7] alice.1a2b3c4d@main to bob.a3f7b2c1@main (acked, 12:03:04): hello";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_long_text_is_clipped_on_a_terminal_and_whole_in_a_pipe() {
+        let long = message("bob", &"word ".repeat(200));
+        assert!(shown(&long, None).len() > 1000);
+        let told = shown(&long, Some(60));
+        assert!(told.ends_with("word … (posthaste read 7)"), "{told}");
+        assert!(told.len() <= 4 * 60, "{} columns: {told}", told.len());
+        let short = message("bob", "two\nlines\n");
+        assert!(shown(&short, Some(60)).ends_with("two\n    lines"));
+        let many = message("bob", &"x\n".repeat(100));
+        let told = shown(&many, Some(200));
+        assert_eq!(told.lines().count(), 4, "{told}");
+    }
 }

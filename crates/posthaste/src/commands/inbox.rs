@@ -15,6 +15,7 @@ use super::Session;
 use crate::cli::InboxArgs;
 use crate::failure::{Failure, internal, invalid};
 use crate::output::{Output, stdout_is_closed};
+use crate::progress::{Progress, while_waiting};
 use reader::Reader;
 use show::show;
 
@@ -58,10 +59,16 @@ async fn wait(
     let deadline = Instant::now() + patience;
     let mut gone = false;
     let mut seen = Seen::default();
+    let mut progress = Progress::for_viewer(output);
+    let what = match args.wait_for {
+        Some(_) => "waiting for reports",
+        None => "waiting for mail",
+    };
     loop {
         let asked = deadline.saturating_duration_since(Instant::now()).min(LONGEST_POLL);
         let called = Instant::now();
-        let answer = match reader.read(asked, output).await {
+        let read = reader.read(asked, output);
+        let answer = match while_waiting(&mut progress, what, read).await {
             Ok(answer) => answer,
             // Whoever gathers waits for workers, and those outlive a hub that was killed.
             Err(e) if e.is_passing() && args.wait_for.is_some() && called < deadline => {

@@ -8,7 +8,7 @@ use posthaste_core::address::Name;
 use super::{Session, member, name};
 use crate::cli::{JoinArgs, LeaveArgs};
 use crate::failure::Failure;
-use crate::identity::Identity;
+use crate::identity::{Acting, Identity};
 use crate::output::Output;
 
 pub(super) async fn join(
@@ -18,13 +18,17 @@ pub(super) async fn join(
 ) -> Result<(), Failure> {
     let agent = name(&args.name)?;
     let team = args.team.as_deref().map(name).transpose()?;
-    let key = args.key.unwrap_or_else(|| match &team {
-        Some(team) => format!("cli:{agent}@{team}"),
-        None => format!("cli:{agent}"),
-    });
+    let acting = Acting::new(agent.clone(), team.clone());
+    let key = args.key.unwrap_or_else(|| format!("cli:{acting}"));
     let team = team.as_ref().map(Name::as_str);
     let joined = member::join(session, &session.joining()?, (agent.as_str(), team), key).await?;
-    session.folder.keep_identity(&agent, &Identity::from(&joined))?;
+    // A file that cannot be read is written anew.
+    let before = session.folder.found(&acting).ok();
+    session.folder.keep_identity(&acting, &Identity::from(&joined))?;
+    if let Some((kept, who)) = before.filter(|(_, who)| who.instance != joined.instance) {
+        let now = if kept == acting { String::new() } else { format!("; it is `--as {kept}`") };
+        output.note(&format!("`--as {acting}` was {} until now{now}", who.address));
+    }
 
     if args.print_token {
         return output.say(&joined.token);
@@ -34,7 +38,7 @@ pub(super) async fn join(
     }
     let how = if joined.resumed { "joined again" } else { "joined" };
     output.say(&format!("{how} as {} (instance {})", joined.address, joined.instance))?;
-    output.say(&format!("`--as {agent}` now works, for example: posthaste inbox --as {agent}"))
+    output.say(&format!("`--as {acting}` now works, for example: posthaste inbox --as {acting}"))
 }
 
 pub(super) async fn leave(
@@ -42,8 +46,8 @@ pub(super) async fn leave(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let agent = name(&args.name)?;
-    let who = session.identity(&agent)?;
+    let (acting, who) = session.folder.found(&Acting::read(&args.name)?)?;
+    session.lives()?;
     let client = session.stranger()?.with_token(who.token.reveal());
     let left = match client.leave(&who.instance).await {
         Ok(_) => true,
@@ -51,7 +55,7 @@ pub(super) async fn leave(
         Err(ClientError::Api(e)) if gone(e.code) => false,
         Err(e) => return Err(e.into()),
     };
-    session.folder.forget_identity(&agent)?;
+    session.folder.forget_identity(&acting)?;
 
     if output.json() {
         return output.answer(&serde_json::json!({ "instance": who.instance, "left": left }));

@@ -7,7 +7,7 @@ use posthaste_api::client::ClientError;
 use posthaste_api::work::{OutputQuery, OutputView};
 use tokio::time::sleep;
 
-use super::{Session, instance};
+use super::{Session, agent};
 use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -22,8 +22,8 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let id = instance(&args.instance)?;
     let mut client = session.client()?;
+    let id = agent::find(&args.instance, &client).await?;
     let logs = Logs { id, stream: if args.stderr { "stderr" } else { "stdout" } };
     let mut from = match args.tail {
         Some(lines) => logs.tail(&client, lines).await?,

@@ -2,10 +2,11 @@
 
 use posthaste_api::instances::InstanceView;
 
-use super::{Session, instance};
+use super::{Session, agent};
 use crate::cli::PollArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paint::{Text, Tone};
 use crate::when;
 
 pub(super) async fn run(
@@ -13,19 +14,20 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let id = instance(&args.instance)?;
-    let view = session.client()?.instance(&id).await?;
+    let client = session.client()?;
+    let id = agent::find(&args.instance, &client).await?;
+    let view = client.instance(&id).await?;
     match output.json() {
         true => output.answer(&view),
-        false => output.say(&told(&view, when::now().timestamp())),
+        false => output.paint(&told(&view, when::now().timestamp())),
     }
 }
 
-fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
-    let mut lines = vec![format!("{}  {}", view.address, state(view))];
+fn told(view: &InstanceView, now: jiff::Timestamp) -> Text {
+    let mut lines = Vec::new();
     let mut add = |name: &str, what: Option<String>| {
         if let Some(what) = what {
-            lines.push(format!("  {name:<10} {}", what.replace(['\n', '\t'], " ")));
+            lines.push((format!("\n  {name:<10} "), what.replace(['\n', '\t'], " ")));
         }
     };
     add("label", view.label.clone());
@@ -33,6 +35,7 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
     add("exit code", view.exit_code.map(|code| code.to_string()));
     add("works in", view.working_directory.clone());
     add("branch", view.branch.clone());
+    add("timeout", view.timeout_s.map(when::how_long));
     add("started", view.started_at.as_ref().map(|at| when::ago(at, now)));
     add("last seen", Some(when::ago(&view.last_seen, now)));
     add("unread", Some(super::agents::unread(view)));
@@ -44,7 +47,9 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> String {
         };
         add("task", Some(format!("{}{label} for {}: {report}", given.task, given.by)));
     }
-    lines.join("\n")
+    let head = Text::new().add(Tone::Who, &view.address).plain("  ");
+    let head = head.add(Tone::of_state(&view.status), state(view));
+    lines.into_iter().fold(head, |text, (name, what)| text.add(Tone::Faint, name).plain(what))
 }
 
 /// `running, busy`

@@ -16,8 +16,10 @@ use super::Session;
 use crate::cli::{ProfilesArgs, ProfilesCommand};
 use crate::failure::{Failure, invalid, machine};
 use crate::output::Output;
+use crate::paint::{Tone, clipped};
 use crate::profiles::file::{self, Fault, Parsed};
 use crate::profiles::markdown_files;
+use crate::table::Cell;
 
 /// The largest page that the hub gives.
 const PAGE: u32 = 100;
@@ -69,7 +71,7 @@ async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
         output.say("there are no profiles yet")?;
         output.say("load some with: posthaste profiles load DIR")?;
     } else {
-        output.say(&table(&all.items))?;
+        show_table(&all.items, output)?;
     }
     for fault in errors {
         output.note(&fault.to_string());
@@ -89,7 +91,7 @@ async fn search(
     }
     match found.items.is_empty() {
         true => output.say("no profile fits these words"),
-        false => output.say(&table(&found.items)),
+        false => show_table(&found.items, output),
     }
 }
 
@@ -261,38 +263,29 @@ fn tell(summary: &Summary, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-const HEAD: [&str; 4] = ["NAME", "DESCRIPTION", "TAGS", "SOURCE"];
-/// What fits beside the other columns.
-const MOST_CHARS: usize = 60;
+const HEAD: [&str; 5] = ["NAME", "DRIVER", "DESCRIPTION", "TAGS", "SOURCE"];
+/// What of a text is worth a column, where there is room for more.
+const MOST_COLUMNS: usize = 60;
 
-fn table(profiles: &[ProfileView]) -> String {
+fn show_table(profiles: &[ProfileView], output: &mut Output) -> Result<(), Failure> {
     let row = |p: &ProfileView| {
         let told = if p.description.trim().is_empty() {
             p.title.clone().unwrap_or_default()
         } else {
             p.description.clone()
         };
-        [p.name.clone(), clipped(&told), clipped(&p.tags.join(", ")), one_line(&p.source)]
+        [
+            Cell::new(Tone::Who, &p.name),
+            // Nothing runs who comes by itself.
+            p.driver.as_deref().unwrap_or("external").into(),
+            clipped(&one_line(&told), MOST_COLUMNS).into(),
+            clipped(&p.tags.join(", "), MOST_COLUMNS).into(),
+            Cell::new(Tone::Faint, one_line(&p.source)),
+        ]
     };
-    let rows: Vec<_> =
-        std::iter::once(HEAD.map(str::to_owned)).chain(profiles.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..HEAD.len()).filter_map(width).collect();
-    let line = |row: &[String; 4]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    output.table(HEAD, 0, profiles.iter().map(row))
 }
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn clipped(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(MOST_CHARS) {
-        Some((end, _)) => format!("{}…", line[..end].trim_end()),
-        None => line,
-    }
 }

@@ -1,6 +1,7 @@
 //! `posthaste send`: one message to one or many, and the truth about it.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use posthaste_api::messages::{MessageRef, Receipt, SendMany, SendOutcome, SendRequest, To};
 use posthaste_api::{ApiError, ErrorCode};
@@ -80,8 +81,7 @@ fn draft(args: SendArgs) -> Result<SendRequest, Failure> {
         thread_id: args.thread,
         in_reply_to: args.reply_to.map(MessageRef::Text),
         metadata: (!metadata.is_empty()).then_some(metadata),
-        // Half a second more is life; a whole one less would be none.
-        ttl_s: args.ttl.map(|ttl| ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)),
+        ttl_s: args.ttl.map(seconds),
         idempotency_key: args.key,
     })
 }
@@ -106,6 +106,19 @@ fn split(words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
     Ok((to, text.join(" ")))
 }
 
+/// Half a second more is life; a whole one less would be none.
+pub(super) fn seconds(ttl: Duration) -> u64 {
+    ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
+}
+
+/// A text that is the rest of a line; `-` alone is what comes from stdin.
+pub(super) fn text(words: Vec<String>) -> Result<String, Failure> {
+    match words.as_slice() {
+        [one] if one == "-" => from_stdin(),
+        words => Ok(words.join(" ")),
+    }
+}
+
 pub(super) fn from_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     match io::stdin().take(MOST + 1).read_to_string(&mut text) {
@@ -123,7 +136,7 @@ pub(super) fn from_stdin() -> Result<String, Failure> {
 }
 
 /// What is known, and no more: accepted, and who may read it right now.
-fn told(to: &str, receipt: &Receipt) -> String {
+pub(super) fn told(to: &str, receipt: &Receipt) -> String {
     let (active, waiting) = receipt
         .recipients
         .iter()

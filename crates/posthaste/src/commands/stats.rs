@@ -1,13 +1,15 @@
 //! `posthaste stats`: what lies in the mailboxes, and what does not move.
 
 use posthaste_api::Client;
-use posthaste_api::stats::{AgentStats, MailboxStats, Stuck, TeamStats};
+use posthaste_api::stats::{AgentStats, MailboxStats, TeamStats};
 
 use super::Session;
+use super::addresses::Addresses;
 use crate::cli::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::terminal::table;
+use crate::paint::{Text, Tone};
+use crate::table::Cell;
 use crate::when;
 
 pub(super) async fn run(
@@ -30,22 +32,21 @@ async fn mailboxes(client: &Client, output: &mut Output) -> Result<(), Failure> 
         return output.answer(&list);
     }
     // People know an agent by its address.
-    let here = client.agent_stats().await?.agents;
-    let name = |s: &MailboxStats| match here.iter().find(|a| a.agent_id == s.agent_id) {
-        Some(agent) => agent.address.clone(),
-        None => s.mailbox.clone(),
-    };
+    let mut addresses = Addresses::default();
+    for agent in client.agent_stats().await?.agents {
+        addresses.know(&agent.agent_id, &agent.address);
+    }
     let row = |s: &MailboxStats| {
         [
-            name(s),
-            s.team.clone().unwrap_or_default(),
-            s.total.to_string(),
-            s.unread.to_string(),
-            when::how_long(s.oldest_unread_age_sec),
+            Cell::new(Tone::Who, addresses.shown(&s.mailbox)),
+            s.team.clone().unwrap_or_default().into(),
+            s.total.to_string().into(),
+            s.unread.to_string().into(),
+            when::how_long(s.oldest_unread_age_sec).into(),
         ]
     };
     let head = ["MAILBOX", "TEAM", "TOTAL", "UNREAD", "OLDEST UNREAD"];
-    output.say(&table(head, list.iter().map(row)))
+    output.table(head, 0, list.iter().map(row))
 }
 
 async fn agents(client: &Client, output: &mut Output) -> Result<(), Failure> {
@@ -56,16 +57,16 @@ async fn agents(client: &Client, output: &mut Output) -> Result<(), Failure> {
     let now = when::now();
     let row = |s: &AgentStats| {
         [
-            s.address.clone(),
-            s.sent.to_string(),
-            s.received.to_string(),
-            s.unread.to_string(),
-            s.waiting.to_string(),
-            when::ago(&s.last_seen, now.timestamp()),
+            Cell::new(Tone::Who, &s.address),
+            s.sent.to_string().into(),
+            s.received.to_string().into(),
+            s.unread.to_string().into(),
+            s.waiting.to_string().into(),
+            Cell::new(Tone::Faint, when::ago(&s.last_seen, now.timestamp())),
         ]
     };
     let head = ["ADDRESS", "SENT", "RECEIVED", "UNREAD", "WAITING", "LAST SEEN"];
-    output.say(&table(head, counted.agents.iter().map(row)))?;
+    output.table(head, 0, counted.agents.iter().map(row))?;
     since(counted.since.as_deref(), output)
 }
 
@@ -77,17 +78,20 @@ async fn teams(client: &Client, output: &mut Output) -> Result<(), Failure> {
     let now = when::now();
     let row = |s: &TeamStats| {
         [
-            s.team.clone(),
-            s.active.to_string(),
-            s.sent.to_string(),
-            s.received.to_string(),
-            s.unread.to_string(),
-            s.waiting.to_string(),
-            s.last_seen.as_deref().map_or_else(String::new, |t| when::ago(t, now.timestamp())),
+            Cell::new(Tone::Who, &s.team),
+            s.active.to_string().into(),
+            s.sent.to_string().into(),
+            s.received.to_string().into(),
+            s.unread.to_string().into(),
+            s.waiting.to_string().into(),
+            s.last_seen
+                .as_deref()
+                .map_or_else(String::new, |t| when::ago(t, now.timestamp()))
+                .into(),
         ]
     };
     let head = ["TEAM", "ACTIVE", "SENT", "RECEIVED", "UNREAD", "WAITING", "LAST SEEN"];
-    output.say(&table(head, counted.teams.iter().map(row)))?;
+    output.table(head, 0, counted.teams.iter().map(row))?;
     since(counted.since.as_deref(), output)
 }
 
@@ -110,11 +114,15 @@ async fn stuck(client: &Client, output: &mut Output) -> Result<(), Failure> {
     if list.is_empty() {
         return output.say("nothing is stuck");
     }
+    let mut addresses = Addresses::default();
+    addresses.learn(client, list.iter().map(|s| s.mailbox.as_str())).await;
     let now = when::now();
-    let told = |s: &Stuck| {
+    for s in &list {
         let many = if s.count == 1 { String::new() } else { format!(" ({} in all)", s.count) };
         let why = when::in_words(&s.why, &now);
-        format!("{}: message {}{many}: {why}\n    {}", s.mailbox, s.seq, s.hint)
-    };
-    output.say(&list.iter().map(told).collect::<Vec<_>>().join("\n"))
+        let told = Text::new().add(Tone::Who, addresses.shown(&s.mailbox));
+        let told = told.plain(format!(": message {}{many}: {why}\n", s.seq));
+        output.paint(&told.add(Tone::Good, format!("    {}", s.hint)))?;
+    }
+    Ok(())
 }

@@ -15,7 +15,8 @@ use crate::cli::StatusArgs;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::output::Output;
-use crate::terminal::table;
+use crate::paint::Tone;
+use crate::table::Cell;
 use crate::when;
 
 /// How much of a key is shown.
@@ -53,14 +54,15 @@ pub(super) async fn run(
         output.say("no agent program is connected yet; try: posthaste connect claude")?;
     } else {
         let head = ["PROGRAM", "SCOPE", "LINE", "AS", "HOOKS", "FILE", "SINCE"];
-        output.say(&table(head, records.iter().map(|record| row(record, now))))?;
+        output.table(head, 3, records.iter().map(|record| row(record, now)))?;
     }
     match here {
         Ok(found) if found.is_empty() => output.say("\nnone of their conversations is here"),
         Ok(found) => {
             let head = ["AGENT", "CONVERSATION", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
             let rows = found.iter().map(|agent| conversation(agent, now));
-            output.say(&format!("\n{}", table(head, rows)))?;
+            output.say("")?;
+            output.table(head, 0, rows)?;
             for several in several(session, &found) {
                 output.say(&several.told())?;
             }
@@ -155,29 +157,29 @@ fn as_json(record: &Record) -> serde_json::Value {
     })
 }
 
-fn row(record: &Record, now: jiff::Timestamp) -> [String; 7] {
+fn row(record: &Record, now: jiff::Timestamp) -> [Cell; 7] {
     let file = record.files.first().map(|kept| kept.path.display().to_string());
     let name = record.wish.name.clone().unwrap_or_else(|| record.client.clone());
     let team = record.wish.team.as_ref().map(|team| format!("@{team}")).unwrap_or_default();
     [
-        record.client.clone(),
-        record.wish.scope.clone(),
-        line(record).to_owned(),
-        format!("{name}{team}"),
-        if has_hooks(record) { "yes" } else { "no" }.to_owned(),
-        file.unwrap_or_default().replace(['\n', '\t'], " "),
-        when::ago(&record.connected_at, now),
+        Cell::new(Tone::Strong, &record.client),
+        record.wish.scope.clone().into(),
+        line(record).into(),
+        Cell::new(Tone::Who, format!("{name}{team}")),
+        if has_hooks(record) { "yes" } else { "no" }.into(),
+        file.unwrap_or_default().into(),
+        Cell::new(Tone::Faint, when::ago(&record.connected_at, now)),
     ]
 }
 
-fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [String; 6] {
+fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [Cell; 6] {
     [
-        agent.address.clone(),
-        agent.key.as_deref().map_or_else(String::new, short),
-        agent.status.clone(),
-        agent.activity.replace('_', " "),
-        super::agents::unread(agent),
-        when::ago(&agent.last_seen, now),
+        Cell::new(Tone::Who, &agent.address),
+        agent.key.as_deref().map_or_else(String::new, short).into(),
+        Cell::state(&agent.status),
+        agent.activity.replace('_', " ").into(),
+        super::agents::unread(agent).into(),
+        Cell::new(Tone::Faint, when::ago(&agent.last_seen, now)),
     ]
 }
 

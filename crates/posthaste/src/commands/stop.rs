@@ -1,11 +1,11 @@
 //! `posthaste stop`: ends workers and all below them.
 
-use posthaste_api::ApiError;
 use posthaste_api::instances::Stopped;
 
-use super::{Session, instance};
+use super::each::Each;
+use super::{Session, agent};
 use crate::cli::StopArgs;
-use crate::failure::{Failure, told as failure};
+use crate::failure::Failure;
 use crate::output::Output;
 
 pub(super) async fn run(
@@ -22,27 +22,19 @@ pub(super) async fn run(
             (false, n) => output.say(&format!("{n} asked to end, or ended")),
         };
     }
-    let mut failed = None;
+    let mut each = Each::default();
     for word in &args.instances {
-        let stopped = match instance(word) {
+        let stopped = match agent::find(word, &client).await {
             Ok(id) => client.stop(&id).await.map_err(Failure::from),
             Err(error) => Err(error),
         };
         match stopped {
             Ok(stopped) if output.json() => output.answer(&stopped)?,
             Ok(stopped) => output.say(&told(&stopped))?,
-            Err(error) => {
-                let error = failure(session.explain(error));
-                failed.get_or_insert(error.code);
-                // What was said before stays before it.
-                output.flush()?;
-                let message = format!("{word}: {}", error.message);
-                output.fail(&ApiError { message, ..error });
-            }
+            Err(error) => each.failed(word, error, session, output)?,
         }
     }
-    output.flush()?;
-    failed.map_or(Ok(()), |code| Err(Failure::Shown(code)))
+    each.end(output)
 }
 
 /// What is true now: a process that was asked may take its time.

@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use posthaste_api::client::Heard;
-use posthaste_api::events::{EventView, EventsQuery};
-use posthaste_api::instances::InstancesQuery;
+use posthaste_api::events::{EventInstance, EventView, EventsQuery};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::InstanceId;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::Session;
+use super::addresses::Addresses;
 use crate::cli::TailArgs;
 use crate::failure::{Failure, internal};
 use crate::output::Output;
+use crate::paint::{Text, Tone};
 use crate::when;
 
 const FIRST_RETRY: Duration = Duration::from_millis(250);
@@ -32,10 +33,11 @@ pub(super) async fn run(
     let mut retry: Option<Duration> = None;
     let mut told = false;
     let mut left = args.count.unwrap_or(u64::MAX);
+    let mut addresses = Addresses::default();
     loop {
         let ended = tokio::select! {
             _ = interrupted.recv() => return Err(Failure::Interrupted),
-            ended = follow(&mut query, &mut left, session, output, &mut retry) => ended,
+            ended = follow(&mut query, &mut left, session, output, &mut retry, &mut addresses) => ended,
         };
         match ended {
             Ok(End::Enough) => return Ok(()),
@@ -71,6 +73,7 @@ async fn follow(
     session: &Session,
     output: &mut Output,
     retry: &mut Option<Duration>,
+    addresses: &mut Addresses,
 ) -> Result<End, Failure> {
     let client = session.client()?;
     let mut following = client.events(query).await.map_err(passing)?;
@@ -81,6 +84,8 @@ async fn follow(
         let heard = following.next().await;
         // Also when the line broke: the next one begins there.
         query.after = following.last();
+        // What was asked for once has been told, or is on its way.
+        query.last = None;
         match heard.map_err(passing)? {
             None => return Ok(End::Line),
             Some(Heard::Reset(reset)) => output.note(&format!(
@@ -88,7 +93,7 @@ async fn follow(
                 reset.oldest
             )),
             Some(Heard::Event(event)) => {
-                show(&event, output)?;
+                show(&event, &client, addresses, output).await?;
                 *left -= 1;
             }
         }
@@ -120,7 +125,8 @@ async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure>
     }
     topics.extend(args.thread.iter().map(|thread| format!("thread:{thread}")));
     let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
-    Ok(EventsQuery { topics: joined(&topics), types: joined(&args.kind), after: args.after })
+    let (topics, types) = (joined(&topics), joined(&args.kind));
+    Ok(EventsQuery { topics, types, after: args.after, last: args.last })
 }
 
 /// An instance, or all of a name that are here.
@@ -129,8 +135,7 @@ async fn agents(who: &str, client: &Client) -> Result<Vec<String>, Failure> {
         return Ok(vec![id.to_string()]);
     }
     let name = super::name(who)?;
-    let query = InstancesQuery { agent: Some(name.to_string()), ..InstancesQuery::default() };
-    let found = client.instances(&query).await?.instances;
+    let found = super::agent::named(&name, None, None, client).await?;
     if found.is_empty() {
         let told = ApiError::new(ErrorCode::NotFound, format!("nobody called {name} is here"));
         return Err(told.hint("`posthaste agents` lists who is here").into());
@@ -138,43 +143,74 @@ async fn agents(who: &str, client: &Client) -> Result<Vec<String>, Failure> {
     Ok(found.into_iter().map(|agent| agent.instance).collect())
 }
 
-fn show(event: &EventView, output: &mut Output) -> Result<(), Failure> {
+async fn show(
+    event: &EventView,
+    client: &Client,
+    addresses: &mut Addresses,
+    output: &mut Output,
+) -> Result<(), Failure> {
     if output.json() {
         output.answer(event)?;
     } else {
-        output.say(&line(event, &when::now()))?;
+        if let Some(EventInstance { instance, address: Some(address), .. }) = &event.instance {
+            addresses.know(instance, address);
+        }
+        addresses.learn(client, whom(event)).await;
+        let line = line(event, addresses, &when::now());
+        // A pipe has no edge, and a line of it may still be read by a person.
+        output.paint(&line.line(output.columns()))?;
     }
     output.flush()
 }
 
+/// Everybody whom a line about this names by id.
+fn whom(event: &EventView) -> impl Iterator<Item = &str> {
+    let delivery = event.delivery.as_ref();
+    let to = event.message.as_ref().filter(|_| delivery.is_none()).map(|m| m.to.as_str());
+    let mailbox = delivery.map(|d| d.mailbox.as_str());
+    let by = delivery.and_then(|d| d.by.as_deref());
+    [to, mailbox, by].into_iter().flatten()
+}
+
 /// `12:03:04 #17 message.accepted [4711] alice.1a2b3c4d@main → bob: the text`
-fn line(event: &EventView, now: &jiff::Zoned) -> String {
+fn line(event: &EventView, addresses: &Addresses, now: &jiff::Zoned) -> Text {
     let time = when::time_of_day(&event.at, now);
-    let what = match (&event.message, &event.delivery, &event.instance, &event.team) {
+    let head = Text::new()
+        .add(Tone::Faint, format!("{time} #{} ", event.no))
+        .add(Tone::of_state(&event.kind), format!("{} ", event.kind));
+    match (&event.message, &event.delivery, &event.instance, &event.team) {
         (Some(m), None, ..) => {
             let piece: String = m.message.chars().take(PIECE).collect();
             let more = if piece.len() < m.message.len() { " …" } else { "" };
-            format!("[{}] {} → {}: {piece}{more}", m.seq, m.from, m.to)
+            head.add(Tone::Strong, format!("[{}] ", m.seq))
+                .add(Tone::Who, &m.from)
+                .plain(" → ")
+                .add(Tone::Who, addresses.shown(&m.to))
+                .plain(format!(": {piece}{more}"))
         }
         (Some(m), Some(d), ..) => {
+            let mailbox = addresses.shown(&d.mailbox);
+            // Whoever took its own mail is named once.
+            let by = d.by.as_ref().map(|by| addresses.shown(by)).filter(|by| *by != mailbox);
+            let by = by.map_or(String::new(), |by| format!(" by {by}"));
             let why = d.reason.as_ref().or(d.proof.as_ref());
             let why = why.map_or(String::new(), |why| format!(" ({why})"));
-            let by = d.by.as_ref().map_or(String::new(), |by| format!(" by {by}"));
-            format!("[{}] in {}{by}{why}", m.seq, d.mailbox)
+            head.add(Tone::Strong, format!("[{}] ", m.seq))
+                .plain("in ")
+                .add(Tone::Who, mailbox)
+                .plain(format!("{by}{why}"))
         }
         (None, _, Some(i), _) => {
-            let who = i.address.as_ref().unwrap_or(&i.instance);
             let status = i.status.as_ref().map_or(String::new(), |s| format!(" ({s})"));
-            format!("{who}{status}")
+            head.add(Tone::Who, i.address.as_ref().unwrap_or(&i.instance)).plain(status)
         }
-        (None, _, None, Some(team)) => team.clone(),
+        (None, _, None, Some(team)) => head.add(Tone::Who, team),
         (None, _, None, None) => match (&event.profile, event.seq) {
-            (Some(profile), _) => profile.clone(),
-            (None, Some(seq)) => format!("[{seq}] is not kept any more"),
-            (None, None) => String::new(),
+            (Some(profile), _) => head.add(Tone::Who, profile),
+            (None, Some(seq)) => head.plain(format!("[{seq}] is not kept any more")),
+            (None, None) => head,
         },
-    };
-    format!("{time} #{} {} {what}", event.no, event.kind).replace(['\n', '\t', '\r'], " ")
+    }
 }
 
 #[cfg(test)]
@@ -185,17 +221,37 @@ mod tests {
     fn an_event_is_one_line_whatever_it_is_about() {
         let noon: jiff::Timestamp = "2026-03-04T12:00:00Z".parse().expect("a time");
         let now = noon.to_zoned(jiff::tz::TimeZone::UTC);
-        let event = |json: serde_json::Value| -> EventView {
-            serde_json::from_value(json).expect("an event of the hub")
+        let mut addresses = Addresses::default();
+        addresses.know("1a2b3c4d", "bob.1a2b3c4d@main");
+        let told = |json: serde_json::Value| -> String {
+            let event: EventView = serde_json::from_value(json).expect("an event of the hub");
+            line(&event, &addresses, &now).line(None).render(false)
         };
-        let joined = event(serde_json::json!({
+        let joined = told(serde_json::json!({
             "no": 1, "type": "instance.joined", "at": "2026-03-04T12:00:00Z", "team": "main",
             "instance": {"instance": "1a2b3c4d", "address": "bob.1a2b3c4d@main", "status": "running"},
         }));
-        assert_eq!(line(&joined, &now), "12:00:00 #1 instance.joined bob.1a2b3c4d@main (running)");
-        let pruned = event(serde_json::json!({
+        assert_eq!(joined, "12:00:00 #1 instance.joined bob.1a2b3c4d@main (running)");
+        let pruned = told(serde_json::json!({
             "no": 2, "type": "delivery.acked", "at": "2026-03-04T12:00:00Z", "seq": 7,
         }));
-        assert_eq!(line(&pruned, &now), "12:00:00 #2 delivery.acked [7] is not kept any more");
+        assert_eq!(pruned, "12:00:00 #2 delivery.acked [7] is not kept any more");
+        let message = serde_json::json!({
+            "seq": 7, "id": "9f86d081884c7d65", "thread_id": "t-12345678", "from": "human",
+            "sender_id": "human", "to": "1a2b3c4d", "type": "text", "priority": "normal",
+            "message": "two\nlines", "created_at": "2026-03-04T12:00:00Z", "via": "cli",
+            "read": false, "deliveries": [],
+        });
+        let accepted = told(serde_json::json!({
+            "no": 3, "type": "message.accepted", "at": "2026-03-04T12:00:00Z", "message": message,
+        }));
+        let expected = "12:00:00 #3 message.accepted [7] human → bob.1a2b3c4d@main: two lines";
+        assert_eq!(accepted, expected, "an address instead of an id");
+        let acked = told(serde_json::json!({
+            "no": 4, "type": "delivery.acked", "at": "2026-03-04T12:00:00Z", "message": message,
+            "delivery": {"mailbox": "n.bob", "state": "acked", "by": "1a2b3c4d", "proof": "receipt"},
+        }));
+        let expected = "12:00:00 #4 delivery.acked [7] in bob by bob.1a2b3c4d@main (receipt)";
+        assert_eq!(acked, expected);
     }
 }

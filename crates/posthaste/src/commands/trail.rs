@@ -7,6 +7,7 @@ use super::Session;
 use crate::cli::TrailArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paint::{Text, Tone};
 use crate::when;
 
 pub(super) async fn run(
@@ -18,18 +19,20 @@ pub(super) async fn run(
     if output.json() {
         return output.answer(&trail);
     }
-    output.say(&told(&trail, &when::now()))
+    output.paint(&told(&trail, &when::now()))
 }
 
 /// The verdict on top, then step by step.
-fn told(trail: &TrailView, now: &Zoned) -> String {
-    let verdict = format!("message {}: {}", trail.seq, when::in_words(&trail.verdict, now));
-    let step = |step: &StepView| {
+fn told(trail: &TrailView, now: &Zoned) -> Text {
+    let verdict = Text::new().add(Tone::Strong, format!("message {}: ", trail.seq));
+    let verdict = verdict.plain(when::in_words(&trail.verdict, now));
+    let step = |told: Text, step: &StepView| {
         let at = step.at.as_deref().map_or_else(String::new, |at| when::time_of_day(at, now));
         // A step is one line, whatever an agent is called.
         let text = when::in_words(&step.text, now).replace(['\n', '\t'], " ");
-        format!("  {at:<8}  {:<8}  {text}", step.event)
+        told.add(Tone::Faint, format!("\n  {at:<8}  "))
+            .add(Tone::of_state(&step.event), format!("{:<8}  ", step.event))
+            .plain(text)
     };
-    let lines = trail.steps.iter().map(step);
-    std::iter::once(verdict).chain(lines).collect::<Vec<_>>().join("\n")
+    trail.steps.iter().fold(verdict, step)
 }

@@ -44,7 +44,7 @@ impl Way {
         let instance = given(&args.instance).or_else(|| variables(TERMINAL));
         let token = match (&session.token, &session.acting) {
             (Some(token), _) => Some(token.clone()),
-            (None, Some(name)) => Some(session.folder.identity(name)?.token),
+            (None, Some(who)) => Some(session.folder.identity(who)?.token),
             (None, None) => None,
         };
         Ok(match (token, instance) {

@@ -255,6 +255,7 @@ fn wish(agent: &str, task: &str) -> Assign {
         label: None,
         directory: None,
         worktree: None,
+        timeout: None,
         idempotency_key: None,
         via: Via::Rest,
     }

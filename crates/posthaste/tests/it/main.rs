@@ -13,10 +13,14 @@ mod hook;
 mod keeper;
 mod kill;
 mod logs;
+#[cfg(target_os = "linux")]
+mod looks;
 mod machine;
+mod mail;
 mod manual;
 mod mcp_bridge;
 mod moved;
+mod names;
 mod ports;
 mod profiles;
 mod reading;
@@ -24,6 +28,7 @@ mod second_hub;
 mod settings;
 mod story;
 mod tail;
+mod teams;
 #[cfg(feature = "otlp")]
 mod traces;
 mod unusable;

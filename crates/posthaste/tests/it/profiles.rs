@@ -75,7 +75,7 @@ fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
         json!({"created": ["mended"], "updated": ["writer"], "unchanged": ["reviewer"], "failed": []})
     );
     let list = world.say(&["profiles"]);
-    assert!(list.starts_with("NAME      DESCRIPTION   TAGS  SOURCE\nmended "), "{list}");
+    assert!(list.starts_with("NAME      DRIVER    DESCRIPTION   TAGS  SOURCE\nmended "), "{list}");
     assert!(world.say(&["profiles", "read", "dif"]).contains("reviewer"));
     assert_eq!(world.say(&["profiles", "zebra"]), "no profile fits these words\n");
     let shown = world.say(&["profiles", "show", "writer"]);

@@ -69,7 +69,7 @@ fn stats_tell_what_lies_where_and_what_is_stuck() {
     assert!(world.say(&["stats", "--teams"]).lines().any(|l| l.starts_with("main")));
 
     let told = world.say(&["stats", "--stuck"]);
-    assert!(told.starts_with(&format!("i.{own}: message 1: {bob} has not read it for ")), "{told}");
+    assert!(told.starts_with(&format!("{bob}: message 1: {bob} has not read it for ")), "{told}");
     assert_eq!(told.lines().count(), 2, "and what to do: {told}");
     assert_eq!(world.run(&["stats", "--stuck", "--teams"]).code, Some(2));
 }

@@ -61,6 +61,21 @@ fn a_line_of_tail_tells_who_wrote_to_whom() {
     );
 }
 
+#[test]
+fn tail_begins_with_the_last_events_that_fit() {
+    let world = World::new();
+    let _hub = world.hub();
+    let bob = world.joined("bob");
+    for text in ["one", "two", "three"] {
+        world.say(&["send", &bob, text]);
+    }
+    let said = world.say(&["tail", "--last", "2", "--count", "2", "--type", "message"]);
+    let texts: Vec<&str> = said.lines().filter_map(|line| line.rsplit(": ").next()).collect();
+    assert_eq!(texts, ["two", "three"], "{said}");
+    assert!(said.contains(&format!("human → {bob}: ")), "{said}");
+    assert_eq!(world.run(&["tail", "--last", "1", "--after", "1"]).code, Some(2), "one of them");
+}
+
 #[tokio::test]
 async fn a_follower_that_has_heard_nothing_yet_misses_nothing_over_a_killed_hub() {
     let world = World::new();

@@ -150,6 +150,19 @@ impl World {
         Started::new(self.program("/bin/sh", &[&shell, args].concat())).end()
     }
 
+    /// A command on a terminal of so many columns. What it wrote, to stdout and to stderr,
+    /// is its `out`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn on_terminal(&self, columns: u16, args: &[&str]) -> Command {
+        let quoted = |word: &&str| format!("'{}'", word.replace('\'', "'\\''"));
+        let words: Vec<String> = [&[BINARY], args].concat().iter().map(quoted).collect();
+        let line = format!("stty cols {columns} rows 24; exec {}", words.join(" "));
+        let mut command =
+            self.program("script", &["--quiet", "--return", "-c", &line, "/dev/null"]);
+        command.env("TERM", "xterm").env("SHELL", "/bin/sh").env("PATH", "/usr/bin:/bin");
+        command
+    }
+
     pub(crate) fn hub(&self) -> Hub {
         self.hub_with(&[])
     }

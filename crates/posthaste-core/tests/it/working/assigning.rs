@@ -132,6 +132,8 @@ async fn an_agent_that_comes_by_itself_is_given_the_work_by_mail() {
     let agent: posthaste_core::address::Name = "scribe".parse().expect("a name");
     let ask = |task: &str| Assign { agent: agent.clone(), ..wish(&yard.boss, task) };
     staff::profile(&yard.world.hub, "scribe", None, "{}").await;
+    let ended = yard.tries(Assign { timeout: Some(super::LONG), ..ask("write") }).await;
+    assert!(matches!(ended, Err(AssignError::NoTimeout { .. })), "nobody could end it: {ended:?}");
     let nobody = yard.tries(ask("write")).await;
     assert!(matches!(nobody, Err(AssignError::NobodyHere { .. })), "{nobody:?}");
 

@@ -43,6 +43,9 @@ pub(crate) struct Args {
     #[serde(default)]
     #[schemars(skip)]
     worktree: Option<bool>,
+    #[serde(default)]
+    #[schemars(skip)]
+    timeout: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +72,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
 }
 
 async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
-    let Args { agent, message, label, team, working_directory, worktree } = args;
+    let Args { agent, message, label, team, working_directory, worktree, timeout } = args;
     let request = AssignRequest {
         agent,
         message,
@@ -77,6 +80,7 @@ async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
         team,
         working_directory,
         worktree,
+        timeout,
         idempotency_key: None,
     };
     let Assigned { instance, task, duplicate } = assign(ctx, request).await?;

@@ -122,9 +122,15 @@ async fn begin(ctx: &Ctx, args: Args) -> Result<(Assigned, Duration), ApiError> 
     let most = ctx.app.hub.limits().wait;
     let timeout = seconds("timeout", args.timeout, TIMEOUT, most).map_err(|Failure(e)| e)?;
     let Args { agent, message, label, working_directory, team, worktree, .. } = args;
-    let idempotency_key = None;
-    let request =
-        AssignRequest { agent, message, label, team, working_directory, worktree, idempotency_key };
+    let request = AssignRequest {
+        agent,
+        message,
+        label,
+        team,
+        working_directory,
+        worktree,
+        ..AssignRequest::default()
+    };
     Ok((assign(ctx, request).await?, timeout))
 }
 

@@ -37,6 +37,7 @@ async fn whoever_assigns_gets_the_report_by_mail_with_its_label() {
         label: Some("chapter 1".into()),
         working_directory: Some("/tmp/books".into()),
         worktree: Some(true),
+        timeout: Some(90.5),
         ..task("worker", "count the words")
     };
 
@@ -53,6 +54,7 @@ async fn whoever_assigns_gets_the_report_by_mail_with_its_label() {
     assert_eq!(shown.session.as_ref(), Some(&boss.instance), "the boss came by itself");
     assert_eq!(shown.working_directory.as_deref(), Some("/tmp/books"));
     assert_eq!(shown.branch, Some(format!("posthaste/{}", given.instance)));
+    assert_eq!(shown.timeout_s, Some(91), "as it was asked for");
     assert!(shown.started_at.is_some() && shown.exit_code.is_none());
     let [open] = shown.assignments.as_slice() else { panic!("one assignment: {shown:?}") };
     assert_eq!((open.task, &open.by, &*open.status), (given.task, &boss.address, "open"));
@@ -202,6 +204,8 @@ async fn wrong_requests_are_refused_before_anything_starts() {
         (task("worker.1a2b3c4d", "count"), "the name of a profile"),
         (relative, "absolute"),
         (two_teams, "another one"),
+        (AssignRequest { timeout: Some(0.0), ..task("worker", "count") }, "timeout"),
+        (AssignRequest { timeout: Some(-1.0), ..task("worker", "count") }, "timeout"),
     ] {
         let error = refusal(operator.assign(&request).await);
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{request:?}");
@@ -336,6 +340,7 @@ async fn a_session_is_followed_with_all_who_work_in_it_and_nobody_else() {
         topics: Some(format!("session:{}", boss.instance)),
         types: Some("instance,assignment".into()),
         after: Some(0),
+        ..EventsQuery::default()
     };
     let mut following = house.operator().events(&query).await.expect("a stream");
     let mut heard = Vec::new();

@@ -156,8 +156,9 @@ impl Op for BeginWork {
 pub(super) fn write_work(db: &Db<'_>, of: InstanceId, work: &Work) -> rusqlite::Result<()> {
     db.connection
         .execute(
-            "INSERT INTO work (instance, directory, worktree, branch, started_at, exit_code, why) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (instance) DO UPDATE SET \
+            "INSERT INTO work \
+             (instance, directory, worktree, branch, started_at, exit_code, why, timeout) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (instance) DO UPDATE SET \
              directory = excluded.directory, branch = excluded.branch, \
              started_at = excluded.started_at, exit_code = excluded.exit_code, why = excluded.why",
             params![
@@ -167,7 +168,8 @@ pub(super) fn write_work(db: &Db<'_>, of: InstanceId, work: &Work) -> rusqlite::
                 work.branch,
                 work.started_at.map(|t| t.0),
                 work.exit_code,
-                work.why
+                work.why,
+                work.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX >> 1))
             ],
         )
         .map(drop)

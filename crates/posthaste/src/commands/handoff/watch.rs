@@ -1,74 +1,101 @@
-//! How a worker is doing, for a person who waits for it.
+//! How a worker is doing, and what it writes, for a person who waits for it.
+
+use std::collections::VecDeque;
 
 use posthaste_api::Client;
 use posthaste_api::work::{Assigned, OutputQuery};
-use tokio::time::Instant;
 
-use crate::output::Output;
+use crate::paint::{Text, Tone};
+use crate::progress::Progress;
 use crate::when;
+
+/// Lines of its output that are shown, the last ones.
+const LINES: usize = 8;
+/// As much of a line without an end is kept as a terminal could show.
+const LONGEST: usize = 1000;
 
 pub(super) struct Watch {
     client: Client,
+    progress: Progress,
     instance: String,
     address: String,
-    began: Instant,
     status: String,
-    /// How far its output was read, and what was in it.
+    out: Output,
+    err: Output,
+    shown: VecDeque<String>,
+}
+
+/// One stream of the worker.
+struct Output {
+    name: &'static str,
+    /// How far it was read.
     from: u64,
-    lines: usize,
-    last: String,
+    /// A line whose end has not come.
+    open: String,
+}
+
+impl Output {
+    fn new(name: &'static str) -> Self {
+        Self { name, from: 0, open: String::new() }
+    }
+
+    /// The lines that end within this.
+    fn lines(&mut self, text: &str) -> Vec<String> {
+        self.open.push_str(text);
+        let mut lines: Vec<String> = self.open.split('\n').map(str::to_owned).collect();
+        self.open = lines.pop().unwrap_or_default();
+        if self.open.len() > LONGEST {
+            lines.push(std::mem::take(&mut self.open));
+        }
+        lines.retain(|line| !line.trim().is_empty());
+        lines
+    }
 }
 
 impl Watch {
-    pub(super) fn new(client: Client, given: &Assigned) -> Self {
+    pub(super) fn new(client: Client, given: &Assigned, progress: Progress) -> Self {
         Self {
             client,
+            progress,
             instance: given.instance.clone(),
             address: given.address.clone(),
-            began: Instant::now(),
             status: given.status.clone(),
-            from: 0,
-            lines: 0,
-            last: String::new(),
+            out: Output::new("stdout"),
+            err: Output::new("stderr"),
+            shown: VecDeque::new(),
         }
     }
 
-    /// Looks again, and tells. A hub that does not answer is no news.
-    pub(super) async fn look(&mut self, output: &mut Output) {
+    /// Looks again, and shows it. A hub that does not answer is no news.
+    pub(super) async fn look(&mut self) {
         if let Ok(view) = self.client.instance(&self.instance).await {
-            self.status = match view.activity.as_str() {
-                "unknown" => view.status,
-                activity => format!("{}, {}", view.status, activity.replace('_', " ")),
-            };
+            self.status = crate::commands::poll::state(&view);
         }
-        let query = OutputQuery { from: Some(self.from), ..OutputQuery::default() };
-        if let Ok(part) = self.client.output(&self.instance, &query).await {
-            self.from = part.next;
-            self.reads(&part.text);
+        for output in [&mut self.out, &mut self.err] {
+            let stream = Some(output.name.to_owned());
+            let query = OutputQuery { stream, from: Some(output.from), ..OutputQuery::default() };
+            if let Ok(part) = self.client.output(&self.instance, &query).await {
+                output.from = part.next;
+                self.shown.extend(output.lines(&part.text));
+            }
         }
-        output.progress(&self.line(self.began.elapsed().as_secs()));
+        while self.shown.len() > LINES {
+            self.shown.pop_front();
+        }
+        let first = line(&self.address, &self.status, self.progress.waited().as_secs());
+        let below = self.shown.iter().map(|line| Text::new().add(Tone::Faint, format!("  {line}")));
+        self.progress.draw(first, below);
     }
+}
 
-    fn reads(&mut self, text: &str) {
-        self.lines += text.matches('\n').count();
-        if let Some(last) = text.lines().rev().find(|line| !line.trim().is_empty()) {
-            self.last = last.trim().to_owned();
-        }
-    }
-
-    fn line(&self, seconds: u64) -> String {
-        let time = match when::how_long(seconds) {
-            none if none.is_empty() => "0 s".to_owned(),
-            time => time,
-        };
-        let lines = match self.lines {
-            0 => String::new(),
-            1 => ", 1 line".to_owned(),
-            n => format!(", {n} lines"),
-        };
-        let last = if self.last.is_empty() { String::new() } else { format!(": {}", self.last) };
-        format!("{time}  {} {}{lines}{last}", self.address, self.status)
-    }
+/// `worker.a3f7b2c1@main running, busy, 75 s`
+fn line(address: &str, status: &str, seconds: u64) -> Text {
+    let time = match when::how_long(seconds) {
+        none if none.is_empty() => "0 s".to_owned(),
+        time => time,
+    };
+    let told = Text::new().add(Tone::Who, address).plain(format!(" {status}"));
+    told.add(Tone::Faint, format!(", {time}"))
 }
 
 #[cfg(test)]
@@ -76,20 +103,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_sees_how_long_how_it_is_and_what_it_wrote_last() {
-        let mut watch = Watch {
-            client: Client::new("http://127.0.0.1:1").expect("a good address"),
-            instance: "a3f7b2c1".into(),
-            address: "worker.a3f7b2c1@main".into(),
-            began: Instant::now(),
-            status: "running, busy".into(),
-            from: 0,
-            lines: 0,
-            last: String::new(),
-        };
-        assert_eq!(watch.line(0), "0 s  worker.a3f7b2c1@main running, busy");
-        watch.reads("one\ntwo\n  thr");
-        watch.reads("ee\n\n");
-        assert_eq!(watch.line(75), "75 s  worker.a3f7b2c1@main running, busy, 4 lines: ee");
+    fn whoever_waits_sees_how_long_and_how_it_is() {
+        let told = |seconds| line("worker.a3f7b2c1@main", "running, busy", seconds).render(false);
+        assert_eq!(told(0), "worker.a3f7b2c1@main running, busy, 0 s");
+        assert_eq!(told(75), "worker.a3f7b2c1@main running, busy, 75 s");
+    }
+
+    #[test]
+    fn a_line_is_shown_when_it_is_whole() {
+        let mut output = Output::new("stdout");
+        assert_eq!(output.lines("one\ntwo\n  thr"), ["one", "two"]);
+        assert_eq!(output.lines("ee\n\n"), ["  three"]);
+        assert_eq!(output.lines(&"x".repeat(LONGEST + 1)).len(), 1, "it may never end");
     }
 }

@@ -4,6 +4,7 @@ use posthaste_api::inbox::{Already, Entry, Inbox, Missing};
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::paint::{Text, Tone};
 use crate::terminal::indented;
 use crate::when;
 
@@ -15,7 +16,7 @@ pub(super) fn show(answer: &Inbox<'_>, output: &mut Output) -> Result<(), Failur
     }
     let now = when::now();
     for entry in &answer.messages {
-        output.say(&line(entry, &now))?;
+        output.paint(&line(entry, &now))?;
     }
     output.flush()?;
     if !answer.missing.is_empty() {
@@ -33,7 +34,7 @@ pub(super) fn show(answer: &Inbox<'_>, output: &mut Output) -> Result<(), Failur
 }
 
 /// `[4711] alice.1a2b3c4d@main (peer, 12:03:04): the text`
-fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> String {
+fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> Text {
     let mut about = vec![entry.relation.to_string()];
     if entry.kind != "text" {
         about.push(entry.kind.to_string());
@@ -54,14 +55,19 @@ fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> String {
     if entry.redelivered {
         about.push("redelivered".to_owned());
     }
-    // The head is one line, whatever a sender put into a label.
-    let head = format!("[{}] {} ({})", entry.id, entry.from, about.join(", "));
+    let tone =
+        if entry.urgent || entry.kind == "system.agent_failed" { Tone::Bad } else { Tone::Faint };
+    let head = Text::new()
+        .add(Tone::Strong, format!("[{}] ", entry.id))
+        .add(Tone::Who, &entry.from)
+        .add(tone, format!(" ({})", about.join(", ")));
     let clipped = match (entry.truncated, entry.total_chars) {
         (true, Some(total)) => format!("\n    (clipped: it has {total} characters)"),
         (true, None) => "\n    (clipped)".to_owned(),
         (false, _) => String::new(),
     };
-    format!("{}: {}{clipped}", head.replace(['\n', '\t'], " "), indented(&entry.message))
+    // The head is one line, whatever a sender put into a label.
+    head.line(None).plain(format!(": {}{clipped}", indented(&entry.message)))
 }
 
 fn absent(missing: &Missing) -> String {
@@ -98,7 +104,10 @@ mod tests {
     #[test]
     fn a_message_is_one_line_with_its_sender_and_its_time() {
         let shown = line(&entry("the build is green"), &noon());
-        assert_eq!(shown, "[4711] alice.1a2b3c4d@main (peer, 12:03:04): the build is green");
+        assert_eq!(
+            shown.render(false),
+            "[4711] alice.1a2b3c4d@main (peer, 12:03:04): the build is green"
+        );
     }
 
     #[test]
@@ -112,7 +121,7 @@ mod tests {
             ..entry("two\nlines")
         };
         assert_eq!(
-            line(&special, &noon()),
+            line(&special, &noon()).render(false),
             "[4711] alice.1a2b3c4d@main (peer, question, urgent, label ci fake, answers 4700, \
              12:03:04, redelivered): two\n    lines"
         );

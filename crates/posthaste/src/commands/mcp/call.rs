@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use parking_lot::Mutex;
 use posthaste_api::error::ErrorBody;
 use posthaste_api::{ApiError, ErrorCode};
@@ -20,12 +21,15 @@ use super::Bridge;
 use super::hub::Waiting;
 use super::message::{Message, is_answer};
 use super::reply;
-use super::sse::Events;
+use super::sse;
 use super::who::{Bearer, Trouble};
 
 /// What the hub may answer with.
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A call ends when the hub ends it, or its client gives it up.
+const ENDLESS: Duration = Duration::MAX;
 
 /// So long a notification looks for a hub: nobody waits for it.
 const NOTICE: Duration = Duration::from_secs(5);
@@ -244,22 +248,15 @@ impl Bridge {
     }
 
     /// News on the way, and then the answer. A stream that ends without one was cut.
-    async fn read_stream(
-        &self,
-        mut answer: Response,
-        carrying: &Carrying<'_>,
-    ) -> Result<(), Trouble> {
+    async fn read_stream(&self, answer: Response, carrying: &Carrying<'_>) -> Result<(), Trouble> {
         let head = answer.headers().clone();
-        let mut events = Events::default();
+        let mut messages = sse::messages(answer, ENDLESS);
         let mut answered = !carrying.message.is_request();
         // To its very end, also behind the answer: who leaves before has not had it,
         // as far as the hub can see.
-        while let Ok(Some(piece)) = answer.chunk().await {
-            for data in events.feed(&piece) {
-                let text = String::from_utf8_lossy(&data);
-                answered |= is_answer(&text);
-                self.hand_back(&text, &head, carrying);
-            }
+        while let Some(text) = messages.next().await {
+            answered |= is_answer(&text);
+            self.hand_back(&text, &head, carrying);
         }
         match answered {
             true => Ok(()),

@@ -5,14 +5,15 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, HeaderValue};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Bridge;
 use super::call::is_stream;
 use super::hub::Pause;
-use super::sse::Events;
+use super::sse;
 use super::who::{Look, Seen};
 
 const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -56,7 +57,7 @@ impl Bridge {
             .signed(self.http.get(self.door(&hub)), &bearer)
             .headers(self.handshake.of_old_era(&bearer))
             .header(ACCEPT, STREAM);
-        let mut answer = match request.send().await {
+        let answer = match request.send().await {
             Ok(answer) => answer,
             Err(_) => return self.hub.lost(&hub),
         };
@@ -69,12 +70,10 @@ impl Bridge {
             return;
         }
         pause.reset();
-        let mut events = Events::default();
-        while let Ok(Ok(Some(piece))) = timeout(SILENCE, answer.chunk()).await {
-            for data in events.feed(&piece) {
-                if self.wants_news() {
-                    self.out.line(&data);
-                }
+        let mut messages = sse::messages(answer, SILENCE);
+        while let Some(news) = messages.next().await {
+            if self.wants_news() {
+                self.out.line(news.as_bytes());
             }
         }
     }

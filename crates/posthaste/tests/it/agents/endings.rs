@@ -78,6 +78,39 @@ async fn a_worker_that_runs_too_long_is_ended_and_its_parent_is_told_which_limit
     office.close().await;
 }
 
+#[tokio::test]
+async fn a_worker_that_outlives_its_timeout_is_ended_and_reported_as_timed_out() {
+    let office = Office::open(quick()).await;
+    let command = "echo half of it; exec sleep 1000";
+    office.profile("slow", json!({ "command": command, "timeout": "100ms" })).await;
+    office.profile("endless", json!({ "command": command })).await;
+    let timeout = Some(Duration::from_millis(100));
+    let by_profile = office.assign("slow", "x").await.expect("assigned");
+    let asked = Assign { timeout, ..wish("endless", "x") };
+    let by_assignment = office.hub.assign(asked).await.expect("assigned");
+    for done in [by_profile, by_assignment] {
+        let (kind, text) = office.told(&done).await;
+        assert_eq!(kind, "system.agent_failed");
+        assert!(text.contains("timed out") && text.contains("timeout of 100ms"), "{text}");
+        assert_eq!(office.status(&done), Status::Failed);
+    }
+    office.close().await;
+}
+
+#[tokio::test]
+async fn an_assignment_may_give_its_worker_more_time_than_the_profile_does() {
+    let office = Office::open(quick()).await;
+    let config = json!({ "command": "until [ -e go ]; do sleep 0.02; done", "timeout": "50ms" });
+    office.profile("slow", config).await;
+    let asked = Assign { timeout: Some(PATIENCE), ..wish("slow", "x") };
+    let done = office.hub.assign(asked).await.expect("assigned");
+    let short = office.assign("slow", "x").await.expect("assigned");
+    assert!(office.told(&short).await.1.contains("timed out"), "the other's time is over");
+    std::fs::write(office.folder(&done).join("work/go"), "").expect("written");
+    assert_eq!(office.told(&done).await.0, "result");
+    office.close().await;
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn when_a_keeper_is_killed_its_worker_and_its_daemons_do_not_live_on() {

@@ -60,6 +60,21 @@ fn what_cannot_be_assigned_says_why_and_what_to_do() {
 }
 
 #[test]
+fn a_worker_that_takes_longer_than_its_timeout_is_ended_and_reported() {
+    let office = Office::new();
+    let given = office.json(&["assign", "patient", "wait", "--timeout", "100ms"]);
+    let inbox = office.json(&["inbox", "--wait-for", "all"]);
+    let report = &inbox["messages"][0];
+    assert_eq!(report["type"], "system.agent_failed", "{inbox}");
+    let text = report["message"].as_str().expect("a text");
+    assert!(text.contains("timed out: it ran longer than its timeout of 100ms"), "{text}");
+    let id = given["instance"].as_str().expect("an instance");
+    let told = office.run(&["poll", id]).out;
+    assert!(told.contains("timeout    1 s") && told.contains("failed"), "{told}");
+    office.run(&["assign", "guest", "x", "--timeout", "1m"]).failed(2, "cannot end it", "leave");
+}
+
+#[test]
 fn workers_are_stopped_one_by_one_or_all() {
     let office = Office::new();
     let (first, second, third) = (office.patient(), office.patient(), office.patient());
@@ -69,7 +84,7 @@ fn workers_are_stopped_one_by_one_or_all() {
     assert_eq!(stopped.code, Some(3), "the first failure decides: {stopped:?}");
     assert!(stopped.out.contains(&first), "{stopped:?}");
     assert!(stopped.err.contains("00000000: no such instance"), "{stopped:?}");
-    assert!(stopped.err.contains("junk: `junk` is not one agent"), "{stopped:?}");
+    assert!(stopped.err.contains("junk: nobody called junk is here"), "{stopped:?}");
     eventually(|| status(&first) == "stopped");
     assert_eq!(status(&second), "running");
 

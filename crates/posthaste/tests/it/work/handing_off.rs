@@ -118,3 +118,22 @@ fn a_handoff_outlives_a_hub_that_is_killed() {
     let ran = waiting.end();
     assert_eq!((ran.code, &*ran.out), (Some(0), "one\ntwo\nthree\n"), "{ran:?}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_handoff_on_a_terminal_shows_what_its_worker_writes_while_it_writes() {
+    let office = Office::new();
+    let mut command = office.world.on_terminal(80, &["handoff", "patient", "wait"]);
+    command.current_dir(office.desk()).env("NO_COLOR", "1");
+    let mut handoff = crate::world::Started::new(command);
+    let mut seen = String::new();
+    while !seen.contains("  two") {
+        seen.push_str(&handoff.line().expect("it shows more"));
+    }
+    assert!(seen.contains("patient.") && seen.contains("running"), "{seen:?}");
+    office.go();
+    let ran = handoff.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let last = ran.out.rsplit("\u{1b}[J").next().expect("what stands there at the end");
+    assert_eq!(last.replace('\r', ""), "one\ntwo\nthree\n", "the result, and nothing else");
+}

@@ -22,14 +22,15 @@ fn a_poll_tells_how_a_worker_is_doing() {
     assert!(told.contains("exit code  0") && told.contains("settled by message 2"), "{told}");
 
     office.run(&["poll", "00000000"]).failed(3, "no such instance", "");
-    office.run(&["poll", "patient"]).failed(2, "is not one agent", "8 hex digits");
+    let ended = format!("patient.{id}@main (finished)");
+    office.run(&["poll", "patient"]).failed(3, "nobody called patient is here", &ended);
 }
 
 #[test]
 fn logs_follow_a_worker_until_it_ends() {
     let office = Office::new();
     let id = office.patient();
-    let mut follow = office.start(&["logs", &id, "--follow"]);
+    let mut follow = office.start(&["logs", "patient", "--follow"]);
     assert_eq!(follow.line().as_deref(), Some("one"));
     assert_eq!(follow.line().as_deref(), Some("two"));
 

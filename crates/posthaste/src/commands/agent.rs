@@ -1,0 +1,92 @@
+//! One agent as a person writes it: its id, an address that has it, or a name.
+
+use posthaste_api::instances::{InstanceView, InstancesQuery};
+use posthaste_api::{ApiError, Client, ErrorCode};
+use posthaste_core::address::{Address, Name};
+
+use crate::failure::{Failure, invalid};
+
+/// Most candidates that an error lists.
+const LISTED: usize = 8;
+
+/// The id of the agent that is meant. A name means the one living agent that has it.
+pub(super) async fn find(text: &str, client: &Client) -> Result<String, Failure> {
+    match text.parse::<Address>() {
+        Ok(Address::Exact { instance, .. }) => Ok(instance.to_string()),
+        Ok(Address::Named { name, team }) => of_name(&name, team.as_ref(), client).await,
+        _ => {
+            let told = invalid(format!("`{text}` is not one agent"));
+            let hint = "write a name, an address or 8 hex digits: `posthaste agents` shows them";
+            Err(told.hint(hint).into())
+        }
+    }
+}
+
+async fn of_name(name: &Name, team: Option<&Name>, client: &Client) -> Result<String, Failure> {
+    let here = named(name, team, None, client).await?;
+    match (one(here.iter().filter(|agent| lives(agent))), one(here.iter())) {
+        // Several of the name are here, and one of them is at it now.
+        (Some(agent), _) | (None, Some(agent)) => Ok(agent.instance.clone()),
+        (None, None) if here.is_empty() => Err(gone(name, team, client).await?),
+        (None, None) => {
+            let told = format!("{} agents are called {}", here.len(), shown(name, team));
+            Err(candidates(invalid(told), "say which", &here).into())
+        }
+    }
+}
+
+/// Agents of a name: those who have not ended, or of a status, or `all`.
+pub(super) async fn named(
+    name: &Name,
+    team: Option<&Name>,
+    status: Option<&str>,
+    client: &Client,
+) -> Result<Vec<InstanceView>, Failure> {
+    let query = InstancesQuery {
+        agent: Some(name.to_string()),
+        team: team.map(Name::to_string),
+        status: status.map(str::to_owned),
+        ..InstancesQuery::default()
+    };
+    Ok(client.instances(&query).await?.instances)
+}
+
+/// The only one, if there is only one.
+fn one<'a>(mut agents: impl Iterator<Item = &'a InstanceView>) -> Option<&'a InstanceView> {
+    agents.next().filter(|_| agents.next().is_none())
+}
+
+fn lives(agent: &InstanceView) -> bool {
+    matches!(agent.status.as_str(), "starting" | "running")
+}
+
+/// Nobody of the name is here; perhaps somebody was.
+async fn gone(name: &Name, team: Option<&Name>, client: &Client) -> Result<Failure, Failure> {
+    let mut ended = named(name, team, Some("all"), client).await?;
+    ended.sort_by(|a, b| b.created_at.cmp(&a.created_at));
+    let told = format!("nobody called {} is here", shown(name, team));
+    let told = ApiError::new(ErrorCode::NotFound, told);
+    Ok(match ended.is_empty() {
+        true => told.hint("`posthaste agents` lists who is here").into(),
+        false => candidates(told, "these have ended", &ended).into(),
+    })
+}
+
+fn candidates(error: ApiError, lead: &str, agents: &[InstanceView]) -> ApiError {
+    let each = agents.iter().take(LISTED).map(|a| format!("{} ({})", a.address, a.status));
+    let mut list: Vec<String> = each.collect();
+    if agents.len() > LISTED {
+        list.push(format!("and {} more", agents.len() - LISTED));
+    }
+    let all: Vec<&str> = agents.iter().map(|agent| agent.address.as_str()).collect();
+    error
+        .hint(format!("{lead}: {}", list.join(", ")))
+        .details(serde_json::json!({ "candidates": all }))
+}
+
+fn shown(name: &Name, team: Option<&Name>) -> String {
+    match team {
+        Some(team) => format!("{name}@{team}"),
+        None => name.to_string(),
+    }
+}

@@ -1,0 +1,36 @@
+//! Commands that do the same to several things, one after the other.
+
+use posthaste_api::ApiError;
+
+use super::Session;
+use crate::failure::{Failure, told};
+use crate::output::Output;
+
+/// The failures of some do not keep the others from being done; the first decides how the
+/// command ends.
+#[derive(Default)]
+pub(super) struct Each(Option<posthaste_api::ErrorCode>);
+
+impl Each {
+    /// Tells that this one failed, under the word that named it.
+    pub(super) fn failed(
+        &mut self,
+        word: &str,
+        failure: Failure,
+        session: &Session,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let error = told(session.explain(failure));
+        self.0.get_or_insert(error.code);
+        // What was said before stays before it.
+        output.flush()?;
+        let message = format!("{word}: {}", error.message);
+        output.fail(&ApiError { message, ..error });
+        Ok(())
+    }
+
+    pub(super) fn end(self, output: &mut Output) -> Result<(), Failure> {
+        output.flush()?;
+        self.0.map_or(Ok(()), |code| Err(Failure::Shown(code)))
+    }
+}

@@ -1,0 +1,42 @@
+//! `posthaste reply`: an answer to whoever sent a message.
+
+use posthaste_api::messages::{MessageRef, ReadQuery, SendRequest, To};
+use posthaste_api::{ApiError, ErrorCode};
+
+use super::{Session, send};
+use crate::cli::ReplyArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(super) async fn run(
+    args: ReplyArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = session.client()?;
+    // Who wrote it, and what it is, is all that counts here.
+    let head = ReadQuery { max_chars: Some(1), ..ReadQuery::default() };
+    let answered = client.read(&args.id, &head).await?;
+    if answered.sender_id == "system" {
+        let told = format!("message {} is from the hub itself, which reads no mail", answered.seq);
+        return Err(ApiError::new(ErrorCode::InvalidArgument, told).into());
+    }
+    let kind = args.kind.or_else(|| (answered.kind == "question").then(|| "answer".to_owned()));
+    let request = SendRequest {
+        to: To::One(answered.from.clone()),
+        message: send::text(args.text)?,
+        priority: args.urgent.then(|| "urgent".to_owned()),
+        kind,
+        label: args.label,
+        thread_id: None,
+        in_reply_to: Some(MessageRef::Seq(answered.seq)),
+        metadata: None,
+        ttl_s: args.ttl.map(send::seconds),
+        idempotency_key: args.key,
+    };
+    let receipt = client.send(&request).await?;
+    match output.json() {
+        true => output.answer(&receipt),
+        false => output.say(&send::told(&answered.from, &receipt)),
+    }
+}

@@ -1,0 +1,205 @@
+//! Text in tones: a person sees colours, a pipe gets the text alone.
+//!
+//! A tone says what a word is, never which colour it has; the one table of colours
+//! stands here. What is painted is tamed first, so no text of an agent can bring a
+//! colour of its own.
+
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::cli::ColorWord;
+use crate::terminal::tame;
+
+/// Stands for what was left out of a text.
+const MORE: char = '…';
+
+/// What a piece of text is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    /// Heads, and what a line is about.
+    Strong,
+    /// What is there for completeness: times, numbers.
+    Faint,
+    /// Addresses of agents.
+    Who,
+    Good,
+    Warn,
+    Bad,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        let of = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
+        match self {
+            Self::Plain => Style::new(),
+            Self::Strong => Style::new().bold(),
+            Self::Faint => Style::new().dimmed(),
+            Self::Who => of(AnsiColor::Cyan),
+            Self::Good => of(AnsiColor::Green),
+            Self::Warn => of(AnsiColor::Yellow),
+            Self::Bad => of(AnsiColor::Red).bold(),
+        }
+    }
+
+    /// How a delivery, an instance or a check is doing, by the word for it.
+    pub(crate) fn of_state(word: &str) -> Self {
+        match word.split([',', ' ', '.']).next_back().unwrap_or(word) {
+            "acked" | "running" | "finished" | "ok" | "joined" | "settled" => Self::Good,
+            "queued" | "leased" | "starting" | "lost" | "warn" | "returned" => Self::Warn,
+            "dead" | "failed" | "fail" => Self::Bad,
+            "away" | "stopped" | "ended" => Self::Faint,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// Pieces of text, each in its tone. Every piece is tamed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Text(Vec<(Tone, String)>);
+
+impl Text {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with this at its end.
+    pub(crate) fn add(mut self, tone: Tone, piece: impl AsRef<str>) -> Self {
+        self.0.push((tone, tame(piece.as_ref()).into_owned()));
+        self
+    }
+
+    pub(crate) fn plain(self, piece: impl AsRef<str>) -> Self {
+        self.add(Tone::Plain, piece)
+    }
+
+    /// The same followed by the other.
+    pub(crate) fn then(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Columns of a terminal that it takes, if it is one line.
+    pub(crate) fn width(&self) -> usize {
+        self.0.iter().map(|(_, piece)| piece.width()).sum()
+    }
+
+    /// One line of at most so many columns.
+    pub(crate) fn line(self, columns: Option<usize>) -> Self {
+        let one = |(tone, piece): (Tone, String)| (tone, piece.replace(['\n', '\t'], " "));
+        let line = Self(self.0.into_iter().map(one).collect());
+        let Some(columns) = columns.filter(|columns| line.width() > *columns) else { return line };
+        let mut left = columns.saturating_sub(1);
+        let mut kept = Vec::new();
+        for (tone, piece) in line.0 {
+            let fits = clip_at(&piece, left);
+            left -= piece[..fits].width();
+            kept.push((tone, piece[..fits].to_owned()));
+            if fits < piece.len() {
+                kept.push((Tone::Faint, MORE.to_string()));
+                break;
+            }
+        }
+        Self(kept)
+    }
+
+    /// What goes out.
+    pub(crate) fn render(&self, colours: bool) -> String {
+        let painted = |(tone, piece): &(Tone, String)| {
+            let style = tone.style();
+            match colours && *tone != Tone::Plain && !piece.is_empty() {
+                true => format!("{style}{piece}{style:#}"),
+                false => piece.clone(),
+            }
+        };
+        self.0.iter().map(painted).collect()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::new().plain(text)
+    }
+}
+
+/// How many bytes of a text fit into so many columns.
+pub(crate) fn clip_at(text: &str, columns: usize) -> usize {
+    let mut taken = 0;
+    let beyond = text.char_indices().find(|(_, c)| {
+        taken += c.width().unwrap_or(0);
+        taken > columns
+    });
+    beyond.map_or(text.len(), |(at, _)| at)
+}
+
+/// A text of at most so many columns, with a mark if there was more.
+pub(crate) fn clipped(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let kept = text[..clip_at(text, columns.saturating_sub(1))].trim_end();
+    format!("{kept}{MORE}")
+}
+
+/// Whether what goes to this stream has colours. `NO_COLOR`, `CLICOLOR_FORCE` and a
+/// terminal that knows none are heeded unless the caller says what to do.
+pub(crate) fn colours(word: ColorWord, stream: &impl anstream::stream::RawStream) -> bool {
+    match word {
+        ColorWord::Always => true,
+        ColorWord::Never => false,
+        ColorWord::Auto => anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never,
+    }
+}
+
+/// The columns of the terminal that this is, if it is one.
+pub(crate) fn columns(stream: &(impl io::IsTerminal + std::os::fd::AsFd)) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    // A terminal that does not know its size is taken for a usual one.
+    Some(if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_gets_the_text_and_a_terminal_its_colours() {
+        let text = Text::new().add(Tone::Bad, "dead").plain(" letter");
+        assert_eq!(text.render(false), "dead letter");
+        let painted = text.render(true);
+        assert!(painted.starts_with("\u{1b}[") && painted.ends_with(" letter"), "{painted:?}");
+        assert!(painted.contains("\u{1b}[0m"), "the colour ends: {painted:?}");
+    }
+
+    #[test]
+    fn no_text_of_an_agent_brings_a_colour_of_its_own() {
+        let text = Text::new().add(Tone::Who, "\u{1b}[31mred").plain("\u{1b}[2J");
+        assert_eq!(text.render(false), r"\u{1b}[31mred\u{1b}[2J");
+        assert_eq!(text.render(true).matches('\u{1b}').count(), 2, "only ours");
+    }
+
+    #[test]
+    fn a_line_is_cut_at_the_columns_that_it_takes() {
+        let text = || Text::new().add(Tone::Who, "日本語").plain(": two\nlines");
+        assert_eq!(text().line(None).render(false), "日本語: two lines");
+        assert_eq!(text().line(Some(17)).render(false), "日本語: two lines", "it fits");
+        assert_eq!(text().line(Some(10)).render(false), "日本語: t…");
+        assert_eq!(text().line(Some(4)).render(false), "日…", "half a letter is none");
+        assert_eq!(clipped("größer", 6), "größer");
+        assert_eq!(clipped("größer", 4), "grö…");
+        assert_eq!(clipped("日本語", 5), "日本…");
+    }
+
+    #[test]
+    fn a_state_has_the_tone_of_its_word() {
+        assert_eq!(Tone::of_state("acked"), Tone::Good);
+        assert_eq!(Tone::of_state("delivery.dead"), Tone::Bad);
+        assert_eq!(Tone::of_state("message.accepted"), Tone::Plain);
+    }
+}

@@ -1,0 +1,56 @@
+//! Names wherever ids are, and who `--as` is.
+
+use crate::world::World;
+
+#[test]
+fn a_name_means_the_one_agent_that_has_it() {
+    let world = World::new();
+    let _hub = world.hub();
+    let bob = world.joined("bob");
+    assert!(world.say(&["poll", "bob"]).starts_with(&bob));
+    assert!(world.say(&["poll", "bob@main"]).starts_with(&bob));
+
+    let other = world.json(&["join", "bob", "--key", "another window"]);
+    let other = other["address"].as_str().expect("an address");
+    let told = world.run(&["poll", "bob"]);
+    told.failed(2, "2 agents are called bob", &bob);
+    told.failed(2, "2 agents are called bob", other);
+
+    assert!(world.say(&["stop", other]).contains("has ended"));
+    assert!(world.say(&["stop", "bob"]).starts_with(&bob), "one of the name is left");
+    world.run(&["logs", "bob"]).failed(3, "nobody called bob is here", &bob);
+    world.run(&["poll", "nobody"]).failed(3, "nobody called nobody is here", "posthaste agents");
+    world.run(&["poll", "@everyone"]).failed(2, "is not one agent", "posthaste agents");
+}
+
+#[test]
+fn joining_a_team_does_not_take_a_name_away_from_another() {
+    let world = World::new();
+    let _hub = world.hub();
+    let first = world.joined("w1");
+    let blue = world.run(&["join", "w1", "--team", "blue"]);
+    assert!(blue.out.contains("`--as w1@blue` now works"), "{blue:?}");
+    let sender = |who: &str| {
+        let sent = world.json(&["send", "human", "it is me", "--as", who]);
+        world.json(&["read", &sent["seq"].to_string()])["from"].as_str().expect("who").to_owned()
+    };
+    assert_eq!(sender("w1"), first);
+    assert!(sender("w1@blue").ends_with("@blue"));
+    assert_eq!(sender("w1@main"), first, "the usual team");
+
+    world.say(&["leave", "w1"]);
+    assert!(sender("w1").ends_with("@blue"), "the only one that is left");
+    world.say(&["leave", "w1"]);
+    world.run(&["inbox", "--as", "w1"]).failed(3, "nobody has joined as w1", "join w1");
+}
+
+#[test]
+fn when_as_means_somebody_else_from_now_on_it_is_said() {
+    let world = World::new();
+    let _hub = world.hub();
+    let first = world.joined("alice");
+    let again = world.run(&["join", "alice"]);
+    assert_eq!(again.err, "", "the same as before: {again:?}");
+    let other = world.run(&["join", "alice", "--key", "another window"]);
+    assert!(other.err.contains(&format!("`--as alice` was {first} until now")), "{other:?}");
+}
