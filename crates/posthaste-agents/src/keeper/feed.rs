@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::ioctl_fionread;
@@ -30,8 +29,8 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(from: &Path, to: OwnedFd) -> io::Result<Self> {
-        let (from, to) = (File::open(from)?, Sender::from_owned_fd(to)?);
+    pub(super) fn new(from: File, to: OwnedFd) -> io::Result<Self> {
+        let to = Sender::from_owned_fd(to)?;
         Ok(Self { from, to, closed: false, piece: Vec::new(), written: 0, given: 0 })
     }
 

@@ -195,8 +195,11 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
             (Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?), None)
         }
         Stdin::Mail => {
+            // Before it runs: a worker may put anything in the place of its files.
+            let mail = folder::open(&folder.mail());
+            let mail = mail.map_err(|e| format!("cannot read its mail: {e}"))?;
             let (from, to) = pipe(keep.owner)?;
-            (Stdio::from(from), Some(OwnedFd::from(to)))
+            (Stdio::from(from), Some((mail, OwnedFd::from(to))))
         }
     };
     let (stdout, says) = pipe(keep.owner)?;
@@ -220,7 +223,7 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     let pid = Pid::from_child(&child);
     let stdout = Pipe::new(stdout.into(), out, keep.output_bytes);
     let stderr = Pipe::new(stderr.into(), err, keep.output_bytes);
-    let feed = hears.map(|end| Feed::new(&folder.mail(), end)).transpose();
+    let feed = hears.map(|(mail, end)| Feed::new(mail, end)).transpose();
     let (out, err, feed) = match (stdout, stderr, feed) {
         (Ok(out), Ok(err), Ok(feed)) => (out, err, feed),
         (Err(e), _, _) | (_, Err(e), _) | (_, _, Err(e)) => {
