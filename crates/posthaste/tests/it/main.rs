@@ -17,6 +17,7 @@ mod machine;
 mod manual;
 mod mcp_bridge;
 mod moved;
+mod piped;
 mod ports;
 mod profiles;
 mod reading;
