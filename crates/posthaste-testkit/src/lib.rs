@@ -4,9 +4,11 @@
 //! [`mod@profiles_suite`], [`mod@working_suite`] or [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
 //! hub for stories. [`model_server`] lets a test play the model of a real agent
 //! program, and [`tap`] shows what such a program says to a hub. [`fuzz`] breaks valid
-//! examples for the tests of parsers.
+//! examples for the tests of parsers. [`mod@excerpt`] is what a failing test prints of a long
+//! text.
 
 pub mod clock;
+pub mod excerpt;
 pub mod fuzz;
 mod listening;
 pub mod model_server;

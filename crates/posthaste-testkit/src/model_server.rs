@@ -16,6 +16,7 @@ mod openai;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +27,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::excerpt::{excerpt, places};
 use crate::listening::{Listening, listen};
 
 /// Longer than any program should need to come to its next turn.
@@ -41,11 +43,12 @@ pub struct ModelServer {
 }
 
 /// One turn of the model: what it was given, and the way to answer.
-#[derive(Debug)]
+///
+/// A request is hundreds of kilobytes: a failing test prints the turn (`{turn:?}`), or
+/// asserts by [`assert_saw`](Asked::assert_saw) and the like, which print what differs.
 pub struct Asked {
     provider: Provider,
-    /// The request as it came.
-    pub request: Value,
+    request: Value,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -97,7 +100,23 @@ impl ModelServer {
     }
 }
 
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (results, length) = (self.results(), self.request.to_string().len());
+        write!(f, "a request of {length} bytes with {} results of tools", results.len())?;
+        match results.last() {
+            Some(last) => write!(f, ", the last: {}", excerpt(last)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Asked {
+    /// The request as it came.
+    pub fn request(&self) -> &Value {
+        &self.request
+    }
+
     /// The tools that the model was offered.
     pub fn tools(&self) -> Vec<Tool> {
         match self.provider {
@@ -122,12 +141,43 @@ impl Asked {
     /// The result of the last call.
     #[track_caller]
     pub fn result(&self) -> String {
-        self.results().pop().unwrap_or_else(|| panic!("no tool was called: {}", self.request))
+        self.results().pop().unwrap_or_else(|| panic!("no tool was called: {self:?}"))
     }
 
     /// Whether this text stands anywhere in what the model was given.
     pub fn saw(&self, text: &str) -> bool {
-        contains(&self.request, text)
+        self.times(text) > 0
+    }
+
+    /// How often this text stands in what the model was given.
+    fn times(&self, text: &str) -> usize {
+        strings(&self.request).map(|string| string.matches(text).count()).sum()
+    }
+
+    #[track_caller]
+    pub fn assert_saw(&self, text: &str) {
+        assert!(self.saw(text), "{text:?} is nowhere in {self:?}");
+    }
+
+    #[track_caller]
+    pub fn assert_saw_once(&self, text: &str) {
+        let times = self.times(text);
+        assert_eq!(
+            times,
+            1,
+            "times that {text:?} stands there: {:#?}; {self:?}",
+            self.places(text)
+        );
+    }
+
+    #[track_caller]
+    pub fn assert_never_saw(&self, text: &str) {
+        assert!(!self.saw(text), "{text:?} stands there: {:#?}", self.places(text));
+    }
+
+    /// What stands around this text, where it is found first.
+    fn places(&self, text: &str) -> Vec<String> {
+        strings(&self.request).flat_map(|string| places(string, text)).take(3).collect()
     }
 
     /// Ends the turn with this text.
@@ -268,12 +318,13 @@ fn reply(status: StatusCode, kind: &str, body: &str) -> Response<Full<Bytes>> {
     response.body(Full::from(body.to_owned())).expect("plain parts")
 }
 
-fn contains(value: &Value, text: &str) -> bool {
+/// Every text in a document.
+fn strings(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match value {
-        Value::String(string) => string.contains(text),
-        Value::Array(items) => items.iter().any(|item| contains(item, text)),
-        Value::Object(fields) => fields.values().any(|field| contains(field, text)),
-        _ => false,
+        Value::String(string) => Box::new(std::iter::once(string.as_str())),
+        Value::Array(items) => Box::new(items.iter().flat_map(strings)),
+        Value::Object(fields) => Box::new(fields.values().flat_map(strings)),
+        _ => Box::new(std::iter::empty()),
     }
 }
 

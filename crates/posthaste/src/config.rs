@@ -323,6 +323,8 @@ fn project() -> Result<ProjectDirs, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     pub(super) fn load(file: impl AsRef<[u8]>, vars: &[(&str, &str)]) -> Result<Config, ApiError> {
@@ -346,7 +348,28 @@ mod tests {
         let config = load("", &[]).expect("the defaults are good");
         assert_eq!(config.server.listen.to_string(), "127.0.0.1:9889");
         assert_eq!(config.queue.backend, Backend::Local);
-        assert_eq!(config.limits, Limits::default());
+        assert!(!config.server.allow_remote);
+    }
+
+    #[test]
+    fn a_hub_that_nobody_configured_has_the_limits_that_its_users_are_told() {
+        let config = load("", &[]).expect("the defaults are good");
+        let told = serde_json::to_value(&config).expect("only text keys");
+        for (key, default) in [
+            ("body_bytes", json!(1_048_576)),
+            ("metadata_bytes", json!(4_096)),
+            ("mailbox_messages", json!(10_000)),
+            ("sender_per_minute", json!(600)),
+            ("pair_per_minute", json!(60)),
+            ("hops", json!(16)),
+            ("wait", json!("10m")),
+            ("away_after", json!("1m")),
+            ("settled_retention", json!("1day")),
+            ("dead_retention", json!("30days")),
+        ] {
+            assert_eq!(told["limits"][key], default, "{key}");
+        }
+        assert_eq!(told["agents"]["running"], 8);
     }
 
     #[test]

@@ -195,9 +195,8 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
             (Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?), None)
         }
         Stdin::Mail => {
-            // Before the worker runs: it could put a pipe there, and opening that waits
-            // for somebody who writes.
-            let mail = File::open(folder.mail());
+            // Before it runs: a worker may put anything in the place of its files.
+            let mail = folder::open(&folder.mail());
             let mail = mail.map_err(|e| format!("cannot read its mail: {e}"))?;
             let (from, to) = pipe(keep.owner)?;
             (Stdio::from(from), Some((mail, OwnedFd::from(to))))

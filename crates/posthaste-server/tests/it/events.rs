@@ -93,23 +93,27 @@ async fn topics_and_types_choose_what_is_heard() {
     let to_eve = send(&operator, &eve.instance, "to eve").await;
     let to_team = send(&operator, "@anyone@avalon", "to the team").await;
     let by_eve = send(&as_eve, "human", "from eve").await;
+    // Every follower below hears one of these three, and nothing after it.
+    let (end, _) = house.join("end", Some("avalon"), "k").await;
+    send(&operator, &bob.instance, "the end").await;
+    send(&operator, &eve.instance, "the end").await;
+    let is_end = |event: &EventView| {
+        event.message.as_ref().is_some_and(|message| message.message == "the end")
+            || event.instance.as_ref().is_some_and(|who| who.instance == end.instance)
+    };
     let of = async |topics: &str, types: &str| -> Vec<Option<u64>> {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let query =
             EventsQuery { topics: given(topics), types: given(types), after: Some(0), last: None };
         let mut following = follow(&operator, &query).await;
-        // One more of the kind ends the list.
         let mut seqs = Vec::new();
-        let last = house.hub.last_event();
-        let last = *last.borrow();
-        while following.last().is_none_or(|heard| heard < last) {
-            let next = tokio::time::timeout(Duration::from_millis(300), following.next()).await;
-            match next {
-                Ok(Ok(Some(Heard::Event(event)))) => seqs.push(event.seq),
-                _ => break,
+        loop {
+            let event = event(&mut following).await;
+            if is_end(&event) {
+                return seqs;
             }
+            seqs.push(event.seq);
         }
-        seqs
     };
     let agent = |id: &str| format!("agent:{id}");
     assert_eq!(of(&agent(&bob.instance), "message").await, [Some(to_bob.seq)]);

@@ -5,6 +5,7 @@ use posthaste_api::messages::SendRequest;
 use posthaste_core::Limits;
 use posthaste_server::ServerConfig;
 use posthaste_store::StoreConfig;
+use posthaste_testkit::excerpt::excerpt;
 use tokio::io::AsyncWriteExt;
 
 use crate::house::{
@@ -19,7 +20,7 @@ async fn page(house: &House) -> String {
 /// The figure on the line that begins so.
 fn figure(page: &str, line: &str) -> f64 {
     let value = page.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(' '));
-    let value = value.unwrap_or_else(|| panic!("no {line} in\n{page}"));
+    let value = value.unwrap_or_else(|| panic!("no {line} in\n{}", excerpt(page)));
     value.parse().unwrap_or_else(|e| panic!("{line} {value}: {e}"))
 }
 

@@ -92,3 +92,36 @@ async fn a_turn_that_nobody_plays_fails() {
     drop(model.asked().await);
     assert_eq!(answer.await.expect("no panic").0, 500);
 }
+
+#[tokio::test]
+async fn a_test_that_fails_prints_what_differs_and_not_the_whole_request() {
+    let mut model = ModelServer::start().await;
+    let url = model.url().to_owned();
+    let mut request = with_tools(false);
+    let said = format!("{}the build is red{0}", "a long prompt ".repeat(20_000));
+    request["messages"] = json!([{ "role": "user", "content": said }]);
+    let asking = tokio::spawn(async move { ask(&url, "POST", "/v1/messages", request).await });
+    let turn = model.asked().await;
+    turn.assert_saw("the build is red");
+    turn.assert_saw_once("the build is red");
+    turn.assert_never_saw("the build is green");
+
+    let fails: [&dyn Fn(); 4] = [
+        &|| turn.assert_saw("the build is green"),
+        &|| turn.assert_saw_once("a long prompt"),
+        &|| turn.assert_never_saw("the build is red"),
+        &|| panic!("{turn:?}"),
+    ];
+    let printed = fails.map(|fails| {
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails));
+        *failed.expect_err("it fails").downcast::<String>().expect("a text")
+    });
+    for text in &printed {
+        assert!(text.len() < 3_000, "{} bytes", text.len());
+    }
+    assert!(printed[0].contains("the build is green"), "{}", printed[0]);
+    assert!(printed[1].contains("40000"), "{}", printed[1]);
+    assert!(printed[2].contains("prompt the build is reda long"), "{}", printed[2]);
+    turn.say("done");
+    asking.await.expect("no panic");
+}

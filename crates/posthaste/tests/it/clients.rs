@@ -84,7 +84,7 @@ async fn it_says_what_its_model_says(program: Program) {
     let agent = program.start(&tools, &world, &task);
 
     let turn = model.asked().await;
-    assert!(turn.saw("Say hello."), "{}", turn.request);
+    turn.assert_saw("Say hello.");
     turn.say("hello from the script");
 
     let ran = agent.end();

@@ -9,7 +9,7 @@ use posthaste_api::inbox::{Inbox, InboxQuery};
 use posthaste_api::messages::SendRequest;
 use serde_json::Value;
 
-use crate::world::{Hub, PATIENCE, World, eventually, is_required, skip};
+use crate::world::{Hub, PATIENCE, World, eventually, lacks};
 
 const HOUR_S: u64 = 3_600;
 
@@ -23,8 +23,7 @@ impl Machine {
     /// Nothing where the library is missing and nobody asks for it.
     fn new() -> Option<Self> {
         let Some(library) = library() else {
-            assert!(!is_required(), "libfaketime is missing: install the package `faketime`");
-            skip("libfaketime is not here (Debian: the package `faketime`)");
+            lacks("has no libfaketime (Debian: the package `faketime`)");
             return None;
         };
         let machine = Self { world: World::new(), library };

@@ -22,6 +22,8 @@ pub(crate) struct Kept {
     bytes: u64,
     grace_ms: u64,
     most_ms: u64,
+    /// What it has on its stdin.
+    stdin: &'static str,
 }
 
 impl Kept {
@@ -32,6 +34,7 @@ impl Kept {
             bytes: 8 << 20,
             grace_ms: PATIENCE.as_millis() as u64,
             most_ms: 24 * 3_600_000,
+            stdin: "task",
         };
         fs::create_dir(kept.folder()).expect("made");
         fs::write(kept.file("task"), task).expect("written");
@@ -68,7 +71,7 @@ impl Kept {
             self.most_ms.to_string(),
             "022".to_owned(),
             "256".to_owned(),
-            "task".to_owned(),
+            self.stdin.to_owned(),
             "-".to_owned(),
         ];
         let words: Vec<&str> =

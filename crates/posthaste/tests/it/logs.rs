@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use posthaste_testkit::excerpt::{excerpt, places};
 use serde_json::Value;
 
 use crate::world::{Hub, World};
@@ -53,7 +54,7 @@ fn every_request_is_one_line_and_no_secret_is_in_it() {
     let ran = hub.stop();
 
     for secret in [BODY, QUERY, &token, &operator, "wrong-token-geheim"] {
-        assert!(!ran.err.contains(secret), "{secret} in {}", ran.err);
+        assert!(!ran.err.contains(secret), "{secret}: {:?}", places(&ran.err, secret));
     }
     let lines: Vec<Value> = ran
         .err
@@ -62,11 +63,12 @@ fn every_request_is_one_line_and_no_secret_is_in_it() {
         .collect();
     let requests: Vec<&Value> =
         lines.iter().map(|line| &line["fields"]).filter(|f| f["message"] == "request").collect();
+    let told = || excerpt(&format!("{requests:?}"));
     let one = |method: &str, route: &str, status: u16| {
         let mut found = requests
             .iter()
             .filter(|f| f["method"] == method && f["route"] == route && f["status"] == status);
-        *found.next().unwrap_or_else(|| panic!("no {method} {route} {status}: {requests:#?}"))
+        *found.next().unwrap_or_else(|| panic!("no {method} {route} {status}: {}", told()))
     };
     let send = one("POST", "/v1/messages", 201);
     assert_eq!(
@@ -80,7 +82,7 @@ fn every_request_is_one_line_and_no_secret_is_in_it() {
     one("GET", "unmatched", 404);
     one("POST", "/v1/messages", 400);
     // The command line is seen in the same way: it joined three times.
-    assert_eq!(requests.iter().filter(|f| f["route"] == "/v1/join").count(), 3, "{requests:#?}");
+    assert_eq!(requests.iter().filter(|f| f["route"] == "/v1/join").count(), 3, "{}", told());
     assert!(requests.iter().all(|f| !f["request_id"].as_str().expect("a name").is_empty()));
 }
 

@@ -21,6 +21,7 @@ mod manual;
 mod mcp_bridge;
 mod moved;
 mod names;
+mod piped;
 mod ports;
 mod profiles;
 mod reading;

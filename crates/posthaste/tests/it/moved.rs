@@ -6,7 +6,7 @@ use posthaste_api::client::ClientError;
 use posthaste_api::messages::SendRequest;
 use posthaste_api::{ApiError, Client, ErrorCode};
 
-use crate::world::{Hub, World, eventually};
+use crate::world::{Hub, World, eventually, until};
 
 /// A client with the operator's token, which does not need the folder any more.
 fn operator(world: &World, hub: &Hub) -> Client {
@@ -80,15 +80,7 @@ async fn a_hub_whose_folder_was_deleted_notices_without_being_asked() {
     let operator = operator(&world, &hub);
     operator.send(&SendRequest::new("bob", "before")).await.expect("accepted");
     std::fs::remove_dir_all(world.data()).expect("deleted");
-    let mut status = String::new();
-    for _ in 0..600 {
-        status = operator.health().await.expect("alive").status;
-        if status == "degraded" {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    assert_eq!(status, "degraded");
+    until(async || operator.health().await.expect("alive").status == "degraded").await;
     let told = refusal(&operator, "bob").await;
     assert!(told.message.contains("deleted"), "{told:?}");
     let saved = world.say(&["export", "--hub", &hub.url, "--token", token.trim()]);

@@ -1,8 +1,7 @@
 //! Two hubs on one folder, folders that a hub cannot use, and the end of a hub.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -111,15 +110,18 @@ fn a_second_signal_does_not_wait_for_anybody() {
     let hub = world.hub_with(&["--config", &file]);
     let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
     let address = format!("127.0.0.1:{}", hub.port());
-    // A request that is never finished: an orderly stop waits for it.
+    // A request that is never finished: an orderly stop waits for it. The hub asks for its
+    // body, so it has begun.
     let mut slow = TcpStream::connect(&address).expect("it listens");
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\
-         content-length: 99\r\n\r\n{{",
+         expect: 100-continue\r\ncontent-length: 99\r\n\r\n",
         token.trim()
     );
     slow.write_all(head.as_bytes()).expect("it reads");
-    std::thread::sleep(Duration::from_millis(100));
+    let mut begun = [0; 25];
+    slow.read_exact(&mut begun).expect("it answers");
+    assert_eq!(&begun, b"HTTP/1.1 100 Continue\r\n\r\n");
 
     hub.process.signal(Signal::TERM);
     eventually(|| TcpStream::connect(&address).is_err());

@@ -1,8 +1,8 @@
 //! What the README tells, line by line.
 
 use std::io::{Read, Write};
-use std::time::Duration;
 
+use posthaste_testkit::excerpt::excerpt;
 use rustix::process::Signal;
 
 use crate::world::{World, eventually, mode};
@@ -198,7 +198,7 @@ fn follow_goes_on_over_a_restart_of_the_hub_and_shows_nothing_twice() {
     // Proven, before the hub goes.
     eventually(|| world.json(&["agents"])["instances"][0]["unread"] == 0);
     hub.stop();
-    std::thread::sleep(Duration::from_millis(100));
+    eventually(|| follower.complained().contains("trying again"));
 
     let _hub = world.hub();
     world.say(&["send", &bob, "two"]);
@@ -249,11 +249,11 @@ async fn an_operators_day() {
 
     let client = posthaste_api::Client::new(&hub.url).expect("a good address");
     let figures = client.metrics().await.expect("figures");
-    assert!(figures.contains("posthaste_messages_accepted_total 1"), "{figures}");
+    assert!(figures.contains("posthaste_messages_accepted_total 1"), "{}", excerpt(&figures));
     let mut page = String::new();
     let mut socket = std::net::TcpStream::connect(&hub.url["http://".len()..]).expect("a hub");
     let ask = "GET /docs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     socket.write_all(ask.as_bytes()).expect("asked");
     socket.read_to_string(&mut page).expect("a page");
-    assert!(page.contains("<title>Posthaste"), "{page}");
+    assert!(page.contains("<title>Posthaste"), "{}", excerpt(&page));
 }

@@ -1,11 +1,9 @@
 //! Following what happens, from a shell.
 
-use std::time::Duration;
-
 use posthaste_api::Client;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, until};
 
 #[test]
 fn what_happens_is_followed_over_a_killed_hub_without_a_gap() {
@@ -83,10 +81,8 @@ async fn a_follower_that_has_heard_nothing_yet_misses_nothing_over_a_killed_hub(
     world.say(&["join", "bob"]);
     let (port, client) = (hub.port().to_owned(), Client::new(&hub.url).expect("a good address"));
     let tail = world.start(&["tail", "--count", "1"]);
-    while !client.metrics().await.expect("figures").contains("route=\"/v1/events\",status=\"2xx\"")
-    {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let follows = "route=\"/v1/events\",status=\"2xx\"";
+    until(async || client.metrics().await.expect("figures").contains(follows)).await;
     hub.kill();
 
     let _hub = world.hub_with(&["--listen", &format!("127.0.0.1:{port}")]);

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+use posthaste_testkit::excerpt::places;
 use serde_json::Value;
 
 use crate::world::{Hub, World, eventually};
@@ -130,7 +131,7 @@ fn a_messages_road_is_one_trace_that_continues_its_senders() {
     let heard = collector.heard();
     assert!(heard.contains("post /v1/traces") && heard.contains("authorization: bearer geheim"));
     for secret in ["xyzzy", token.trim()] {
-        assert!(!heard.contains(secret), "{heard}");
+        assert!(!heard.contains(secret), "{:?}", places(&heard, secret));
     }
 }
 

@@ -10,7 +10,7 @@ use posthaste_api::{Client, ErrorCode};
 use rustix::process::{Pid, Resource, Rlimit, geteuid, getrlimit, prlimit};
 
 use crate::disk::can_mount;
-use crate::world::{BINARY, Hub, Ran, Started, World, is_required, skip};
+use crate::world::{BINARY, Hub, Ran, Started, World, lacks};
 
 /// Mail for bob in its folder, and no hub.
 fn with_mail(world: World) -> World {
@@ -82,8 +82,7 @@ fn a_folder_without_permission_stops_the_start_and_loses_nothing() {
                 world.program("/usr/bin/setpriv", &[&nobody[..], &["--version"]].concat());
             let can = probe.stdout(Stdio::null()).stderr(Stdio::null()).status();
             if !can.is_ok_and(|status| status.success()) {
-                assert!(!is_required(), "setpriv is needed for this test");
-                skip("setpriv is not here (Debian: the package `util-linux`)");
+                lacks("has no setpriv (Debian: the package `util-linux`)");
                 return;
             }
             start_by(&world, "/usr/bin/setpriv", &[&nobody[..], &up].concat())

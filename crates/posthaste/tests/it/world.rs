@@ -1,16 +1,19 @@
 //! One hub and its users, as processes. What a test starts, it ends: by its own
 //! handle, also when an assertion fails.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use posthaste_testkit::excerpt::excerpt;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::piped::Piped;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 
@@ -37,15 +40,23 @@ impl Drop for World {
 pub(crate) struct Started {
     child: Child,
     out: Option<BufReader<ChildStdout>>,
-    err: Option<JoinHandle<String>>,
+    err: Option<Piped>,
 }
 
 /// What a finished command left.
-#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
+}
+
+/// For the messages of failing tests: a program may have said much.
+impl fmt::Debug for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (out, err) = (excerpt(&self.out), excerpt(&self.err));
+        let mut ran = f.debug_struct("Ran");
+        ran.field("code", &self.code).field("out", &out).field("err", &err).finish()
+    }
 }
 
 /// A hub that listens.
@@ -127,7 +138,8 @@ impl World {
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["--json"]].concat());
         assert!(ran.has_answered(), "{args:?}: {ran:?}");
-        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", ran.out))
+        let out = &ran.out;
+        serde_json::from_str(out).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", excerpt(out)))
     }
 
     /// Joins, and gives the exact address.
@@ -197,13 +209,7 @@ impl Started {
     pub(crate) fn new(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the binary starts");
         let out = child.stdout.take().map(BufReader::new);
-        let err = child.stderr.take().map(|mut stderr| {
-            std::thread::spawn(move || {
-                let mut text = String::new();
-                let _ = stderr.read_to_string(&mut text);
-                text
-            })
-        });
+        let err = child.stderr.take().map(Piped::new);
         Self { child, out, err }
     }
 
@@ -216,6 +222,11 @@ impl Started {
         let mut line = String::new();
         let read = self.out.as_mut()?.read_line(&mut line).expect("text");
         (read > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    /// What it has written to its stderr until now.
+    pub(crate) fn complained(&self) -> String {
+        self.err.as_ref().map(Piped::until_now).unwrap_or_default()
     }
 
     /// Both ends of a conversation with it, if it was started for one.
@@ -242,13 +253,7 @@ impl Started {
 
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ran {
-        let stdout = self.out.take().map(|mut out| {
-            std::thread::spawn(move || {
-                let mut text = String::new();
-                let _ = out.read_to_string(&mut text);
-                text
-            })
-        });
+        let out = self.out.take().map(Piped::new);
         let until = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("our own child") {
@@ -257,12 +262,10 @@ impl Started {
             assert!(Instant::now() < until, "process {} does not end", self.child.id());
             std::thread::sleep(Duration::from_millis(5));
         };
-        let text = |reader: Option<JoinHandle<String>>| {
-            reader.map(|reader| reader.join().expect("no panic")).unwrap_or_default()
-        };
+        let text = |pipe: Option<Piped>| pipe.map(Piped::all).unwrap_or_default();
         // As a shell tells it.
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-        Ran { code, out: text(stdout), err: text(self.err.take()) }
+        Ran { code, out: text(out), err: text(self.err.take()) }
     }
 }
 
@@ -344,14 +347,29 @@ pub(crate) fn eventually(mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The same for what only an asynchronous call can tell.
+#[track_caller]
+pub(crate) fn until(mut holds: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let until = Instant::now() + PATIENCE;
+        while !holds().await {
+            assert!(Instant::now() < until, "it never came true: {caller}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
 /// Whether slow tests should shorten themselves.
 pub(crate) fn quick() -> bool {
     variable("POSTHASTE_QUICK")
 }
 
-/// Whether a test may not skip for want of something.
-pub(crate) fn is_required() -> bool {
-    variable("POSTHASTE_REQUIRE")
+/// This machine has not what a test needs: the test is not run, or fails where all must.
+#[track_caller]
+pub(crate) fn lacks(what: &str) {
+    assert!(!variable("POSTHASTE_REQUIRE"), "this machine {what}");
+    skip(&format!("this machine {what}"));
 }
 
 /// Says why a test does not run here, and adds it to the list that `scripts/test` shows at
@@ -396,4 +414,11 @@ pub(crate) fn open_to_all() -> TempDir {
 pub(crate) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[test]
+fn a_command_that_said_much_is_printed_in_short() {
+    let much = || "a line of a long log\n".repeat(50_000);
+    let ran = Ran { code: Some(1), out: much(), err: much() };
+    assert!(format!("{ran:?}").len() < 10_000);
 }

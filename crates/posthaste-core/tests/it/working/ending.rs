@@ -161,11 +161,12 @@ async fn stopping_a_worker_stops_all_below_it_and_each_giver_hears() {
     let ask = yard.boss.gather(LONG, WaitFor::Senders(1), &[]);
     let told = yard.boss.asks(ask).await;
     assert!(told.texts()[0].contains(&format!("stopped by {}", yard.boss)), "{told:?}");
-    for gone in [&foreman, &mason] {
-        while yard.world.status(gone) != Status::Stopped {
+    let ended = async {
+        while [&foreman, &mason].iter().any(|one| yard.world.status(one) != Status::Stopped) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-    }
+    };
+    tokio::time::timeout(LONG, ended).await.expect("both are stopped");
     assert_eq!(yard.world.status(&beside), Status::Running);
     let twice = yard.world.hub.stop(yard.boss.who, foreman.id()).await;
     assert!(matches!(twice, Err(StopError::Registry(_))), "{twice:?}");

@@ -1,7 +1,6 @@
 //! What a hub that was stopped or killed finds of its workers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use posthaste_core::Limits;
 use posthaste_core::messaging::delivery::Proof;
@@ -62,7 +61,7 @@ async fn after_a_start_workers_are_found_ended_or_started_again() {
     world.hub.close().await.expect("closed");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stop_that_comes_before_a_worker_is_found_again_waits_until_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let yard = Yard::with(open(folder.path()), AgentsConfig::default()).await;
@@ -80,7 +79,7 @@ async fn a_stop_that_comes_before_a_worker_is_found_again_waits_until_it_is() {
     let (hub, id) = (Arc::clone(&world.hub), worker.id());
     let mut stopped = tokio::spawn(async move { hub.stop(Principal::Operator, id).await });
     // Nobody knows yet how to reach it: that it has stopped would not be true.
-    let early = tokio::time::timeout(Duration::from_millis(200), &mut stopped).await;
+    let early = tokio::time::timeout(LONG, &mut stopped).await;
     assert!(early.is_err(), "{early:?}");
     assert_eq!(world.status(&worker), Status::Running);
     now.send(()).expect("it waits for that");

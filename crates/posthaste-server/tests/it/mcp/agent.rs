@@ -1,11 +1,14 @@
 //! An agent at the MCP door, in the words of either era.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use posthaste_api::instances::Joined;
+use posthaste_testkit::excerpt::excerpt;
 use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::house::{House, within};
 
@@ -26,16 +29,24 @@ pub(crate) struct Agent {
     /// Sent with every request.
     pub(crate) more: Vec<(&'static str, String)>,
     next: AtomicU64,
+    /// Notifications that came before answers.
+    notified: watch::Sender<usize>,
 }
 
 /// What a call of a tool came to.
-#[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) blocks: Vec<String>,
     pub(crate) is_error: bool,
     /// How often progress was told before.
     pub(crate) progress: usize,
     pub(crate) whole: Value,
+}
+
+/// For the messages of failing tests: an answer may be long.
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} notifications, then {}", self.progress, excerpt(&self.whole.to_string()))
+    }
 }
 
 impl Told {
@@ -107,6 +118,7 @@ impl Agent {
             session: None,
             more: Vec::new(),
             next: AtomicU64::new(0),
+            notified: watch::Sender::default(),
         }
     }
 
@@ -134,7 +146,7 @@ impl Agent {
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Value {
         let id = self.next_id();
         let response = self.request(id, method, params).await;
-        let (answer, _) = within(method, read(response)).await;
+        let (answer, _) = within(method, self.read(response)).await;
         answer
     }
 
@@ -188,7 +200,7 @@ impl Agent {
     /// With whatever else the parameters say.
     pub(crate) async fn call_with(&self, id: u64, params: Value) -> Told {
         let response = self.request(id, "tools/call", params).await;
-        let (whole, progress) = within("a tool's answer", read(response)).await;
+        let (whole, progress) = within("a tool's answer", self.read(response)).await;
         let result = &whole["result"];
         let content = result["content"].as_array().unwrap_or_else(|| panic!("a result: {whole}"));
         let text = |block: &Value| block["text"].as_str().expect("text only").to_owned();
@@ -198,6 +210,12 @@ impl Agent {
             progress,
             whole,
         }
+    }
+
+    /// Until a call of this agent, which is still open, has told of progress.
+    pub(crate) async fn hears_progress(&self) {
+        let mut notified = self.notified.subscribe();
+        within("progress", notified.wait_for(|count| *count > 0)).await.expect("it lives");
     }
 
     pub(crate) async fn check(&self, timeout: f64) -> Told {
@@ -228,18 +246,28 @@ impl Agent {
         }
         response
     }
-}
 
-/// The answer itself, and how many notifications came before it.
-async fn read(response: Response) -> (Value, usize) {
-    let kind = response.headers().get("content-type");
-    let events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let text = response.text().await.expect("a whole answer");
-    if !events {
-        return (serde_json::from_str(&text).unwrap_or(Value::String(text)), 0);
+    /// The answer itself, and how many notifications came before it.
+    async fn read(&self, mut response: Response) -> (Value, usize) {
+        let kind = response.headers().get("content-type");
+        let events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if !events {
+            let text = response.text().await.expect("a whole answer");
+            return (serde_json::from_str(&text).unwrap_or(Value::String(text)), 0);
+        }
+        let (mut text, mut all) = (Vec::new(), Vec::new());
+        while let Some(chunk) = response.chunk().await.expect("a whole answer") {
+            text.extend_from_slice(&chunk);
+            while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = text.drain(..=end).collect();
+                let Some(data) = line.strip_prefix(b"data: ") else { continue };
+                let said: Value = serde_json::from_slice(data).expect("JSON");
+                let is_notice = said["method"].is_string();
+                all.push(said);
+                self.notified.send_modify(|count| *count += usize::from(is_notice));
+            }
+        }
+        let answer = all.last().cloned().expect("an event");
+        (answer, all.len() - 1)
     }
-    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    let all: Vec<Value> = data.map(|json| serde_json::from_str(json).expect("JSON")).collect();
-    let answer = all.last().cloned().expect("an event");
-    (answer, all.len() - 1)
 }

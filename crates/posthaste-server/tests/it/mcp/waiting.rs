@@ -95,9 +95,7 @@ async fn progress_is_told_while_one_waits_and_the_answer_comes_last() {
             });
             async move { me.call_with(3, params).await }
         });
-        house.waits(&bob.instance).await;
-        // Long enough for progress; how much of it does not matter.
-        tokio::time::sleep(often * 5).await;
+        me.hears_progress().await;
         send(&house.operator(), &bob.instance, "here").await;
         let told = waiting.await.expect("no panic");
         assert!(told.progress > 0, "{told:?}");

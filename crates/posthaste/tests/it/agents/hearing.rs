@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{Office, quick, until};
 
 /// Notes its task, then answers with the next line that it hears.
-const LISTENS: &str =
-    "read -r task; printf '%s' \"$task\" > task.json; read -r more; printf '%s' \"$more\"";
+const LISTENS: &str = "read -r task; printf '%s' \"$task\" > new; mv new task.json; \
+                       read -r more; printf '%s' \"$more\"";
 
 async fn writes(office: &Office, to: &str, text: &str) -> Receipt {
     let to = to.parse().expect("an address");

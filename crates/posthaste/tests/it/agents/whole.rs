@@ -162,11 +162,11 @@ async fn a_hub_that_stops_ends_its_workers_and_says_so_when_it_is_back() {
     assert_eq!(hub.stop().code, Some(0));
 }
 
-/// What a vandal does: it runs, and leaves nothing of its folder.
+/// What a vandal does: it runs, and leaves nothing of its folder, where its keeper may just
+/// be writing.
 const VANDAL: &str = "top=\"${POSTHASTE_DATA%/data/agents/*}\"; echo $$ >> \"$top/runs\"; \
-                      cd /; while [ -e \"${POSTHASTE_DATA%/data}\" ]; do \
-                      rm -rf \"${POSTHASTE_DATA%/data}\"; done; echo $$ > \"$top/gone\"; \
-                      exec sleep 1000";
+                      until rm -rf \"${POSTHASTE_DATA%/data}\"; do :; done; \
+                      cd /; echo $$ > \"$top/gone\"; exec sleep 1000";
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

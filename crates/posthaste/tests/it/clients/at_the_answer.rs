@@ -75,7 +75,7 @@ async fn its_time_is_up(program: Program, line: Line) {
 async fn every_one_can_be_read(stage: &mut Stage, turn: Asked, sent: &[(u64, String)]) -> Asked {
     let (mut turn, mut looks) = (turn, 0);
     while sent.iter().any(|(seq, text)| !is_seen(&turn, text) && !is_settled(&turn, *seq)) {
-        assert!(looks < LOOKS, "of {sent:?} some are lost: {:?}", turn.results());
+        assert!(looks < LOOKS, "of {sent:?} some are lost: {turn:?}");
         looks += 1;
         turn.call("check_inbox", json!({ "timeout": 1 }));
         turn = stage.turn().await;
@@ -87,7 +87,7 @@ async fn every_one_can_be_read(stage: &mut Stage, turn: Asked, sent: &[(u64, Str
             assert_eq!(entry_of(&turn, *seq)["message"], *text);
         }
         let mut again = entries(&turn, text).into_iter().skip(1);
-        assert!(again.all(|entry| entry["redelivered"] == true), "{:?}", turn.results());
+        assert!(again.all(|entry| entry["redelivered"] == true), "{turn:?}");
     }
     turn
 }

@@ -81,8 +81,8 @@ async fn gemini_stops_a_model_that_makes_the_same_call_five_times() {
     }
     // The fifth is not made; the model is told why, once.
     let turn = machine.model.asked().await;
-    assert!(turn.saw("loop detected"), "{}", turn.request);
-    assert_eq!(turn.results().len(), 4, "{}", turn.request);
+    turn.assert_saw("loop detected");
+    assert_eq!(turn.results().len(), 4, "{turn:?}");
     turn.say("I stop");
     agent.end();
 }

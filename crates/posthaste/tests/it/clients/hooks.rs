@@ -20,6 +20,10 @@ use super::stories::documents;
 use super::user;
 use crate::world::{Hub, Started, World, eventually};
 
+/// What a hook puts before mail that came meanwhile, and before mail at a stop.
+const MAIL: &str = "Posthaste, your mailbox";
+const STOP: &str = "Posthaste: do not finish yet";
+
 /// A machine with a hub, and a program that its user has connected.
 struct Machine {
     program: Program,
@@ -92,9 +96,11 @@ impl Machine {
         let agent = self.start(None);
         works(self.program, self.model.asked().await);
         let turn = self.model.asked().await;
-        assert!(turn.result().contains("at work"), "{}", turn.result());
-        for added in ["_pending_messages", "Posthaste", "rubbish"] {
-            assert!(!turn.saw(added), "{added}: {}", turn.request);
+        assert!(turn.result().contains("at work"), "{turn:?}");
+        // The product's name alone says nothing: it is in the working directory of most.
+        let line = format!("hook {} ", self.program.name());
+        for added in ["_pending_messages", MAIL, STOP, "rubbish", &line] {
+            turn.assert_never_saw(added);
         }
         let asked = outline(&turn);
         turn.say("I am done.");
@@ -150,11 +156,6 @@ fn works(program: Program, turn: Asked) {
     }
 }
 
-/// How often a text stands in what a model was given.
-fn times(turn: &Asked, text: &str) -> usize {
-    turn.request.to_string().matches(text).count()
-}
-
 /// It works on, calls nothing of the hub, and has its mail all the same: once, after
 /// the tool that ran when it came. Its tools and its hooks are one agent.
 async fn mail_reaches_a_model_that_never_calls_the_hub(program: Program) {
@@ -166,20 +167,21 @@ async fn mail_reaches_a_model_that_never_calls_the_hub(program: Program) {
     works(program, turn);
 
     let turn = machine.model.asked().await;
-    assert!(turn.result().contains("at work"), "{}", turn.result());
-    assert_eq!(times(&turn, "the build is red"), 1, "{}", turn.request);
+    assert!(turn.result().contains("at work"), "{turn:?}");
+    turn.assert_saw_once("the build is red");
+    turn.assert_saw_once(MAIL);
     assert_eq!(machine.record(seq).0, "leased", "nothing has proved it yet");
     works(program, turn);
 
     let turn = offered(&mut machine.model, "whoami").await;
-    assert_eq!(times(&turn, "the build is red"), 1, "not twice: {}", turn.request);
+    turn.assert_saw_once("the build is red");
     turn.call("whoami", json!({}));
 
     let turn = machine.model.asked().await;
     let me = documents(&turn.result())
         .into_iter()
         .find_map(|me| me["address"].as_str().map(str::to_owned));
-    assert_eq!(me.as_deref(), Some(address.as_str()), "{}", turn.result());
+    assert_eq!(me.as_deref(), Some(address.as_str()), "{turn:?}");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
     assert_eq!(machine.agent(), address);
@@ -199,13 +201,14 @@ async fn a_stop_with_unread_mail_is_refused_once(program: Program) {
     turn.say("I am done.");
 
     let turn = machine.model.asked().await;
-    assert!(turn.saw("do not finish yet") && turn.saw("wait for me"), "{}", turn.request);
+    turn.assert_saw(STOP);
+    turn.assert_saw("wait for me");
     let second = machine.send(&address, "and for me");
     turn.say("Now I am.");
 
     let turn = machine.model.asked().await;
-    assert!(turn.saw("and for me"), "{}", turn.request);
-    assert!(!turn.saw(r#""redelivered":true"#), "each came once: {}", turn.request);
+    turn.assert_saw("and for me");
+    turn.assert_never_saw(r#""redelivered":true"#);
     turn.say("Now I am, truly.");
 
     let ran = agent.end();
@@ -252,7 +255,7 @@ fn told(program: Program) -> &'static [&'static str] {
 
 /// Who says what in a conversation, without the words.
 fn outline(turn: &Asked) -> Vec<String> {
-    let said = ["messages", "input", "contents"].map(|name| turn.request[name].as_array());
+    let said = ["messages", "input", "contents"].map(|name| turn.request()[name].as_array());
     let said = said.into_iter().flatten().flatten();
     let parts = |one: &Value| match (&one["content"], &one["parts"]) {
         (Value::Array(parts), _) | (_, Value::Array(parts)) => parts.len(),
@@ -272,11 +275,11 @@ async fn mail_for_a_conversation_is_there_when_it_is_resumed(program: Program) {
 
     let agent = machine.start(Some(&conversation));
     let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "good morning"), 1, "{}", turn.request);
-    assert!(!turn.saw(r#""redelivered":true"#), "{}", turn.request);
+    turn.assert_saw_once("good morning");
+    turn.assert_never_saw(r#""redelivered":true"#);
     works(program, turn);
     let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "good morning"), 1, "not twice: {}", turn.request);
+    turn.assert_saw_once("good morning");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
     machine.until_acked(seq);

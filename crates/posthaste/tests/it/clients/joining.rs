@@ -67,7 +67,7 @@ impl Machine {
         let last = turn.result();
         let told = documents(&last);
         let address = told.first().and_then(|me| me["address"].as_str());
-        let address = address.unwrap_or_else(|| panic!("nobody: {last}")).to_owned();
+        let address = address.unwrap_or_else(|| panic!("nobody: {turn:?}")).to_owned();
         turn.say("done");
         (address, agent.end())
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use posthaste_testkit::excerpt::excerpt;
 use posthaste_testkit::tap::Tap;
 use serde_json::Value;
 
@@ -45,10 +46,10 @@ async fn the_conformance_suite_finds_what_is_expected_and_nothing_else() {
     let what = ["server", "--suite", "all", "--url", &url];
     let how = ["-o", out, "--expected-failures", EXPECTED];
     let ran = run(&tools, &world, SUITE, &[&what[..], &how].concat());
-    assert_eq!(ran.code, Some(0), "{}\n{}", ran.out, ran.err);
+    assert_eq!(ran.code, Some(0), "{}\n{}", excerpt(&ran.out), excerpt(&ran.err));
 
     let checks = checks(&results);
-    assert!(checks.iter().any(|check| check["status"] == "SUCCESS"), "{checks:?}");
+    assert!(checks.iter().any(|check| check["status"] == "SUCCESS"), "{} checks", checks.len());
     for check in checks.iter().filter(|check| check["status"] == "FAILURE") {
         let why = check["errorMessage"].as_str().unwrap_or_default();
         assert!(REASONS.iter().any(|reason| why.contains(reason)), "{check}");
@@ -137,7 +138,7 @@ async fn inspector_lists_and_calls_the_tools(line: Line, era: &str) {
     // `--strict` fails on a schema that some provider of models would refuse.
     let listed = hub.ask(&["--method", "tools/list", "--strict"]);
     let mut tools = listed["tools"].as_array().expect("a list").iter();
-    assert!(tools.any(|tool| tool["name"] == "check_inbox"), "{listed}");
+    assert!(tools.any(|tool| tool["name"] == "check_inbox"), "{}", excerpt(&listed.to_string()));
 
     let me = hub.call("whoami", &[]);
     assert!(me.contains(&hub.bob), "{me}");
@@ -147,7 +148,9 @@ async fn inspector_lists_and_calls_the_tools(line: Line, era: &str) {
 
     // It spoke the era that the test means.
     let first = if era == "modern" { "server/discover" } else { "initialize" };
-    assert!(line == Line::Stdio || hub.tap.heard()[0].what() == first, "{:?}", hub.tap.heard());
+    if line == Line::Http {
+        assert_eq!(hub.tap.heard()[0].what(), first);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{BINARY, PATIENT_HOOKS, Ran, World, is_required, quick, skip};
+use crate::world::{BINARY, PATIENT_HOOKS, Ran, World, lacks, quick, skip};
 
 use super::running::Running;
 use super::{claude, codex, copilot, gemini, opencode, qwen};
@@ -166,16 +166,12 @@ pub(super) fn tools() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let installed = root.join(".cache/tools/agents/node_modules");
     if quick() {
-        return skipped("it is slow");
+        skip("real agent programs are slow");
+        return None;
     }
     if !installed.with_file_name("installed").exists() {
-        assert!(!is_required(), "no agent programs: ./scripts/test installs them");
-        return skipped("no agent programs here; ./scripts/test installs them");
+        lacks("has no agent programs; ./scripts/test installs them");
+        return None;
     }
     Some(installed)
-}
-
-fn skipped<T>(why: &str) -> Option<T> {
-    skip(why);
-    None
 }

@@ -1,15 +1,13 @@
 //! A program with all that it starts: one group of processes, ended by its id.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::piped::Piped;
 use crate::world::Ran;
 
 /// Longer than a program needs for its exit on a busy machine.
@@ -19,21 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Running {
     child: Child,
     reaped: bool,
-    out: Option<Gathered>,
-    err: Option<Gathered>,
-}
-
-/// What it writes, read as it comes, so that it never waits for us.
-struct Gathered {
-    text: Arc<Mutex<Vec<u8>>>,
-    reading: JoinHandle<()>,
+    out: Option<Piped>,
+    err: Option<Piped>,
 }
 
 impl Running {
     pub(super) fn new(mut command: Command) -> Self {
         let mut child = command.process_group(0).spawn().expect("the program starts");
-        let out = child.stdout.take().map(gather);
-        let err = child.stderr.take().map(gather);
+        let out = child.stdout.take().map(Piped::new);
+        let err = child.stderr.take().map(Piped::new);
         Self { child, reaped: false, out, err }
     }
 
@@ -45,12 +37,12 @@ impl Running {
 
     /// What it has written to its stdout until now.
     pub(super) fn said(&self) -> String {
-        self.out.as_ref().map(Gathered::text).unwrap_or_default()
+        self.out.as_ref().map(Piped::until_now).unwrap_or_default()
     }
 
     /// What it has written to its stderr until now.
     pub(super) fn complained(&self) -> String {
-        self.err.as_ref().map(Gathered::text).unwrap_or_default()
+        self.err.as_ref().map(Piped::until_now).unwrap_or_default()
     }
 
     /// Nothing more will be told.
@@ -71,7 +63,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         let status = self.reap();
-        let text = |pipe: Option<Gathered>| pipe.map(Gathered::all).unwrap_or_default();
+        let text = |pipe: Option<Piped>| pipe.map(Piped::all).unwrap_or_default();
         Ran {
             code: status.and_then(|status| status.code()),
             out: text(self.out.take()),
@@ -104,29 +96,4 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.reap();
     }
-}
-
-impl Gathered {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.text.lock()).into_owned()
-    }
-
-    fn all(self) -> String {
-        self.reading.join().expect("no panic");
-        String::from_utf8_lossy(&self.text.lock()).into_owned()
-    }
-}
-
-fn gather(mut pipe: impl Read + Send + 'static) -> Gathered {
-    let text = Arc::new(Mutex::new(Vec::new()));
-    let reading = std::thread::spawn({
-        let text = Arc::clone(&text);
-        move || {
-            let mut piece = [0; 8192];
-            while let Ok(read @ 1..) = pipe.read(&mut piece) {
-                text.lock().extend_from_slice(&piece[..read]);
-            }
-        }
-    });
-    Gathered { text, reading }
 }

@@ -15,7 +15,7 @@ pub(super) use trouble::*;
 /// The mail in the last result: what a model reads, whatever stands around it.
 #[track_caller]
 pub(super) fn mail(turn: &Asked, text: &str) -> Value {
-    find(turn, text).unwrap_or_else(|| panic!("no {text:?} in {}", turn.result()))
+    find(turn, text).unwrap_or_else(|| panic!("no {text:?} in {turn:?}"))
 }
 
 #[track_caller]
@@ -68,7 +68,7 @@ pub(super) fn entry_of(turn: &Asked, seq: u64) -> Value {
         _ => vec![document.clone()],
     });
     let mut found = entries.filter(|entry| entry["id"] == seq);
-    found.next().unwrap_or_else(|| panic!("no message {seq} in {}", turn.result()))
+    found.next().unwrap_or_else(|| panic!("no message {seq} in {turn:?}"))
 }
 
 #[track_caller]

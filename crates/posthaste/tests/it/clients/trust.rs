@@ -84,7 +84,7 @@ async fn hooks_of_codex_wait_for_trust_and_the_doctor_says_so() {
         let task = Task { model: &url, prompt: Some("Begin."), token, ..Task::default() };
         let agent = Program::Codex.start(&tools, &world, &task);
         let turn = model.asked().await;
-        assert_eq!(turn.saw("the build is red"), trusted, "{}", turn.request);
+        assert_eq!(turn.saw("the build is red"), trusted, "{turn:?}");
         turn.say("done");
         assert_eq!(agent.end().code, Some(0));
         if !trusted {

@@ -55,6 +55,17 @@ fn a_program_that_is_not_there_is_named() {
 }
 
 #[test]
+fn a_pipe_in_the_place_of_the_mail_does_not_hold_the_keeper_up() {
+    let kept = Kept { stdin: "mail", ..Kept::new(b"") };
+    let pipe = kept.file("mail");
+    let made = kept.world.program("/usr/bin/mkfifo", &[pipe.to_str().expect("text")]).status();
+    assert!(made.expect("mkfifo").success());
+    let exit = kept.run("exit 0");
+    let error = exit["error"].as_str().expect("a reason");
+    assert!(error.contains("its mail"), "{error}");
+}
+
+#[test]
 fn a_keeper_that_is_asked_to_end_asks_its_worker() {
     let kept = Kept::new(b"");
     let script = "trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 1; done";

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::Office;
 use crate::mcp_bridge::agent::{Agent, BOTH, Era};
-use crate::world::BINARY;
 
 const WORKERS: usize = 50;
 
@@ -60,9 +59,9 @@ fn fifty_workers_are_gathered_by_one_call_of_a_tool() {
 
 #[test]
 fn a_tree_whose_parents_wait_does_not_stand_in_its_own_way() {
-    let chief = format!("{BINARY} handoff lead split");
-    let lead = format!("{BINARY} handoff counter \"a b c\"");
-    let office = Office::with("[agents]\nrunning = 1\n", &[("chief", &chief), ("lead", &lead)]);
+    let chief = "\"$POSTHASTE\" handoff lead split";
+    let lead = "\"$POSTHASTE\" handoff counter \"a b c\"";
+    let office = Office::with("[agents]\nrunning = 1\n", &[("chief", chief), ("lead", lead)]);
 
     let ran = office.run(&["handoff", "chief", "go"]);
 

@@ -147,18 +147,19 @@ async fn a_client_that_listens_hears_of_progress_meanwhile() {
     let mcp = McpConfig { progress_every: Duration::from_millis(20), ..McpConfig::default() };
     let (house, staff) = staffed(mcp, AgentsConfig::default()).await;
     let (_, me) = boss(&house).await;
-    let call = tokio::spawn(async move {
+    let me = Arc::new(me);
+    let call = tokio::spawn({
+        let me = Arc::clone(&me);
         let params = json!({
             "name": "handoff",
             "arguments": { "agent": "worker", "message": "count" },
             "_meta": { "progressToken": "tick" },
         });
-        me.call_with(7, params).await
+        async move { me.call_with(7, params).await }
     });
     let worker = only_worker(&house).await;
     staff.works(&worker).await;
-    // Long enough for the first: the answer of a call that never took so long has none.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    me.hears_progress().await;
     staff.answers(&worker, "done").await;
 
     let told = within("the answer", call).await.expect("no panic");

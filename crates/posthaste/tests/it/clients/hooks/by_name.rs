@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::program::Program;
-use super::{Machine, times, works};
+use super::{Machine, works};
 use crate::world::eventually;
 
 /// Three messages to the name while it works on something else: all of them come at the
@@ -29,10 +29,10 @@ async fn mail_to_the_name_comes_at_the_next_boundary(program: Program) {
     works(program, turn);
 
     let turn = machine.model.asked().await;
-    let request = turn.request.to_string();
+    let request = turn.request().to_string();
     let places = texts.map(|text| request.find(text));
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{request}");
-    assert!(texts.iter().all(|text| times(&turn, text) == 1), "{request}");
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {turn:?}");
+    texts.iter().for_each(|text| turn.assert_saw_once(text));
     turn.say("done");
     let ran = agent.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");

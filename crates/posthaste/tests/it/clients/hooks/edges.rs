@@ -3,7 +3,7 @@
 use posthaste_testkit::model_server::Asked;
 use serde_json::{Value, json};
 
-use super::{Machine, Program, Task, times, works};
+use super::{Machine, Program, Task, works};
 use crate::clients::claude;
 
 /// Every list of mail that a hook put before the model, in whole documents.
@@ -23,7 +23,7 @@ fn lists(value: &Value, found: &mut Vec<Value>) {
 
 fn mail(turn: &Asked) -> Vec<Value> {
     let mut found = Vec::new();
-    lists(&turn.request, &mut found);
+    lists(turn.request(), &mut found);
     let entries = found.iter().filter_map(|list| list["_pending_messages"].as_array());
     entries.flatten().cloned().collect()
 }
@@ -86,8 +86,8 @@ async fn mail_comes_once_when_several_tools_run_at_once() {
     let echo = |n: u32| ("Bash", json!({ "command": format!("echo {n}"), "description": "x" }));
     turn.call_all(&[echo(1), echo(2), echo(3)]);
     let turn = machine.model.asked().await;
-    assert_eq!(turn.results().len(), 3, "{}", turn.request);
-    assert_eq!(times(&turn, "to be read once"), 1, "{}", turn.request);
+    assert_eq!(turn.results().len(), 3, "{turn:?}");
+    turn.assert_saw_once("to be read once");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
     machine.until_acked(seq);
@@ -102,7 +102,7 @@ async fn the_hub_is_told_of_a_failed_tool_of_opencode_once() {
     let turn = machine.model.asked().await;
     turn.call("read", json!({ "filePath": "/nowhere/at/all" }));
     let turn = machine.model.asked().await;
-    assert!(turn.result().contains("not found"), "{}", turn.result());
+    assert!(turn.result().contains("not found"), "{turn:?}");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
     // There is no hub to tell, so there is a line for each that was told.
@@ -126,11 +126,11 @@ async fn a_conversation_of_claude_code_that_was_cleared_is_the_same_agent() {
     agent.tell(&claude::said("hello again", false));
 
     let turn = machine.model.asked().await;
-    assert!(!turn.saw("the first words"), "it was cleared: {}", turn.request);
+    turn.assert_never_saw("the first words");
     let seq = machine.send(&machine.agent(), "after the first words");
     works(program, turn);
     let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "after the first words"), 1, "{}", turn.request);
+    turn.assert_saw_once("after the first words");
     turn.say("done");
     machine.until_acked(seq);
     agent.hang_up();
@@ -148,7 +148,7 @@ async fn a_token_in_the_environment_is_who_the_hooks_are(program: Program) {
     let task = Task { model, prompt, token, hooked: true, ..Task::default() };
     let agent = program.start(&machine.tools, &machine.world, &task);
     let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "hello, bob"), 1, "{}", turn.request);
+    turn.assert_saw_once("hello, bob");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
     machine.until_acked(seq);

@@ -3,7 +3,7 @@
 use posthaste_testkit::model_server::Asked;
 use serde_json::json;
 
-use super::{Machine, Program, times, works};
+use super::{Machine, Program, works};
 
 /// Starts a helper and waits for it.
 fn starts_a_helper(program: Program, turn: Asked) {
@@ -59,16 +59,16 @@ async fn mail_is_not_given_to_a_helper(program: Program) {
     let seq = machine.send(&machine.agent(), "for the agent itself");
     starts_a_helper(program, turn);
     let helper = machine.model.asked().await;
-    assert!(helper.saw("HELPER, help me."), "{}", helper.request);
+    helper.assert_saw("HELPER, help me.");
     works(program, helper);
     let helper = machine.model.asked().await;
-    assert!(helper.result().contains("at work"), "{}", helper.result());
-    assert!(!helper.saw("for the agent itself"), "{}", helper.request);
+    assert!(helper.result().contains("at work"), "{helper:?}");
+    helper.assert_never_saw("for the agent itself");
     assert_eq!(machine.record(seq).0, "queued");
     helped(program, helper);
 
     let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "for the agent itself"), 1, "{}", turn.request);
+    turn.assert_saw_once("for the agent itself");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
 }
@@ -112,13 +112,13 @@ async fn mail_is_not_given_to_a_helper_of_codex() {
     works(program, helper);
 
     let helper = machine.model.asked().await;
-    assert!(helper.result().contains("at work"), "{}", helper.result());
-    assert!(!helper.saw("for the agent itself"), "{}", helper.request);
+    assert!(helper.result().contains("at work"), "{helper:?}");
+    helper.assert_never_saw("for the agent itself");
     assert_eq!(machine.record(seq).0, "queued");
     works(program, turn);
 
     let turn = machine.model.asked().await;
-    assert_eq!(times(&turn, "for the agent itself"), 1, "{}", turn.request);
+    turn.assert_saw_once("for the agent itself");
     // It would go on about its helper.
     agent.kill();
 }

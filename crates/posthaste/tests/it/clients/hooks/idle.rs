@@ -2,7 +2,7 @@
 
 use std::net::{TcpListener, TcpStream};
 
-use super::{Machine, Program, times};
+use super::{Machine, Program, STOP};
 use crate::clients::opencode;
 use crate::clients::program::{home, shut_in};
 use crate::clients::running::Running;
@@ -51,15 +51,15 @@ async fn mail_that_opencode_has_not_seen_when_it_stops_begins_a_new_turn() {
     turn.say("I am done.");
 
     let turn = served.machine.model.asked().await;
-    assert!(turn.saw("I am done."), "the same conversation: {}", turn.request);
-    assert!(turn.saw("do not finish yet"), "{}", turn.request);
-    assert_eq!(times(&turn, "wait for me"), 1, "{}", turn.request);
+    turn.assert_saw("I am done.");
+    turn.assert_saw(STOP);
+    turn.assert_saw_once("wait for me");
     let second = served.machine.send(&address, "and for me");
     turn.say("Now I am.");
 
     let turn = served.machine.model.asked().await;
-    assert_eq!(times(&turn, "and for me"), 1, "{}", turn.request);
-    assert!(!turn.saw(r#""redelivered":true"#), "each came once: {}", turn.request);
+    turn.assert_saw_once("and for me");
+    turn.assert_never_saw(r#""redelivered":true"#);
     turn.say("Now I am, truly.");
     assert_eq!(user.end().code, Some(0));
     served.machine.until_acked(first);

@@ -30,7 +30,7 @@ pub(crate) async fn the_model_is_offered_the_tools_and_told_the_etiquette(mut st
         assert!(!tool.description.is_empty(), "{tool:?}");
     }
     let etiquette = "Call check_inbox before you finish";
-    assert!(turn.saw(etiquette), "{}", turn.request);
+    assert!(turn.saw(etiquette), "{turn:?}");
     turn.say("ready");
     assert_eq!(agent.end().code, Some(0));
 }
@@ -66,12 +66,12 @@ pub(crate) async fn a_model_that_never_checks_gets_its_mail_with_another_result(
     let turn = stage.turn().await;
     let entry = mail(&turn, "you forgot me");
     is_from_alice(&entry);
-    assert!(turn.result().contains("_pending_messages"), "{}", turn.result());
-    assert!(turn.result().contains("bob."), "its own result is there: {}", turn.result());
+    assert!(turn.result().contains("_pending_messages"), "{turn:?}");
+    assert!(turn.result().contains("bob."), "its own result is there: {turn:?}");
 
     turn.call("find_agents", json!({}));
     let turn = stage.turn().await;
-    assert!(!turn.result().contains("you forgot me"), "not twice: {}", turn.result());
+    assert!(!turn.result().contains("you forgot me"), "not twice: {turn:?}");
     stage.until_proved_by(seq, "next_call");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
@@ -90,8 +90,8 @@ pub(crate) async fn two_checks_in_one_turn_never_get_the_same_mail(mut stage: St
     let turn = stage.turn().await;
     let results = turn.results();
     let with = |text| results.iter().filter(|result| result.contains(text)).count();
-    assert_eq!((results.len(), with("the one"), with("the other")), (2, 1, 1), "{results:?}");
-    assert_eq!(with("redelivered"), 0, "{results:?}");
+    assert_eq!((results.len(), with("the one"), with("the other")), (2, 1, 1), "{turn:?}");
+    assert_eq!(with("redelivered"), 0, "{turn:?}");
     turn.say("done");
     assert_eq!(agent.end().code, Some(0));
 }
@@ -145,7 +145,7 @@ pub(crate) async fn a_wrong_argument_is_explained_and_takes_no_mail(mut stage: S
     let agent = stage.start();
     stage.turn().await.call("check_inbox", json!({ "timeout": -1 }));
     let turn = stage.turn().await;
-    assert!(turn.result().contains("timeout"), "{}", turn.result());
+    assert!(turn.result().contains("timeout"), "{turn:?}");
     assert_eq!(stage.record(seq).state, "queued");
     turn.call("check_inbox", json!({ "timeout": 1 }));
     let turn = stage.turn().await;

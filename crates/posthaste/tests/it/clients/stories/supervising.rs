@@ -15,7 +15,7 @@ pub(crate) async fn a_supervisor_gathers_all_its_workers_in_the_same_turn(mut st
     };
     stage.turn().await.call_all(&[part(1), part(2), part(3)]);
     let turn = stage.turn().await;
-    assert_eq!(turn.results().len(), 3, "{:?}", turn.results());
+    assert_eq!(turn.results().len(), 3, "{turn:?}");
     turn.call("check_inbox", json!({ "timeout": 60, "wait_for": "all" }));
 
     let turn = stage.turn().await;

@@ -16,7 +16,7 @@ pub(crate) async fn mail_after_its_own_time_out_waits_for_the_next_check(mut sta
 
     // The program has given up, the model is told so, and nobody waits any more.
     let turn = stage.turn().await;
-    assert!(documents(&turn.result()).is_empty(), "no answer of the hub: {}", turn.result());
+    assert!(documents(&turn.result()).is_empty(), "no answer of the hub: {turn:?}");
     stage.until_bob_waits(false);
     let seq = stage.send("too late for the first call");
     assert_eq!(stage.record(seq).state, "queued");

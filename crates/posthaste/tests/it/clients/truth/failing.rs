@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, look};
 use super::own::{Call, fails, fails_at_the_hub, works};
-use super::seen::{brief, entries_of};
+use super::seen::entries_of;
 
 /// A tool of the program's own fails.
 pub(super) async fn mail_waits_out_a_failing_tool(machine: Machine) {
@@ -25,7 +25,7 @@ async fn mail_waits_out(mut machine: Machine, (tool, arguments): Call) {
     let (tool, arguments) = works(run.program);
     turn.call(tool, arguments);
     let turn = run.turn().await;
-    assert!(!entries_of(&turn, seq).is_empty(), "it has not come: {}", brief(&turn));
+    assert!(!entries_of(&turn, seq).is_empty(), "it has not come: {turn:?}");
     look(turn, 1);
     let turn = run.turn().await;
     machine.until(seq, "acked");

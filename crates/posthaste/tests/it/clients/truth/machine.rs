@@ -11,7 +11,7 @@ use posthaste_testkit::model_server::{Asked, ModelServer};
 use serde_json::{Value, json};
 
 use super::own::works;
-use super::seen::{Seen, brief, entries_of};
+use super::seen::{Seen, entries_of};
 use crate::clients::gemini;
 use crate::clients::program::{self, Program, Task, home};
 use crate::clients::running::Running;
@@ -230,7 +230,7 @@ impl Run {
             turn = self.turn().await;
         }
         let record = machine.record(seq);
-        assert!(!entries_of(&turn, seq).is_empty(), "lost: {record:?}; {}", brief(&turn));
+        assert!(!entries_of(&turn, seq).is_empty(), "lost: {record:?}; {turn:?}");
         turn
     }
 
@@ -240,14 +240,14 @@ impl Run {
         let turn = self.turn().await;
         let me = documents(&turn.result());
         let address = me.iter().find_map(|me| me["address"].as_str());
-        let address = address.unwrap_or_else(|| panic!("nobody: {}", brief(&turn))).to_owned();
+        let address = address.unwrap_or_else(|| panic!("nobody: {turn:?}")).to_owned();
         self.ends(turn).await;
         address
     }
 
     /// Ends the turn, and the program with it. It may be told to go on, but not for ever.
     pub(super) async fn ends(mut self, turn: Asked) {
-        let mut told = brief(&turn);
+        let mut told = format!("{turn:?}");
         turn.say("I am done.");
         for _ in 0..3 {
             eventually_or(|| self.agent.has_ended() || !self.model.is_idle(), || told.clone());
@@ -255,7 +255,7 @@ impl Run {
                 break;
             }
             let turn = self.turn().await;
-            told = brief(&turn);
+            told = format!("{turn:?}");
             turn.say("I am done.");
         }
         let ran = self.agent.end();

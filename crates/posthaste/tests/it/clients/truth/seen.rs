@@ -69,7 +69,7 @@ impl Seen {
 /// the history of the conversation.
 pub(super) fn entries(turn: &Asked) -> Vec<Entry> {
     let mut found = Vec::new();
-    walk(&turn.request, &mut found);
+    walk(turn.request(), &mut found);
     found
 }
 
@@ -82,15 +82,15 @@ pub(super) fn entries_of(turn: &Asked, id: u64) -> Vec<Entry> {
 #[track_caller]
 pub(super) fn is_there_once_and_new(turn: &Asked, id: u64) {
     let found = entries_of(turn, id);
-    assert_eq!(found.len(), 1, "times that message {id} stands there; {}", brief(turn));
-    assert!(!found[0].marked, "nobody had message {id} before; {}", brief(turn));
+    assert_eq!(found.len(), 1, "times that message {id} stands there; {turn:?}");
+    assert!(!found[0].marked, "nobody had message {id} before; {turn:?}");
 }
 
 /// The message has come again, and says so.
 #[track_caller]
 pub(super) fn is_marked(turn: &Asked, id: u64) {
     let found = entries_of(turn, id);
-    assert!(found.first().is_some_and(|entry| entry.marked), "{id}: {found:?}; {}", brief(turn));
+    assert!(found.first().is_some_and(|entry| entry.marked), "{id}: {found:?}; {turn:?}");
 }
 
 fn walk(value: &Value, found: &mut Vec<Entry>) {
@@ -110,12 +110,4 @@ fn walk(value: &Value, found: &mut Vec<Entry>) {
         },
         _ => (),
     }
-}
-
-/// The end of what the model was told, short enough to read.
-pub(super) fn brief(turn: &Asked) -> String {
-    let results = turn.results();
-    let last = results.last().map_or("no result", String::as_str);
-    let cut: String = last.chars().take(600).collect();
-    format!("{} results, the last: {cut}", results.len())
 }

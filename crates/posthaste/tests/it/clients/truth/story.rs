@@ -6,7 +6,7 @@ use serde_json::json;
 use super::machine::{Machine, look};
 use super::own::works_slowly;
 use super::processes::pause_program;
-use super::seen::{brief, entries, is_marked, is_there_once_and_new};
+use super::seen::{entries, is_marked, is_there_once_and_new};
 use super::talk::Talk;
 use crate::clients::program::Program;
 
@@ -65,8 +65,8 @@ async fn it_has_its_mail_and_three_more_at_the_next_boundary(
     let turn = run.turn().await;
     let came = entries(&turn);
     let ids: Vec<u64> = came.iter().map(|entry| entry.id).collect();
-    assert_eq!(ids, [&[first], three.as_slice()].concat(), "{}", brief(&turn));
-    assert!(came.iter().all(|entry| !entry.marked && !entry.cut), "{}", brief(&turn));
+    assert_eq!(ids, [&[first], three.as_slice()].concat(), "{turn:?}");
+    assert!(came.iter().all(|entry| !entry.marked && !entry.cut), "{turn:?}");
     three.iter().for_each(|seq| assert_eq!(machine.trail(*seq), "leased"));
 
     look(turn, 2);

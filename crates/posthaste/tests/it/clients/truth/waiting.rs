@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::machine::{Machine, look};
 use super::processes::pause_bridges;
-use super::seen::{brief, entries, entries_of, is_marked, is_there_once_and_new};
+use super::seen::{entries, entries_of, is_marked, is_there_once_and_new};
 
 /// Seconds after which an impatient program gives a call up. The rows need less for
 /// what they do meanwhile.
@@ -27,7 +27,7 @@ pub(super) async fn mail_while_it_waits_comes_once(mut machine: Machine) {
     assert_eq!(machine.trail(seq), "acked");
     look(turn, 2);
     let turn = run.turn().await;
-    assert_eq!(entries_of(&turn, seq).len(), 1, "{}", brief(&turn));
+    assert_eq!(entries_of(&turn, seq).len(), 1, "{turn:?}");
     run.ends(turn).await;
     machine.is_truthful();
 }
