@@ -168,7 +168,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn of_file(path: &Path, Fault { line, why }: Fault) -> ProfileFault {
+fn of_file(path: &Path, Fault { line, why, .. }: Fault) -> ProfileFault {
     ProfileFault { file: path.to_string_lossy().into_owned(), line, message: why }
 }
 
@@ -197,7 +197,8 @@ async fn load(client: &Client, folder: &Path, output: &mut Output) -> Result<(),
                 let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
                 let line = parsed.line_of(field.unwrap_or("name"));
                 let why = format!("{}{hint}", error.message);
-                summary.failed.push(of_file(&path, Fault { line, why }));
+                let profile = Some(parsed.template.name.clone());
+                summary.failed.push(of_file(&path, Fault { profile, line, why }));
             }
             Err(error) => return Err(error.into()),
         }
