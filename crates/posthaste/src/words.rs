@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn no_error_names_a_call_or_a_field_of_the_wire() {
-        let name = || "team".parse().expect("a name");
+        let name = || "avalon".parse().expect("a name");
         let thread: ThreadId = "t-00000001".parse().expect("a thread");
         let mut all: Vec<String> =
             ErrorCode::ALL.iter().map(|code| told(ApiError::new(*code, "it failed"))).collect();
