@@ -149,7 +149,9 @@ pub(super) fn pid(number: &Value) -> Pid {
 #[tokio::test]
 async fn a_worker_that_puts_pipes_in_the_place_of_its_files_holds_nobody_up() {
     let office = Office::open(quick()).await;
-    let pipes = "rm ../out ../err ../started; mkfifo ../out ../err ../started";
+    // The keeper notes the number of its worker when that runs already.
+    let pipes = "until grep -q '\"worker\":[0-9]' ../started; do sleep 0.01; done; \
+                 rm ../out ../err ../started; mkfifo ../out ../err ../started";
     let silent = office.script(pipes).await;
     let failed = office.script(&format!("{pipes}; exit 3")).await;
     let noteless = office.script(&format!("{pipes}; mkdir -p ../exit.json/x")).await;
