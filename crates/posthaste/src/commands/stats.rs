@@ -1,10 +1,11 @@
 //! `posthaste stats`: what lies in the mailboxes, and what does not move.
 
 use posthaste_api::Client;
+use posthaste_api::instances::InstancesQuery;
 use posthaste_api::stats::{AgentStats, MailboxStats, TeamStats};
 
-use super::Session;
 use super::addresses::Addresses;
+use super::{Session, agents as listing};
 use crate::cli::StatsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -31,10 +32,11 @@ async fn mailboxes(client: &Client, output: &mut Output) -> Result<(), Failure> 
     if output.json() {
         return output.answer(&list);
     }
-    // People know an agent by its address.
+    // People know an agent by its address, also one that has ended.
+    let everybody = InstancesQuery { status: Some("all".into()), ..InstancesQuery::default() };
     let mut addresses = Addresses::default();
-    for agent in client.agent_stats().await?.agents {
-        addresses.know(&agent.agent_id, &agent.address);
+    for agent in listing::all(client, everybody).await? {
+        addresses.know(&agent.instance, &agent.address);
     }
     let row = |s: &MailboxStats| {
         [

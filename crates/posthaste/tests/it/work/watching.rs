@@ -18,6 +18,8 @@ fn a_poll_tells_how_a_worker_is_doing() {
     }
     office.go();
     eventually(|| office.json(&["poll", &id])["status"] == "finished");
+    let stats = office.run(&["stats"]).out;
+    assert!(stats.contains(&format!("patient.{id}@main")), "an address, though it ended: {stats}");
     let told = office.run(&["poll", &format!("patient.{id}@main")]).out;
     assert!(told.contains("exit code  0") && told.contains("settled by message 2"), "{told}");
 
