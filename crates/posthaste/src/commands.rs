@@ -18,6 +18,7 @@ mod config;
 mod connect;
 mod demo;
 mod doctor;
+mod down;
 mod export;
 mod handoff;
 mod history;
@@ -32,6 +33,7 @@ mod poll;
 mod profiles;
 mod program;
 mod send;
+mod start;
 mod stats;
 mod status;
 mod stop;
@@ -71,6 +73,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     }
     let done = match command {
         Command::Up(args) => up::run(args, &global, &session.folder, output).await,
+        Command::Down(args) => down::run(&args, &session, output).await,
         Command::Join(args) => join::join(args, &session, output).await,
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,
