@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Key;
 
 mod programs;
+mod service;
 mod work;
 
 use programs::client_parser;
@@ -23,6 +24,7 @@ pub(crate) use programs::{
     AgentArgs, ConnectArgs, Dialect, HookArgs, InstallArgs, McpArgs, ScopeWord, StatusArgs,
 };
 
+pub(crate) use service::{ServiceArgs, ServiceCommand};
 pub(crate) use work::{HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
 
 /// Ten years. A clock can be turned this far without falling off.
@@ -90,6 +92,11 @@ pub(crate) enum Command {
     /// Whoever waits for mail is answered first, and workers are stopped as `agents.shutdown`
     /// says. Succeeds if no hub runs.
     Down(DownArgs),
+    /// Keep a hub running for you: a service of systemd, or of launchd on macOS
+    ///
+    /// The hub then starts when you log in, and again if it fails. Without systemd, `posthaste up
+    /// --detach` starts a hub in the background.
+    Service(ServiceArgs),
     /// See it at work: workers that are killed, a hub that is killed, and nothing lost
     ///
     /// A supervisor and five workers count the words of Posthaste's own pages, on a hub of their

@@ -33,6 +33,7 @@ mod poll;
 mod profiles;
 mod program;
 mod send;
+mod service;
 mod start;
 mod stats;
 mod status;
@@ -74,6 +75,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     let done = match command {
         Command::Up(args) => up::run(args, &global, &session.folder, output).await,
         Command::Down(args) => down::run(&args, &session, output).await,
+        Command::Service(args) => service::run(args, &global, &session, output).await,
         Command::Join(args) => join::join(args, &session, output).await,
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,

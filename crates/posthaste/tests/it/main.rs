@@ -22,6 +22,7 @@ mod ports;
 mod profiles;
 mod reading;
 mod second_hub;
+mod service;
 mod settings;
 mod story;
 mod tail;
