@@ -18,6 +18,7 @@ mod machine;
 mod manual;
 mod mcp_bridge;
 mod moved;
+mod pages;
 mod ports;
 mod profiles;
 mod reading;
