@@ -30,6 +30,8 @@ mod private;
 mod profiles;
 #[cfg(test)]
 mod reference;
+#[cfg(test)]
+mod spoken;
 #[cfg(feature = "otlp")]
 mod telemetry;
 mod terminal;
