@@ -37,3 +37,7 @@ deny:
 # The story of the README, told to the real binary.
 story:
     cargo test --locked -p posthaste --test it story -- --nocapture
+
+# A static program for Linux with completions, manual pages and a unit, in one archive.
+dist *flags:
+    ./scripts/dist {{ flags }}

@@ -17,6 +17,7 @@ use crate::identity::Key;
 
 mod mail;
 mod programs;
+mod service;
 mod work;
 
 use programs::client_parser;
@@ -25,6 +26,7 @@ pub(crate) use programs::{
 };
 
 pub(crate) use mail::{MessagesArgs, ReadArgs, ReplyArgs, TeamsArgs, TeamsCommand};
+pub(crate) use service::{ServiceArgs, ServiceCommand};
 pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
 
 /// Ten years. A clock can be turned this far without falling off.
@@ -32,8 +34,8 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 const STORY: &str = "\
 Try:
-  posthaste up                                        # in one terminal
-  posthaste join alice                                # in another
+  posthaste up --detach                               # a hub in the background
+  posthaste join alice
   posthaste join bob
   posthaste send bob \"the build is green\" --as alice
   posthaste inbox --as bob";
@@ -48,7 +50,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(flatten)]
-    pub(crate) up: UpArgs,
+    pub(crate) up: StartArgs,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -95,7 +97,17 @@ pub(crate) struct Global {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Start the hub (what `posthaste` does without a command)
-    Up(UpArgs),
+    Up(StartArgs),
+    /// Stop the hub of this data folder, and wait until it has
+    ///
+    /// Whoever waits for mail is answered first, and workers are stopped as `agents.shutdown`
+    /// says. Succeeds if no hub runs.
+    Down(DownArgs),
+    /// Keep a hub running for you: a service of systemd, or of launchd on macOS
+    ///
+    /// The hub then starts when you log in, and again if it fails. Without systemd, `posthaste up
+    /// --detach` starts a hub in the background.
+    Service(ServiceArgs),
     /// See it at work: workers that are killed, a hub that is killed, and nothing lost
     ///
     /// A supervisor and five workers count the words of Posthaste's own pages, on a hub of their
@@ -215,18 +227,37 @@ pub(crate) struct UpArgs {
     pub(crate) log: Option<String>,
 }
 
-impl UpArgs {
+/// A start of a hub.
+#[derive(Args, Default)]
+#[command(next_help_heading = "Options of up")]
+pub(crate) struct StartArgs {
+    /// Start it in the background, wait until it takes mail, and say where it is
+    #[arg(long, short)]
+    pub(crate) detach: bool,
+    #[command(flatten)]
+    pub(crate) up: UpArgs,
+}
+
+impl StartArgs {
     /// The flags that were given, as they are written.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let flags = [
-            (self.listen.is_some(), "--listen"),
-            (self.any_port, "--any-port"),
-            (self.ephemeral, "--ephemeral"),
-            (self.allow_remote, "--allow-remote"),
-            (self.log_format.is_some(), "--log-format"),
+            (self.detach, "--detach"),
+            (self.up.listen.is_some(), "--listen"),
+            (self.up.any_port, "--any-port"),
+            (self.up.ephemeral, "--ephemeral"),
+            (self.up.allow_remote, "--allow-remote"),
+            (self.up.log_format.is_some(), "--log-format"),
         ];
         flags.into_iter().filter_map(|(given, flag)| given.then_some(flag)).collect()
     }
+}
+
+#[derive(Args)]
+pub(crate) struct DownArgs {
+    /// How long the hub may take: seconds, or 10m
+    #[arg(long, value_name = "TIME", default_value = "60", value_parser = time)]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize, Serialize)]

@@ -21,6 +21,7 @@ mod config;
 mod connect;
 mod demo;
 mod doctor;
+mod down;
 mod each;
 mod export;
 mod handoff;
@@ -39,6 +40,8 @@ mod read;
 mod reply;
 mod requeue;
 mod send;
+mod service;
+mod start;
 mod stats;
 mod status;
 mod stop;
@@ -79,6 +82,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     }
     let done = match command {
         Command::Up(args) => up::run(args, &global, &session.folder, output).await,
+        Command::Down(args) => down::run(&args, &session, output).await,
+        Command::Service(args) => service::run(args, &global, &session, output).await,
         Command::Join(args) => join::join(args, &session, output).await,
         Command::Leave(args) => join::leave(&args, &session, output).await,
         Command::Send(args) => send::run(args, &session, output).await,

@@ -35,7 +35,9 @@ use crate::failure::invalid;
 use crate::identity::DataFolder;
 use crate::profiles::ProfilesConfig;
 use environment::Environment;
-pub(crate) use environment::{is_set, of_others, whole_environment};
+#[cfg(target_env = "gnu")]
+pub(crate) use environment::is_set;
+pub(crate) use environment::{of_others, whole_environment};
 use explain::explain;
 pub(crate) use secret::Secret;
 

@@ -32,6 +32,8 @@ mod profiles;
 mod progress;
 #[cfg(test)]
 mod reference;
+#[cfg(test)]
+mod spoken;
 mod table;
 #[cfg(feature = "otlp")]
 mod telemetry;

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Session;
+use super::start::Start;
 use crate::cli::{Dialect, Global, McpArgs};
 use crate::config;
 use crate::failure::{Failure, internal};
@@ -28,7 +29,6 @@ use hub::Hub;
 use lines::{Line, Out};
 use message::Message;
 use open_streams::{OpenStreams, Use};
-use start::Start;
 use who::Who;
 
 mod call;
@@ -41,7 +41,6 @@ mod message;
 mod open_streams;
 mod reply;
 mod sse;
-mod start;
 mod stream;
 mod who;
 
@@ -99,6 +98,7 @@ impl Bridge {
         let start = Start {
             folder: session.folder.clone(),
             config: global.config.clone().filter(|path| !path.as_os_str().is_empty()),
+            flags: Vec::new(),
         };
         let http = reqwest::Client::builder()
             .no_proxy()

@@ -22,13 +22,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Global, UpArgs};
-use crate::config::{self, Config};
+use crate::cli::{Global, StartArgs};
+use crate::config::Config;
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 use crate::profiles::Watch;
 use crate::{clock, log, ports, wiring};
+use greeting::Greeting;
+
+mod detach;
+mod greeting;
 
 /// How long whoever holds the port may take to say who they are.
 const GREETING: Duration = Duration::from_secs(3);
@@ -44,12 +48,16 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(
-    args: UpArgs,
+    args: StartArgs,
     global: &Global,
     folder: &DataFolder,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let StartArgs { detach, up: args } = args;
     let mut config = Config::load(global, &args)?;
+    if detach {
+        return detach::run(&args, global, folder, output).await;
+    }
     log::to_stderr(&config.log)?;
     let manners = prepare_process();
     fit_connections(&mut config.server);
@@ -83,7 +91,9 @@ pub(super) async fn run(
             return Err(error.into());
         }
     };
-    greet(&running, folder, args.ephemeral, output);
+    let greeting = Greeting { hub: &running, folder, ephemeral: args.ephemeral, log: None };
+    // A hub that nobody listens to is a hub all the same.
+    let _ = greeting.say(output).and_then(|()| output.flush());
 
     let shutdown = CancellationToken::new();
     let last_words = config.server.shutdown_grace + LAST_WORDS;
@@ -232,52 +242,6 @@ pub(super) fn reachable(listen: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(ip, listen.port()))
 }
 
-/// Where the hub is, and what to try next. A hub that nobody listens to is a hub
-/// all the same, so a closed stdout is no failure here.
-fn greet(running: &Running, folder: &DataFolder, ephemeral: bool, output: &mut Output) {
-    let version = env!("CARGO_PKG_VERSION");
-    let Running { url, pid } = running;
-    let data = folder.path();
-    let said = if output.json() {
-        output.answer(&json!({
-            "status": "listening", "url": url, "pid": pid, "data": data,
-            "durable": !ephemeral, "version": version,
-        }))
-    } else {
-        let kept = match ephemeral {
-            true => format!(
-                "messages: in memory only, gone when the hub stops\ntokens:   {}",
-                data.display()
-            ),
-            false => format!("data: {}", data.display()),
-        };
-        let usual = config::default_data_folder().is_ok_and(|usual| usual == data);
-        let elsewhere = match usual {
-            true => String::new(),
-            false => format!("  export POSTHASTE_DATA={}\n", quoted(&data.to_string_lossy())),
-        };
-        output.say(&format!(
-            "posthaste {version} is listening at {url} (pid {pid})\n{kept}\n\n\
-             try in another terminal:\n{elsewhere}  \
-             posthaste join alice\n  posthaste join bob\n  \
-             posthaste send bob \"the build is green\" --as alice\n  \
-             posthaste inbox --as bob\n\n\
-             Ctrl-C stops the hub."
-        ))
-    };
-    let _ = said.and_then(|()| output.flush());
-}
-
-/// One word for a shell.
-fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
 /// Files for the owner alone, and as many connections as the system grants. Tells
 /// how it was before, for those whom the hub starts.
 fn prepare_process() -> Manners {
@@ -391,12 +355,5 @@ mod tests {
         assert_eq!(reach("0.0.0.0:9889"), "http://127.0.0.1:9889");
         assert_eq!(reach("[::]:9889"), "http://[::1]:9889");
         assert_eq!(reach("192.168.1.2:80"), "http://192.168.1.2:80");
-    }
-
-    #[test]
-    fn a_path_with_spaces_is_still_one_word_for_a_shell() {
-        assert_eq!(quoted("/home/me/.local/share"), "/home/me/.local/share");
-        assert_eq!(quoted("/tmp/my data"), "'/tmp/my data'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

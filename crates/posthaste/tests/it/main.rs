@@ -1,6 +1,7 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
 mod agents;
+mod background;
 mod cli;
 mod clients;
 mod clock;
@@ -21,11 +22,13 @@ mod manual;
 mod mcp_bridge;
 mod moved;
 mod names;
+mod pages;
 mod piped;
 mod ports;
 mod profiles;
 mod reading;
 mod second_hub;
+mod service;
 mod settings;
 mod story;
 mod tail;

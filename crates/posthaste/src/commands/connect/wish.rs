@@ -136,7 +136,8 @@ pub(crate) fn options(global: &Global, session: &Session) -> Result<Vec<String>,
     Ok(options)
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+/// A path for a file that somebody else reads.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| invalid(format!("{} is no text", path.display())).into())
 }

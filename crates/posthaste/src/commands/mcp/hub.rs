@@ -8,7 +8,7 @@ use posthaste_api::{ApiError, ErrorCode};
 use tokio::time::{Instant, sleep};
 
 use super::super::Session;
-use super::start::{Start, Started};
+use super::super::start::{Start, Started};
 use crate::failure::told;
 
 /// The pause between two attempts: this at first, twice as long each time.

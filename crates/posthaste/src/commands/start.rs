@@ -13,39 +13,48 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use posthaste_api::{ApiError, ErrorCode};
+use posthaste_api::{ApiError, Client, ErrorCode};
+use tokio::time::{Instant, sleep};
 
 use crate::failure::machine;
-use crate::identity::DataFolder;
+use crate::identity::{DataFolder, Running};
 
 /// A log that is longer is put aside before the next start.
 const LONGEST_LOG: u64 = 1 << 20;
 
-/// What is for the bridge alone; a hub has no use for it.
+/// How long a hub may take until it takes mail. It first reads what is open.
+const READY: Duration = Duration::from_secs(60);
+/// Between two looks.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// What is for the one who asks alone; a hub has no use for it.
 const NOT_FOR_THE_HUB: [&str; 2] = ["POSTHASTE_TOKEN", "POSTHASTE_JOIN_TOKEN"];
 
 /// How to start a hub.
 #[derive(Debug, Clone)]
-pub(super) struct Start {
-    pub(super) folder: DataFolder,
-    pub(super) config: Option<PathBuf>,
+pub(in crate::commands) struct Start {
+    pub(in crate::commands) folder: DataFolder,
+    pub(in crate::commands) config: Option<PathBuf>,
+    /// More flags of `posthaste up`.
+    pub(in crate::commands) flags: Vec<String>,
 }
 
 /// A hub that was started; whether it came up is seen by calling it.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(in crate::commands) struct Started {
     log: PathBuf,
     /// Where its own part of the log begins.
     from: u64,
 }
 
 impl Start {
-    pub(super) fn log(&self) -> PathBuf {
-        self.folder.path().join("hub.log")
+    pub(in crate::commands) fn log(&self) -> PathBuf {
+        log(&self.folder)
     }
 
-    pub(super) fn start(&self) -> Result<Started, ApiError> {
+    pub(in crate::commands) fn start(&self) -> Result<Started, ApiError> {
         self.folder.make()?;
         let folder = self.folder.path();
         let log = self.log();
@@ -73,10 +82,11 @@ impl Start {
         if let Some(config) = &self.config {
             shell.arg("--config").arg(std::path::absolute(config)?);
         }
+        shell.args(&self.flags);
         for variable in NOT_FOR_THE_HUB {
             shell.env_remove(variable);
         }
-        // It should not keep the agent's folder from being removed.
+        // It should not keep the folder of whoever asked from being removed.
         shell.current_dir(folder).process_group(0);
         Ok(shell)
     }
@@ -84,7 +94,7 @@ impl Start {
 
 impl Started {
     /// What it said when it gave up, if it did.
-    pub(super) fn failure(&self) -> Option<ApiError> {
+    pub(in crate::commands) fn failure(&self) -> Option<ApiError> {
         let mut said = String::new();
         let mut log = File::open(&self.log).ok()?;
         log.seek(SeekFrom::Start(self.from)).ok()?;
@@ -95,6 +105,44 @@ impl Started {
         let hint = told("hint: ").map_or(log.clone(), |hint| format!("{hint}; {log}"));
         let error = format!("a hub was started and gave up: {error}");
         Some(ApiError::new(ErrorCode::Unavailable, error).hint(hint))
+    }
+}
+
+/// The log of a hub in the background.
+pub(in crate::commands) fn log(folder: &DataFolder) -> PathBuf {
+    folder.path().join("hub.log")
+}
+
+/// Waits until the hub that was started on this folder takes mail. `log` says where to
+/// look if it does not, `gave_up` whether it has given up.
+pub(in crate::commands) async fn ready(
+    folder: &DataFolder,
+    log: &str,
+    gave_up: impl Fn() -> Option<ApiError>,
+) -> Result<Running, ApiError> {
+    let until = Instant::now() + READY;
+    loop {
+        let (why, hint) = match folder.running() {
+            Some(hub) => match Client::new(&hub.url)?.ready().await {
+                Ok(_) => return Ok(hub),
+                Err(error) => {
+                    let error = ApiError::from(error);
+                    (
+                        format!("the hub of process {} is not ready: {}", hub.pid, error.message),
+                        error.hint,
+                    )
+                }
+            },
+            None => match gave_up() {
+                Some(error) => return Err(error),
+                None => ("a hub was started and does not answer".to_owned(), None),
+            },
+        };
+        if Instant::now() >= until {
+            let hint = hint.map_or(log.to_owned(), |hint| format!("{hint}; {log}"));
+            return Err(ApiError::new(ErrorCode::Unavailable, why).hint(hint));
+        }
+        sleep(AGAIN).await;
     }
 }
 

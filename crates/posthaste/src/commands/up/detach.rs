@@ -1,0 +1,49 @@
+//! `posthaste up --detach`: a hub in the background.
+
+use super::already_running;
+use super::greeting::Greeting;
+use crate::cli::{Global, LogFormat, UpArgs};
+use crate::commands::start::{self, Start};
+use crate::failure::Failure;
+use crate::identity::DataFolder;
+use crate::output::Output;
+
+pub(super) async fn run(
+    args: &UpArgs,
+    global: &Global,
+    folder: &DataFolder,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    if let Some(hub) = folder.running() {
+        return already_running(&hub, folder, output);
+    }
+    let start = Start {
+        folder: folder.clone(),
+        config: global.config.clone().filter(|path| !path.as_os_str().is_empty()),
+        flags: flags(args),
+    };
+    let started = start.start()?;
+    let log = start.log();
+    let place = format!("its log is {}", log.display());
+    let hub = start::ready(folder, &place, || started.failure()).await?;
+    Greeting { hub: &hub, folder, ephemeral: args.ephemeral, log: Some(&log) }.say(output)
+}
+
+/// The same flags for the hub in the background.
+fn flags(args: &UpArgs) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut with = |flag: &str, value: Option<String>| {
+        flags.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+    };
+    with("--listen", args.listen.map(|listen| listen.to_string()));
+    with("--log", args.log.clone());
+    let format = args.log_format.map(|format| match format {
+        LogFormat::Human => "human",
+        LogFormat::Json => "json",
+    });
+    with("--log-format", format.map(str::to_owned));
+    for (given, flag) in [(args.ephemeral, "--ephemeral"), (args.allow_remote, "--allow-remote")] {
+        flags.extend(given.then(|| flag.to_owned()));
+    }
+    flags
+}
