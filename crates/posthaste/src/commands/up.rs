@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Global, StartArgs};
+use crate::cli::{Global, StartArgs, UpArgs};
 use crate::config::Config;
 use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};

@@ -15,7 +15,7 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     if let Some(hub) = folder.running() {
-        return already_running(&hub, folder, output);
+        return already_running(&hub, output);
     }
     let start = Start {
         folder: folder.clone(),
