@@ -67,11 +67,15 @@ async fn a_worker_that_was_found_again_still_hears() {
 #[tokio::test]
 async fn a_worker_that_does_not_listen_costs_nobody_anything() {
     let office = Office::open(quick()).await;
-    let deaf = json!({ "command": "exec <&-; sleep 1; echo done", "stdin": "mail" });
-    office.profile("worker", deaf).await;
+    let deaf = "exec <&-; until [ -e go ]; do sleep 0.02; done; echo done";
+    office.profile("worker", json!({ "command": deaf, "stdin": "mail" })).await;
     let assigned = office.assign("worker", "x").await.expect("assigned");
-    until(|| office.folder(&assigned).join("started").exists()).await;
+    let folder = office.folder(&assigned);
+    until(|| folder.join("started").exists()).await;
     let sent = writes(&office, &assigned.instance.id.to_string(), "hello?").await;
+    let said = || std::fs::read_to_string(folder.join("mail")).expect("it is there");
+    until(|| said().contains("hello?")).await;
+    std::fs::write(folder.join("work/go"), "").expect("written");
     assert_eq!(office.told(&assigned).await, ("result".to_owned(), "done".to_owned()));
     let state = |seq| {
         let look = office.hub.message(Principal::Operator, MessageRef::Seq(seq));

@@ -98,7 +98,7 @@ impl Machine {
         let turn = self.model.asked().await;
         assert!(turn.result().contains("at work"), "{turn:?}");
         // The product's name alone says nothing: it is in the working directory of most.
-        let line = format!("hook {} ", self.program.name());
+        let line = format!("--client {}", self.program.name());
         for added in ["_pending_messages", MAIL, STOP, "rubbish", &line] {
             turn.assert_never_saw(added);
         }
