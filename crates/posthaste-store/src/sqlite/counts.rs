@@ -119,3 +119,52 @@ pub(crate) fn times(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<HashMap<S
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::super::open::MIGRATIONS;
+    use super::*;
+
+    /// A database with so many indexed messages in each of two threads, 1 and 2, and one
+    /// message of each that is not indexed yet.
+    fn database(first: u64, second: u64) -> Connection {
+        let db = Connection::open_in_memory().expect("a database");
+        MIGRATIONS.iter().for_each(|step| db.execute_batch(step).expect("the schema"));
+        let threads = (0..first).map(|_| 1).chain((0..second).map(|_| 2));
+        let mut seq = 0;
+        for thread in threads.chain([1, 2]) {
+            seq += 1;
+            let insert = "INSERT INTO messages (seq, id, thread, created_at, first_delivery, copies, \
+                sender, recipient, kind, urgent, via, body) \
+                VALUES (?1, ?1, ?2, ?1, ?1, 1, 'a', 'b', 'text', 0, 'rest', 'x')";
+            db.execute(insert, params![seq, thread]).expect("a message");
+            if seq <= first + second {
+                let index = "INSERT INTO thread_index (thread, seq) VALUES (?2, ?1)";
+                db.execute(index, params![seq, thread]).expect("indexed");
+            }
+        }
+        let mark = "INSERT INTO meta VALUES ('indexed_seq', ?1)";
+        db.execute(mark, params![first + second]).expect("a mark");
+        db
+    }
+
+    /// What SQLite does to count thread 1: steps of its machine, and steps of full scans.
+    fn effort(db: &Connection) -> (i32, i32) {
+        let mut count = db.prepare(THREAD).expect("a statement");
+        let total: u64 = count.query_row(params![1], |row| row.get(0)).expect("a count");
+        assert_eq!(total, 11);
+        let steps = |of| count.get_status(of);
+        (steps(StatementStatus::VmStep), steps(StatementStatus::FullscanStep))
+    }
+
+    #[test]
+    fn counting_a_thread_costs_the_same_however_much_mail_others_have() {
+        let (alone, among_many) = (database(10, 10), database(10, 5_000));
+        assert_eq!(effort(&alone), effort(&among_many));
+        assert_eq!(effort(&among_many).1, 0, "no table is read through");
+        let summary = thread(&among_many, ThreadId(1), &[Seq(3), Seq(4_000)]).expect("counts");
+        assert_eq!((summary.total, summary.unread), (11, 1), "its own unread only");
+    }
+}
