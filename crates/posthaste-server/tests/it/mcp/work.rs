@@ -2,6 +2,7 @@
 
 mod dialects;
 mod handing_off;
+mod spawning;
 mod telling;
 
 use posthaste_api::instances::Joined;
