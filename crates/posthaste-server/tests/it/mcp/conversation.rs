@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_api::threads::ThreadQuery;
+use posthaste_store::StoreConfig;
 use serde_json::json;
 
 use super::agent::Agent;
-use crate::house::{House, by_ids, read, receipt_of, send, texts, until};
+use crate::house::{House, Plan, by_ids, read, receipt_of, send, texts, until};
 
 #[tokio::test]
 async fn what_was_said_to_the_user_stays_in_the_conversation_for_both() {
@@ -55,6 +56,29 @@ async fn an_empty_response_is_refused_and_nobody_hears_of_it() {
     }
     assert_eq!(*house.hub.last_event().borrow(), before, "no event tells of it");
     assert!(read(&house.operator()).await.messages.is_empty());
+}
+
+#[tokio::test]
+async fn a_response_that_cannot_be_stored_is_an_error_and_nobody_hears_of_it() {
+    let store = StoreConfig { wal_bytes: 0, max_bytes: 400 << 10, ..StoreConfig::default() };
+    let house = House::with(Plan { store, ..Plan::default() }).await;
+    let (bob, _) = house.agent("bob").await;
+    let chat = Agent::speaking(&house, &bob, "chat").await;
+    let large = json!({ "message": "x".repeat(50_000) });
+    let mut delivered = 0;
+    let (before, refused) = loop {
+        let before = *house.hub.last_event().borrow();
+        let told = chat.call("respondToUser", large.clone()).await;
+        if told.is_error {
+            break (before, told);
+        }
+        assert_eq!(told.blocks[0], "delivered");
+        delivered += 1;
+        assert!(delivered < 20, "the store never fills");
+    };
+    assert!(delivered > 0 && refused.code() == "unavailable", "{refused:?}");
+    assert_eq!(*house.hub.last_event().borrow(), before, "no event tells of it");
+    assert_eq!(read(&house.operator()).await.messages.len(), delivered, "as often as it was said");
 }
 
 #[tokio::test]
