@@ -180,11 +180,16 @@ impl Launcher for Staff {
         .boxed()
     }
 
+    /// A worker whose task is `listen` hears; one whose task is `deaf` seems to.
     fn hears(&self, who: InstanceId) -> bool {
-        self.started.lock().get(&who).is_some_and(|start| start.task == "listen")
+        let hears = |start: &Start| matches!(&*start.task, "listen" | "deaf");
+        self.started.lock().get(&who).is_some_and(hears)
     }
 
     fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
+        if self.started.lock().get(&who).is_some_and(|start| start.task == "deaf") {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "its stdin is closed"));
+        }
         let texts = mail.iter().map(|l| (who, l.message.body.to_string(), l.redelivered));
         self.told.lock().extend(texts);
         self.count.send_modify(|_| ());

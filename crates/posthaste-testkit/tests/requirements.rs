@@ -1,10 +1,15 @@
-//! Keeps `docs/requirements.md` honest.
+//! Keeps `docs/requirements.md` honest and complete.
 //!
-//! A row names its tests as `` `path/of/file.rs#name_of_the_test` ``, any number
-//! of them. Each must exist: a function with a test attribute that is not
-//! ignored, or a promise of a conformance suite (a `pub` function of this
-//! crate) that is named at least once besides, for nobody else would run it. A
-//! row without tests says `by review`.
+//! The page has one row for every requirement, and the last cell of a row has one of
+//! four forms:
+//!
+//! - tests, each written as `` `path/of/file.rs#name_of_the_test` ``. Each must exist: a
+//!   function with a test attribute that is not ignored, or a promise of a conformance
+//!   suite (a `pub` function of this crate) that is named at least once besides, for
+//!   nobody else would run it;
+//! - `by review`, for the few that no test can hold;
+//! - `out of scope`, for what the documents themselves rule out;
+//! - `not built`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,17 +18,28 @@ use std::path::Path;
 /// Where the promises of the ports are written.
 const SUITES: &str = "crates/posthaste-testkit/src/";
 
+/// Every requirement: each document numbers its own from 1 to this.
+const REQUIREMENTS: [(&str, u32); 6] =
+    [("S0-", 45), ("S1-", 52), ("S2-", 35), ("S3-", 39), ("S4-", 30), ("R", 10)];
+
+/// Orders of work, principles and sizes: no test can hold these.
+const BY_REVIEW: [&str; 8] = ["S0-45", "S2-8", "S2-9", "S2-23", "S2-33", "S3-39", "S4-26", "S4-28"];
+
+/// What the documents rule out.
+const OUT_OF_SCOPE: [&str; 3] = ["S0-34", "S3-38", "S4-27"];
+
 /// Rust files by their path from the root of the repository.
 type Sources = BTreeMap<String, String>;
 
 #[test]
-fn every_requirement_names_tests_that_exist() {
+fn every_requirement_has_a_row_and_names_tests_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let table = fs::read_to_string(root.join("docs/requirements.md")).expect("the table exists");
     let mut sources = Sources::new();
     collect(&root, "crates", &mut sources);
 
-    let faults = faults(&table, &sources);
+    let mut faults = faults(&table, &sources);
+    faults.extend(missing(&table));
 
     assert!(faults.is_empty(), "docs/requirements.md\n{}", faults.join("\n"));
 }
@@ -41,53 +57,78 @@ fn collect(root: &Path, folder: &str, sources: &mut Sources) {
     }
 }
 
-/// What is wrong with the table, one line each.
+/// The rows of the page, each with the number of its line and its cells.
+fn rows(table: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let lines = table.lines().enumerate().filter(|(_, line)| line.starts_with('|'));
+    lines
+        .map(|(at, line)| {
+            (at + 1, line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>())
+        })
+        .filter(|(_, cells)| cells[0] != "Id" && !cells[0].starts_with("---"))
+}
+
+fn required() -> impl Iterator<Item = String> {
+    REQUIREMENTS
+        .iter()
+        .flat_map(|(document, last)| (1..=*last).map(move |n| format!("{document}{n}")))
+}
+
+/// Requirements without a row, one line each.
+fn missing(table: &str) -> Vec<String> {
+    let listed: BTreeSet<&str> = rows(table).map(|(_, cells)| cells[0]).collect();
+    let absent = required().filter(|id| !listed.contains(&**id));
+    absent.map(|id| format!("  {id}: it has no row")).collect()
+}
+
+/// What is wrong with the rows that are there, one line each.
 fn faults(table: &str, sources: &Sources) -> Vec<String> {
+    let known: BTreeSet<String> = required().collect();
     let mut faults = Vec::new();
     let mut seen = BTreeSet::new();
-    for (at, line) in table.lines().enumerate().filter(|(_, line)| line.starts_with('|')) {
-        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+    for (line, cells) in rows(table) {
         let id = cells[0];
-        if id == "Id" || id.starts_with("---") {
-            continue;
-        }
-        let mut fault = |what: String| faults.push(format!("  line {}, {id}: {what}", at + 1));
-        if !is_id(id) {
+        let mut fault = |what: String| faults.push(format!("  line {line}, {id}: {what}"));
+        if !known.contains(id) {
             fault("not the id of a requirement".into());
         }
         if !seen.insert(id.to_owned()) {
             fault("listed twice".into());
         }
-        let &[_, _, proof] = cells.as_slice() else {
+        let &[_, what, proof] = cells.as_slice() else {
             fault("a row has three cells: id, what, tests".into());
             continue;
         };
-        // Every second piece stands between backticks.
-        let tests: Vec<&str> = proof.split('`').skip(1).step_by(2).collect();
-        if tests.is_empty() && proof != "by review" {
-            fault("no test, and not `by review`".into());
+        if what.is_empty() {
+            fault("it does not say what is required".into());
         }
-        for test in tests {
-            if let Err(why) = check(test, sources) {
-                fault(format!("{test}: {why}"));
-            }
+        match proof {
+            "by review" if !BY_REVIEW.contains(&id) => fault("a test could hold this".into()),
+            "out of scope" if !OUT_OF_SCOPE.contains(&id) => fault("it is in scope".into()),
+            "by review" | "out of scope" | "not built" => {}
+            tests => tests_of(tests, sources).into_iter().for_each(fault),
         }
-    }
-    if seen.is_empty() {
-        faults.push("  no requirement at all".into());
     }
     faults
 }
 
-/// `S3-28`: the document, then the number; `R9`: a measure of reliability.
-fn is_id(text: &str) -> bool {
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    if text.strip_prefix('R').is_some_and(digits) {
-        return true;
+/// What is wrong with a cell that names tests.
+fn tests_of(cell: &str, sources: &Sources) -> Vec<String> {
+    // Every second piece stands between backticks; between the tests stand commas.
+    let pieces: Vec<&str> = cell.split('`').collect();
+    let (tests, between): (Vec<_>, Vec<_>) =
+        pieces.iter().enumerate().partition(|(at, _)| at % 2 == 1);
+    let last = between.len() - 1;
+    let commas = between.iter().enumerate().all(|(n, (_, text))| match n {
+        0 => text.is_empty(),
+        n if n == last => text.is_empty(),
+        _ => **text == ", ",
+    });
+    if tests.is_empty() || !commas {
+        return vec!["neither tests nor `by review`, `out of scope` or `not built`".into()];
     }
-    text.strip_prefix('S')
-        .and_then(|rest| rest.split_once('-'))
-        .is_some_and(|(document, number)| digits(document) && digits(number))
+    let faulty =
+        |(_, test): (usize, &&str)| check(test, sources).err().map(|why| format!("{test}: {why}"));
+    tests.into_iter().filter_map(faulty).collect()
 }
 
 fn check(test: &str, sources: &Sources) -> Result<(), &'static str> {
@@ -126,13 +167,14 @@ fn declares(line: &str, name: &str) -> bool {
 fn mentions(name: &str, sources: &Sources) -> usize {
     sources
         .values()
+        .filter(|text| text.contains(name))
         .flat_map(|text| text.split(|c: char| !(c.is_alphanumeric() || c == '_')))
         .filter(|word| *word == name)
         .count()
 }
 
 mod the_check_itself {
-    use super::{Sources, faults};
+    use super::{Sources, faults, missing, required};
 
     const PROMISES: &str = "crates/posthaste-testkit/src/store_suite.rs";
 
@@ -161,25 +203,36 @@ mod the_check_itself {
             .into()
     }
 
-    fn judge(proof: &str) -> String {
-        let table = format!("| Id | What | Tests |\n| --- | --- | --- |\n| S0-4 | x | {proof} |\n");
+    fn judge_row(id: &str, proof: &str) -> String {
+        let table = format!("| Id | What | Tests |\n| --- | --- | --- |\n| {id} | x | {proof} |\n");
         faults(&table, &sources()).join("\n")
     }
 
+    fn judge(proof: &str) -> String {
+        judge_row("S0-4", proof)
+    }
+
     #[test]
-    fn accepts_tests_promises_and_reviews() {
+    fn accepts_the_four_forms() {
         assert_eq!(judge("`a.rs#mail_arrives`"), "");
         assert_eq!(judge("`a.rs#mail_arrives`, `a.rs#mail_waits`"), "");
         assert_eq!(judge(&format!("`{PROMISES}#a_lease_is_alone`")), "");
-        assert_eq!(judge("by review"), "");
+        assert_eq!(judge("not built"), "");
+        assert_eq!(judge_row("S0-45", "by review"), "");
+        assert_eq!(judge_row("S0-34", "out of scope"), "");
     }
 
     #[test]
     fn refuses_what_proves_nothing() {
         let cases = [
-            ("—", "no test"),
-            ("", "no test"),
-            ("mail_arrives", "no test"),
+            ("—", "neither tests"),
+            ("", "neither tests"),
+            ("mail_arrives", "neither tests"),
+            ("`a.rs#mail_arrives` and more", "neither tests"),
+            ("`a.rs#mail_arrives`, not built", "neither tests"),
+            ("see `a.rs#mail_arrives`", "neither tests"),
+            ("by review", "a test could hold this"),
+            ("out of scope", "in scope"),
             ("`mail_arrives`", "write it as"),
             ("`c.rs#mail_arrives`", "no such file"),
             ("`a.rs#mail`", "no such function"),
@@ -196,10 +249,23 @@ mod the_check_itself {
     }
 
     #[test]
-    fn refuses_a_table_with_doubled_or_foreign_ids_or_none() {
-        let row = "| S0-4 | x | by review |\n";
+    fn refuses_a_table_with_doubled_or_foreign_ids() {
+        let row = "| S0-4 | x | not built |\n";
         assert!(faults(&row.repeat(2), &sources())[0].contains("listed twice"));
-        assert!(faults("| four | x | by review |", &sources())[0].contains("not the id"));
-        assert!(faults("no table here", &sources())[0].contains("no requirement"));
+        for foreign in ["four", "S0-46", "S0-0", "S5-1", "R11"] {
+            let told = faults(&format!("| {foreign} | x | not built |"), &sources());
+            assert!(told[0].contains("not the id"), "{foreign}: {told:?}");
+        }
+        assert!(faults("| S0-4 |  | not built |", &sources())[0].contains("what is required"));
+    }
+
+    #[test]
+    fn refuses_a_table_that_leaves_a_requirement_out() {
+        let all: String = required().map(|id| format!("| {id} | x | not built |\n")).collect();
+        assert_eq!(missing(&all), Vec::<String>::new());
+        assert_eq!(required().count(), 201 + 10);
+        let without = all.replace("| S3-39 |", "| S3-3 |");
+        assert_eq!(missing(&without), ["  S3-39: it has no row"]);
+        assert_eq!(missing("no table here").len(), 211);
     }
 }

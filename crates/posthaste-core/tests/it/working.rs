@@ -6,8 +6,11 @@ mod gathering;
 mod hearing;
 mod holding;
 mod line;
+mod quiet;
 mod restarting;
 mod sleeping;
+mod threads;
+mod urgent;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,6 +13,7 @@ use posthaste_api::instances::{CreateInstance, InstanceView, JoinRequest, Joined
 use posthaste_api::messages::{
     DeliveryView, MessageRef, MessageView, ReadQuery, Receipt, SendRequest,
 };
+use posthaste_core::ports::Clock;
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_server::{CompatConfig, KeyFiles, Keys, McpConfig, ServerConfig};
@@ -40,6 +41,7 @@ pub(crate) struct Plan {
     pub(crate) server: ServerConfig,
     pub(crate) compat: CompatConfig,
     pub(crate) mcp: McpConfig,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Default for Plan {
@@ -51,6 +53,7 @@ impl Default for Plan {
             server: ServerConfig::default(),
             compat: CompatConfig::default(),
             mcp: McpConfig::default(),
+            clock: Arc::new(SystemClock::new()),
         }
     }
 }
@@ -99,8 +102,8 @@ impl House {
 
     /// The listener is bound before the test gets its address.
     pub(crate) async fn with_keys(plan: impl Into<Plan>, keys: impl KeyFiles + 'static) -> Self {
-        let Plan { limits, store, server, compat, mcp } = plan.into();
-        let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(SystemClock::new()));
+        let Plan { limits, store, server, compat, mcp, clock } = plan.into();
+        let queue = Arc::new(LocalQueue::new());
         let store =
             SqliteStore::open(&Place::Memory, store, limits.clone(), queue.clone(), clock.clone());
         let hub = Hub::start(store.expect("a store in memory"), queue, clock, limits);

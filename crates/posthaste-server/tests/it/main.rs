@@ -3,8 +3,10 @@
 mod bodies;
 mod cao;
 mod connections;
+mod defaults;
 mod disconnects;
 mod docs;
+mod doors;
 mod errors;
 mod events;
 mod fuzz;

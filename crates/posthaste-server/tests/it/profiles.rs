@@ -2,6 +2,8 @@
 //! time, and removed without losing anybody's mail.
 
 mod many;
+mod ranking;
+mod services;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Counting what is kept, from the indexes and the short unindexed tail.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use posthaste_core::messaging::message::{Seq, ThreadId};
 use posthaste_core::ports::ThreadSummary;
@@ -40,6 +40,11 @@ const THREAD: &str = "SELECT \
         coalesce((SELECT max(seq) FROM thread_index WHERE thread = ?1), 0), \
         coalesce((SELECT max(seq) FROM messages WHERE thread = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)), 0)))";
+
+const IN_THREAD: &str = "SELECT seq FROM thread_index WHERE thread = ?1 \
+    UNION ALL \
+    SELECT seq FROM messages WHERE thread = ?1 AND seq > \
+        coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)";
 
 /// Counts by the number of a mailbox and by the sender's instance.
 #[derive(Debug, Default)]
@@ -101,12 +106,28 @@ pub(crate) fn thread(
     let (total, last_at) = db.prepare_cached(THREAD)?.query_row(params![thread.0], |row| {
         Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Timestamp)))
     })?;
-    let mut in_it = db.prepare_cached("SELECT 1 FROM messages WHERE seq = ?1 AND thread = ?2")?;
-    let mut of_it = 0;
-    for seq in unread {
-        of_it += u64::from(in_it.exists(params![seq.0, thread.0])?);
+    Ok(ThreadSummary { total, unread: among(db, thread, total, unread)?, last_at })
+}
+
+/// How many of these messages are in the thread. The shorter list is looked up in the
+/// other: somebody may have much mail, and ask for a short thread every few seconds.
+fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> rusqlite::Result<u64> {
+    let mut found = 0;
+    if unread.len() as u64 <= total {
+        let mut in_it =
+            db.prepare_cached("SELECT 1 FROM messages WHERE seq = ?1 AND thread = ?2")?;
+        for seq in unread {
+            found += u64::from(in_it.exists(params![seq.0, thread.0])?);
+        }
+    } else {
+        let unread: HashSet<u64> = unread.iter().map(|seq| seq.0).collect();
+        let mut of_it = db.prepare_cached(IN_THREAD)?;
+        let mut rows = of_it.query(params![thread.0])?;
+        while let Some(row) = rows.next()? {
+            found += u64::from(unread.contains(&row.get(0)?));
+        }
     }
-    Ok(ThreadSummary { total, unread: of_it, last_at })
+    Ok(found)
 }
 
 /// When these messages were accepted.
@@ -118,4 +139,75 @@ pub(crate) fn times(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<HashMap<S
         found.extend(at.map(|at| (*seq, at)));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::super::open::MIGRATIONS;
+    use super::*;
+
+    /// A database with so many indexed messages in each of two threads, 1 and 2, and one
+    /// message of each that is not indexed yet.
+    fn database(first: u64, second: u64) -> Connection {
+        let db = Connection::open_in_memory().expect("a database");
+        MIGRATIONS.iter().for_each(|step| db.execute_batch(step).expect("the schema"));
+        let threads = (0..first).map(|_| 1).chain((0..second).map(|_| 2));
+        let mut seq = 0;
+        for thread in threads.chain([1, 2]) {
+            seq += 1;
+            let insert = "INSERT INTO messages (seq, id, thread, created_at, first_delivery, copies, \
+                sender, recipient, kind, urgent, via, body) \
+                VALUES (?1, ?1, ?2, ?1, ?1, 1, 'a', 'b', 'text', 0, 'rest', 'x')";
+            db.execute(insert, params![seq, thread]).expect("a message");
+            if seq <= first + second {
+                let index = "INSERT INTO thread_index (thread, seq) VALUES (?2, ?1)";
+                db.execute(index, params![seq, thread]).expect("indexed");
+            }
+        }
+        let mark = "INSERT INTO meta VALUES ('indexed_seq', ?1)";
+        db.execute(mark, params![first + second]).expect("a mark");
+        db
+    }
+
+    /// What SQLite does to count thread 1: steps of its machine, and steps of full scans.
+    fn effort(db: &Connection) -> (i32, i32) {
+        let mut count = db.prepare(THREAD).expect("a statement");
+        let total: u64 = count.query_row(params![1], |row| row.get(0)).expect("a count");
+        assert_eq!(total, 11);
+        let steps = |of| count.get_status(of);
+        (steps(StatementStatus::VmStep), steps(StatementStatus::FullscanStep))
+    }
+
+    #[test]
+    fn counting_a_thread_costs_the_same_however_much_mail_others_have() {
+        let (alone, among_many) = (database(10, 10), database(10, 5_000));
+        assert_eq!(effort(&alone), effort(&among_many));
+        assert_eq!(effort(&among_many).1, 0, "no table is read through");
+        let mut all = among_many.prepare(IN_THREAD).expect("a statement");
+        let seqs: Vec<u64> = all
+            .query_map(params![1], |row| row.get(0))
+            .and_then(Iterator::collect)
+            .expect("its messages");
+        assert_eq!(seqs, (1..=10).chain([5_011]).collect::<Vec<u64>>());
+        assert_eq!(all.get_status(StatementStatus::FullscanStep), 0, "nor for its messages");
+    }
+
+    #[test]
+    fn of_much_unread_mail_only_what_is_in_the_thread_is_counted() {
+        let db = database(10, 100);
+        let unread = |seqs: &[u64]| {
+            let seqs: Vec<Seq> = seqs.iter().map(|seq| Seq(*seq)).collect();
+            let summary = thread(&db, ThreadId(1), &seqs).expect("counts");
+            assert_eq!(summary.total, 11);
+            summary.unread
+        };
+        assert_eq!(unread(&[]), 0);
+        assert_eq!(unread(&[3, 4, 70]), 2, "less than the thread holds");
+        let elsewhere: Vec<u64> = (11..=110).chain([112]).collect();
+        assert_eq!(unread(&elsewhere), 0, "much, and all of it elsewhere");
+        let everything: Vec<u64> = (1..=112).collect();
+        assert_eq!(unread(&everything), 11);
+    }
 }

@@ -11,8 +11,10 @@ mod history;
 mod moved;
 mod profiles;
 mod races;
+mod records;
 mod restart;
 mod rig;
+mod side_by_side;
 
 mod in_memory {
     posthaste_testkit::store_suite!(crate::rig::memory());

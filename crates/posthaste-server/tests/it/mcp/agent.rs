@@ -107,6 +107,14 @@ impl Agent {
         Self::begin(house, joined, Era::Old, "test").await
     }
 
+    /// A client that knows the hub by the tools of a dialect.
+    pub(crate) async fn speaking(house: &House, joined: &Joined, dialect: &str) -> Self {
+        let mut agent = Self::silent(house, &joined.token, Era::Old, "test");
+        agent.url = format!("{}?dialect={dialect}", agent.url);
+        agent.hello().await;
+        agent
+    }
+
     /// A client that has said nothing yet.
     pub(crate) fn silent(house: &House, token: &str, era: Era, client: &str) -> Self {
         Self {

@@ -3,6 +3,7 @@
 mod assistants;
 mod dialects;
 mod handing_off;
+mod spawning;
 mod telling;
 
 use posthaste_api::instances::Joined;
