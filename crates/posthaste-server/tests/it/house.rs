@@ -25,6 +25,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::documented::assert_documented;
+
 pub(crate) const OPERATOR: &str = "the-operator-of-this-house";
 pub(crate) const JOIN: &str = "whoever-may-come-in";
 /// The secret of everybody who joins through [`House::join`].
@@ -35,6 +37,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a test may turn before the door opens.
 pub(crate) struct Plan {
+    pub(crate) place: Place,
     pub(crate) limits: Limits,
     pub(crate) store: StoreConfig,
     pub(crate) server: ServerConfig,
@@ -45,6 +48,7 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         Self {
+            place: Place::Memory,
             limits: Limits::default(),
             // No pre-grown log: a test writes little.
             store: StoreConfig { wal_bytes: 0, ..StoreConfig::default() },
@@ -94,11 +98,10 @@ impl House {
 
     /// The listener is bound before the test gets its address.
     pub(crate) async fn with(plan: impl Into<Plan>) -> Self {
-        let Plan { limits, store, server, compat, mcp } = plan.into();
+        let Plan { place, limits, store, server, compat, mcp } = plan.into();
         let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(SystemClock::new()));
-        let store =
-            SqliteStore::open(&Place::Memory, store, limits.clone(), queue.clone(), clock.clone());
-        let hub = Hub::start(store.expect("a store in memory"), queue, clock, limits);
+        let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone());
+        let hub = Hub::start(store.expect("a store"), queue, clock, limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener");
         let shutdown = CancellationToken::new();
@@ -166,8 +169,11 @@ impl House {
     }
 
     /// `call` is a method and a target, like `GET /health`.
+    /// The document must know the answer.
     pub(crate) async fn call(&self, call: &str, token: Option<&str>, body: &str) -> (u16, Value) {
-        self.raw(request(call, token, &[], body)).await
+        let (status, answer) = self.raw(request(call, token, &[], body)).await;
+        assert_documented(call, status, &answer);
+        (status, answer)
     }
 
     pub(crate) async fn instance(&self, id: &str) -> InstanceView {

@@ -5,6 +5,7 @@ mod cao;
 mod connections;
 mod disconnects;
 mod docs;
+mod documented;
 mod errors;
 mod events;
 mod fuzz;
