@@ -37,11 +37,11 @@ pub const NOTICES: [(&str, &str); 3] = [
     ),
     (
         RESET,
-        "Not an event: what came after the given number is kept no more, or was never given. The data is a `Reset`, and events go on from there.",
+        "Not an event: what came after the given number is kept no more, or was never given. The data is a [Reset](#type-reset), and events go on from there.",
     ),
     (
         ERROR,
-        "Not an event: the journal cannot be read, and the stream ends. The data is an `ErrorBody`.",
+        "Not an event: the journal cannot be read, and the stream ends. The data is an [ErrorBody](#type-errorbody).",
     ),
 ];
 

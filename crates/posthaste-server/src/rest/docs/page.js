@@ -27,7 +27,9 @@ function slug(text) {
 // --- text: the part of Markdown that the document uses ----------------------------
 
 function inline(text) {
-  return text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
+  return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\[[^\]]+\]\(#[^)]+\))/).map((part) => {
+    const named = part.match(/^\[(.+)\]\(#(.+)\)$/);
+    if (named) return link(named[2], named[1]);
     if (/^`.+`$/.test(part)) return make("code", part.slice(1, -1));
     if (/^\*\*.+\*\*$/.test(part)) return make("strong", null, ...inline(part.slice(2, -2)));
     return part;
@@ -38,7 +40,9 @@ function grid(lines) {
   const cells = (line) => line.replace(/^\|\s*|\s*\|$/g, "").split(/\s*\|\s*/);
   const row = (kind, line) => make("tr", null, ...cells(line).map((cell) => make(kind, null, ...inline(cell))));
   const [head, , ...body] = lines;
-  return make("table", null, make("thead", null, row("th", head)), make("tbody", null, ...body.map((line) => row("td", line))));
+  const table = make("table", null, make("thead", null, row("th", head)), make("tbody", null, ...body.map((line) => row("td", line))));
+  table.className = "grid";
+  return table;
 }
 
 // A list of sections: what stands under each heading, and first what stands above all.
@@ -78,7 +82,7 @@ function typeName(schema) {
 // What may stand in a place, with links to types.
 function kind(schema) {
   const name = typeName(schema);
-  if (name) return [link("type-" + name, name)];
+  if (name) return [link("type-" + name.toLowerCase(), name)];
   const several = schema.anyOf || schema.oneOf;
   if (several) return several.flatMap((one, at) => (at ? [" or ", ...kind(one)] : kind(one)));
   if (schema.enum) return [schema.enum.join(" or ")];
@@ -121,7 +125,7 @@ function type(name, schema) {
     });
     inside.append(make("p", null, table ? "And the fields of " : "It is ", ...shapes, "."));
   }
-  return block("details", "type-" + name, make("summary", null, make("code", name)), inside);
+  return block("details", "type-" + name.toLowerCase(), make("summary", null, make("code", name)), inside);
 }
 
 // --- calls --------------------------------------------------------------------------
@@ -236,7 +240,9 @@ function show(doc) {
     parts.push(part);
     contents.push([part.id, tag.name]);
   }
-  const types = Object.entries(doc.components.schemas).filter(([name]) => JSON.stringify(doc).includes('schemas/' + name + '"'));
+  // What is only the form of a query is shown with its call.
+  const text = JSON.stringify(doc);
+  const types = Object.entries(doc.components.schemas).filter(([name]) => name === "Reset" || text.includes('schemas/' + name + '"'));
   parts.push(block("section", "types", make("h2", "Types"), ...types.map(([name, schema]) => type(name, schema))));
   contents.push(["types", "Types"]);
   document.getElementById("page").replaceChildren(...parts);
