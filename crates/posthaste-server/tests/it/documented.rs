@@ -21,11 +21,10 @@ fn methods(path: &str) -> Option<&'static Value> {
         ours.len() == theirs.len() && !is_last_and_empty && ours.iter().zip(&theirs).all(same)
     };
     // A path that stands there in so many words comes before one with a variable part.
-    let found = paths.get(path).or_else(|| {
+    paths.get(path).or_else(|| {
         let mut found = paths.iter().filter(|(template, _)| fits(template));
         found.next().map(|(_, methods)| methods)
-    });
-    found
+    })
 }
 
 /// Fails unless the document says that this call can answer so.

@@ -135,17 +135,22 @@ impl Scribe {
         });
     }
 
-    /// The worker that has just been given work.
-    async fn new_worker(&self) -> InstanceId {
-        let starting = InstanceFilter {
+    /// Who works just now.
+    fn workers(&self) -> Vec<InstanceId> {
+        let at_work = InstanceFilter {
             agent: Some("reviewer".parse().expect("a name")),
             statuses: vec![Status::Starting, Status::Running],
             limit: 10,
             ..InstanceFilter::default()
         };
-        let list = || self.house.hub.instances(&starting);
-        until("there is a worker", async || !list().is_empty()).await;
-        list().remove(0).instance.id
+        let found = self.house.hub.instances(&at_work).into_iter();
+        found.map(|view| view.instance.id).collect()
+    }
+
+    /// The worker that has just been given work.
+    async fn new_worker(&self) -> InstanceId {
+        until("there is a worker", async || !self.workers().is_empty()).await;
+        self.workers().remove(0)
     }
 }
 
@@ -288,6 +293,7 @@ async fn work(scribe: &mut Scribe, alice: &Value) {
     let worker = scribe.new_worker().await;
     scribe.staff.runs(worker).await;
     scribe.plays(ask(Token::Operator, "POST /v1/stop")).await;
+    until("nobody works", async || scribe.workers().is_empty()).await;
 }
 
 async fn looking(scribe: &mut Scribe, alice: &Value, bob: &Value) {
