@@ -59,6 +59,7 @@ pub struct ProfileView {
     pub driver: Option<String>,
     /// Words to find it by.
     pub tags: Vec<String>,
+    /// Services that it may use; null is none beyond the core.
     #[schemars(extend("x-nullable" = true))]
     pub tools: Option<Vec<String>>,
     /// Left out of lists.
