@@ -105,6 +105,34 @@ impl ErrorCode {
         }
     }
 
+    /// The word that stands in an answer.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad_request",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NoRecipient => "no_recipient",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
+            Self::LeaseLost => "lease_lost",
+            Self::KeyReused => "key_reused",
+            Self::IdentityTaken => "identity_taken",
+            Self::Conflict => "conflict",
+            Self::RecipientGone => "recipient_gone",
+            Self::TooLarge => "too_large",
+            Self::InvalidAddress => "invalid_address",
+            Self::InvalidArgument => "invalid_argument",
+            Self::MailboxFull => "mailbox_full",
+            Self::RateLimited => "rate_limited",
+            Self::HopLimit => "hop_limit",
+            Self::CannotStart => "cannot_start",
+            Self::LineFull => "line_full",
+            Self::Internal => "internal",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
     /// In one sentence, for the reference.
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -187,18 +215,21 @@ impl ErrorCode {
 /// Every error answer: `{"error": {code, message, hint, details?}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
+    /// What went wrong.
     pub error: ApiError,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error, JsonSchema)]
 #[error("{message}")]
 pub struct ApiError {
+    /// What went wrong, in one word that programs may build on.
     pub code: ErrorCode,
     /// What happened, for people.
     pub message: String,
     /// What to do next, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Facts for programs; which, depends on the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<serde_json::Value>,
 }
@@ -258,6 +289,8 @@ mod tests {
         words.dedup();
         assert_eq!(words.len(), ErrorCode::ALL.len());
         for code in ErrorCode::ALL {
+            let word = serde_json::to_value(code).expect("a code is a word");
+            assert_eq!(word, code.as_str());
             assert!((400..=599).contains(&code.status()), "{code:?}");
             assert!((1..=6).contains(&code.exit()), "{code:?}");
         }

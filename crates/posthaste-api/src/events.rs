@@ -1,5 +1,6 @@
 //! `GET /v1/events`: what happens, as server-sent events.
 
+use posthaste_core::events::EventKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,15 +25,57 @@ pub struct EventsQuery {
     pub last: Option<u64>,
 }
 
+/// Sent when nothing has happened for a while, and first of all.
+pub const ALIVE: &str = "alive";
+/// Sent in place of events that are kept no more.
+pub const RESET: &str = "reset";
+/// Sent when the journal cannot be read; the stream ends.
+pub const ERROR: &str = "error";
+
+/// What a stream says that is no event, and what it means.
+pub const NOTICES: [(&str, &str); 3] = [
+    (
+        ALIVE,
+        "Not an event: the hub is there, and `id:` says how far it has looked; the first line of every stream, and then every 15 seconds without news. The data is `{}`.",
+    ),
+    (
+        RESET,
+        "Not an event: what came after the given number is kept no more, or was never given. The data is a [Reset](#type-reset), and events go on from there.",
+    ),
+    (
+        ERROR,
+        "Not an event: the journal cannot be read, and the stream ends. The data is an [ErrorBody](#type-errorbody).",
+    ),
+];
+
+/// What a type of events means, in one sentence.
+pub const fn meaning(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Accepted => "A message is on disk.",
+        EventKind::Acked => "A reader proved a delivery; `delivery` says by what.",
+        EventKind::Dead => "A delivery is dead; `delivery` says why.",
+        EventKind::Returned => "A reader refused a delivery, which is back in its queue.",
+        EventKind::Requeued => "A dead delivery got another chance.",
+        EventKind::Joined => "An agent came by itself, or the operator made it.",
+        EventKind::Ended => "An instance ended; `instance` says how.",
+        EventKind::Lost => "An instance has given no sign of life for `limits.lost_after`.",
+        EventKind::Team => "A team was made, or its leaders changed.",
+        EventKind::Profile => "A profile was created, changed or removed.",
+        EventKind::Starting => "A worker was given work and waits in line or is being started.",
+        EventKind::Running => "A worker's process runs.",
+        EventKind::Settled => "An assignment has its report; `message` is the report.",
+    }
+}
+
 /// One event; `id:` is its number and `event:` its type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventView {
+    /// The event's number; each is higher than the one before.
     pub no: u64,
-    /// `message.accepted`, `delivery.acked`, `delivery.dead`, `delivery.returned`,
-    /// `delivery.requeued`, `instance.joined`, `instance.ended`, `instance.lost`,
-    /// `team.changed`, `profile.changed`.
+    /// The type of the event, like `message.accepted`; the table of events has them all.
     #[serde(rename = "type")]
     pub kind: String,
+    /// When it happened.
     pub at: String,
     /// The number of the message that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,8 +86,10 @@ pub struct EventView {
     /// The delivery that it is about, as it is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryView>,
+    /// The instance that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<EventInstance>,
+    /// The team that it is about, or that its instance belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
     /// The profile that was created, changed or removed.
@@ -55,10 +100,12 @@ pub struct EventView {
 /// The instance that an event is about, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventInstance {
+    /// The instance: 8 hex digits.
     pub instance: String,
     /// Absent once the instance was forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
 }
@@ -67,6 +114,8 @@ pub struct EventInstance {
 /// number was never given. Events go on from `oldest`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reset {
+    /// The first number that is still kept.
     pub oldest: u64,
+    /// The last number that was given.
     pub last: u64,
 }

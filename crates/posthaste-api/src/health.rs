@@ -10,7 +10,9 @@ pub struct Health {
     pub status: String,
     /// Always `posthaste`.
     pub service: String,
+    /// The hub's version.
     pub version: String,
+    /// The number of the hub's process.
     pub pid: u32,
     /// `false` under `--ephemeral`.
     pub durable: bool,

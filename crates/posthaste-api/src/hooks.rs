@@ -76,6 +76,7 @@ pub struct HookRequest {
 /// What the model should see, if anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HookAnswer {
+    /// What the model should see; absent if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The model should not finish yet; the text says why.

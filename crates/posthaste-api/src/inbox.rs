@@ -26,8 +26,10 @@ pub struct InboxQuery {
     /// Only from these: instances, names or labels, separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Only with this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Only of this thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// The receipt of a former answer: proves that its mail arrived.
@@ -47,10 +49,13 @@ pub struct InboxQuery {
 /// The answer: what arrived, and what is still missing.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Inbox<'a> {
+    /// The mail, urgent first, else in order.
     pub messages: Vec<Entry<'a>>,
+    /// How many messages there are in this answer.
     pub total: usize,
     /// `complete`, `partial`, `empty` or `call_again`.
     pub status: Cow<'a, str>,
+    /// How long the call waited.
     pub waited_s: f64,
     /// Whom the wait was for and who has not sent yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,7 +66,7 @@ pub struct Inbox<'a> {
     /// How many more wait that did not fit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remaining: usize,
-    /// Ids that the hub took as received before without a receipt.
+    /// Numbers of messages that the hub took as received before without a receipt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settled: Vec<u64>,
     /// Give it back to prove that this answer arrived. Absent when empty.
@@ -74,30 +79,44 @@ pub struct Inbox<'a> {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Entry<'a> {
     /// The message's number; the same when it comes again.
+    #[serde(default)]
+    pub seq: u64,
+    /// The same number, under its older name.
     pub id: u64,
+    /// The message's 16-digit id.
     #[schemars(with = "String")]
     pub uid: CompactString,
+    /// The sender's address.
     pub from: Cow<'a, str>,
+    /// The instance that wrote it, or `human`, or `system`.
     #[schemars(with = "String")]
     pub sender_id: CompactString,
     /// `parent`, `child`, `sibling`, `leader`, `peer`, `human` or `system`.
     pub relation: Cow<'a, str>,
+    /// The address, as it was written.
     pub to: Cow<'a, str>,
+    /// The text.
     pub message: Cow<'a, str>,
+    /// `text`, `result`, `question`, `answer`, … or any slug.
     #[serde(rename = "type")]
     pub kind: Cow<'a, str>,
+    /// The sender marked it as urgent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub urgent: bool,
+    /// The thread that it is in.
     #[schemars(with = "String")]
     pub thread_id: CompactString,
+    /// When it was accepted.
     #[schemars(with = "String")]
     pub created_at: CompactString,
     /// The door that the message came through: `mcp`, `rest`, `runner`, `dashboard`,
     /// `file`, `cli` or `cao`.
     #[serde(default)]
     pub via: Cow<'a, str>,
+    /// The sender's label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Cow<'a, str>>,
+    /// The number of the message that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<u64>,
     /// May have been seen before.
@@ -109,10 +128,13 @@ pub struct Entry<'a> {
     /// The body is clipped: read on at `next_offset`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// Characters of the whole body, if it is clipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_chars: Option<usize>,
+    /// Where the rest begins, if it is clipped: `GET /v1/messages/{id}?offset=…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
+    /// What the sender added for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub metadata: Option<Cow<'a, RawValue>>,
@@ -120,18 +142,25 @@ pub struct Entry<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Missing {
+    /// The instance that has not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
+    /// The label of its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Its status, like `running`.
     pub status: String,
 }
 
 /// A report that was handed over before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Already {
-    /// The message's number: read it again with `GET /v1/messages/{id}`.
+    /// The report's number: read it again with `GET /v1/messages/{id}`.
+    #[serde(default)]
+    pub seq: u64,
+    /// The same number, under its older name.
     pub id: u64,
+    /// The label of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -140,19 +169,23 @@ pub struct Already {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SettleRequest {
+    /// The receipt of an answer: everything in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
+    /// Messages by number or id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<MessageRef>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acked {
+    /// How many deliveries are settled by this call.
     pub acked: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
+    /// How many deliveries went back to their queue.
     pub returned: usize,
     /// Refused for the fifth time: dead now, the operator is asked.
     #[serde(default, skip_serializing_if = "is_zero")]

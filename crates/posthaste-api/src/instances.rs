@@ -9,9 +9,12 @@ use crate::work::AssignmentView;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateInstance {
+    /// Its name: a profile's, or a new one.
     pub agent: String,
+    /// Its team; default `main`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
+    /// A word to tell it from others of its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The instance that this one works for.
@@ -26,7 +29,9 @@ pub struct CreateInstance {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JoinRequest {
+    /// The agent's name: a profile's, or a new one.
     pub agent: String,
+    /// Its team; default `main`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
     /// What stays the same when the same conversation comes back.
@@ -40,10 +45,15 @@ pub struct JoinRequest {
 /// 201: the instance and its token. The same key and secret give the same token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
+    /// The instance: 8 hex digits.
     pub instance: String,
+    /// Its whole address, like `bob.3fa76470@main`.
     pub address: String,
+    /// Its team.
     pub team: String,
+    /// Its own thread.
     pub thread_id: String,
+    /// Its token, for `Authorization: Bearer`.
     pub token: String,
     /// The key and its secret were known: this instance was here before.
     #[serde(default)]
@@ -55,10 +65,15 @@ pub struct Joined {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstanceView {
+    /// The instance: 8 hex digits.
     pub instance: String,
+    /// Its whole address, like `bob.3fa76470@main`.
     pub address: String,
+    /// Its name.
     pub agent: String,
+    /// Its team.
     pub team: String,
+    /// `external`, or `mechanical`, which never gets `@anyone`.
     pub kind: String,
     /// Who made it: `operator`, `join` (it came by itself) or `assigned` (the worker of
     /// an agent).
@@ -73,10 +88,13 @@ pub struct InstanceView {
     /// The key that it joined with: its conversation. Only the operator is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The instance that it works for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Its own thread.
     pub thread_id: String,
     /// Unproved mail that only this instance could take: in its own mailbox, and in those
     /// of its name and of anyone while nobody else is alive who could.
@@ -84,8 +102,11 @@ pub struct InstanceView {
     /// Mail to its name or to anyone that other living instances could take as well.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unread_shared: usize,
+    /// When it came.
     pub created_at: String,
+    /// Its last sign of life.
     pub last_seen: String,
+    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// Where a worker works.
@@ -100,6 +121,7 @@ pub struct InstanceView {
     /// When its process began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
+    /// The exit code of a worker's process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// Why it ended, in a few words.
@@ -139,13 +161,17 @@ pub struct StoppedAll {
 /// open work. Nobody can write to them any more, and their history stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pruned {
+    /// Who was forgotten.
     pub forgotten: Vec<Forgotten>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Forgotten {
+    /// The instance.
     pub instance: String,
+    /// Its address.
     pub address: String,
+    /// Its last sign of life.
     pub last_seen: String,
 }
 
@@ -153,8 +179,10 @@ pub struct Forgotten {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InstancesQuery {
+    /// Only of this name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// Only of this team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
     /// Only the children of this instance.
@@ -170,13 +198,16 @@ pub struct InstancesQuery {
     /// 1 to 1000, default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// From a former answer: the page after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Instances {
+    /// By id.
     pub instances: Vec<InstanceView>,
+    /// Give it back as `cursor` for the next page; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

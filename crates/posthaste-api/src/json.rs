@@ -72,7 +72,8 @@ impl Json {
     }
 
     fn entry(&mut self, entry: &Entry<'_>) -> Result<(), serde_json::Error> {
-        self.number("{\"id\":", entry.id);
+        self.number("{\"seq\":", entry.seq);
+        self.number(",\"id\":", entry.id);
         self.text(",\"uid\":", &entry.uid)?;
         self.text(",\"from\":", &entry.from)?;
         self.text(",\"sender_id\":", &entry.sender_id)?;
@@ -201,6 +202,7 @@ mod tests {
     fn entry(text: &str, full: bool) -> Entry<'_> {
         let metadata = RawValue::from_string("{\"a\": [1, null]}".to_owned());
         Entry {
+            seq: u64::MAX,
             id: u64::MAX,
             uid: "9f86d081884c7d65".into(),
             from: Cow::Borrowed(text),
@@ -237,7 +239,7 @@ mod tests {
                 status: "partial".into(),
                 waited_s: 0.25,
                 missing: vec![missing.clone(), missing.clone()],
-                already: vec![Already { id: 7, label: Some("\"y\"".into()) }],
+                already: vec![Already { seq: 7, id: 7, label: Some("\"y\"".into()) }],
                 remaining: 3,
                 settled: vec![1, 2],
                 receipt: Some("r-0000000000000001".into()),

@@ -46,7 +46,9 @@ impl<'de> Visitor<'de> for ToVisitor {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendRequest {
+    /// Whom to write to: one address, or a list of up to 100 (`limits.recipients`).
     pub to: To,
+    /// The text.
     pub message: String,
     /// `normal` (default) or `urgent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,20 +56,23 @@ pub struct SendRequest {
     /// `text` (default), `result`, `question`, `answer`, … or any slug.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// A short word that the reader and the history show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The conversation that it belongs to. A name in `to` then means the agent of that name
-    /// whose thread it is, or who started that agent.
+    /// The thread to write into: one's own (the default), a relative's or the recipient's. A
+    /// name in `to` then means the agent of that name whose thread it is, or who started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// The number or the 16-digit id of the message that this one answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<MessageRef>,
+    /// Anything for programs, up to 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
     /// Dies unread after this many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u64>,
+    /// The same key to the same address is the same message, for 24 hours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
@@ -100,11 +105,15 @@ pub enum MessageRef {
 /// 201: the message is accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Receipt {
+    /// The message's number.
     pub seq: u64,
+    /// The message's 16-digit id.
     #[schemars(with = "String")]
     pub id: CompactString,
+    /// The thread that it is in.
     #[schemars(with = "String")]
     pub thread_id: CompactString,
+    /// The mailboxes that it lies in.
     pub recipients: Vec<Recipient>,
     /// The same idempotency key was accepted before; this is that message.
     pub duplicate: bool,
@@ -118,6 +127,7 @@ pub struct Receipt {
 /// Who has a key to the mailbox right now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recipient {
+    /// The mailbox, like `i.3fa76470` or `n.bob`.
     #[schemars(with = "String")]
     pub mailbox: CompactString,
     /// Instances that are starting or running and may read it.
@@ -129,11 +139,13 @@ pub struct Recipient {
 /// 207: one answer for each address of the list, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SendMany {
+    /// One for each address, in order.
     pub results: Vec<SendOne>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SendOne {
+    /// The address, as it was written.
     pub to: String,
     /// The HTTP status that this one alone would have had.
     pub status: u16,
@@ -151,32 +163,48 @@ pub enum SendOutcome {
 /// A message as history shows it: everything, and where each delivery stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageView {
+    /// The message's number.
     pub seq: u64,
+    /// The message's 16-digit id.
     pub id: String,
+    /// The thread that it is in.
     pub thread_id: String,
     /// The sender's address; `sender_id` is the instance, or `human`, or `system`.
     pub from: String,
+    /// The instance that wrote it, or `human`, or `system`.
     pub sender_id: String,
+    /// The address, as it was written.
     pub to: String,
+    /// `text`, `result`, `question`, `answer`, … or any slug.
     #[serde(rename = "type")]
     pub kind: String,
+    /// `normal` or `urgent`.
     pub priority: String,
+    /// The text.
     pub message: String,
+    /// The sender's label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// The number of the message that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<u64>,
+    /// What the sender added for programs; empty if nothing.
     #[serde(default)]
     pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// When it was accepted.
     pub created_at: String,
+    /// When it dies unread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
+    /// The door that it came through: `mcp`, `rest`, `runner`, `dashboard`, `file`, `cli` or
+    /// `cao`.
     pub via: String,
     /// A report on work that was reported on before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub late: bool,
     /// True once every delivery is proved.
     pub read: bool,
+    /// One for each mailbox that it lies in.
     pub deliveries: Vec<DeliveryView>,
     /// Set when `message` is only a part of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,14 +214,18 @@ pub struct MessageView {
 /// Which part of a long body an answer holds, in characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
+    /// The character that this part begins at.
     pub offset: usize,
+    /// Characters of the whole body.
     pub total_chars: usize,
+    /// Where the next part begins; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryView {
+    /// The mailbox.
     pub mailbox: String,
     /// `queued`, `leased`, `acked` or `dead`.
     pub state: String,
@@ -212,8 +244,10 @@ pub struct DeliveryView {
     /// May have been handed out before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
+    /// When it was handed to a reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased_at: Option<String>,
+    /// When it was proved or died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<String>,
 }
@@ -225,6 +259,7 @@ pub struct HistoryQuery {
     /// A mailbox key (`i.a3f7b2c1`, `n.mason`, `human`, …) or an instance id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<String>,
+    /// Only of this thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// Everything addressed to this team, for its leaders and the operator.
@@ -233,8 +268,10 @@ pub struct HistoryQuery {
     /// The sender: an instance, a name, an address, or `human`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Only with this label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Only of this type.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// `queued`, `leased`, `acked` or `dead`.
@@ -257,6 +294,7 @@ pub struct HistoryQuery {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
+    /// Oldest first.
     pub messages: Vec<MessageView>,
     /// Give it back as `cursor` for what came before; absent at the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,17 +1,23 @@
 //! The whole interface as one OpenAPI document, made from the types.
 //!
 //! [`calls`] is the table: a call that is not in it is not documented, and a test
-//! of the server finds it. Shapes and explanations come from the wire types.
+//! of the server finds it. Shapes and explanations come from the wire types, what a
+//! person reads first from `introduction.md`, and the examples from `examples.json`,
+//! which a test of the server records from a real hub.
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::error::{ErrorBody, ErrorCode};
+use crate::events::Reset;
 
 mod calls;
+mod examples;
+mod introduction;
 
-pub use calls::calls;
+pub use calls::{Subject, calls, subjects};
+pub use examples::{Example, Token};
 
 type Shape = fn(&mut SchemaGenerator) -> Schema;
 
@@ -28,6 +34,17 @@ pub enum Who {
     Operator,
 }
 
+impl Who {
+    fn told(self) -> Option<&'static str> {
+        match self {
+            Self::Nobody => None,
+            Self::Joiner => Some("Needs the join token or the operator's."),
+            Self::Anybody => Some("Needs a token: an agent's or the operator's."),
+            Self::Operator => Some("Needs the operator's token."),
+        }
+    }
+}
+
 /// One call of the interface.
 #[derive(Clone, Copy)]
 pub struct Call {
@@ -35,9 +52,19 @@ pub struct Call {
     pub path: &'static str,
     pub summary: &'static str,
     pub who: Who,
+    /// What the variable part of the path names.
+    part: Option<&'static str>,
     query: Option<Shape>,
-    body: Option<Shape>,
+    body: Option<RequestBody>,
     answers: &'static [Answer],
+    /// Errors that do not follow from the rest of the row.
+    errors: &'static [ErrorCode],
+}
+
+#[derive(Clone, Copy)]
+struct RequestBody {
+    shape: Shape,
+    required: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -48,35 +75,100 @@ struct Answer {
     shape: Option<Shape>,
 }
 
-/// The document, OpenAPI 3.1.
-pub fn document(version: &str) -> Value {
-    let mut generator = SchemaSettings::draft2020_12()
-        .with(|settings| {
+impl Call {
+    /// Every error that this call can answer with, in the order of the table of errors.
+    pub fn errors(&self) -> Vec<ErrorCode> {
+        ErrorCode::ALL.into_iter().filter(|code| self.can_answer(*code)).collect()
+    }
+
+    fn can_answer(&self, code: ErrorCode) -> bool {
+        let (query, body) = (self.query.is_some(), self.body.is_some());
+        self.errors.contains(&code)
+            || match code {
+                // A foreign `Host` or `Origin` is refused, and so is everybody while all
+                // connections are in use.
+                ErrorCode::Forbidden | ErrorCode::Unavailable => true,
+                ErrorCode::Unauthorized => self.who != Who::Nobody,
+                ErrorCode::BadRequest => query || body || self.part.is_some(),
+                ErrorCode::InvalidArgument => query || body,
+                ErrorCode::RequestTimeout | ErrorCode::TooLarge => body,
+                _ => false,
+            }
+    }
+
+    /// The name of the call in the document, and its anchor on the page.
+    pub fn id(&self) -> String {
+        let words = self.path.split(['/', '{', '}', '.']).filter(|w| !matches!(*w, "" | "v1"));
+        let mut id = self.method.to_ascii_lowercase();
+        for word in words {
+            id.push('_');
+            id.push_str(word);
+        }
+        id
+    }
+}
+
+/// Two generators: a field of a request is needed if nothing stands in for it, a field of
+/// an answer is always there unless it may be left out.
+struct Schemas {
+    requests: SchemaGenerator,
+    answers: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
-        })
-        .into_generator();
-    let mut paths: Map<String, Value> = Map::new();
-    for call in calls() {
-        let operation = operation(call, &mut generator);
-        let path = paths.entry(call.path).or_insert_with(|| json!({}));
-        path[call.method.to_ascii_lowercase()] = operation;
+        });
+        Self {
+            requests: settings.clone().for_deserialize().into_generator(),
+            answers: settings.for_serialize().into_generator(),
+        }
     }
-    let error = generator.subschema_for::<ErrorBody>();
-    let mut schemas = generator.take_definitions(true);
-    schemas.values_mut().for_each(tidy);
+
+    /// All types by name. None has two shapes: a test looks.
+    fn take(mut self) -> Map<String, Value> {
+        let mut schemas = self.requests.take_definitions(true);
+        schemas.extend(self.answers.take_definitions(true));
+        schemas.values_mut().for_each(tidy);
+        schemas
+    }
+}
+
+/// The document, OpenAPI 3.1; with the routes of CAO where the hub has them.
+pub fn document(version: &str, cao: bool) -> Value {
+    let mut schemas = Schemas::new();
+    let mut paths: Map<String, Value> = Map::new();
+    let subjects = || subjects().iter().filter(|subject| cao || subject.name != calls::CAO);
+    for subject in subjects() {
+        for call in subject.calls {
+            let mut operation = operation(call, &mut schemas);
+            operation["tags"] = json!([subject.name]);
+            let path = paths.entry(call.path).or_insert_with(|| json!({}));
+            path[call.method.to_ascii_lowercase()] = operation;
+        }
+    }
+    // What a stream of events can hold beside events.
+    schemas.answers.subschema_for::<Reset>();
+    schemas.answers.subschema_for::<ErrorBody>();
+    let tags: Vec<Value> = subjects()
+        .map(|subject| json!({ "name": subject.name, "description": subject.told }))
+        .collect();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Posthaste",
             "version": version,
-            "description": "The post office for AI agents: addresses, durable mailboxes, and proof of delivery. A message that was accepted is delivered, and \"delivered\" is never claimed before it is true.",
+            "summary": "The post office for AI agents: addresses, durable mailboxes, and proof of delivery.",
+            "description": introduction::text(),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
+        "tags": tags,
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": schemas.take(),
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -84,68 +176,103 @@ pub fn document(version: &str) -> Value {
                     "description": "An agent's token from POST /v1/join or POST /v1/instances, or the operator's from the file operator.token in the data folder.",
                 },
             },
-            "responses": {
-                "Error": {
-                    "description": "What went wrong, in the one form of all errors.",
-                    "content": { "application/json": { "schema": error } },
-                },
-            },
         },
     })
 }
 
-fn operation(call: &Call, generator: &mut SchemaGenerator) -> Value {
-    let mut parameters: Vec<Value> = call
-        .path
-        .split('/')
-        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
-        .map(|name| {
-            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
-        })
-        .collect();
+fn operation(call: &Call, schemas: &mut Schemas) -> Value {
+    let examples: Vec<&Example> = examples::of(call).collect();
+    let mut parameters: Vec<Value> = Vec::new();
+    if let (Some(told), Some(name)) = (call.part, part_name(call.path)) {
+        parameters.push(json!({
+            "name": name, "in": "path", "required": true, "description": told,
+            "schema": { "type": "string" },
+        }));
+    }
     if let Some(query) = call.query {
-        parameters.extend(query_parameters(query, generator));
+        parameters.extend(query_parameters(query, &mut schemas.requests));
     }
-    let mut responses = Map::new();
-    for answer in call.answers {
-        let mut response = json!({ "description": answer.what });
-        if let Some(shape) = answer.shape {
-            let schema = shape(generator);
-            response["content"] = json!({ answer.media: { "schema": schema } });
-        } else if !answer.media.is_empty() {
-            response["content"] = json!({ answer.media: { "schema": { "type": "string" } } });
+    for parameter in &mut parameters {
+        let name = parameter["name"].as_str().unwrap_or_default();
+        let given = examples.iter().find_map(|example| match parameter["in"].as_str() {
+            Some("path") => example.part.clone().map(Value::from),
+            _ => example.query.get(name).cloned(),
+        });
+        if let Some(given) = given {
+            parameter["example"] = given;
         }
-        responses.insert(answer.status.to_string(), response);
-    }
-    for status in ErrorCode::ALL.map(ErrorCode::status) {
-        let error = json!({ "$ref": "#/components/responses/Error" });
-        responses.entry(status.to_string()).or_insert(error);
     }
     let mut operation = json!({
-        "operationId": operation_id(call),
+        "operationId": call.id(),
         "summary": call.summary,
-        "tags": [tag(call)],
-        "responses": responses,
+        "responses": responses(call, &examples, &mut schemas.answers),
     });
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
     if let Some(body) = call.body {
-        let schema = body(generator);
+        let schema = (body.shape)(&mut schemas.requests);
+        let mut media = json!({ "schema": schema });
+        if let Some(example) = examples.iter().find_map(|example| example.body.as_ref()) {
+            media["example"] = example.clone();
+        }
         operation["requestBody"] =
-            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+            json!({ "required": body.required, "content": { "application/json": media } });
     }
-    let whose = match call.who {
-        Who::Nobody => None,
-        Who::Joiner => Some("Needs the join token or the operator's."),
-        Who::Anybody => Some("Needs a token: an agent's or the operator's."),
-        Who::Operator => Some("Needs the operator's token."),
-    };
-    if let Some(whose) = whose {
+    if let Some(whose) = call.who.told() {
         operation["description"] = whose.into();
         operation["security"] = json!([{ "token": [] }]);
     }
+    let samples: Vec<Value> = examples
+        .iter()
+        .map(|example| json!({ "lang": "Shell", "label": "curl", "source": example.curl() }))
+        .collect();
+    if !samples.is_empty() {
+        operation["x-codeSamples"] = samples.into();
+    }
     operation
+}
+
+fn responses(
+    call: &Call,
+    examples: &[&Example],
+    generator: &mut SchemaGenerator,
+) -> Map<String, Value> {
+    let mut responses = Map::new();
+    for answer in call.answers {
+        let mut response = json!({ "description": answer.what });
+        if !answer.media.is_empty() {
+            let schema = match answer.shape {
+                Some(shape) => shape(generator).to_value(),
+                None => json!({ "type": "string" }),
+            };
+            let mut media = json!({ "schema": schema });
+            let example = examples.iter().find(|example| example.status == answer.status);
+            if let Some(example) = example.and_then(|example| example.answer.as_ref()) {
+                media["example"] = example.clone();
+            }
+            response["content"] = json!({ answer.media: media });
+        }
+        responses.insert(answer.status.to_string(), response);
+    }
+    let errors = call.errors();
+    for status in errors.iter().map(|code| code.status()) {
+        let codes = || errors.iter().filter(|code| code.status() == status);
+        let told: Vec<String> =
+            codes().map(|code| format!("`{}`: {}", code.as_str(), code.meaning())).collect();
+        let words: Vec<&str> = codes().map(|code| code.as_str()).collect();
+        let mut schema = generator.subschema_for::<ErrorBody>().to_value();
+        schema["properties"] = json!({ "error": { "properties": { "code": { "enum": words } } } });
+        let content = json!({ "application/json": { "schema": schema } });
+        let response = json!({ "description": told.join(" "), "content": content });
+        responses.insert(status.to_string(), response);
+    }
+    responses
+}
+
+/// The name of the variable part of a path.
+fn part_name(path: &'static str) -> Option<&'static str> {
+    path.split('/').find_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
 /// Each field of a query is a parameter.
@@ -197,18 +324,40 @@ fn tidy(schema: &mut Value) {
     });
 }
 
-/// The first word of the path after `/v1`.
-fn tag(call: &Call) -> &'static str {
-    let rest = call.path.strip_prefix("/v1/").unwrap_or("hub");
-    rest.split('/').next().unwrap_or("hub")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn operation_id(call: &Call) -> String {
-    let words = call.path.split(['/', '{', '}', '.']).filter(|w| !matches!(*w, "" | "v1"));
-    let mut id = call.method.to_ascii_lowercase();
-    for word in words {
-        id.push('_');
-        id.push_str(word);
+    #[test]
+    fn no_type_has_one_shape_in_requests_and_another_in_answers() {
+        let mut schemas = Schemas::new();
+        for call in calls() {
+            operation(call, &mut schemas);
+        }
+        let (requests, answers) = (schemas.requests.definitions(), schemas.answers.definitions());
+        for (name, request) in requests {
+            assert!(answers.get(name).is_none_or(|answer| answer == request), "{name}");
+        }
     }
-    id
+
+    #[test]
+    fn every_field_and_every_parameter_is_explained() {
+        let document = document("", true);
+        let mut unexplained = Vec::new();
+        let explains =
+            |schema: &Value| schema["description"].as_str().is_some_and(|t| !t.is_empty());
+        for (name, schema) in document["components"]["schemas"].as_object().expect("types") {
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            let silent = fields.filter(|(_, field)| !explains(field));
+            unexplained.extend(silent.map(|(field, _)| format!("{name}.{field}")));
+        }
+        for (path, calls) in document["paths"].as_object().expect("paths") {
+            for call in calls.as_object().expect("calls").values() {
+                let given = call["parameters"].as_array().into_iter().flatten();
+                let silent = given.filter(|parameter| !explains(parameter));
+                unexplained.extend(silent.map(|p| format!("{path}: {}", p["name"])));
+            }
+        }
+        assert!(unexplained.is_empty(), "{unexplained:#?}");
+    }
 }

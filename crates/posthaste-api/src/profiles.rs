@@ -20,6 +20,7 @@ pub struct ProfileInput {
     /// How people call it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What an agent of this name is for; searches look here, too.
     pub description: String,
     /// `external` (the default) or `mechanical`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +28,9 @@ pub struct ProfileInput {
     /// What runs it: `command`, or nothing if it comes by itself (`external`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// What its model is told.
     pub system_prompt: String,
+    /// Words to find it by.
     pub tags: Vec<String>,
     /// Tools that it is given; null leaves that to the program that runs it. A driver that
     /// cannot keep an agent to them does not start it.
@@ -50,14 +53,19 @@ pub struct ProfileInput {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileView {
+    /// Its name.
     pub name: String,
+    /// How people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// What an agent of this name is for.
     pub description: String,
     /// `external` or `mechanical`.
     pub kind: String,
+    /// What runs it; absent if it comes by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// Words to find it by.
     pub tags: Vec<String>,
     /// Tools that it is given; null leaves that to the program that runs it.
     #[schemars(extend("x-nullable" = true))]
@@ -80,7 +88,9 @@ pub struct ProfileView {
     pub source: String,
     /// Grows by one with each change.
     pub version: u64,
+    /// When it was created.
     pub created_at: String,
+    /// When it was last changed.
     pub updated_at: String,
 }
 
@@ -99,7 +109,9 @@ pub struct ProfilesQuery {
 /// By name, without prompts. A page beyond the end is empty and has the same total.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Profiles {
+    /// By name.
     pub items: Vec<ProfileView>,
+    /// How many there are on all pages.
     pub total: u64,
 }
 
@@ -118,12 +130,14 @@ pub struct ProfileSearch {
 /// Best first, without prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundProfiles {
+    /// Best first.
     pub items: Vec<ProfileView>,
 }
 
 /// `DELETE /v1/profiles/{name}`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedProfile {
+    /// The name.
     pub name: String,
     /// Mail that waits for the name. It stays, for whoever next comes by that name.
     pub waiting: usize,
@@ -132,15 +146,19 @@ pub struct RemovedProfile {
 /// `GET /v1/profiles/errors`
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileErrors {
+    /// One for each fault.
     pub errors: Vec<ProfileFault>,
 }
 
 /// A file that cannot be a profile, or that no agent can be started from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileFault {
+    /// The file.
     pub file: String,
+    /// The line in it, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
+    /// What is wrong.
     pub message: String,
 }
 

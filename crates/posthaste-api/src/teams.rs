@@ -15,7 +15,9 @@ pub struct PutTeam {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TeamView {
+    /// The team's name.
     pub name: String,
+    /// Instance ids and names, as they were given.
     pub leaders: Vec<String>,
     /// Addresses of those who are starting, running or lost.
     pub members: Vec<String>,
@@ -23,5 +25,6 @@ pub struct TeamView {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Teams {
+    /// By name.
     pub teams: Vec<TeamView>,
 }

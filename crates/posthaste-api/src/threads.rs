@@ -27,8 +27,11 @@ pub struct ThreadQuery {
 /// Oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadMessages {
+    /// The thread.
     pub thread_id: String,
+    /// Oldest first.
     pub messages: Vec<ThreadMessage>,
+    /// What this call did.
     pub summary: ThreadSummary,
     /// There may be more before these: `GET /v1/messages?thread_id=…&cursor=…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,12 +43,15 @@ pub struct ThreadMessage {
     #[serde(flatten)]
     pub view: MessageView,
     /// When the caller read it; for mail of others, when its last recipient did.
-    /// What this call marked is read.
+    /// What this call marked is read. Null if it is unread.
+    #[schemars(extend("x-nullable" = true))]
     pub read_at: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadSummary {
+    /// Messages in this answer.
     pub total_fetched: usize,
+    /// Messages that this call marked as read.
     pub marked_as_read: usize,
 }

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrailView {
+    /// The message's number.
     pub seq: u64,
+    /// The message's 16-digit id.
     pub id: String,
     /// One line: what became of it, and why it was not answered.
     pub verdict: String,
@@ -21,6 +23,7 @@ pub struct StepView {
     /// `accepted`, `queued`, `leased`, `returned`, `refused`, `requeued`, `acked`,
     /// `unreadable`, `dead`, `answered`, or `stopped`: an answer that the hop limit refused.
     pub event: String,
+    /// The mailbox that it happened in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailbox: Option<String>,
     /// Whose doing it was.

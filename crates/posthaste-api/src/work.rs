@@ -37,11 +37,17 @@ pub struct AssignRequest {
 /// 201: who has the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assigned {
+    /// Who has the work: 8 hex digits.
     pub instance: String,
+    /// Its whole address.
     pub address: String,
+    /// Its name.
     pub agent: String,
+    /// Its team.
     pub team: String,
+    /// Its own thread.
     pub thread_id: String,
+    /// The label of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// `starting`: it stands in line or begins; `running` for one that was here.
@@ -61,6 +67,7 @@ pub struct HandoffRequest {
     pub agent: String,
     /// The task.
     pub message: String,
+    /// What the report carries, so that the giver can tell one from another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The giver's own if it names none.
@@ -105,10 +112,13 @@ impl HandoffRequest {
 pub struct HandedOff {
     /// `complete`, `failed`, or `job`: the work goes on, and its report comes by mail.
     pub status: String,
+    /// Who has the work: 8 hex digits.
     pub instance: String,
+    /// Its whole address.
     pub address: String,
     /// The number of the task: the assignment's name.
     pub task: u64,
+    /// The label of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The report's text: the result, or what is known of the failure.
@@ -119,7 +129,11 @@ pub struct HandedOff {
     pub kind: Option<String>,
     /// The report's number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// The same number, under its older name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
+    /// The exit code of the worker's process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The report may have been seen before.
@@ -149,10 +163,12 @@ pub struct AssignmentView {
     pub by: String,
     /// Who has it.
     pub worker: String,
+    /// The label of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// `open` or `settled`.
     pub status: String,
+    /// When it was given.
     pub opened_at: String,
     /// The number of the report that settled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +215,9 @@ pub struct OutputView {
 /// program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextView {
+    /// The same as text for a model.
     pub context_prompt: String,
+    /// The same as data.
     pub structured_state: ContextState,
 }
 
@@ -215,9 +233,13 @@ pub struct ContextState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunningView {
+    /// The worker.
     pub instance: String,
+    /// Its address.
     pub address: String,
+    /// The label of its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Its status.
     pub status: String,
 }

@@ -4,21 +4,21 @@
 //! CAO believes any `sender_id`. Here every call needs a token: the terminal's own, or
 //! the operator's. Mail that comes this way is marked `via: cao`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Json as Answer, Router};
+use posthaste_api::cao::{CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait};
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{Address, InstanceId, Mailbox};
 use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
 use posthaste_core::messaging::receive::Ask;
 use posthaste_core::ports::{DeliveryRecord, HistoryQuery, Record};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::App;
 use crate::auth::{self, Caller};
@@ -41,25 +41,19 @@ pub(crate) fn routes() -> Router<App> {
         .route("/terminals/{id}/inbox/messages/wait", get(wait))
 }
 
-#[derive(Debug, Default, Deserialize)]
-struct Post {
-    sender_id: Option<String>,
-    message: Option<String>,
-}
-
 /// `POST /terminals/{receiver}/inbox/messages`: words in the query or the body.
 async fn post(
     State(app): State<App>,
     Holder(caller): Holder,
     PathPart(receiver): PathPart,
     request: Request,
-) -> Result<Response, Failure> {
+) -> Result<Answer<CaoPosted>, Failure> {
     let receiver = terminal(&receiver)?;
-    let mut given: Post = query(request.uri())?;
+    let mut given: CaoPost = query(request.uri())?;
     // The share is held until the message is kept.
     let Whole { bytes, share: _share } = whole_body(request.into_body(), &app).await?;
     if !bytes.is_empty() {
-        let Post { sender_id, message } = parse(&bytes)?;
+        let CaoPost { sender_id, message } = parse(&bytes)?;
         given.sender_id = given.sender_id.or(sender_id);
         given.message = given.message.or(message);
     }
@@ -78,21 +72,13 @@ async fn post(
             posthaste_core::messaging::message::MessageRef::Seq(receipt.seq),
         )
         .await?;
-    let created_at = record.map(|r| r.message.created_at.to_string());
-    let answer = json!({
-        "success": true,
-        "message_id": receipt.seq.0,
-        "sender_id": sender.to_string(),
-        "receiver_id": receiver.to_string(),
-        "created_at": created_at,
-    });
-    Ok(Answer(answer).into_response())
-}
-
-#[derive(Debug, Deserialize)]
-struct List {
-    limit: Option<usize>,
-    status: Option<String>,
+    Ok(Answer(CaoPosted {
+        success: true,
+        message_id: receipt.seq.0,
+        sender_id: sender.to_string(),
+        receiver_id: receiver.to_string(),
+        created_at: record.map(|r| r.message.created_at.to_string()),
+    }))
 }
 
 /// CAO's statuses, by ours.
@@ -110,8 +96,8 @@ async fn list(
     State(app): State<App>,
     Holder(caller): Holder,
     PathPart(id): PathPart,
-    Params(query): Params<List>,
-) -> Result<Answer<Vec<serde_json::Value>>, Failure> {
+    Params(query): Params<CaoList>,
+) -> Result<Answer<Vec<CaoMessage>>, Failure> {
     let id = terminal(&id)?;
     let reader = act_as(&app, caller, id)?;
     let limit = query.limit.unwrap_or(10);
@@ -139,33 +125,17 @@ async fn list(
     let records = app.hub.history(reader, query).await?.records;
     let entry = |r: &Record| {
         let delivery = r.deliveries.iter().find(|d| d.mailbox == mailbox)?;
-        Some(json!({
-            "id": r.message.seq.0,
-            "sender_id": r.message.from.id(),
-            "receiver_id": id.to_string(),
-            "message": r.message.body.as_str(),
-            "status": cao_status(delivery),
-            "created_at": r.message.created_at.to_string(),
-            "via": r.message.via.as_str(),
-        }))
+        Some(CaoMessage {
+            id: r.message.seq.0,
+            sender_id: r.message.from.id(),
+            receiver_id: id.to_string(),
+            message: r.message.body.as_str().to_owned(),
+            status: cao_status(delivery).to_owned(),
+            created_at: r.message.created_at.to_string(),
+            via: r.message.via.as_str().to_owned(),
+        })
     };
     Ok(Answer(records.iter().filter_map(entry).collect()))
-}
-
-#[derive(Debug, Deserialize)]
-struct Wait {
-    timeout: Option<u32>,
-    batch_window: Option<f64>,
-}
-
-/// What CAO's clients know, and the door that the message came through.
-#[derive(Debug, Serialize)]
-struct Waited<'a> {
-    id: u64,
-    sender_id: String,
-    message: &'a str,
-    created_at: String,
-    via: &'static str,
 }
 
 /// `GET /terminals/{id}/inbox/messages/wait`: consumed once written.
@@ -174,7 +144,7 @@ async fn wait(
     Holder(caller): Holder,
     Extension(outgoing): Extension<Arc<Outgoing>>,
     PathPart(id): PathPart,
-    Params(query): Params<Wait>,
+    Params(query): Params<CaoWait>,
 ) -> Result<Response, Failure> {
     let id = terminal(&id)?;
     let reader = act_as(&app, caller, id)?;
@@ -187,17 +157,17 @@ async fn wait(
         ..Ask::now(reader)
     };
     let batch = app.hub.receive(ask).await?;
-    let list: Vec<Waited<'_>> = batch
+    let list: Vec<CaoReceived<'_>> = batch
         .mail
         .iter()
         .map(|e| {
             let m = &e.leased.message;
-            Waited {
+            CaoReceived {
                 id: m.seq.0,
-                sender_id: m.from.id(),
-                message: e.text(),
-                created_at: m.created_at.to_string(),
-                via: m.via.as_str(),
+                sender_id: m.from.id().into(),
+                message: Cow::Borrowed(e.text()),
+                created_at: m.created_at.to_string().into(),
+                via: Cow::Borrowed(m.via.as_str()),
             }
         })
         .collect();

@@ -40,6 +40,7 @@ pub(crate) const RECEIVE: &str = "/v1/inbox";
 pub(crate) fn router(app: App) -> Router {
     let cao = if app.cao { cao::routes() } else { Router::new() };
     Router::new()
+        .route("/", get(docs::root))
         .route("/health", get(health::health))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
@@ -100,7 +101,10 @@ async fn name_the_route(route: Option<MatchedPath>, request: Request, next: Next
 
 async fn unknown_route(method: Method, uri: Uri) -> Failure {
     let message = format!("there is no {method} {}", uri.path());
-    Failure(ApiError::new(ErrorCode::NotFound, message).hint("the calls begin with /v1/"))
+    Failure(
+        ApiError::new(ErrorCode::NotFound, message)
+            .hint("the calls begin with /v1/; /docs describes them"),
+    )
 }
 
 async fn unknown_method(method: Method, uri: Uri) -> Failure {

@@ -79,6 +79,7 @@ pub(crate) async fn handoff(
         label,
         result: None,
         kind: None,
+        seq: None,
         id: None,
         exit_code: None,
         redelivered: false,
@@ -114,7 +115,8 @@ async fn told(
     let report = Report::read(&app.hub, by, seq, batch, usize::MAX).await?;
     answer.exit_code = report.exit_code;
     answer.status = if report.failed() { "failed" } else { "complete" }.to_owned();
-    answer.id = Some(report.id);
+    answer.seq = Some(report.id);
+    answer.id = answer.seq;
     answer.kind = Some(report.kind);
     answer.result = Some(report.text);
     answer.redelivered = report.redelivered;

@@ -2,19 +2,34 @@
 
 use std::sync::OnceLock;
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+
+use crate::App;
 
 /// The page loads its own two files and the document, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// `GET /`: people who type the address find something to read.
+pub(crate) async fn root() -> Response {
+    let told = concat!(
+        "Posthaste ",
+        env!("CARGO_PKG_VERSION"),
+        ": the calls of this hub are described at /docs and in /openapi.json.\n"
+    );
+    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/docs")], told).into_response()
+}
+
 /// `GET /openapi.json`
-pub(crate) async fn document() -> Response {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    let document = DOCUMENT.get_or_init(|| {
-        let document = posthaste_api::openapi::document(env!("CARGO_PKG_VERSION"));
+pub(crate) async fn document(State(app): State<App>) -> Response {
+    // One for hubs without CAO's routes, and one for those with them.
+    static DOCUMENTS: [OnceLock<Bytes>; 2] = [OnceLock::new(), OnceLock::new()];
+    let document = DOCUMENTS[usize::from(app.cao)].get_or_init(|| {
+        let document = posthaste_api::openapi::document(env!("CARGO_PKG_VERSION"), app.cao);
         Bytes::from(document.to_string())
     });
     file("application/json", document.clone())

@@ -17,7 +17,7 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
-use posthaste_api::events::{EventInstance, EventView, EventsQuery, Reset};
+use posthaste_api::events::{ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset};
 use posthaste_api::messages::{DeliveryView, MessageView};
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
@@ -30,7 +30,7 @@ use crate::extract::Params;
 use crate::failure::{Failure, invalid};
 
 /// How often a follower hears that the hub is there.
-const ALIVE: Duration = Duration::from_secs(15);
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// Most events that a follower may have told again without knowing a number.
 const MOST_LAST: u64 = 1000;
@@ -182,7 +182,7 @@ enum Next {
 /// The number tells how far we looked, also over what did not concern the follower.
 /// An event without data would not be one, and its number would be lost.
 fn alive(after: u64) -> Line {
-    Line::default().event("alive").id(after.to_string()).data("{}")
+    Line::default().event(ALIVE).id(after.to_string()).data("{}")
 }
 
 struct Follower {
@@ -222,7 +222,7 @@ impl Follower {
                 Err(error) => {
                     self.broken = true;
                     let body = ErrorBody { error: error.into() };
-                    let line = Line::default().event("error").json_data(body);
+                    let line = Line::default().event(ERROR).json_data(body);
                     self.next.extend(line.map(Next::Line));
                 }
             }
@@ -239,7 +239,7 @@ impl Follower {
             // Never a silent gap.
             let reset = Reset { oldest: page.oldest, last: page.last };
             self.after = if unknown { page.last } else { page.oldest - 1 };
-            let line = Line::default().event("reset").id(self.after.to_string());
+            let line = Line::default().event(RESET).id(self.after.to_string());
             self.next.extend(line.json_data(reset).map(Next::Line));
         }
         self.next.extend(page.events.into_iter().map(|event| Next::Event(Box::new(event))));
@@ -256,7 +256,7 @@ impl Follower {
         tokio::select! {
             () = self.app.hub.stopped() => None,
             changed = self.news.changed() => changed.ok().map(|()| true),
-            () = tokio::time::sleep(ALIVE) => Some(false),
+            () = tokio::time::sleep(ALIVE_EVERY) => Some(false),
         }
     }
 }

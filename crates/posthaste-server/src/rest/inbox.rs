@@ -141,6 +141,7 @@ pub(crate) fn seconds(
 pub(crate) fn entry(e: &Handed) -> Entry<'_> {
     let m = &e.leased.message;
     Entry {
+        seq: m.seq.0,
         id: m.seq.0,
         uid: m.id.text(),
         from: Cow::Borrowed(&m.from.address),
@@ -185,7 +186,7 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
         already: batch
             .already
             .iter()
-            .map(|a| Already { id: a.id.0, label: a.label.clone() })
+            .map(|a| Already { seq: a.id.0, id: a.id.0, label: a.label.clone() })
             .collect(),
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|s| s.0).collect(),

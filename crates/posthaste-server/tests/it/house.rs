@@ -26,6 +26,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::documented::assert_documented;
+
 pub(crate) const OPERATOR: &str = "the-operator-of-this-house";
 pub(crate) const JOIN: &str = "whoever-may-come-in";
 /// The secret of everybody who joins through [`House::join`].
@@ -36,6 +38,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a test may turn before the door opens.
 pub(crate) struct Plan {
+    pub(crate) place: Place,
     pub(crate) limits: Limits,
     pub(crate) store: StoreConfig,
     pub(crate) server: ServerConfig,
@@ -47,6 +50,7 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         Self {
+            place: Place::Memory,
             limits: Limits::default(),
             // No pre-grown log: a test writes little.
             store: StoreConfig { wal_bytes: 0, ..StoreConfig::default() },
@@ -102,11 +106,10 @@ impl House {
 
     /// The listener is bound before the test gets its address.
     pub(crate) async fn with_keys(plan: impl Into<Plan>, keys: impl KeyFiles + 'static) -> Self {
-        let Plan { limits, store, server, compat, mcp, clock } = plan.into();
+        let Plan { place, limits, store, server, compat, mcp, clock } = plan.into();
         let queue = Arc::new(LocalQueue::new());
-        let store =
-            SqliteStore::open(&Place::Memory, store, limits.clone(), queue.clone(), clock.clone());
-        let hub = Hub::start(store.expect("a store in memory"), queue, clock, limits);
+        let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone());
+        let hub = Hub::start(store.expect("a store"), queue, clock, limits);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener");
         let shutdown = CancellationToken::new();
@@ -173,8 +176,11 @@ impl House {
     }
 
     /// `call` is a method and a target, like `GET /health`.
+    /// The document must know the answer.
     pub(crate) async fn call(&self, call: &str, token: Option<&str>, body: &str) -> (u16, Value) {
-        self.raw(request(call, token, &[], body)).await
+        let (status, answer) = self.raw(request(call, token, &[], body)).await;
+        assert_documented(call, status, &answer);
+        (status, answer)
     }
 
     pub(crate) async fn instance(&self, id: &str) -> InstanceView {

@@ -6,6 +6,7 @@ mod connections;
 mod defaults;
 mod disconnects;
 mod docs;
+mod documented;
 mod doors;
 mod errors;
 mod events;

@@ -8,6 +8,7 @@ mod clock;
 mod connect;
 mod damage;
 mod disk;
+mod docs;
 mod doctor;
 mod failing;
 mod hook;

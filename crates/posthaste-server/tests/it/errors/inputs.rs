@@ -393,7 +393,6 @@ async fn broken_utf8_in_the_address_line_is_400_in_the_one_form() {
 async fn unknown_routes_and_methods_say_so() {
     let house = House::new().await;
     for call in [
-        "GET /",
         "GET /v2/messages",
         "GET /v1/inbox/",
         "GET /v1/message",

@@ -4,6 +4,7 @@ use posthaste_testkit::fuzz::{self, Dice};
 use serde_json::{Value, json};
 
 use super::{assert_clear, exchange, first_reply, impatient, still_delivers};
+use crate::documented::assert_documented;
 use crate::house::{House, JOIN, OPERATOR, SECRET, request, send};
 
 /// A valid request: method, path with its parts, query, body.
@@ -41,6 +42,7 @@ fn examples() -> Vec<Example> {
     let mut handoff = work.clone();
     handoff["timeout"] = json!(0.01);
     vec![
+        get("/", &[]),
         get("/health", &[]),
         get("/ready", &[]),
         get("/metrics", &[]),
@@ -157,11 +159,11 @@ fn examples() -> Vec<Example> {
             ],
         ),
         with("POST", "/v1/tokens/reload", json!({})),
-        get("/v1/export", &[("team", "main"), ("since", "1700000000000")]),
+        get("/v1/export", &[("after", "1")]),
         get("/v1/stats/mailboxes", &[]),
         get("/v1/stats/agents", &[]),
         get("/v1/stats/teams", &[]),
-        get("/v1/stats/stuck", &[("older_than", "1")]),
+        get("/v1/stats/stuck", &[]),
         get("/terminals/{instance}/inbox/messages", &[("limit", "10"), ("status", "pending")]),
         get(
             "/terminals/{instance}/inbox/messages/wait",
@@ -200,7 +202,7 @@ impl Known {
     fn part(&self, dice: &mut Dice, name: &str) -> String {
         let words: &[&str] = match name {
             "message" => &["1", "2", "9f86d081884c7d65"],
-            "event" => &["session-start", "prompt", "before-tool", "tool", "stop"],
+            "event" => &["session_start", "prompt", "before_tool", "tool", "stop"],
             "instance" => &[&self.instance, "00000001"],
             "thread" => &[&self.thread, "t-00000000"],
             _ => &["mason", "main", "ann"],
@@ -209,8 +211,8 @@ impl Known {
     }
 }
 
-/// A request that is valid but for what this case breaks.
-fn broken(case: &mut fuzz::Case, known: &Known, token: Option<&str>) -> Vec<u8> {
+/// A request that is valid but for what this case breaks, and its method and target.
+fn broken(case: &mut fuzz::Case, known: &Known, token: Option<&str>) -> (String, Vec<u8>) {
     let examples = examples();
     let example = case.dice.pick(&examples);
     // What to break: the path, the query, a header or the body.
@@ -266,7 +268,7 @@ fn broken(case: &mut fuzz::Case, known: &Known, token: Option<&str>) -> Vec<u8> 
     let mut bytes = request(&call, token, &headers, "").into_bytes();
     bytes.extend_from_slice(&body);
     case.bytes.clone_from(&bytes);
-    bytes
+    (call, bytes)
 }
 
 #[tokio::test]
@@ -308,10 +310,11 @@ async fn every_broken_call_gets_a_clear_answer() {
             chosen @ 0..4 => tokens[chosen + 1].clone(),
             _ => tokens[0].clone(),
         };
-        let request = broken(&mut case, &known, token.as_deref());
+        let (call, request) = broken(&mut case, &known, token.as_deref());
         let answer = exchange(&house, &request, false).await;
         let (status, body) = first_reply(&answer);
         assert_clear(status, &body);
+        assert_documented(&call, status, &body);
     }
     still_delivers(&house).await;
 }

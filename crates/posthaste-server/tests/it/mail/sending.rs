@@ -168,6 +168,7 @@ async fn a_plain_message_has_no_ornaments() {
         "message",
         "relation",
         "sender_id",
+        "seq",
         "thread_id",
         "to",
         "type",

@@ -140,8 +140,8 @@ mod tests {
                 status: "running".into(),
             }],
             already: vec![
-                Already { id: 7, label: Some("docs".into()) },
-                Already { id: 8, label: None },
+                Already { seq: 7, id: 7, label: Some("docs".into()) },
+                Already { seq: 8, id: 8, label: None },
             ],
             remaining: 3,
             settled: vec![],
