@@ -179,6 +179,7 @@ async fn about_the_hub(scribe: &mut Scribe) {
     for call in ["GET /", "GET /health", "GET /ready"] {
         scribe.plays(ask(Token::None, call)).await;
     }
+    scribe.plays(ask(Token::Operator, "POST /v1/tokens/reload")).await;
     for call in ["GET /openapi.json", "GET /docs"] {
         let example = Scribe::example(ask(Token::None, call));
         let status = scribe.say(&example).await.status().as_u16();
