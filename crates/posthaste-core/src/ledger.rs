@@ -37,6 +37,7 @@ pub use lease::{Heads, Remaining, Sought};
 pub use people::{EndPlan, ForgetPlan, JoinPlan};
 pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
+use slab::Slab;
 pub use work::{BeginPlan, HirePlan, PlannedHire};
 
 use crate::Map;
@@ -95,6 +96,17 @@ struct Queue {
 }
 
 impl Queue {
+    fn new(mailbox: Mailbox) -> Self {
+        Self {
+            mailbox,
+            normal: VecDeque::new(),
+            urgent: VecDeque::new(),
+            unread: 0,
+            bytes: 0,
+            sent_by: Map::default(),
+        }
+    }
+
     fn lane(&mut self, urgent: bool) -> &mut VecDeque<Queued> {
         if urgent { &mut self.urgent } else { &mut self.normal }
     }
@@ -145,13 +157,6 @@ impl Queue {
         taken
     }
 
-    /// For a mailbox that gets no more mail: an empty lane keeps room for what it held.
-    fn give_room_back(&mut self) {
-        self.normal.shrink_to_fit();
-        self.urgent.shrink_to_fit();
-        self.sent_by.shrink_to_fit();
-    }
-
     fn sent_by(&self, who: InstanceId) -> usize {
         self.sent_by.get(&who).copied().unwrap_or(0)
     }
@@ -175,7 +180,8 @@ pub struct Ledger {
     stopping: bool,
 
     operator_keys: Arc<[Mailbox]>,
-    queues: Vec<Queue>,
+    /// By the numbers of the mailboxes.
+    queues: Slab<Queue>,
     numbers: Map<Mailbox, BoxNo>,
     out: Map<DeliveryNo, Out>,
     held: Map<Principal, BTreeSet<DeliveryNo>>,
@@ -215,7 +221,7 @@ impl Ledger {
             window_bytes: 0,
             stopping: false,
             operator_keys: [Mailbox::Human].into(),
-            queues: Vec::new(),
+            queues: Slab::new(),
             numbers: Map::default(),
             out: Map::default(),
             held: Map::default(),
@@ -248,14 +254,11 @@ impl Ledger {
         self.next_delivery = last_delivery + 1;
     }
 
-    /// In the order of their numbers. `false`: this is not the next one.
-    #[must_use]
-    pub fn load_mailbox(&mut self, number: BoxNo, mailbox: Mailbox) -> bool {
-        let is_next = number as usize == self.queues.len();
-        if is_next {
-            self.add_queue(mailbox);
-        }
-        is_next
+    /// All mailboxes that are in use.
+    pub fn load_mailboxes(&mut self, boxes: Vec<(BoxNo, Mailbox)>) {
+        self.numbers = boxes.iter().map(|(no, mailbox)| (mailbox.clone(), *no)).collect();
+        self.queues =
+            boxes.into_iter().map(|(no, mailbox)| (no as usize, Queue::new(mailbox))).collect();
     }
 
     /// In the order of its numbers; new mail may have come meanwhile. `false`: there
@@ -322,7 +325,7 @@ impl Ledger {
     /// Deliveries that must start marked after a clean stop: whatever anybody was
     /// given and has not proved.
     pub fn possibly_seen(&self) -> Vec<DeliveryNo> {
-        let queued = self.queues.iter().flat_map(|q| q.all());
+        let queued = self.boxes().flat_map(|(_, q)| q.all());
         let out = self.out.values().map(|o| &o.entry);
         let mut seen: Vec<_> =
             queued.chain(out).filter(|e| e.marked || e.leased_before).map(|e| e.delivery).collect();
@@ -332,7 +335,7 @@ impl Ledger {
 
     /// The lowest open delivery: nothing below needs to be read at start.
     pub fn low_water(&self) -> DeliveryNo {
-        let heads = self.queues.iter().flat_map(|q| [q.urgent.front(), q.normal.front()]);
+        let heads = self.boxes().flat_map(|(_, q)| [q.urgent.front(), q.normal.front()]);
         let queued = heads.flatten().map(|e| e.delivery);
         let out = self.out.keys().copied();
         queued.chain(out).min().unwrap_or(DeliveryNo(self.next_delivery))
@@ -345,15 +348,16 @@ impl Ledger {
 
     /// How many deliveries are open, and the oldest message among them.
     pub fn open(&self) -> (u64, Option<Seq>) {
-        let open = self.queues.iter().map(|q| q.unread as u64).sum();
-        let heads = self.queues.iter().flat_map(|q| [q.urgent.front(), q.normal.front()]);
+        let open = self.boxes().map(|(_, q)| q.unread as u64).sum();
+        let heads = self.boxes().flat_map(|(_, q)| [q.urgent.front(), q.normal.front()]);
         let queued = heads.flatten().map(|e| e.seq);
         (open, queued.chain(self.out.values().map(|o| o.entry.seq)).min())
     }
 
     /// Tickets for the first of what waits in each mailbox that is `listened` to.
     pub fn waiting_tickets(&self, listened: impl Fn(&Mailbox) -> bool) -> Vec<Ticket> {
-        let waiting = self.queues.iter().filter(|q| q.len() > 0 && listened(&q.mailbox));
+        let all = self.boxes().map(|(_, q)| q);
+        let waiting = all.filter(|q| q.len() > 0 && listened(&q.mailbox));
         waiting.filter_map(|q| q.all().next().map(|e| ticket(&q.mailbox, e))).collect()
     }
 
@@ -362,18 +366,35 @@ impl Ledger {
         (self.next_seq - 1, self.next_delivery - 1)
     }
 
+    fn boxes(&self) -> impl Iterator<Item = (BoxNo, &Queue)> {
+        self.queues.iter().filter_map(|(no, queue)| Some((BoxNo::try_from(no).ok()?, queue)))
+    }
+
     fn add_queue(&mut self, mailbox: Mailbox) -> BoxNo {
-        let number = BoxNo::try_from(self.queues.len()).unwrap_or(BoxNo::MAX);
-        self.numbers.insert(mailbox.clone(), number);
-        self.queues.push(Queue {
-            mailbox,
-            normal: VecDeque::new(),
-            urgent: VecDeque::new(),
-            unread: 0,
-            bytes: 0,
-            sent_by: Map::default(),
-        });
+        let number = self.queues.insert(Queue::new(mailbox.clone()));
+        let number = BoxNo::try_from(number).unwrap_or(BoxNo::MAX);
+        self.numbers.insert(mailbox, number);
         number
+    }
+
+    /// The mailboxes of those who are forgotten.
+    pub fn abandoned(&self) -> Vec<BoxNo> {
+        self.boxes().map(|(no, _)| no).filter(|no| self.is_abandoned(*no)).collect()
+    }
+
+    /// It gets no mail any more.
+    pub fn is_abandoned(&self, number: BoxNo) -> bool {
+        self.queues.get(number as usize).is_some_and(|queue| match &queue.mailbox {
+            Mailbox::Instance(id) => queue.unread == 0 && !self.instances.contains_key(id),
+            _ => false,
+        })
+    }
+
+    /// The next new mailbox may have this number.
+    pub fn free_mailbox(&mut self, number: BoxNo) {
+        if let Some(queue) = self.queues.try_remove(number as usize) {
+            self.numbers.remove(&queue.mailbox);
+        }
     }
 
     /// Keeps the text of new mail in memory while there is room in the window.

@@ -265,9 +265,8 @@ impl Ledger {
             queue.bytes = queue.bytes.saturating_sub(plan.message.body.len());
             self.next_delivery = delivery.0;
         }
-        for (_, mailbox) in plan.opened.iter().rev() {
-            self.numbers.remove(mailbox);
-            self.queues.pop();
+        for (number, _) in plan.opened.iter().rev() {
+            self.free_mailbox(*number);
         }
         self.next_seq = plan.message.seq.0;
         self.uncount(&plan.counted);

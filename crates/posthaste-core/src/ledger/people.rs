@@ -437,10 +437,6 @@ impl Ledger {
         self.token_lists.remove(&instance.id);
         self.uncount_holder(instance);
         self.threads.remove(&instance.thread);
-        // Its number stays: what is settled and kept names it.
-        if let Some(number) = self.numbers.get(&Mailbox::Instance(instance.id)) {
-            self.queues[*number as usize].give_room_back();
-        }
         self.instances.remove(&instance.id);
     }
 
@@ -500,28 +496,5 @@ mod tests {
         };
         assert_eq!(join(), (InstanceId(7), ThreadId(5)));
         assert_eq!(join(), (InstanceId(8), ThreadId(6)));
-    }
-
-    #[test]
-    fn the_mailbox_of_a_forgotten_agent_keeps_no_room() {
-        let mut ledger = Ledger::new(Limits::default());
-        let new = NewInstance {
-            agent: "mason".parse().expect("a name"),
-            team: None,
-            label: None,
-            parent: None,
-            kind: None,
-            key: None,
-            origin: Origin::Operator,
-            token: [1; 32],
-        };
-        let mut rolls = 1..;
-        let roll = || rolls.next().expect("another roll");
-        let mason = ledger.plan_join(new, Timestamp(0), roll).expect("joined").instance;
-        let own = ledger.add_queue(Mailbox::Instance(mason.id)) as usize;
-        // Room for mail that has come and gone.
-        ledger.queues[own].normal.reserve(4);
-        ledger.remove_instance(&mason);
-        assert_eq!(ledger.queues[own].normal.capacity(), 0);
     }
 }

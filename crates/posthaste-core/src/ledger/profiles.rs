@@ -75,7 +75,8 @@ impl Ledger {
             Mailbox::Name(n) | Mailbox::NameIn(n, _) => n == name,
             _ => false,
         };
-        let waiting = self.queues.iter().filter(|q| of_name(&q.mailbox)).map(|q| q.unread).sum();
+        let waiting =
+            self.boxes().filter(|(_, q)| of_name(&q.mailbox)).map(|(_, q)| q.unread).sum();
         self.profiles.remove(name);
         Ok(ProfilePlan { name: name.clone(), after: None, before, waiting })
     }

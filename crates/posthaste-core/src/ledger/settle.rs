@@ -181,7 +181,7 @@ impl Ledger {
     pub fn plan_unreadable(&mut self, is_bad: impl Fn(Seq) -> bool, now: Timestamp) -> DiePlan {
         let mut plan = DiePlan { at: now, ..DiePlan::default() };
         let is_it = |e: &&Queued| e.message.is_none() && is_bad(e.seq);
-        let boxes = (0..).zip(&self.queues);
+        let boxes = self.boxes();
         let found: Vec<(BoxNo, DeliveryNo)> = boxes
             .flat_map(|(at, queue)| queue.all().filter(is_it).map(move |e| (at, e.delivery)))
             .collect();

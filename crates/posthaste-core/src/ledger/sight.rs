@@ -51,9 +51,9 @@ impl Ledger {
 
     /// The mailboxes of a team.
     pub fn boxes_in(&self, team: &Name) -> Vec<BoxNo> {
-        let in_team = |mailbox: &&Mailbox| self.scope(mailbox) == Some(team);
-        let all = self.queues.iter().map(|q| &q.mailbox);
-        all.filter(in_team).filter_map(|m| self.mailbox_no(m)).collect()
+        let in_team = |queue: &Queue| self.scope(&queue.mailbox) == Some(team);
+        let all = self.boxes().filter(|(_, queue)| in_team(queue));
+        all.map(|(no, _)| no).collect()
     }
 
     /// What the reader has not proved yet: queued mail that only it could take, and
@@ -75,7 +75,7 @@ impl Ledger {
     /// Messages with an open delivery in a mailbox, and by a sender, that are asked for.
     /// In order.
     pub fn open_of(&self, is_asked_for: impl Fn(BoxNo, Option<InstanceId>) -> bool) -> Vec<Seq> {
-        let queued = (0..).zip(&self.queues).flat_map(|(no, q)| q.all().map(move |e| (no, e)));
+        let queued = self.boxes().flat_map(|(no, q)| q.all().map(move |e| (no, e)));
         let out = self.out.values().map(|out| (out.at, &out.entry));
         let asked_for = queued.chain(out).filter(|(no, entry)| is_asked_for(*no, entry.sender));
         let mut seqs: Vec<Seq> = asked_for.map(|(_, entry)| entry.seq).collect();
@@ -92,7 +92,7 @@ impl Ledger {
         }
         let wanted: Vec<BoxNo> = match of {
             Some(boxes) => boxes.iter().filter_map(|m| self.mailbox_no(m)).collect(),
-            None => (0..self.queues.len()).filter_map(|no| BoxNo::try_from(no).ok()).collect(),
+            None => self.boxes().map(|(no, _)| no).collect(),
         };
         let of_box = |no: BoxNo| {
             let out = out.get(&no).map_or(&[][..], Vec::as_slice);

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dates::Old;
 use super::files::Files;
-use super::ops::upkeep::{Chore, Expire, Forget, Index, Prune, Signs};
+use super::ops::upkeep::{Chore, Expire, Forget, FreeMailboxes, Index, Prune, Signs};
 use super::rows::Marks;
 use super::writer::unanswered;
 use super::{Shared, journal, open};
@@ -184,5 +184,19 @@ async fn prune(shared: &Shared, now: Timestamp) -> Result<usize, StoreError> {
             break;
         }
     }
+    free_mailboxes(shared).await?;
     Ok(pruned)
+}
+
+/// What is settled and kept names its mailbox by number, and so does its owner.
+async fn free_mailboxes(shared: &Shared) -> Result<(), StoreError> {
+    let abandoned = shared.ledger.lock().abandoned();
+    if abandoned.is_empty() {
+        return Ok(());
+    }
+    let free = shared.readers.query(move |db| super::rows::unnamed(db, &abandoned)).await?;
+    if free.is_empty() {
+        return Ok(());
+    }
+    shared.commands.push(|tx| FreeMailboxes::new(free, tx)).await.map_err(unanswered)?
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::address::{AddressError, InstanceId, Mailbox, Name};
-use posthaste_core::ledger::{KnownProfile, Ledger};
+use posthaste_core::ledger::{BoxNo, KnownProfile, Ledger};
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
@@ -17,7 +17,7 @@ use posthaste_core::profiles::Source;
 use posthaste_core::registry::{AgentKind, Instance, Origin, Status, Team, Work};
 use posthaste_core::time::Timestamp;
 use posthaste_core::{Limits, Vitals};
-use rusqlite::types::Type;
+use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, Row};
 
 use super::faults::{self, Fault};
@@ -37,7 +37,7 @@ const SPARE: usize = 1 << 20;
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Numbered steps, each applied once.
-pub(crate) const MIGRATIONS: [&str; 13] = [
+pub(crate) const MIGRATIONS: [&str; 14] = [
     include_str!("../../migrations/sqlite/0001_backbone.sql"),
     include_str!("../../migrations/sqlite/0002_senders.sql"),
     include_str!("../../migrations/sqlite/0003_key_lists.sql"),
@@ -49,8 +49,9 @@ pub(crate) const MIGRATIONS: [&str; 13] = [
     include_str!("../../migrations/sqlite/0009_room.sql"),
     include_str!("../../migrations/sqlite/0010_secrets.sql"),
     include_str!("../../migrations/sqlite/0011_origins.sql"),
-    include_str!("../../migrations/sqlite/0012_tools.sql"),
-    include_str!("../../migrations/sqlite/0013_timeouts.sql"),
+    include_str!("../../migrations/sqlite/0012_free_mailboxes.sql"),
+    include_str!("../../migrations/sqlite/0013_tools.sql"),
+    include_str!("../../migrations/sqlite/0014_timeouts.sql"),
 ];
 
 pub(crate) struct Opened {
@@ -242,14 +243,20 @@ fn load(db: &Connection, limits: &Limits, now: Timestamp) -> rusqlite::Result<Le
 fn load_mailboxes(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
     let mut select = db.prepare("SELECT no, key FROM mailboxes ORDER BY no")?;
     let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        let number = row.get(0)?;
+    let mut boxes = Vec::new();
+    for next in 0.. {
+        let Some(row) = rows.next()? else { break };
+        let number: BoxNo = row.get(0)?;
         // Deliveries name their mailboxes by number: a wrong one is somebody else's.
-        if !ledger.load_mailbox(number, mailbox(row, 1)?) {
+        if number != next {
             let why = format!("mailbox {number} is out of order");
             return Err(misread(0, Type::Integer, why));
         }
+        if row.get_ref(1)? != ValueRef::Null {
+            boxes.push((number, mailbox(row, 1)?));
+        }
     }
+    ledger.load_mailboxes(boxes);
     Ok(())
 }
 

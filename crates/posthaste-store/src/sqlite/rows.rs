@@ -1,6 +1,6 @@
 //! Rows to types and back: the SQL that more than one place needs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use posthaste_core::address::{InstanceId, Mailbox};
@@ -451,6 +451,23 @@ pub(crate) fn prunable(
     }
     found.extend(current.filter(|(_, all)| *all).map(|(seq, _)| seq));
     Ok(found)
+}
+
+/// Which of these mailboxes no delivery names.
+pub(crate) fn unnamed(db: &Connection, mailboxes: &[BoxNo]) -> rusqlite::Result<Vec<BoxNo>> {
+    let indexed = marks(db)?.delivery;
+    let recent: HashSet<BoxNo> = db
+        .prepare_cached("SELECT DISTINCT mailbox FROM deliveries WHERE no > ?1")?
+        .query_map(params![indexed], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut names = db.prepare_cached("SELECT 1 FROM mailbox_index WHERE mailbox = ?1")?;
+    let mut unnamed = Vec::new();
+    for no in mailboxes.iter().filter(|no| !recent.contains(no)) {
+        if !names.exists(params![no])? {
+            unnamed.push(*no);
+        }
+    }
+    Ok(unnamed)
 }
 
 /// Removes the old rows of an appended table, up to the first young one.

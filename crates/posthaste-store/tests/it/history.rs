@@ -5,14 +5,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use posthaste_core::Limits;
+use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Principal, Seq, ThreadChoice};
-use posthaste_core::ports::{Filter, HistoryQuery, Record, StoreError, Take, What};
+use posthaste_core::ports::{Ending, Filter, HistoryQuery, Record, StoreError, Take, What};
+use posthaste_core::registry::Status;
 use posthaste_store::{Place, StoreConfig};
 use posthaste_testkit::store_suite::Rig;
 use rusqlite::Connection;
 
 use crate::rig;
+
+const HUMAN: Principal = Principal::Operator;
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn said(records: &[Record]) -> Vec<&str> {
     records.iter().map(|r| r.message.body.as_str()).collect()
@@ -181,6 +186,54 @@ async fn what_is_pruned_leaves_nothing_behind() {
         let rows: i64 = db.query_row(&count, [], |row| row.get(0)).expect("a count");
         assert_eq!(rows, 0, "{table}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_a_mailbox_is_free_when_its_owner_and_its_mail_are_forgotten() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let limits = Limits { settled_retention: DAY * 3, dead_retention: DAY, ..rig::limits() };
+    let open = || rig::open(&Place::File(folder.path().to_owned()), rig::config(), limits.clone());
+    let rig = open().expect("a new store");
+    let keys = || {
+        let db = Connection::open(folder.path().join("hub.db")).expect("the file");
+        let mut select = db.prepare("SELECT key FROM mailboxes ORDER BY no").expect("a query");
+        let keys = select.query_map([], |row| row.get::<_, Option<String>>(0)).expect("rows");
+        keys.map(|key| key.expect("a row")).collect::<Vec<_>>()
+    };
+    let reads = async |rig: &Rig, who: Principal, body: &str| {
+        rig.send(HUMAN, &who.to_string(), body).await.expect("accepted");
+        let read = rig.read(who, 1).await;
+        assert_eq!(read.iter().map(|mail| &*mail.message.body).collect::<Vec<_>>(), [body]);
+        let seqs = read.iter().map(|mail| mail.message.seq).collect();
+        rig.store.ack(who, What::Messages(seqs), Proof::Receipt).await.expect("acked");
+    };
+    let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
+    reads(&rig, alice, "for alice").await;
+    reads(&rig, bob, "for bob").await;
+    let own = |who: Principal| Some(Mailbox::Instance(who.instance()?).to_string());
+    let (alices, bobs) = (own(alice), own(bob));
+    assert_eq!(keys(), [alices.clone(), bobs.clone()]);
+
+    let id = alice.instance().expect("an instance");
+    rig.store.end(id, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
+    rig.clock.advance(DAY + Duration::from_secs(1));
+    rig.store.sweep().await.expect("swept");
+    assert_eq!(keys(), [alices.clone(), bobs.clone()], "her mail is kept, and names it");
+    let kept = rig.store.history(HistoryQuery { last: 9, ..HistoryQuery::default() }).await;
+    assert_eq!(said(&kept.expect("history").records), ["for alice", "for bob"]);
+
+    rig.clock.advance(DAY * 2);
+    rig.store.sweep().await.expect("swept");
+    assert_eq!(keys(), [None, bobs.clone()], "bob is here, although his mail is forgotten");
+    rig.store.close().await.expect("closed");
+    drop(rig);
+
+    let rig = open().expect("opened again");
+    let (carol, dave) = (rig.agent("carol").await, rig.agent("dave").await);
+    reads(&rig, bob, "again for bob").await;
+    reads(&rig, carol, "for carol").await;
+    reads(&rig, dave, "for dave").await;
+    assert_eq!(keys(), [own(carol), bobs, own(dave)]);
 }
 
 #[tokio::test]

@@ -481,9 +481,8 @@ impl Post {
         for instance in &self.books.people {
             self.books.ledger.load_instance(instance.clone());
         }
-        for (no, mailbox) in (0..).zip(&self.books.mailboxes) {
-            assert!(self.books.ledger.load_mailbox(no, mailbox.clone()));
-        }
+        let mailboxes = (0..).zip(self.books.mailboxes.iter().cloned()).collect();
+        self.books.ledger.load_mailboxes(mailboxes);
         for kept in self.books.kept.iter().filter(|kept| kept.end.is_none()) {
             let at = self.books.mailboxes.iter().position(|m| *m == kept.mailbox);
             let entry = Queued {

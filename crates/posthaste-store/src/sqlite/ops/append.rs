@@ -138,10 +138,15 @@ impl Op for Append {
 pub(super) fn write_message(db: &mut Db<'_>, plan: &AppendPlan) -> rusqlite::Result<()> {
     let m = &*plan.message;
     for (no, mailbox) in &plan.opened {
-        db.connection.execute(
-            "INSERT INTO mailboxes (no, key) VALUES (?1, ?2)",
+        let opened = db.connection.execute(
+            "INSERT INTO mailboxes (no, key) VALUES (?1, ?2) \
+             ON CONFLICT (no) DO UPDATE SET key = excluded.key WHERE key IS NULL",
             params![no, mailbox.to_string()],
         )?;
+        // A number that is somebody else's would give him this mail.
+        if opened != 1 {
+            return Err(rusqlite::Error::StatementChangedRows(opened));
+        }
     }
     db.message.execute(params![
         m.seq.0,

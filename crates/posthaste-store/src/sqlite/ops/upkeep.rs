@@ -3,7 +3,7 @@
 
 use posthaste_core::address::InstanceId;
 use posthaste_core::events::EventKind;
-use posthaste_core::ledger::{DiePlan, Ledger};
+use posthaste_core::ledger::{BoxNo, DiePlan, Ledger};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::{StoreError, Ticket};
@@ -191,6 +191,42 @@ impl Work for Prune {
             rows::remove_message(db, *seq)?;
         }
         Ok(())
+    }
+}
+
+/// Frees the numbers of mailboxes that nobody owns and no delivery names.
+pub(crate) struct FreeMailboxes {
+    numbers: Vec<BoxNo>,
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl FreeMailboxes {
+    pub(crate) fn new(numbers: Vec<BoxNo>, tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { numbers, tx }
+    }
+}
+
+impl Op for FreeMailboxes {
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp) -> bool {
+        // Whoever could not be forgotten is back.
+        self.numbers.retain(|no| ledger.is_abandoned(*no));
+        !self.numbers.is_empty()
+    }
+
+    fn write(&mut self, db: &mut Db<'_>) -> rusqlite::Result<()> {
+        let mut free =
+            db.connection.prepare_cached("UPDATE mailboxes SET key = NULL WHERE no = ?1")?;
+        self.numbers.iter().try_for_each(|no| free.execute(params![no]).map(drop))
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        self.numbers.iter().for_each(|no| ledger.free_mailbox(*no));
+    }
+
+    fn undo(&mut self, _: &mut Ledger) {}
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
     }
 }
 
