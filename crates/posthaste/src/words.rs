@@ -40,7 +40,7 @@ const CALLS: [(&str, &str); 14] = [
     (ErrorCode::Unauthorized.advice(), "name the hub's folder with --data, or give --token"),
     (ErrorCode::MethodNotAllowed.advice(), "is this hub of another version than the command?"),
     ("the calls begin with /v1/", "is this hub of another version than the command?"),
-    ("GET /v1/teams lists them", "`posthaste stats --teams` lists them"),
+    ("GET /v1/teams lists them", "`posthaste teams` lists them"),
     ("GET /v1/stats/mailboxes lists them", "`posthaste stats` lists them"),
     (
         "take the thread_id of an agent from GET /v1/instances",

@@ -98,7 +98,8 @@ impl Bridge {
         let start = Start {
             folder: session.folder.clone(),
             config: global.config.clone().filter(|path| !path.as_os_str().is_empty()),
-            flags: Vec::new(),
+            // It finds its hub by the folder.
+            flags: vec!["--any-port".to_owned()],
         };
         let http = reqwest::Client::builder()
             .no_proxy()

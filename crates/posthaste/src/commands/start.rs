@@ -4,8 +4,7 @@
 //! what that shell started is a process group of its own. So a client that ends
 //! its servers, with all that they started, does not end everybody's post office.
 //! Two who start one at the same time have one: the second finds the folder taken and
-//! gives up. The usual port may be another folder's: then any free one will do, for the
-//! bridge finds its hub by the folder.
+//! gives up.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -73,11 +72,7 @@ impl Start {
     #[expect(clippy::disallowed_methods, reason = "the shell is waited for, the hub is nobody's")]
     fn shell(&self, folder: &Path) -> io::Result<Command> {
         let mut shell = Command::new("/bin/sh");
-        shell
-            .args(["-c", "\"$0\" \"$@\" &"])
-            .arg(std::env::current_exe()?)
-            .arg("up")
-            .arg("--any-port");
+        shell.args(["-c", "\"$0\" \"$@\" &"]).arg(std::env::current_exe()?).arg("up");
         shell.arg("--data").arg(folder);
         if let Some(config) = &self.config {
             shell.arg("--config").arg(std::path::absolute(config)?);

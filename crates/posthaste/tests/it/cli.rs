@@ -201,7 +201,7 @@ fn an_error_speaks_of_flags_and_commands() {
         world.run(args).failed(2, error, hint);
     }
     let ran = world.run(&["history", "--team", "nope"]);
-    ran.failed(3, "no team is called `nope`", "`posthaste stats --teams` lists");
+    ran.failed(3, "no team is called `nope`", "`posthaste teams` lists");
     let ran = world.run(&["send", "@nowhere", "hi"]);
     assert!(!ran.err.contains("did you mean"), "there is no such team: {ran:?}");
 }

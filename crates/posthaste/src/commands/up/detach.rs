@@ -42,7 +42,12 @@ fn flags(args: &UpArgs) -> Vec<String> {
         LogFormat::Json => "json",
     });
     with("--log-format", format.map(str::to_owned));
-    for (given, flag) in [(args.ephemeral, "--ephemeral"), (args.allow_remote, "--allow-remote")] {
+    let switches = [
+        (args.any_port, "--any-port"),
+        (args.ephemeral, "--ephemeral"),
+        (args.allow_remote, "--allow-remote"),
+    ];
+    for (given, flag) in switches {
         flags.extend(given.then(|| flag.to_owned()));
     }
     flags
