@@ -11,6 +11,9 @@ use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::{Profile, Source};
 use serde_json::{Map, Value};
 
+/// No worker should run for longer, and a clock can tell it.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
 /// A command as a profile writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -99,8 +102,10 @@ impl Settings {
         };
         let timeout = match get("timeout").map(time) {
             None => None,
-            Some(Some(time)) => Some(time),
-            Some(None) => return Err(wrong("timeout", "is a time like 10m, or seconds")),
+            Some(Some(time)) if time <= YEAR => Some(time),
+            Some(_) => {
+                return Err(wrong("timeout", "is a time like 10m, or seconds, and at most a year"));
+            }
         };
         let mcp_config = match (get("mcp_config"), get("mcpServers")) {
             (None, None) => None,
@@ -275,6 +280,7 @@ pub(crate) mod tests {
             (r#"{"timeout": "soon"}"#, "`timeout`"),
             (r#"{"timeout": 0}"#, "`timeout`"),
             (r#"{"timeout": -1}"#, "`timeout`"),
+            (r#"{"timeout": 10000000000000000}"#, "`timeout`"),
             (r#"{"timeout": [1]}"#, "`timeout`"),
         ] {
             let error = read(config).expect_err(config);

@@ -19,6 +19,7 @@ mod json;
 pub mod messages;
 pub mod openapi;
 pub mod profiles;
+pub mod sse;
 pub mod stats;
 pub mod teams;
 pub mod threads;

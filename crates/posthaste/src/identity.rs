@@ -72,6 +72,14 @@ impl Key {
             Self::Operator => "operator.token",
         }
     }
+
+    /// As `posthaste token` names it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Operator => "operator",
+        }
+    }
 }
 
 impl fmt::Display for Key {
@@ -181,10 +189,14 @@ impl DataFolder {
         let path = self.0.join(key.file());
         private::create(&path, line(&Token::random()).as_bytes())
             .map_err(|e| machine("write", &path, e).hint(YOURS))?;
-        match self.key(key)? {
-            Some(token) => Ok(token),
-            None => Err(machine("read", &path, "it vanished")),
-        }
+        self.key(key)?.ok_or_else(|| self.no_key(key))
+    }
+
+    pub(crate) fn no_key(&self, key: Key) -> ApiError {
+        machine("read", &self.0.join(key.file()), "there is no such file").hint(format!(
+            "put it back, or make a new one with `posthaste token --new {}`",
+            key.word()
+        ))
     }
 
     /// The hub's token, if a hub was ever started here.
@@ -199,9 +211,8 @@ impl DataFolder {
         };
         let text = text.trim();
         if text.len() < MIN_TOKEN || !text.bytes().all(|b| b.is_ascii_graphic()) {
-            let word = if key == Key::Join { "join" } else { "operator" };
             return Err(machine("use", &path, "this is not a token")
-                .hint(format!("replace it with `posthaste token --new {word}`")));
+                .hint(format!("replace it with `posthaste token --new {}`", key.word())));
         }
         Ok(Some(Token(text.to_owned())))
     }

@@ -143,8 +143,9 @@ pub(crate) fn traces(
 /// The hub's own tokens, in the form in which the server compares them. They are made here
 /// if this is the folder's first hub.
 pub(crate) fn keys(folder: &DataFolder) -> Result<impl KeyFiles + use<>, ApiError> {
-    let files = TokenFiles(folder.clone());
-    files.read().map(|_| files)
+    folder.key_or_new(Key::Operator)?;
+    folder.key_or_new(Key::Join)?;
+    Ok(TokenFiles(folder.clone()))
 }
 
 struct TokenFiles(DataFolder);
@@ -152,10 +153,8 @@ struct TokenFiles(DataFolder);
 impl KeyFiles for TokenFiles {
     fn read(&self) -> Result<Keys, ApiError> {
         let hash = |token: Token| <[u8; 32]>::from(Sha256::digest(token.reveal()));
-        Ok(Keys {
-            operator: self.0.key_or_new(Key::Operator).map(hash)?,
-            join: self.0.key_or_new(Key::Join).map(hash)?,
-        })
+        let kept = |key| self.0.key(key)?.map(hash).ok_or_else(|| self.0.no_key(key));
+        Ok(Keys { operator: kept(Key::Operator)?, join: kept(Key::Join)? })
     }
 }
 

@@ -17,14 +17,23 @@ impl Driver for External {
         false
     }
 
-    /// A command that nobody runs is a driver that was forgotten.
+    /// A command that nobody runs is a driver that was forgotten, and nobody can end an
+    /// agent that comes by itself.
     fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {
-        match settings.command {
-            None => Ok(None),
-            Some(_) => Err(LaunchError::new(
-                format!("{}: it has a `command`, and no driver that runs it", settings.profile),
+        let forgotten = |what: &str, hint| {
+            let why =
+                format!("{}: it has a `{what}`, and no driver that runs it", settings.profile);
+            Err(LaunchError::new(why, hint))
+        };
+        match (&settings.command, settings.timeout) {
+            (None, None) => Ok(None),
+            (Some(_), _) => forgotten(
+                "command",
                 "add `driver: command` to the profile, or take its `command` away",
-            )),
+            ),
+            (None, Some(_)) => {
+                forgotten("timeout", "add a driver to the profile, or take its `timeout` away")
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eventsource_stream::{EventStream, Eventsource};
+use eventsource_stream::{Event, EventStreamError};
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use reqwest::Method;
 use tokio::time::timeout;
@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::{Client, ClientError};
 use crate::error::{ApiError, ErrorBody, ErrorCode};
 use crate::events::{EventView, EventsQuery, Reset};
+use crate::sse;
 
 /// A hub says something every 15 s; silence for longer means that it is gone.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -25,7 +26,7 @@ pub enum Heard {
 /// An open stream of events. It ends when the hub stops or the line breaks; a new
 /// one that begins after [`last`](Self::last) misses nothing.
 pub struct Following {
-    stream: EventStream<BoxStream<'static, Result<Vec<u8>, reqwest::Error>>>,
+    stream: BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>,
     client: Client,
     last: Option<u64>,
 }
@@ -45,9 +46,9 @@ impl Client {
         }
         let chunks = unfold(answer, |mut answer| async move {
             let chunk = answer.chunk().await.transpose()?;
-            Some((chunk.map(Vec::from), answer))
+            Some((chunk, answer))
         });
-        let stream = chunks.boxed().eventsource();
+        let stream = sse::events(chunks).boxed();
         Ok(Following { stream, client: self.clone(), last: query.after })
     }
 }
@@ -65,7 +66,7 @@ impl Following {
             let event = match next {
                 None => return Ok(None),
                 Some(Ok(event)) => event,
-                Some(Err(eventsource_stream::EventStreamError::Transport(e))) => {
+                Some(Err(EventStreamError::Transport(e))) => {
                     return Err(self.client.failed(e));
                 }
                 Some(Err(e)) => return Err(self.client.not_a_hub(200, e.to_string())),

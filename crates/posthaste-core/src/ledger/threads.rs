@@ -39,16 +39,26 @@ impl Ledger {
     }
 
     /// The instance that a name stands for in the thread that a draft names: the owner of
-    /// the thread, or the owner's parent while that one lives. A sender never means itself.
+    /// the thread; else of those who live the owner's parent, or the only one of its family.
+    /// A sender never means itself.
     pub(super) fn meant_in_thread(&self, draft: &Draft, named: &[Mailbox]) -> Option<InstanceId> {
-        let [name @ (Mailbox::Name(_) | Mailbox::NameIn(..))] = named else { return None };
+        let [mailbox] = named else { return None };
+        let (Mailbox::Name(name) | Mailbox::NameIn(name, _)) = mailbox else { return None };
         let owner = self.owner_of(draft.details().thread.named?)?;
-        let parent = owner.parent.and_then(|id| self.instances.get(&id));
-        let parent = parent.filter(|parent| !parent.status.has_ended());
-        let mut talking = [Some(owner), parent].into_iter().flatten();
-        let meant =
-            |i: &&Instance| i.keys.contains(name) && draft.from != Principal::Instance(i.id);
-        talking.find(meant).map(|i| i.id)
+        let is_meant =
+            |i: &Instance| i.keys.contains(mailbox) && draft.from != Principal::Instance(i.id);
+        if is_meant(owner) {
+            return Some(owner.id);
+        }
+        let namesakes = self.named.get(name).into_iter().flatten();
+        let living = namesakes.filter_map(|id| self.instances.get(id));
+        let living = living.filter(|i| !i.status.has_ended() && is_meant(i) && i.is_kin_of(owner));
+        let family: Vec<InstanceId> = living.map(|i| i.id).collect();
+        match (owner.parent.filter(|parent| family.contains(parent)), family.as_slice()) {
+            (Some(parent), _) => Some(parent),
+            (None, [only]) => Some(*only),
+            (None, _) => None,
+        }
     }
 
     fn is_thread(&self, thread: ThreadId) -> bool {

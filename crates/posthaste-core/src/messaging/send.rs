@@ -37,7 +37,9 @@ impl Hub {
         };
         // What an error tells beyond what the append knows.
         let named = match &draft.to {
-            Address::Named { name, .. } => Some((name.clone(), Arc::clone(&self.profile_faults))),
+            Address::Named { name, .. } => {
+                Some((name.clone(), Arc::clone(&self.profile_faults), Arc::clone(&self.store)))
+            }
             _ => None,
         };
         let refused = replied.first().map(|to| {
@@ -50,19 +52,31 @@ impl Hub {
         let appended = self.store.append(draft);
         let durable = self.store.is_durable();
         async move {
-            let appended = appended.await.map_err(|error| match (error, named, refused) {
-                (SendError::NoRecipient { to, why, nearest }, Some((name, faults)), _) => {
-                    match fault_of(&faults.lock(), &name) {
-                        Some(fault) => SendError::BrokenProfile { to, fault: Box::new(fault) },
-                        None => SendError::NoRecipient { to, why, nearest },
+            let appended = match (appended.await, named, refused) {
+                (Ok(appended), ..) => appended,
+                (
+                    Err(SendError::NoRecipient { to, why, nearest }),
+                    Some((name, faults, store)),
+                    _,
+                ) => {
+                    let fault = fault_of(&faults.lock(), &name);
+                    return Err(match fault {
+                        // The name is known where only its team is not.
+                        Some(fault) if !matches!(store.profile(name).await, Ok(Some(_))) => {
+                            SendError::BrokenProfile { to, fault: Box::new(fault) }
+                        }
+                        _ => SendError::NoRecipient { to, why, nearest },
+                    });
+                }
+                (Err(error), _, refused) => {
+                    if let (SendError::HopLimit { .. }, Some((answer, most, all))) =
+                        (&error, refused)
+                    {
+                        all.lock().add(answer, most);
                     }
+                    return Err(error);
                 }
-                (error @ SendError::HopLimit { .. }, _, Some((answer, most, all))) => {
-                    all.lock().add(answer, most);
-                    error
-                }
-                (error, ..) => error,
-            })?;
+            };
             let Appended { seq, id, thread, recipients, skipped, duplicate } = appended;
             if let Some((road, asked)) = followed
                 && !duplicate

@@ -81,12 +81,13 @@ async fn the_one_list_of_an_older_version_is_the_list_of_services() {
     drop(rig::at(folder.path()).expect("a new store"));
     let db = Connection::open(folder.path().join("hub.db")).expect("a file");
     db.execute_batch(
-        "ALTER TABLE profiles DROP COLUMN allowed_tools; ALTER TABLE profiles DROP COLUMN services;
+        "ALTER TABLE work DROP COLUMN timeout;
+         ALTER TABLE profiles DROP COLUMN allowed_tools; ALTER TABLE profiles DROP COLUMN services;
          INSERT INTO profiles (name, description, kind, system_prompt, tags, tools, config, source,
             version, created_at, updated_at)
             VALUES ('mason', '', 'external', '', '[]', '[\"files\"]', '{}', 'api', 1, 7, 7),
             ('carver', '', 'external', '', '[]', NULL, '{}', 'api', 1, 7, 7);
-         PRAGMA user_version = 11;",
+         PRAGMA user_version = 12;",
     )
     .expect("an older store");
     drop(db);

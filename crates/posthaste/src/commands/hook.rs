@@ -6,6 +6,7 @@
 //! no hook. Read [`input`] for what the program says, and [`form`] for what it is told.
 
 use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
 use std::time::Duration;
 
 use posthaste_api::client::ClientError;
@@ -35,10 +36,10 @@ pub(super) mod log;
 settings! {
     /// The `[hooks]` section of the configuration.
     pub(crate) struct HooksConfig {
-        /// How long a hook waits for the hub to show that it is alive; with the start of the
-        /// program a hub that hangs costs less than a tenth of a second.
+        /// How long a hook waits before it looks whether the hub's process is stopped; with
+        /// the start of the program such a hub costs less than a tenth of a second.
         sign_of_life: Duration = Duration::from_millis(80), "humantime_serde";
-        /// How long a hook waits for the answer of a hub that is alive, all in all.
+        /// How long a hook waits for the answer of any other hub, all in all.
         patience: Duration = Duration::from_secs(1), "humantime_serde";
     }
 }
@@ -115,7 +116,7 @@ async fn fired(
         quiet: helper.is_some() || args.client.hooks().unheard.contains(&args.event),
         ..HookRequest::default()
     };
-    let hub = hub_that_lives(session, limits.sign_of_life).await?;
+    let hub = hub_that_lives(session, until, limits).await?;
     let asked = ask(args, session, &hub, &input, &request);
     let (answer, member) = match timeout_at(until, asked).await {
         Ok(answered) => answered?,
@@ -129,19 +130,40 @@ async fn fired(
     Ok(())
 }
 
-/// The hub of this session, after a sign of life. A hub that hangs accepts connections all
-/// the same, and must not hold up an agent for as long as a hub that is only slow. It is
-/// asked first, so that it does not hear of this moment long after it has passed.
-async fn hub_that_lives(session: &Session, limit: Duration) -> Result<Client, Failure> {
-    if session.hub.is_none() && session.folder.running().is_none() {
-        return Err(ApiError::new(ErrorCode::Unavailable, "no hub runs here").into());
-    }
+/// The hub of this session, after a sign of life. It is asked first, so that a hub that
+/// hangs does not hear of this moment long after it has passed. One that is stopped accepts
+/// connections all the same, and must not hold up an agent for as long as one that is busy.
+async fn hub_that_lives(
+    session: &Session,
+    until: Instant,
+    limits: &HooksConfig,
+) -> Result<Client, Failure> {
+    let own = match &session.hub {
+        Some(_) => None,
+        None => Some(
+            session
+                .folder
+                .running()
+                .ok_or_else(|| ApiError::new(ErrorCode::Unavailable, "no hub runs here"))?,
+        ),
+    };
     let hub = session.stranger()?;
-    match timeout(limit, hub.health()).await {
+    let mut asked = pin!(hub.health());
+    let answered = match timeout(limits.sign_of_life, &mut asked).await {
+        Ok(answered) => answered,
+        Err(_) if own.is_some_and(|own| program::is_stopped(own.pid)) => {
+            let what = "the hub is stopped (SIGSTOP, a debugger) and gave no sign of life";
+            return Err(late(what, limits.sign_of_life).into());
+        }
+        Err(_) => match timeout_at(until, asked).await {
+            Ok(answered) => answered,
+            Err(_) => return Err(late("the hub gave no sign of life", limits.patience).into()),
+        },
+    };
+    match answered {
         // Whatever it answers, it lives; what may be wrong with it, the hook will be told.
-        Ok(Ok(_) | Err(ClientError::Api(_) | ClientError::NotAHub { .. })) => Ok(hub),
-        Ok(Err(gone)) => Err(gone.into()),
-        Err(_) => Err(late("the hub gave no sign of life", limit).into()),
+        Ok(_) | Err(ClientError::Api(_) | ClientError::NotAHub { .. }) => Ok(hub.clone()),
+        Err(gone) => Err(gone.into()),
     }
 }
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::keyring;
 
-pub(super) use process::{process, runs};
+pub(super) use process::{is_stopped, process, runs};
 
 mod process;
 

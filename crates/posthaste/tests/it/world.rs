@@ -20,10 +20,6 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
 /// Longer than anything here should take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// On a busy machine a hub that is well may be silent for longer than hooks wait for a sign
-/// of life.
-pub(crate) const PATIENT_HOOKS: (&str, &str) = ("POSTHASTE_HOOKS__SIGN_OF_LIFE", "30s");
-
 /// A folder that is gone after the test, and the way to run the binary on it. Workers
 /// that a killed hub left there go with it.
 pub(crate) struct World {
@@ -110,7 +106,6 @@ impl World {
             .env_clear()
             .env("HOME", self.scratch.path())
             .env("TZ", "UTC")
-            .env(PATIENT_HOOKS.0, PATIENT_HOOKS.1)
             .env("POSTHASTE_DATA", self.data())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

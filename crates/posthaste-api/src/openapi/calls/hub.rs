@@ -2,7 +2,7 @@
 
 use super::super::{Call, Who, of};
 use super::{JSON, call, json, other};
-use crate::error::ErrorCode::Unauthorized;
+use crate::error::ErrorCode::{Internal, Unauthorized};
 use crate::health::{Health, Ready};
 use crate::tokens::TokensRead;
 
@@ -43,7 +43,8 @@ pub(super) const CALLS: &[Call] = &[
         "Read the files of the operator's and the join token again: what stands there counts from now on, and the old ones no longer",
         Who::Operator,
         &[json(200, "Which of the two are new.", of::<TokensRead>)],
-    ),
+    )
+    .fails(&[Internal]),
     call(
         "GET",
         "/openapi.json",

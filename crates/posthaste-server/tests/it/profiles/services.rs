@@ -20,8 +20,7 @@ async fn a_profile_without_a_list_of_services_has_none_beyond_the_core_like_one_
         assert_eq!(status, 201, "{made}");
         let (_, kept) = house.call(&format!("GET /v1/profiles/{name}"), Some(OPERATOR), "").await;
         // Null and nothing are two things, and are kept apart.
-        let told = kept.get(LIST).unwrap_or(&kept["tools"]);
-        assert_eq!(*told, list, "{name}: {kept}");
+        assert_eq!((&kept[LIST], &kept["tools"]), (&list, &Value::Null), "{name}: {kept}");
 
         let task = AssignRequest {
             agent: name.into(),

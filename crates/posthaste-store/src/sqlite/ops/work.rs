@@ -169,7 +169,7 @@ pub(super) fn write_work(db: &Db<'_>, of: InstanceId, work: &Work) -> rusqlite::
                 work.started_at.map(|t| t.0),
                 work.exit_code,
                 work.why,
-                work.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX >> 1))
+                work.timeout.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
             ],
         )
         .map(drop)

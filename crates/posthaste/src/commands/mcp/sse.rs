@@ -5,8 +5,8 @@ use std::future::ready;
 use std::time::Duration;
 
 use bytes::Bytes;
-use eventsource_stream::Eventsource;
 use futures_util::stream::{BoxStream, Stream, StreamExt, unfold};
+use posthaste_api::sse;
 use reqwest::Response;
 use tokio::time::timeout;
 
@@ -22,33 +22,12 @@ pub(super) fn messages(answer: Response, silence: Duration) -> BoxStream<'static
 
 /// The data of every event, as one line each.
 pub(super) fn data(pieces: impl Stream<Item = Bytes>) -> impl Stream<Item = String> {
-    let events = without_mark(pieces).map(Ok::<_, Infallible>).eventsource();
+    let events = sse::events(pieces.map(Ok::<_, Infallible>));
     let events = events.take_while(|event| ready(event.is_ok()));
     events.filter_map(|event| {
         // Between the words of JSON the end of a line is only space.
         let data = event.ok().map(|event| event.data.replace('\n', " "));
         ready(data.filter(|data| !data.trim().is_empty()))
-    })
-}
-
-/// A stream may begin with a byte order mark, at which `eventsource-stream` 0.2 panics.
-fn without_mark(pieces: impl Stream<Item = Bytes>) -> impl Stream<Item = Bytes> {
-    const MARK: &[u8] = "\u{feff}".as_bytes();
-    // The beginning, as long as it may be a part of a mark.
-    pieces.scan(Some(Vec::new()), |beginning, piece| {
-        let Some(mut read) = beginning.take() else { return ready(Some(piece)) };
-        read.extend_from_slice(&piece);
-        let mut rest = read.as_slice();
-        while let Some(more) = rest.strip_prefix(MARK) {
-            rest = more;
-        }
-        ready(Some(match MARK.starts_with(rest) {
-            true => {
-                *beginning = Some(rest.to_vec());
-                Bytes::new()
-            }
-            false => Bytes::copy_from_slice(rest),
-        }))
     })
 }
 
@@ -72,16 +51,6 @@ pub(super) mod tests {
     fn each_event_is_one_text_however_it_is_cut() {
         for size in 1..=STREAM.len() {
             assert_eq!(read(STREAM, size), ["{\"a\": 1}", "[2]"], "in pieces of {size}");
-        }
-    }
-
-    #[test]
-    fn a_byte_order_mark_at_the_beginning_is_no_part_of_the_stream() {
-        for marks in ["\u{feff}", "\u{feff}\u{feff}"] {
-            let stream = [marks.as_bytes(), b"data: [1]\n\n"].concat();
-            for size in 1..=stream.len() {
-                assert_eq!(read(&stream, size), ["[1]"], "in pieces of {size}");
-            }
         }
     }
 }

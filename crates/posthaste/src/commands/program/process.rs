@@ -41,6 +41,11 @@ pub(in crate::commands) fn runs(name: &str) -> bool {
     }
 }
 
+/// Whether it is known to do nothing, for as long as somebody holds it.
+pub(in crate::commands) fn is_stopped(process: u32) -> bool {
+    read(process).is_some_and(|process| process.is_stopped)
+}
+
 /// Most programs start hooks, and some their servers, by a shell.
 fn program() -> u32 {
     let mut process = parent_id();
@@ -114,6 +119,8 @@ struct Process {
     began: u64,
     /// Its parent has not looked after it yet.
     has_ended: bool,
+    /// By a signal or a debugger; it does nothing until it is let go on.
+    is_stopped: bool,
 }
 
 fn read(process: u32) -> Option<Process> {
@@ -124,10 +131,11 @@ fn read(process: u32) -> Option<Process> {
 fn of_stat(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    let has_ended = matches!(fields.next()?, "Z" | "X");
+    let state = fields.next()?;
+    let (has_ended, is_stopped) = (matches!(state, "Z" | "X"), matches!(state, "T" | "t"));
     let parent = fields.next()?.parse().ok()?;
     let began = fields.nth(17)?.parse().ok()?;
-    Some(Process { parent, began, has_ended })
+    Some(Process { parent, began, has_ended, is_stopped })
 }
 
 #[cfg(test)]
@@ -137,9 +145,11 @@ mod tests {
     #[test]
     fn the_beginning_of_a_process_is_found_behind_any_name() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4 5 6 7 8 9 10 11 12 20 0 1 0 12345 99 1";
-        assert_eq!(of_stat(stat), Some(Process { parent: 1, began: 12345, has_ended: false }));
+        let alive = Process { parent: 1, began: 12345, has_ended: false, is_stopped: false };
+        assert_eq!(of_stat(stat), Some(alive));
         let ended = of_stat(&stat.replace(" S ", " Z ")).expect("a process");
-        assert!(ended.has_ended);
+        assert!(ended.has_ended && !ended.is_stopped);
+        assert!(of_stat(&stat.replace(" S ", " T ")).expect("a process").is_stopped);
         assert_eq!(of_stat(""), None);
         assert!(process().starts_with("process:"));
         assert!(runs(&process()) && !runs("process:1:1") && !runs("process:") && !runs(""));

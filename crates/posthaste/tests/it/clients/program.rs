@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{BINARY, PATIENT_HOOKS, Ran, World, lacks, quick, skip};
+use crate::world::{BINARY, Ran, World, lacks, quick, skip};
 
 use super::running::Running;
 use super::{claude, codex, copilot, gemini, opencode, qwen};
@@ -150,7 +150,6 @@ pub(super) fn shut_in(command: &mut Command, home: &Path) {
         .env("CODEX_HOME", home.join("codex"))
         .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", beside.display()))
         .env("TMPDIR", home)
-        .env(PATIENT_HOOKS.0, PATIENT_HOOKS.1)
         // What repository the tests run in is none of its business.
         .env("GIT_CEILING_DIRECTORIES", home.parent().expect("a folder"))
         .env("HTTP_PROXY", CLOSED)

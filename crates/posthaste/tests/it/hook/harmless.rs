@@ -1,15 +1,15 @@
 //! Whatever is wrong, the agent goes on: exit 0, nothing on stdout, a line for the
 //! operator.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{claude, everybody, fire, log, said};
-use crate::world::{PATIENT_HOOKS, Started, World, mode};
+use crate::world::{Started, World, eventually, mode};
 
 const EVENTS: [&str; 5] = ["session-start", "prompt", "before-tool", "tool", "stop"];
 
@@ -61,8 +61,17 @@ impl Played {
         Self { door, url }
     }
 
+    #[track_caller]
     fn accepts(&self) -> TcpStream {
-        self.door.accept().expect("it calls").0
+        self.door.set_nonblocking(true).expect("a socket");
+        let mut line = None;
+        eventually(|| {
+            line = self.door.accept().ok();
+            line.is_some()
+        });
+        let line = line.expect("it calls").0;
+        line.set_nonblocking(false).expect("a socket");
+        line
     }
 
     /// Answers the question whether the hub is alive, and nothing else.
@@ -91,13 +100,6 @@ fn of_played<'a>(url: &'a str, event: &'a str, client: &'a str) -> [&'a str; 8] 
     ["hook", event, "--client", client, "--hub", url, "--token", "whoever"]
 }
 
-/// A command that waits for a sign of life as long as its users' do.
-fn as_shipped(world: &World, args: &[&str]) -> Command {
-    let mut command = world.command(args);
-    command.env_remove(PATIENT_HOOKS.0);
-    command
-}
-
 /// All that was asked on this connection until the hook hung up.
 fn all_of(mut line: TcpStream) -> String {
     let mut asked = String::new();
@@ -110,12 +112,12 @@ fn a_hub_that_accepts_and_never_answers_is_given_up_and_told_nothing() {
     let world = World::new();
     world.hub().stop();
     let deaf = Played::new();
-    let hook = Started::new(as_shipped(&world, &of_played(&deaf.url, "tool", "claude")));
+    let hook = world.start(&of_played(&deaf.url, "tool", "claude"));
     let line = deaf.accepts();
     assert_eq!(said(&hook.end()), Value::Null);
     let asked = all_of(line);
     assert!(asked.starts_with("GET /health ") && !asked.contains("whoever"), "{asked}");
-    assert!(log(&world).contains("no sign of life within 80 ms"), "{}", log(&world));
+    assert!(log(&world).contains("no sign of life within 1000 ms"), "{}", log(&world));
 }
 
 #[test]
@@ -132,9 +134,9 @@ fn a_hub_that_lives_and_never_answers_is_given_up_too() {
     assert!(log(&world).contains("did not answer within 1000 ms"), "{}", log(&world));
 }
 
-/// The hook may wait an hour for an answer, so only the missing sign of life ends it.
+/// The hook may wait an hour for an answer, so it ends because the hub is stopped.
 #[test]
-fn a_hub_that_hangs_holds_up_no_agent_and_brings_the_mail_when_it_goes_on() {
+fn a_hub_that_is_stopped_holds_up_no_agent_and_brings_the_mail_when_it_goes_on() {
     let world = World::new();
     let hub = world.hub();
     let input = claude("s1", "PostToolUse");
@@ -144,7 +146,7 @@ fn a_hub_that_hangs_holds_up_no_agent_and_brings_the_mail_when_it_goes_on() {
 
     hub.process.signal(Signal::STOP);
     for event in EVENTS {
-        let mut command = as_shipped(&world, &["hook", event, "--client", "claude"]);
+        let mut command = world.command(&["hook", event, "--client", "claude"]);
         command.env("POSTHASTE_HOOKS__PATIENCE", "1h").stdin(Stdio::piped());
         let mut hook = Started::new(command);
         hook.feed(input.to_string().as_bytes());
@@ -160,11 +162,25 @@ fn a_hub_that_hangs_holds_up_no_agent_and_brings_the_mail_when_it_goes_on() {
 }
 
 #[test]
-fn a_silent_hub_costs_a_hook_less_than_a_tenth_of_a_second_unless_the_configuration_says_more() {
+fn a_hub_that_is_only_slow_is_waited_for() {
+    let world = World::new();
+    world.hub().stop();
+    let slow = Played::new();
+    let mut command = world.command(&of_played(&slow.url, "tool", "claude"));
+    // However short: that it is silent does not say that it is stopped.
+    command.env("POSTHASTE_HOOKS__SIGN_OF_LIFE", "1ms").env("POSTHASTE_HOOKS__PATIENCE", "1h");
+    let hook = Started::new(command);
+    slow.shows_life();
+    drop(slow.accepts());
+    assert_eq!(said(&hook.end()), Value::Null);
+    assert!(!log(&world).contains("sign of life"), "{}", log(&world));
+}
+
+#[test]
+fn how_long_a_hook_waits_is_set_in_the_configuration() {
     let world = World::new();
     let settings = |args: &[&str]| {
-        let told = Started::new(as_shipped(&world, &[&["config", "--json"], args].concat())).end();
-        let told: Value = serde_json::from_str(&told.out).expect("JSON");
+        let told = world.json(&[&["config"], args].concat());
         let all = told["settings"].as_array().expect("a list").clone();
         let value = |key: &str| {
             let setting = all.iter().find(|setting| setting["key"] == key);
@@ -173,14 +189,34 @@ fn a_silent_hub_costs_a_hook_less_than_a_tenth_of_a_second_unless_the_configurat
         [value("hooks.sign_of_life"), value("hooks.patience")]
     };
     assert_eq!(settings(&[]), ["80ms", "1s"]);
-    let file = world.config("[hooks]\nsign_of_life = '250ms'\n");
-    assert_eq!(settings(&["--config", &file]), ["250ms", "1s"]);
+    let file = world.config("[hooks]\nsign_of_life = '250ms'\npatience = '10ms'\n");
+    assert_eq!(settings(&["--config", &file]), ["250ms", "10ms"]);
 
     world.hub().stop();
     let deaf = Played::new();
     let hook = [&of_played(&deaf.url, "stop", "claude")[..], &["--config", &file]].concat();
-    assert_eq!(said(&Started::new(as_shipped(&world, &hook)).end()), Value::Null);
-    assert!(log(&world).contains("no sign of life within 250 ms"), "{}", log(&world));
+    assert_eq!(said(&world.run(&hook)), Value::Null);
+    assert!(log(&world).contains("within 10 ms"), "{}", log(&world));
+}
+
+/// The body of a request; nobody answers it.
+fn body_of(line: TcpStream) -> Value {
+    let mut line = BufReader::new(line);
+    let mut length = None;
+    loop {
+        let mut header = String::new();
+        line.read_line(&mut header).expect("a header");
+        if header.trim().is_empty() {
+            break;
+        }
+        let (name, value) = header.split_once(':').unwrap_or_default();
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse::<usize>().ok();
+        }
+    }
+    let mut body = vec![0; length.expect("a length")];
+    line.read_exact(&mut body).expect("a whole body");
+    serde_json::from_slice(&body).expect("JSON")
 }
 
 /// What the hub is asked by a hook of Qwen Code, besides the process that it is of.
@@ -189,13 +225,11 @@ fn asked(event: &str, input: &Value) -> Value {
     world.hub().stop();
     let played = Played::new();
     let mut command = world.command(&of_played(&played.url, event, "qwen"));
-    command.stdin(Stdio::piped());
+    command.env("POSTHASTE_HOOKS__PATIENCE", "1h").stdin(Stdio::piped());
     let mut hook = Started::new(command);
     hook.feed(input.to_string().as_bytes());
     played.shows_life();
-    let asked = all_of(played.accepts());
-    let (_, body) = asked.split_once("\r\n\r\n").expect("a body");
-    let mut asked: Value = serde_json::from_str(body).expect("JSON");
+    let mut asked = body_of(played.accepts());
     let process = asked.as_object_mut().and_then(|asked| asked.remove("conversation"));
     let process = process.expect("a conversation");
     assert!(process.as_str().is_some_and(|text| text.starts_with("process:")), "{process}");

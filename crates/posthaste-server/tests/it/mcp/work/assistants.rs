@@ -155,6 +155,36 @@ async fn within_a_thread_an_assistant_and_whoever_spawned_it_write_to_each_other
 }
 
 #[tokio::test]
+async fn within_a_thread_siblings_answer_each_other_by_name() {
+    let (house, staff) = house().await;
+    let (boss, _) = house.agent("boss").await;
+    let (_, as_other_helper) = house.agent("helper").await;
+    let me = speaks(&house, &boss.token).await;
+    let (first, second) = (spawn(&me, "worker").await, spawn(&me, "helper").await);
+    let worker = runner(&house, &staff, &first).await;
+    let helper = runner(&house, &staff, &second).await;
+    let thread = &first["thread_id"];
+    write(&helper, "worker", thread, "may I help?").await;
+
+    let asked = worker.call("recv_message", json!({ "thread_id": thread })).await.json();
+    let from = text(
+        &asked["messages"].as_array().expect("messages").last().expect("one")["from_assistant_id"],
+    );
+    assert_eq!(from, "helper", "{asked}");
+    assert_eq!(write(&worker, &from, thread, "please").await.json(), json!({ "success": true }));
+
+    assert!(read(&as_other_helper).await.messages.is_empty(), "it is of no such family");
+    assert_eq!(texts(&read(&house.client(&helper.token)).await), ["please"]);
+
+    // Of two in the family none is meant: the name is what it is without a thread.
+    let third = spawn(&me, "helper").await;
+    let another = runner(&house, &staff, &third).await;
+    write(&worker, "helper", thread, "whoever").await;
+    assert_eq!(texts(&read(&as_other_helper).await), ["whoever"]);
+    assert!(read(&house.client(&another.token)).await.messages.is_empty());
+}
+
+#[tokio::test]
 async fn messages_are_from_and_to_the_ids_that_the_registry_lists() {
     let (house, staff) = house().await;
     let (boss, _) = house.agent("boss").await;

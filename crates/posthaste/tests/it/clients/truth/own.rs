@@ -65,7 +65,7 @@ impl Hold {
     /// with the folder.
     fn line(&self) -> String {
         let (hold, begun) = (self.hold.display(), self.begun.display());
-        format!("[ ! -e {hold} ] || touch {begun}; while [ -e {hold} ]; do sleep 0.1; done")
+        format!("[ ! -e '{hold}' ] || touch '{begun}'; while [ -e '{hold}' ]; do sleep 0.1; done")
     }
 
     /// From now on it is held up.
