@@ -180,8 +180,10 @@ impl From<ActError> for ApiError {
     fn from(e: ActError) -> Self {
         let message = e.to_string();
         match e {
-            ActError::NotFound => Self::new(ErrorCode::NotFound, message)
-                .hint("only its sender and the operator can cancel or requeue a message"),
+            ActError::NotFound => Self::new(ErrorCode::NotFound, message).hint(
+                "check the number; only its sender and the operator can cancel or requeue it, and \
+                 what was settled long ago is forgotten",
+            ),
             ActError::Refused(_) | ActError::Conflict(_) => Self::new(ErrorCode::Conflict, message),
             ActError::Store(e) => e.into(),
         }

@@ -53,7 +53,9 @@ pub struct Inbox<'a> {
     pub messages: Vec<Entry<'a>>,
     /// How many messages there are in this answer.
     pub total: usize,
-    /// `complete`, `partial`, `empty` or `call_again`.
+    /// `complete`; `partial` (somebody who was waited for has not sent, or more mail waits
+    /// than is here); `empty` (time was up); over MCP also `call_again` (the client would not
+    /// wait longer).
     pub status: Cow<'a, str>,
     /// How long the call waited.
     pub waited_s: f64,

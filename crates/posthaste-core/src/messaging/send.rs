@@ -147,7 +147,7 @@ pub enum SendError {
     BrokenProfile { to: String, fault: Box<FileFault> },
     #[error("{address} has ended")]
     RecipientGone { address: String },
-    #[error("an agent cannot write to itself")]
+    #[error("nobody can write to themselves")]
     SelfSend,
     #[error("the sender has ended")]
     SenderGone,

@@ -29,7 +29,11 @@ pub(super) async fn run(
 fn told(message: &MessageView) -> String {
     let taken = |d: &&DeliveryView| d.reason.as_deref() == Some("cancelled");
     let (seq, count) = (message.seq, message.deliveries.iter().filter(taken).count());
+    let seen = message.deliveries.iter().any(|d| d.maybe_seen);
     match message.deliveries.len() {
+        all if all == count && seen => {
+            format!("message {seq} is taken back; it may have been seen")
+        }
         all if all == count => format!("message {seq} is taken back: nobody has read it"),
         all => format!("message {seq} is taken back in {count} of {all} mailboxes"),
     }

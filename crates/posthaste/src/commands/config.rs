@@ -2,6 +2,7 @@
 
 use posthaste_api::{ApiError, ErrorCode};
 use serde_json::json;
+use unicode_width::UnicodeWidthStr;
 
 use crate::cli::{ConfigArgs, Global};
 use crate::config::tell::{self, Setting, written};
@@ -46,9 +47,11 @@ fn show(settings: &[Setting], output: &mut Output) -> Result<(), Failure> {
         return output.answer(&json!({ "settings": settings }));
     }
     let line = |s: &Setting| format!("{} = {}", s.key, written(&s.value));
-    let width = settings.iter().map(|s| line(s).chars().count()).max().unwrap_or(0);
+    let width = settings.iter().map(|s| line(s).width()).max().unwrap_or(0);
     for setting in settings {
-        output.say(&format!("{:width$}  # {}", line(setting), setting.from))?;
+        let line = line(setting);
+        let room = " ".repeat(width - line.width());
+        output.say(&format!("{line}{room}  # {}", setting.from))?;
     }
     Ok(())
 }

@@ -265,8 +265,6 @@ fn tell(summary: &Summary, output: &mut Output) -> Result<(), Failure> {
 }
 
 const HEAD: [&str; 5] = ["NAME", "DRIVER", "DESCRIPTION", "TAGS", "SOURCE"];
-/// What of a text is worth a column, where there is room for more.
-const MOST_COLUMNS: usize = 60;
 
 fn show_table(profiles: &[ProfileView], output: &mut Output) -> Result<(), Failure> {
     let row = |p: &ProfileView| {
@@ -279,8 +277,8 @@ fn show_table(profiles: &[ProfileView], output: &mut Output) -> Result<(), Failu
             Cell::new(Tone::Who, &p.name),
             // Nothing runs who comes by itself.
             p.driver.as_deref().unwrap_or("external").into(),
-            clipped(&one_line(&told), MOST_COLUMNS).into(),
-            clipped(&p.tags.join(", "), MOST_COLUMNS).into(),
+            one_line(&told).into(),
+            p.tags.join(", ").into(),
             Cell::new(Tone::Faint, one_line(&p.source)),
         ]
     };

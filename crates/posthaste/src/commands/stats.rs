@@ -101,7 +101,7 @@ fn since(stamp: Option<&str>, output: &mut Output) -> Result<(), Failure> {
     match stamp {
         Some(stamp) => {
             let time = when::time_of_day(stamp, &when::now());
-            output.note(&format!("counted since {time}: what is older is pruned"));
+            output.note(&format!("counted since {time}, the oldest message that is kept"));
         }
         None => output.note("nothing was sent yet"),
     }

@@ -201,7 +201,9 @@ fn line(event: &EventView, addresses: &Addresses, now: &jiff::Zoned) -> Text {
                 .plain(format!("{by}{why}"))
         }
         (None, _, Some(i), _) => {
-            let status = i.status.as_ref().map_or(String::new(), |s| format!(" ({s})"));
+            // What it is now was not always so; only an end stays as it was.
+            let status = i.status.as_ref().filter(|_| event.kind == "instance.ended");
+            let status = status.map_or(String::new(), |s| format!(" ({s})"));
             head.add(Tone::Who, i.address.as_ref().unwrap_or(&i.instance)).plain(status)
         }
         (None, _, None, Some(team)) => head.add(Tone::Who, team),
@@ -231,7 +233,12 @@ mod tests {
             "no": 1, "type": "instance.joined", "at": "2026-03-04T12:00:00Z", "team": "main",
             "instance": {"instance": "1a2b3c4d", "address": "bob.1a2b3c4d@main", "status": "running"},
         }));
-        assert_eq!(joined, "12:00:00 #1 instance.joined bob.1a2b3c4d@main (running)");
+        assert_eq!(joined, "12:00:00 #1 instance.joined bob.1a2b3c4d@main");
+        let ended = told(serde_json::json!({
+            "no": 2, "type": "instance.ended", "at": "2026-03-04T12:00:00Z", "team": "main",
+            "instance": {"instance": "1a2b3c4d", "address": "bob.1a2b3c4d@main", "status": "failed"},
+        }));
+        assert_eq!(ended, "12:00:00 #2 instance.ended bob.1a2b3c4d@main (failed)");
         let pruned = told(serde_json::json!({
             "no": 2, "type": "delivery.acked", "at": "2026-03-04T12:00:00Z", "seq": 7,
         }));

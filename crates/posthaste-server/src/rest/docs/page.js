@@ -60,7 +60,9 @@ function sections(text) {
       found.push({ title: lines.shift().slice(3), nodes: [] });
     } else if (lines[0].startsWith("```")) {
       lines.shift();
-      put(make("pre", null, make("code", take((line) => !line.startsWith("```")).join("\n"))));
+      const example = take((line) => !line.startsWith("```")).join("\n");
+      // The examples call the hub that shows them.
+      put(make("pre", null, make("code", example.replace("http://127.0.0.1:9889", location.origin))));
       lines.shift();
     } else if (lines[0].startsWith("|")) {
       put(grid(take((line) => line.startsWith("|"))));
