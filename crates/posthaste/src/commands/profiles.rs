@@ -16,7 +16,7 @@ use super::Session;
 use crate::cli::{ProfilesArgs, ProfilesCommand};
 use crate::failure::{Failure, invalid, machine};
 use crate::output::Output;
-use crate::paint::{Tone, clipped};
+use crate::paint::Tone;
 use crate::profiles::file::{self, Fault, Parsed};
 use crate::profiles::markdown_files;
 use crate::table::Cell;
