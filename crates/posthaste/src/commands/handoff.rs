@@ -138,9 +138,14 @@ async fn tell(
                 true => bytes::behind(text, &answer.instance, &session.client()?).await,
                 false => None,
             };
-            match wrote {
-                Some(bytes) => output.raw(&bytes)?,
+            match &wrote {
+                Some(bytes) => output.raw(bytes)?,
                 None => output.agent_text(text, raw)?,
+            }
+            if raw && wrote.is_none() && bytes::is_cut(text) {
+                let (who, id) = (&answer.address, &answer.instance);
+                let kept = format!("posthaste logs {id} shows what is kept");
+                output.note(&format!("this is not all that {who} wrote: {kept}"));
             }
         }
         (false, _) => {}

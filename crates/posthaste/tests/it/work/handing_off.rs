@@ -106,6 +106,26 @@ fn what_a_worker_wrote_is_piped_byte_for_byte() {
 }
 
 #[test]
+fn a_result_that_is_too_long_for_a_message_is_piped_whole() {
+    let script = "head -c 3000000 /dev/zero | tr '\\000' x; printf 'a\\377b\\n'";
+    let office = Office::with("", &[("big", script)]);
+    let ran = office.world.command(&["handoff", "big", "x"]).output().expect("it ends");
+    assert!(ran.status.success());
+    assert_eq!(ran.stdout.len(), 3_000_004);
+    assert!(ran.stdout.ends_with(b"xa\xffb\n"));
+}
+
+#[test]
+fn a_result_of_which_the_hub_has_not_all_says_so_beside_it() {
+    let script = "head -c 300000 /dev/zero | tr '\\000' x";
+    let office = Office::with("[agents]\noutput_bytes = 100000\n", &[("big", script)]);
+    let ran = office.run(&["handoff", "big", "x"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.starts_with("xxx"), "{ran:?}");
+    assert!(ran.err.contains("not all") && ran.err.contains("posthaste logs"), "{ran:?}");
+}
+
+#[test]
 fn a_handoff_outlives_a_hub_that_is_killed() {
     let mut office = Office::new();
     let waiting = office.start(&["handoff", "patient", "wait"]);
