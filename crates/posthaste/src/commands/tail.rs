@@ -6,13 +6,13 @@ use posthaste_api::client::Heard;
 use posthaste_api::events::{EventInstance, EventView, EventsQuery};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::InstanceId;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use super::Session;
 use super::addresses::Addresses;
+use super::interrupt::Interrupt;
 use crate::cli::TailArgs;
-use crate::failure::{Failure, internal};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::paint::{Text, Tone};
 use crate::when;
@@ -27,19 +27,15 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let mut interrupted =
-        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
-    let mut query = query(&args, &session.client()?).await?;
+    let mut interrupt = Interrupt::new()?;
+    let mut query = interrupt.or(query(&args, &session.client()?)).await??;
     let mut retry: Option<Duration> = None;
     let mut told = false;
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut addresses = Addresses::default();
     loop {
-        let ended = tokio::select! {
-            _ = interrupted.recv() => return Err(Failure::Interrupted),
-            ended = follow(&mut query, &mut left, session, output, &mut retry, &mut addresses) => ended,
-        };
-        match ended {
+        let following = follow(&mut query, &mut left, session, output, &mut retry, &mut addresses);
+        match interrupt.or(following).await? {
             Ok(End::Enough) => return Ok(()),
             Ok(End::Line) => {}
             Err(Failure::Told(e)) if e.code != ErrorCode::Unavailable => return Err(e.into()),
@@ -53,10 +49,7 @@ pub(super) async fn run(
         }
         let pause = retry.map_or(FIRST_RETRY, |last| (last * 2).min(LAST_RETRY));
         retry = Some(pause);
-        tokio::select! {
-            _ = interrupted.recv() => return Err(Failure::Interrupted),
-            () = sleep(pause) => (),
-        }
+        interrupt.or(sleep(pause)).await?;
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::played::{Played, asked_on};
 use crate::world::{Started, World, eventually};
 
 #[test]
@@ -326,6 +327,29 @@ fn a_token_that_the_hub_could_not_be_told_of_stays_the_old_one() {
     drop(hub);
 }
 
+/// The test plays the hub, so it knows when a command waits for an answer.
+#[test]
+fn ctrl_c_is_130_everywhere_also_while_the_hub_hangs() {
+    let world = World::new();
+    for args in [
+        &["handoff", "worker", "x"][..],
+        &["tail"],
+        &["tail", "--agent", "alice"],
+        &["inbox"],
+        &["inbox", "--follow"],
+        &["logs", "alice", "--follow"],
+        &["agents"],
+    ] {
+        let hub = Played::new();
+        let args = [args, &["--hub", &hub.url, "--token", "whoever"]].concat();
+        let waiting = world.start_interruptible(&args);
+        let call = hub.accepts();
+        asked_on(&call);
+        waiting.signal(Signal::INT);
+        assert_eq!(waiting.end().code, Some(130), "{args:?}");
+    }
+}
+
 #[test]
 fn ctrl_c_is_130_everywhere() {
     let world = World::new();
@@ -333,7 +357,7 @@ fn ctrl_c_is_130_everywhere() {
     world.say(&["join", "bob"]);
     let waits = || world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox";
     for args in [&["inbox", "--as", "bob", "--follow"][..], &["inbox", "--as", "bob"]] {
-        let waiting = world.start(args);
+        let waiting = world.start_interruptible(args);
         eventually(waits);
         waiting.signal(Signal::INT);
         let ran = waiting.end();

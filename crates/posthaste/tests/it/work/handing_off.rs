@@ -157,3 +157,35 @@ fn a_handoff_on_a_terminal_shows_what_its_worker_writes_while_it_writes() {
     let last = ran.out.rsplit("\u{1b}[J").next().expect("what stands there at the end");
     assert_eq!(last.replace('\r', ""), "one\ntwo\nthree\n", "the result, and nothing else");
 }
+
+/// The test plays the hub, so it knows when the command waits for an answer.
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_handoff_on_a_terminal_while_the_hub_hangs() {
+    use std::io::Write;
+
+    use crate::played::{Played, asked_on};
+    use crate::world::{Started, World};
+
+    let world = World::new();
+    let hub = Played::new();
+    let args = ["handoff", "worker", "x", "--hub", &hub.url, "--token", "whoever"];
+    let mut command = world.on_terminal(80, &args);
+    command.stdin(std::process::Stdio::piped());
+    let mut handoff = Started::new(command);
+    let (mut terminal, _screen) = handoff.talk();
+    hub.answers(
+        "POST /v1/assign ",
+        &json!({
+            "instance": "a3f7b2c1", "address": "worker.a3f7b2c1@main", "agent": "worker",
+            "team": "main", "thread_id": "t-12345678", "status": "starting", "task": 1,
+        }),
+    );
+    // One call waits for the report, and one asks how the worker is doing.
+    let calls = [hub.accepts(), hub.accepts()];
+    let asked = calls.each_ref().map(|call| asked_on(call).head);
+    let looks = asked.iter().any(|head| head.starts_with("GET /v1/instances/a3f7b2c1 "));
+    assert!(looks, "{asked:?}");
+    terminal.write_all(b"\x03").expect("it reads");
+    assert_eq!(handoff.end().code, Some(130));
+}
