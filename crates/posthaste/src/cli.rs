@@ -300,8 +300,9 @@ pub(crate) struct LeaveArgs {
 #[derive(Args)]
 #[command(override_usage = "posthaste send [OPTIONS] <TO>[,<TO>...] <MESSAGE>...")]
 pub(crate) struct SendArgs {
-    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several with commas.
-    /// The rest of the line is the text; `-` reads it from stdin, without the newline at its end
+    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several with commas
+    /// and without spaces. The rest of the line is the text; `-` reads it from stdin, without the
+    /// newline at its end
     #[arg(required = true, value_names = ["TO", "MESSAGE"], num_args = 1..)]
     pub(crate) words: Vec<String>,
     /// Ahead of other mail, and it ends every wait

@@ -162,7 +162,7 @@ fn a_list_tells_each_answer_and_ends_with_the_first_failure() {
     let _hub = world.hub();
     world.say(&["join", "alice"]);
     world.say(&["join", "bob"]);
-    let ran = world.run(&["send", "bob,nobody-here,", "alice", "hi"]);
+    let ran = world.run(&["send", "bob,nobody-here,alice", "hi"]);
     ran.failed(3, "not sent to nobody-here: ", "");
     assert_eq!(ran.out.lines().count(), 2, "{ran:?}");
     let ran = world.run(&["send", "bob,nobody-here", "hi", "--json"]);
@@ -183,6 +183,19 @@ fn a_message_needs_no_quotes() {
     let mail = world.json(&["inbox", "--as", "bob", "--batch-window", "0"]);
     assert_eq!(mail["messages"][0]["message"], "the build is green", "{mail}");
     assert_eq!(mail["total"], 1, "{mail}");
+}
+
+/// `send bob, the build is green` was "build is green" to bob and to somebody called the.
+#[test]
+fn a_comma_after_the_name_sends_nothing_to_anybody() {
+    let world = World::new();
+    let _hub = world.hub();
+    world.say(&["join", "bob"]);
+    for line in [&["bob,", "the", "build", "is", "green"][..], &["bob, ", "hello"]] {
+        let ran = world.run(&[&["send"], line].concat());
+        ran.failed(2, "ends in a comma", "posthaste send bob,alice hello");
+    }
+    assert_eq!(world.json(&["history"])["messages"].as_array().map(Vec::len), Some(0));
 }
 
 #[test]
