@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use rustix::process::{Pid, getpgid, getpgrp};
 use serde_json::Value;
 
-use crate::world::{World, eventually, mode};
+use crate::world::{Started, World, eventually, mode};
 
 /// A folder whose hub is in the background. It is stopped at the end, also when an
 /// assertion fails.
@@ -109,6 +109,11 @@ fn a_hub_that_cannot_start_in_the_background_says_why_at_once() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let listen = taken.local_addr().expect("an address").to_string();
     let ran = world.run(&["up", "--detach", "--listen", &listen]);
+    ran.failed(5, &format!("{listen} is taken by"), "hub.log");
+    // Colours are for people, and the log is read by the command that waits.
+    let mut coloured = world.command(&["up", "--detach", "--listen", &listen, "--color", "never"]);
+    coloured.env("CLICOLOR_FORCE", "1");
+    let ran = Started::new(coloured).end();
     ran.failed(5, &format!("{listen} is taken by"), "hub.log");
     // What is wrong with the configuration is told before anything is started.
     let file = world.config("[limits]\nsweep = 'soon'\n");
