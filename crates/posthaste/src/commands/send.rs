@@ -57,8 +57,7 @@ fn show_many(answer: &SendMany, output: &mut Output) -> Result<(), Failure> {
                 if !output.json() {
                     // What was said before stays before it.
                     output.flush()?;
-                    let message = format!("not sent to {}: {}", one.to, error.message);
-                    output.fail(&ApiError { message, ..error.clone() });
+                    output.fail_about(&format!("not sent to {}", one.to), error);
                 }
             }
         }

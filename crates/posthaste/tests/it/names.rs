@@ -24,6 +24,17 @@ fn a_name_means_the_one_agent_that_has_it() {
 }
 
 #[test]
+fn an_error_about_one_of_several_begins_with_the_word_that_was_typed() {
+    let world = World::new();
+    let _hub = world.hub();
+    for word in ["key", "agent", "team", "message"] {
+        let told = format!("error: {word}: nobody called {word} is here\n");
+        let ran = world.run(&["stop", word]);
+        assert!(ran.code == Some(3) && ran.err.starts_with(&told), "{ran:?}");
+    }
+}
+
+#[test]
 fn joining_a_team_does_not_take_a_name_away_from_another() {
     let world = World::new();
     let _hub = world.hub();
