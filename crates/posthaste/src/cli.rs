@@ -359,7 +359,7 @@ pub(crate) struct InboxArgs {
 
 #[derive(Args)]
 pub(crate) struct TailArgs {
-    /// Only about these agents: names, or instances
+    /// Only about these agents: names, addresses, or instances; a name means all who have it
     #[arg(long, value_name = "WHO", value_delimiter = ',')]
     pub(crate) agent: Vec<String>,
     /// Only about these teams
@@ -442,7 +442,8 @@ pub(crate) struct HistoryArgs {
     /// Of this conversation
     #[arg(long)]
     pub(crate) thread: Option<String>,
-    /// In this mailbox: an instance, n.mason, n.mason@team, any, any@team, human
+    /// In this mailbox, as `posthaste stats` names it: bob, bob@team, an address or instance,
+    /// @anyone, @anyone@team, human
     #[arg(long)]
     pub(crate) mailbox: Option<String>,
     /// From this instance, name or address

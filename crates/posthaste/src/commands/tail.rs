@@ -5,11 +5,12 @@ use std::time::Duration;
 use posthaste_api::client::Heard;
 use posthaste_api::events::{EventInstance, EventView, EventsQuery};
 use posthaste_api::{ApiError, Client, ErrorCode};
-use posthaste_core::address::InstanceId;
+use posthaste_core::address::Address;
 use tokio::time::sleep;
 
 use super::Session;
 use super::addresses::Addresses;
+use super::agent;
 use super::interrupt::Interrupt;
 use crate::cli::TailArgs;
 use crate::failure::Failure;
@@ -104,14 +105,15 @@ fn passing(error: posthaste_api::client::ClientError) -> Failure {
 async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure> {
     let mut topics = Vec::new();
     for who in &args.agent {
-        topics.extend(agents(who, client).await?.into_iter().map(|id| format!("agent:{id}")));
+        let ids = agent::find_all(who, client).await?.into_iter();
+        topics.extend(ids.map(|id| format!("agent:{id}")));
     }
     topics.extend(args.team.iter().map(|team| format!("team:{team}")));
     for who in &args.session {
-        match who.as_str() {
-            "human" => topics.push("session:human".to_owned()),
-            who => {
-                let ids = agents(who, client).await?.into_iter();
+        match who.parse() {
+            Ok(Address::Human) => topics.push("session:human".to_owned()),
+            _ => {
+                let ids = agent::find_all(who, client).await?.into_iter();
                 topics.extend(ids.map(|id| format!("session:{id}")));
             }
         }
@@ -120,20 +122,6 @@ async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure>
     let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
     let (topics, types) = (joined(&topics), joined(&args.kind));
     Ok(EventsQuery { topics, types, after: args.after, last: args.last })
-}
-
-/// An instance, or all of a name that are here.
-async fn agents(who: &str, client: &Client) -> Result<Vec<String>, Failure> {
-    if let Ok(id) = who.parse::<InstanceId>() {
-        return Ok(vec![id.to_string()]);
-    }
-    let name = super::name(who)?;
-    let found = super::agent::named(&name, None, None, client).await?;
-    if found.is_empty() {
-        let told = ApiError::new(ErrorCode::NotFound, format!("nobody called {name} is here"));
-        return Err(told.hint("`posthaste agents` lists who is here").into());
-    }
-    Ok(found.into_iter().map(|agent| agent.instance).collect())
 }
 
 async fn show(

@@ -209,7 +209,7 @@ fn an_error_speaks_of_flags_and_commands() {
         (&["send", "bob", ""], "the text: it is empty", "--help"),
         (&["inbox", "--wait-for", "most"], "--wait-for: it is `any`", "--help"),
         (&["history", "--last", "999"], "--last: it lies between 1 and 200", "--help"),
-        (&["history", "--mailbox", "zzz"], "`zzz` is not a mailbox", "`posthaste stats` lists"),
+        (&["history", "--mailbox", "z z"], "`z z` is not a mailbox", "`posthaste stats` lists"),
         (&["send", "bob,alice", ""], "not sent to bob: the text: it is empty", ""),
         (&["cancel", "zz"], "zz: ID: ", ""),
         (&["send", "@everyon", "hi"], "`@everyon` is not an address", "did you mean `@everyone`?"),
