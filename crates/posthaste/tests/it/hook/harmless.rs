@@ -291,9 +291,20 @@ fn a_program_that_does_not_read_on_is_no_failure_of_the_agent() {
 #[test]
 fn a_command_line_that_is_wrong_forbids_the_agent_nothing() {
     let world = World::new();
-    for args in [&["hook", "lunch", "--client", "claude"][..], &["hook", "stop"], &["hook"]] {
+    for args in [
+        &["hook", "lunch", "--client", "claude"][..],
+        &["hook", "stop"],
+        &["hook"],
+        &["--data", "/elsewhere", "hook", "lunch"],
+        &["--json", "--hub=http://127.0.0.1:1", "hook"],
+        &["--color", "loud", "hook", "lunch"],
+    ] {
         let ran = world.run(args);
         assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{ran:?}");
-        assert!(ran.err.contains("posthaste hook") || ran.err.contains("lunch"), "{ran:?}");
+        let told = ["posthaste hook", "lunch", "loud"].iter().any(|why| ran.err.contains(why));
+        assert!(told, "{ran:?}");
+    }
+    for args in [&["send", "hook", "--lunch"][..], &["--data", "hook", "lunch"]] {
+        assert_eq!(world.run(args).code, Some(2), "this is no hook: {args:?}");
     }
 }
