@@ -25,5 +25,5 @@ mod worktree;
 
 pub use self::drivers::check_profile;
 pub use self::environment::VARIABLES;
-pub use self::supervisor::{Supervisor, SupervisorConfig};
+pub use self::supervisor::{CLIPPED, NOT_WHOLE, Supervisor, SupervisorConfig};
 pub use self::user::WorkerUser;

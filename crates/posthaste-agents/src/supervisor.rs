@@ -12,6 +12,8 @@ mod start;
 mod waking;
 mod watch;
 
+pub use self::outcome::{CLIPPED, NOT_WHOLE};
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, SeekFrom};

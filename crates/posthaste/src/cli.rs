@@ -300,8 +300,9 @@ pub(crate) struct LeaveArgs {
 #[derive(Args)]
 #[command(override_usage = "posthaste send [OPTIONS] <TO>[,<TO>...] <MESSAGE>...")]
 pub(crate) struct SendArgs {
-    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several with commas.
-    /// The rest of the line is the text; `-` reads it from stdin, without the newline at its end
+    /// Whom to: bob, bob@team, bob.a3f7b2c1, @anyone, @everyone, human; several with commas
+    /// and without spaces. The rest of the line is the text; `-` reads it from stdin, without the
+    /// newline at its end
     #[arg(required = true, value_names = ["TO", "MESSAGE"], num_args = 1..)]
     pub(crate) words: Vec<String>,
     /// Ahead of other mail, and it ends every wait
@@ -358,7 +359,7 @@ pub(crate) struct InboxArgs {
 
 #[derive(Args)]
 pub(crate) struct TailArgs {
-    /// Only about these agents: names, or instances
+    /// Only about these agents: names, addresses, or instances; a name means all who have it
     #[arg(long, value_name = "WHO", value_delimiter = ',')]
     pub(crate) agent: Vec<String>,
     /// Only about these teams
@@ -441,7 +442,8 @@ pub(crate) struct HistoryArgs {
     /// Of this conversation
     #[arg(long)]
     pub(crate) thread: Option<String>,
-    /// In this mailbox: an instance, n.mason, n.mason@team, any, any@team, human
+    /// In this mailbox, as `posthaste stats` names it: bob, bob@team, an address or instance,
+    /// @anyone, @anyone@team, human
     #[arg(long)]
     pub(crate) mailbox: Option<String>,
     /// From this instance, name or address

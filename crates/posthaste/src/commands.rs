@@ -29,6 +29,7 @@ mod history;
 pub(crate) mod hook;
 mod inbox;
 mod install;
+mod interrupt;
 mod join;
 mod logs;
 mod mcp;

@@ -5,11 +5,12 @@
 //! This is the only crate that reads the environment, the command line and files
 //! of configuration.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{Arg, CommandFactory, Parser};
 
 use cli::{Cli, ColorWord, Command};
 use failure::Failure;
@@ -89,10 +90,29 @@ fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     done
 }
 
+/// The first of these words that is neither a flag nor the value of one, however wrong the
+/// rest is.
+fn command_word(words: impl IntoIterator<Item = OsString>) -> Option<OsString> {
+    let cli = Cli::command();
+    let valued = cli.get_arguments().filter(|flag| flag.get_action().takes_values());
+    let valued: Vec<&str> = valued.filter_map(Arg::get_long).collect();
+    let mut words = words.into_iter().skip(1);
+    loop {
+        let word = words.next()?;
+        match word.to_string_lossy().strip_prefix('-') {
+            None => return Some(word),
+            Some(flag) if valued.iter().any(|long| flag.strip_prefix('-') == Some(long)) => {
+                words.next();
+            }
+            Some(_) => (),
+        }
+    }
+}
+
 /// Help is an answer; everything else that clap says is an error of usage.
 fn usage(error: &clap::Error) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if !asked && std::env::args_os().nth(1).is_some_and(|arg| arg == "hook") {
+    if !asked && command_word(std::env::args_os()).is_some_and(|word| word == "hook") {
         let _ = error.print();
         // By 2 a hook forbids its agent to go on; by 1 it has only failed.
         return ExitCode::FAILURE;

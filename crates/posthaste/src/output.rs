@@ -112,7 +112,17 @@ impl Output {
 
     /// What went wrong, and what to do next.
     pub(crate) fn fail(&mut self, error: &ApiError) {
+        self.show_error(spoken(error));
+    }
+
+    /// The same about one of several things: `about` says which, in the caller's own words.
+    pub(crate) fn fail_about(&mut self, about: &str, error: &ApiError) {
         let error = spoken(error);
+        let message = format!("{about}: {}", error.message);
+        self.show_error(ApiError { message, ..error });
+    }
+
+    fn show_error(&mut self, error: ApiError) {
         let told = if self.json {
             one_line(&ErrorBody { error })
         } else {

@@ -7,7 +7,7 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::cli::ColorWord;
 use crate::terminal::tame;
@@ -96,7 +96,7 @@ impl Text {
         let mut kept = Vec::new();
         for (tone, piece) in line.0 {
             let fits = clip_at(&piece, left);
-            left -= piece[..fits].width();
+            left = left.saturating_sub(piece[..fits].width());
             kept.push((tone, piece[..fits].to_owned()));
             if fits < piece.len() {
                 kept.push((Tone::Faint, MORE.to_string()));
@@ -125,14 +125,27 @@ impl From<&str> for Text {
     }
 }
 
-/// How many bytes of a text fit into so many columns.
+/// How many bytes of a text fit into so many columns. A sign may be several characters, so
+/// the width of a text is not the sum of theirs; and a text may have a million of no width,
+/// so its beginnings are not tried one after the other.
 pub(crate) fn clip_at(text: &str, columns: usize) -> usize {
-    let mut taken = 0;
-    let beyond = text.char_indices().find(|(_, c)| {
-        taken += c.width().unwrap_or(0);
-        taken > columns
-    });
-    beyond.map_or(text.len(), |(at, _)| at)
+    if text.width() <= columns {
+        return text.len();
+    }
+    let (mut fits, mut beyond) = (0_usize, text.len());
+    loop {
+        let middle = match text.floor_char_boundary(fits.midpoint(beyond)) {
+            middle if middle > fits => middle,
+            _ => text.ceil_char_boundary(fits + 1),
+        };
+        if middle == beyond {
+            return fits;
+        }
+        match text[..middle].width() <= columns {
+            true => fits = middle,
+            false => beyond = middle,
+        }
+    }
 }
 
 /// A text of at most so many columns, with a mark if there was more.
@@ -166,6 +179,8 @@ pub(crate) fn columns(stream: &(impl io::IsTerminal + std::os::fd::AsFd)) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -194,6 +209,39 @@ mod tests {
         assert_eq!(clipped("größer", 6), "größer");
         assert_eq!(clipped("größer", 4), "grö…");
         assert_eq!(clipped("日本語", 5), "日本…");
+    }
+
+    /// Signs of several code points, and letters whose width depends on what stands beside.
+    const SIGNS: [&str; 12] =
+        ["⚠️", "❤️", "1️⃣", "👩‍👩‍👧", "🇩🇪", "⌚\u{fe0e}", "é", "e\u{301}", "لا", "日", "\u{200d}", "x "];
+
+    fn text() -> impl Strategy<Value = String> {
+        let sign = prop::sample::select(SIGNS.as_slice()).prop_map(str::to_owned);
+        let piece = prop_oneof![sign, any::<char>().prop_map(String::from)];
+        prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_letters_a_line_and_a_cell_stay_within_their_columns(
+            texts in prop::collection::vec(text(), 1..4), columns in 1..80_usize,
+        ) {
+            let line = texts.iter().fold(Text::new(), |line, text| line.plain(text));
+            prop_assert!(line.line(Some(columns)).width() <= columns);
+            for text in &texts {
+                prop_assert!(clipped(text, columns).width() <= columns);
+                let fits = clip_at(text, columns);
+                prop_assert!(text[..fits].width() <= columns);
+                prop_assert!(fits < text.len() || text.width() <= columns, "it is marked as cut");
+            }
+        }
+    }
+
+    #[test]
+    fn an_emoji_of_two_code_points_is_as_wide_as_it_is_shown() {
+        assert_eq!(clipped("⚠️⚠️⚠️", 6), "⚠️⚠️⚠️");
+        assert_eq!(clipped("⚠️⚠️⚠️", 5), "⚠️⚠️…");
+        assert_eq!(clipped("👩‍👩‍👧👩‍👩‍👧", 3), "👩‍👩‍👧…");
     }
 
     #[test]

@@ -90,8 +90,8 @@ fn the_reference_of_errors_is_up_to_date() {
     }
     page.push_str(
         "\n## Exit status\n\nWhat a script can build on. Only 0 says that all was done; \
-         `up` says it, too, when the hub of this very folder runs already. After 7, 8 and 9 \
-         the answer stands on stdout all the same.\n\n\
+         `up` says it, too, when the hub of this very folder runs already and is the one that \
+         was asked for. After 7, 8 and 9 the answer stands on stdout all the same.\n\n\
          | Exit | What it means |\n| --- | --- |\n",
     );
     for (exit, meaning) in EXITS {

@@ -63,7 +63,7 @@ pub(crate) fn table<const N: usize>(
             if !word.is_empty() {
                 text = text.plain(" ".repeat(std::mem::take(&mut pad)));
             }
-            pad += width - word.width() + GAP;
+            pad += width.saturating_sub(word.width()) + GAP;
             text = text.add(cell.tone, word);
         }
     }

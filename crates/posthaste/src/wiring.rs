@@ -51,6 +51,11 @@ pub(crate) fn lock(folder: &DataFolder, ephemeral: bool) -> Result<Option<Folder
     lock.map_err(|e| explain(&e))
 }
 
+/// Fails with the words of a hub that finds another one on its folder.
+pub(crate) fn must_be_free(folder: &DataFolder) -> Result<(), ApiError> {
+    lock(folder, true).map(drop)
+}
+
 /// This very program, also after its file was replaced: hub and keepers are of one
 /// version.
 const THIS_PROGRAM: &str = "/proc/self/exe";

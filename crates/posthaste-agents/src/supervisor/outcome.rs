@@ -14,6 +14,11 @@ use rustix::process::Signal;
 use super::Shared;
 use crate::folder::{self, Exit, Folder};
 
+/// Begins the last line of an answer that is longer than a message may be.
+pub const CLIPPED: &str = "[clipped: ";
+/// Begins the last line of an answer of which a part could not be kept.
+pub const NOT_WHOLE: &str = "[not whole: ";
+
 /// How a worker ended whose keeper has ended. `stopped` is why somebody asked it to.
 pub(super) async fn of(
     shared: &Shared,
@@ -135,12 +140,12 @@ fn answer(path: &Path, most: usize, who: InstanceId, dropped: u64) -> String {
     let fits = total <= most as u64 && text.len() <= most;
     let note = match (fits, dropped) {
         (true, 0) => return text,
-        (true, _) => format!("\n[not whole: {dropped} bytes that it wrote could not be kept]"),
+        (true, _) => format!("\n{NOT_WHOLE}{dropped} bytes that it wrote could not be kept]"),
         (false, 0) => {
-            format!("\n[clipped: it wrote {total} bytes; `posthaste logs {who}` shows all]")
+            format!("\n{CLIPPED}it wrote {total} bytes; `posthaste logs {who}` shows all]")
         }
         (false, _) => format!(
-            "\n[clipped: it wrote {} bytes; `posthaste logs {who}` shows what is kept]",
+            "\n{CLIPPED}it wrote {} bytes; `posthaste logs {who}` shows what is kept]",
             total + dropped
         ),
     };

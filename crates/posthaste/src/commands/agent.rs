@@ -14,12 +14,28 @@ pub(super) async fn find(text: &str, client: &Client) -> Result<String, Failure>
     match text.parse::<Address>() {
         Ok(Address::Exact { instance, .. }) => Ok(instance.to_string()),
         Ok(Address::Named { name, team }) => of_name(&name, team.as_ref(), client).await,
-        _ => {
-            let told = invalid(format!("`{text}` is not one agent"));
-            let hint = "write a name, an address or 8 hex digits: `posthaste agents` shows them";
-            Err(told.hint(hint).into())
-        }
+        _ => Err(not_one(text)),
     }
+}
+
+/// The ids of all who are meant. A name means everybody here who has it.
+pub(super) async fn find_all(text: &str, client: &Client) -> Result<Vec<String>, Failure> {
+    let (name, team) = match text.parse::<Address>() {
+        Ok(Address::Exact { instance, .. }) => return Ok(vec![instance.to_string()]),
+        Ok(Address::Named { name, team }) => (name, team),
+        _ => return Err(not_one(text)),
+    };
+    let here = named(&name, team.as_ref(), None, client).await?;
+    match here.is_empty() {
+        true => Err(gone(&name, team.as_ref(), client).await?),
+        false => Ok(here.into_iter().map(|agent| agent.instance).collect()),
+    }
+}
+
+fn not_one(text: &str) -> Failure {
+    let told = invalid(format!("`{text}` is not one agent"));
+    let hint = "write a name, an address or 8 hex digits: `posthaste agents` shows them";
+    told.hint(hint).into()
 }
 
 async fn of_name(name: &Name, team: Option<&Name>, client: &Client) -> Result<String, Failure> {

@@ -1,7 +1,5 @@
 //! Commands that do the same to several things, one after the other.
 
-use posthaste_api::ApiError;
-
 use super::Session;
 use crate::failure::{Failure, told};
 use crate::output::Output;
@@ -24,8 +22,7 @@ impl Each {
         self.0.get_or_insert(error.code);
         // What was said before stays before it.
         output.flush()?;
-        let message = format!("{word}: {}", error.message);
-        output.fail(&ApiError { message, ..error });
+        output.fail_about(word, &error);
         Ok(())
     }
 

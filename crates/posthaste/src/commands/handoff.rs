@@ -11,13 +11,13 @@ use std::time::Duration;
 use posthaste_api::inbox::SettleRequest;
 use posthaste_api::work::{AssignRequest, Assigned, HandedOff, HandoffRequest};
 use posthaste_api::{ApiError, Client, ErrorCode};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, sleep};
 
 use self::watch::Watch;
+use super::interrupt::Interrupt;
 use super::{Session, assign};
 use crate::cli::HandoffArgs;
-use crate::failure::{Failure, internal};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -27,8 +27,6 @@ const LONGEST_POLL: Duration = Duration::from_secs(600);
 const MOMENT: Duration = Duration::from_millis(10);
 /// Between two calls that a hub answers at once, or not at all.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How often a person is told how it goes.
-const TICK: Duration = Duration::from_millis(300);
 
 pub(super) async fn run(
     args: HandoffArgs,
@@ -36,47 +34,42 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let raw = output.is_raw(args.raw);
-    let mut interrupted =
-        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
     let client = session.client()?;
     let mut request = assign::request(args.task, session, &client)?;
     // Asking again must be the same work, also after a restart of the hub.
     let key = || format!("cli:{:032x}", rand::random::<u128>());
     request.idempotency_key.get_or_insert_with(key);
-    let given = client.assign(&request).await?;
+    let mut interrupt = Interrupt::new()?;
+    let given = interrupt.or(client.assign(&request)).await.inspect_err(|_| {
+        output.note("the hub has not said whether it has the work: posthaste agents shows it");
+    })??;
     output.note(&format!("{} has it: task {}", given.address, given.task));
 
     let deadline = Instant::now() + args.timeout;
     let report = report(session, client.clone(), request, deadline);
-    let mut report = std::pin::pin!(report);
-    let mut watch = Progress::for_viewer(output).map(|on| Watch::new(client.clone(), &given, on));
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let ended = loop {
-        tokio::select! {
-            biased;
-            ended = report.as_mut() => break Some(ended),
-            _ = interrupted.recv() => break None,
-            _ = ticks.tick(), if watch.is_some() => {
-                if let Some(watch) = &mut watch {
-                    watch.look().await;
-                }
-            }
+    let watch = Progress::for_viewer(output).map(|on| Watch::new(client, &given, on));
+    let answer = match interrupt.or(watched(report, watch)).await {
+        Ok(answer) => answer?,
+        Err(interrupted) => {
+            output.note(&waits(&given, session));
+            return Err(interrupted);
         }
     };
-    drop(watch);
-    match ended {
-        Some(answer) => {
-            // The wait asked again for work that this call began: only the first answer
-            // knows whether the key was new.
-            let mut answer = HandedOff { duplicate: given.duplicate, ..answer? };
-            answer.note = (answer.status == "job").then(|| goes_on(&answer, session));
-            tell(&answer, raw, session, output).await
-        }
-        None => {
-            output.note(&waits(&given, session));
-            Err(Failure::Interrupted)
-        }
+    // The wait asked again for work that this call began: only the first answer knows
+    // whether the key was new.
+    let mut answer = HandedOff { duplicate: given.duplicate, ..answer };
+    answer.note = (answer.status == "job").then(|| goes_on(&answer, session));
+    let told = interrupt.or(tell(&answer, raw, session, output)).await;
+    told.inspect_err(|_| output.note("the result comes again: posthaste inbox"))?
+}
+
+/// Waits for the report while somebody may be watching the worker.
+async fn watched<T>(report: impl Future<Output = T>, watch: Option<Watch>) -> T {
+    let Some(watch) = watch else { return report.await };
+    tokio::select! {
+        biased;
+        report = report => report,
+        never = watch.follow() => match never {},
     }
 }
 
@@ -138,9 +131,14 @@ async fn tell(
                 true => bytes::behind(text, &answer.instance, &session.client()?).await,
                 false => None,
             };
-            match wrote {
-                Some(bytes) => output.raw(&bytes)?,
+            match &wrote {
+                Some(bytes) => output.raw(bytes)?,
                 None => output.agent_text(text, raw)?,
+            }
+            if raw && wrote.is_none() && bytes::is_cut(text) {
+                let (who, id) = (&answer.address, &answer.instance);
+                let kept = format!("posthaste logs {id} shows what is kept");
+                output.note(&format!("this is not all that {who} wrote: {kept}"));
             }
         }
         (false, _) => {}

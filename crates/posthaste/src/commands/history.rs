@@ -2,12 +2,13 @@
 
 use jiff::Zoned;
 use posthaste_api::messages::{HistoryQuery, MessageView};
+use posthaste_core::address::{Address, Mailbox};
 use unicode_width::UnicodeWidthStr;
 
 use super::Session;
 use super::addresses::Addresses;
 use crate::cli::HistoryArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, invalid};
 use crate::output::Output;
 use crate::paint::{self, Text, Tone};
 use crate::terminal::indented;
@@ -22,7 +23,7 @@ pub(super) async fn run(
         last_n: Some(args.last),
         team: args.team,
         thread_id: args.thread,
-        mailbox: args.mailbox,
+        mailbox: args.mailbox.as_deref().map(mailbox).transpose()?,
         from: args.from,
         label: args.label,
         kind: args.kind,
@@ -55,6 +56,27 @@ pub(super) async fn run(
     let columns = output.columns();
     let shown = |message: &MessageView| line(message, &addresses, &now, columns);
     page.messages.iter().try_for_each(|message| output.paint(&shown(message)))
+}
+
+/// The key of the mailbox that a person names as `posthaste stats` does, or by its key.
+fn mailbox(text: &str) -> Result<String, Failure> {
+    let address = text.parse();
+    let mailbox = match (text.parse(), address) {
+        // What looks like a key may be the whole address of somebody called `n`.
+        (_, Ok(Address::Exact { instance, .. })) => Mailbox::Instance(instance),
+        (Ok(key), _) => key,
+        (_, Ok(Address::Human)) => Mailbox::Human,
+        (_, Ok(Address::Named { name, team: None })) => Mailbox::Name(name),
+        (_, Ok(Address::Named { name, team: Some(team) })) => Mailbox::NameIn(name, team),
+        (_, Ok(Address::Anyone { team: None })) => Mailbox::Anyone,
+        (_, Ok(Address::Anyone { team: Some(team) })) => Mailbox::AnyoneIn(team),
+        (Err(_), Ok(Address::Everyone { .. }) | Err(_)) => {
+            let told = invalid(format!("`{text}` is not a mailbox"));
+            let hint = "write a name, an address, @anyone or human: `posthaste stats` lists them";
+            return Err(told.hint(hint).into());
+        }
+    };
+    Ok(mailbox.to_string())
 }
 
 /// `[4711] alice.1a2b3c4d@main to bob (acked, 12:03:04): the text`

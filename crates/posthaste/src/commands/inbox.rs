@@ -8,12 +8,12 @@ use std::time::Duration;
 use posthaste_api::ApiError;
 use posthaste_api::client::ClientError;
 use posthaste_api::inbox::Inbox;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 use super::Session;
+use super::interrupt::Interrupt;
 use crate::cli::InboxArgs;
-use crate::failure::{Failure, internal, invalid};
+use crate::failure::{Failure, invalid};
 use crate::output::{Output, stdout_is_closed};
 use crate::progress::{Progress, while_waiting};
 use reader::Reader;
@@ -155,8 +155,7 @@ async fn follow(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let mut interrupted =
-        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
+    let mut interrupt = Interrupt::new()?;
     let poll = patience.clamp(Duration::from_secs(1), LONGEST_POLL);
     let mut retry = None;
     loop {
@@ -164,11 +163,7 @@ async fn follow(
         // After an outage a short look says at once whether the hub is back.
         let patience = if retry.is_some() { Duration::ZERO } else { poll };
         // A read that is dropped takes nothing: its mail comes again, marked.
-        let read = tokio::select! {
-            _ = interrupted.recv() => return Err(Failure::Interrupted),
-            read = reader.read(patience, output) => read,
-        };
-        let pause = match read {
+        let pause = match interrupt.or(reader.read(patience, output)).await? {
             Ok(answer) => {
                 if retry.take().is_some() {
                     output.note(&format!("the hub at {} is back", reader.url()));
@@ -178,7 +173,7 @@ async fn follow(
                 } else {
                     show(&answer, output)?;
                     // What could not be proven now is proven before the next read.
-                    if let Err(e) = reader.prove(&answer, output).await
+                    if let Err(e) = interrupt.or(reader.prove(&answer, output)).await?
                         && !e.is_passing()
                     {
                         return Err(unproven(e));
@@ -196,10 +191,7 @@ async fn follow(
             }
             Err(e) => return Err(e.into()),
         };
-        tokio::select! {
-            _ = interrupted.recv() => return Err(Failure::Interrupted),
-            () = sleep(pause) => (),
-        }
+        interrupt.or(sleep(pause)).await?;
     }
 }
 

@@ -57,8 +57,7 @@ fn show_many(answer: &SendMany, output: &mut Output) -> Result<(), Failure> {
                 if !output.json() {
                     // What was said before stays before it.
                     output.flush()?;
-                    let message = format!("not sent to {}: {}", one.to, error.message);
-                    output.fail(&ApiError { message, ..error.clone() });
+                    output.fail_about(&format!("not sent to {}", one.to), error);
                 }
             }
         }
@@ -87,23 +86,23 @@ fn draft(args: SendArgs) -> Result<SendRequest, Failure> {
 }
 
 /// The first word says whom it is for, and the rest of the line is the text, with or
-/// without quotes. A list may have spaces after its commas.
+/// without quotes.
 fn split(words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
-    let example = "for example: posthaste send bob the build is green; several with commas: \
-                   posthaste send bob,alice hello";
-    let names = words.iter().take_while(|word| word.trim_end().ends_with(',')).count() + 1;
-    let (to, text) = words.split_at(names.min(words.len()));
-    let to: Vec<String> = to
-        .iter()
-        .flat_map(|word| word.split(','))
-        .map(|to| to.trim().to_owned())
-        .filter(|to| !to.is_empty())
-        .collect();
-    if to.is_empty() || text.is_empty() {
+    let example = "for example: posthaste send bob the build is green; several with commas and \
+                   without spaces: posthaste send bob,alice hello";
+    let (to, text) = words.split_first().map_or(("", &[][..]), |(to, text)| (to.trim(), text));
+    let names = to.split(',').map(|to| to.trim().to_owned());
+    let names: Vec<String> = names.filter(|to| !to.is_empty()).collect();
+    if names.is_empty() || text.is_empty() {
         let told = "a message needs somebody to go to, and then its text";
         return Err(invalid(told).hint(example).into());
     }
-    Ok((to, text.join(" ")))
+    if to.ends_with(',') {
+        // The next word may be another name or the beginning of the text.
+        let told = format!("`{to}` ends in a comma, so it is not clear where the text begins");
+        return Err(invalid(told).hint(example).into());
+    }
+    Ok((names, text.join(" ")))
 }
 
 /// Half a second more is life; a whole one less would be none.
@@ -220,14 +219,14 @@ mod tests {
             ("bob|the|build|is|green", "bob", "the build is green"),
             ("bob|the build is green", "bob", "the build is green"),
             ("a,b|c,|hello,there", "a|b", "c, hello,there"),
-            ("a,|b,c|hello", "a|b|c", "hello"),
+            ("a, b|hello", "a|b", "hello"),
             ("bob|-", "bob", "-"),
             ("bob|", "bob", ""),
         ] {
             let (names, message) = split(words(line)).ok().expect("good");
             assert_eq!((names, message.as_str()), (words(to), text), "{line}");
         }
-        for line in ["bob", ",|hello", "a,b", ",|,"] {
+        for line in ["bob", ",|hello", "a,b", ",|,", "a,|b,c|hello", "bob,|the|build", "a,b, |c"] {
             assert_eq!(split(words(line)).err().map(|e| e.exit()), Some(2), "{line}");
         }
     }

@@ -72,8 +72,9 @@ impl Start {
     #[expect(clippy::disallowed_methods, reason = "the shell is waited for, the hub is nobody's")]
     fn shell(&self, folder: &Path) -> io::Result<Command> {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "\"$0\" \"$@\" &"]).arg(std::env::current_exe()?).arg("up");
-        shell.arg("--data").arg(folder);
+        shell.args(["-c", "\"$0\" \"$@\" &"]).arg(std::env::current_exe()?);
+        // What it says is read here, also by [`Started::failure`].
+        shell.args(["up", "--color", "never", "--data"]).arg(folder);
         if let Some(config) = &self.config {
             shell.arg("--config").arg(std::path::absolute(config)?);
         }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use posthaste_api::client::Heard;
 use posthaste_api::events::{EventInstance, EventView, EventsQuery};
 use posthaste_api::{ApiError, Client, ErrorCode};
-use posthaste_core::address::InstanceId;
-use tokio::signal::unix::{SignalKind, signal};
+use posthaste_core::address::Address;
 use tokio::time::sleep;
 
 use super::Session;
 use super::addresses::Addresses;
+use super::agent;
+use super::interrupt::Interrupt;
 use crate::cli::TailArgs;
-use crate::failure::{Failure, internal};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::paint::{Text, Tone};
 use crate::when;
@@ -27,19 +28,15 @@ pub(super) async fn run(
     session: &Session,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let mut interrupted =
-        signal(SignalKind::interrupt()).map_err(|e| internal(format!("no signals: {e}")))?;
-    let mut query = query(&args, &session.client()?).await?;
+    let mut interrupt = Interrupt::new()?;
+    let mut query = interrupt.or(query(&args, &session.client()?)).await??;
     let mut retry: Option<Duration> = None;
     let mut told = false;
     let mut left = args.count.unwrap_or(u64::MAX);
     let mut addresses = Addresses::default();
     loop {
-        let ended = tokio::select! {
-            _ = interrupted.recv() => return Err(Failure::Interrupted),
-            ended = follow(&mut query, &mut left, session, output, &mut retry, &mut addresses) => ended,
-        };
-        match ended {
+        let following = follow(&mut query, &mut left, session, output, &mut retry, &mut addresses);
+        match interrupt.or(following).await? {
             Ok(End::Enough) => return Ok(()),
             Ok(End::Line) => {}
             Err(Failure::Told(e)) if e.code != ErrorCode::Unavailable => return Err(e.into()),
@@ -53,10 +50,7 @@ pub(super) async fn run(
         }
         let pause = retry.map_or(FIRST_RETRY, |last| (last * 2).min(LAST_RETRY));
         retry = Some(pause);
-        tokio::select! {
-            _ = interrupted.recv() => return Err(Failure::Interrupted),
-            () = sleep(pause) => (),
-        }
+        interrupt.or(sleep(pause)).await?;
     }
 }
 
@@ -111,14 +105,15 @@ fn passing(error: posthaste_api::client::ClientError) -> Failure {
 async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure> {
     let mut topics = Vec::new();
     for who in &args.agent {
-        topics.extend(agents(who, client).await?.into_iter().map(|id| format!("agent:{id}")));
+        let ids = agent::find_all(who, client).await?.into_iter();
+        topics.extend(ids.map(|id| format!("agent:{id}")));
     }
     topics.extend(args.team.iter().map(|team| format!("team:{team}")));
     for who in &args.session {
-        match who.as_str() {
-            "human" => topics.push("session:human".to_owned()),
-            who => {
-                let ids = agents(who, client).await?.into_iter();
+        match who.parse() {
+            Ok(Address::Human) => topics.push("session:human".to_owned()),
+            _ => {
+                let ids = agent::find_all(who, client).await?.into_iter();
                 topics.extend(ids.map(|id| format!("session:{id}")));
             }
         }
@@ -127,20 +122,6 @@ async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure>
     let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
     let (topics, types) = (joined(&topics), joined(&args.kind));
     Ok(EventsQuery { topics, types, after: args.after, last: args.last })
-}
-
-/// An instance, or all of a name that are here.
-async fn agents(who: &str, client: &Client) -> Result<Vec<String>, Failure> {
-    if let Ok(id) = who.parse::<InstanceId>() {
-        return Ok(vec![id.to_string()]);
-    }
-    let name = super::name(who)?;
-    let found = super::agent::named(&name, None, None, client).await?;
-    if found.is_empty() {
-        let told = ApiError::new(ErrorCode::NotFound, format!("nobody called {name} is here"));
-        return Err(told.hint("`posthaste agents` lists who is here").into());
-    }
-    Ok(found.into_iter().map(|agent| agent.instance).collect())
 }
 
 async fn show(

@@ -56,7 +56,7 @@ pub(super) async fn run(
     let StartArgs { detach, up: args } = args;
     let mut config = Config::load(global, &args)?;
     if detach {
-        return detach::run(&args, global, folder, output).await;
+        return detach::run(&args, config.server.listen, global, folder, output).await;
     }
     log::to_stderr(&config.log)?;
     let manners = prepare_process();
@@ -139,11 +139,8 @@ async fn bind(
     folder: &DataFolder,
     output: &mut Output,
 ) -> Result<Option<TcpListener>, Failure> {
-    // Who names a port or wants another kind of hub is not served by the one that runs.
-    let any_will_do = args.listen.is_none() && !args.ephemeral;
-    if any_will_do
-        && let Some(own) = folder.running()
-        && let Some(hub) = greeted(&own.url).await?
+    if let Some(own) = folder.running()
+        && let Some(hub) = wanted(&own, listen, args).await?
     {
         already_running(&hub, output)?;
         return Ok(None);
@@ -160,13 +157,18 @@ async fn bind(
         }
         let hub = greeted(&reachable(listen)).await?;
         let who = match (hub, ports::holder(listen)) {
-            (Some(hub), _) if is_of(folder, &hub) => {
-                already_running(&hub, output)?;
-                return Ok(None);
+            (Some(hub), _) if is_of(folder, &hub.running) => {
+                if hub.is_wanted(listen, args) {
+                    already_running(&hub.running, output)?;
+                    return Ok(None);
+                }
+                wiring::must_be_free(folder)?;
+                // It has just ended.
+                continue;
             }
             (Some(hub), _) => {
-                let folder = folder.path().display();
-                format!("a hub with another data folder than {folder} (pid {})", hub.pid)
+                let (folder, pid) = (folder.path().display(), hub.running.pid);
+                format!("a hub with another data folder than {folder} (pid {pid})")
             }
             (None, Some(holder)) => {
                 format!("{} (pid {}), which is not a hub", holder.name, holder.pid)
@@ -191,14 +193,39 @@ async fn bind(
     }
 }
 
+/// The hub of the folder, if it answers and is the one that was asked for.
+async fn wanted(
+    own: &Running,
+    listen: SocketAddr,
+    args: &UpArgs,
+) -> Result<Option<Running>, Failure> {
+    let hub = greeted(&own.url).await?.filter(|hub| hub.is_wanted(listen, args));
+    Ok(hub.map(|hub| hub.running))
+}
+
+/// A hub that has answered.
+struct Greeted {
+    running: Running,
+    durable: bool,
+}
+
+impl Greeted {
+    /// Any will do for whoever names no port and no kind of hub.
+    fn is_wanted(&self, listen: SocketAddr, args: &UpArgs) -> bool {
+        let is_there = args.listen.is_none() || self.running.url == reachable(listen);
+        is_there && !(args.ephemeral && self.durable)
+    }
+}
+
 /// The hub that answers there, if one does.
-async fn greeted(url: &str) -> Result<Option<Running>, Failure> {
+async fn greeted(url: &str) -> Result<Option<Greeted>, Failure> {
     let client = Client::new(url)?;
     let health = match timeout(GREETING, client.health()).await {
         Ok(Ok(health)) if health.service == "posthaste" => health,
         _ => return Ok(None),
     };
-    Ok(Some(Running { url: url.to_owned(), pid: health.pid }))
+    let running = Running { url: url.to_owned(), pid: health.pid };
+    Ok(Some(Greeted { running, durable: health.durable }))
 }
 
 /// Whether this hub has this folder. A hub in a container has another number in there.

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use rustix::process::{Pid, getpgid, getpgrp};
 use serde_json::Value;
 
-use crate::world::{World, eventually, mode};
+use crate::world::{Started, World, eventually, mode};
 
 /// A folder whose hub is in the background. It is stopped at the end, also when an
 /// assertion fails.
@@ -65,10 +65,32 @@ fn detaching_twice_is_one_hub_and_says_where_it_is() {
     let background = Background::new();
     let world = &background.0;
     let first = up(world, &[]);
-    let second = up(world, &[]);
-    assert_eq!(second["status"], "already_running");
-    assert_eq!((&second["url"], &second["pid"]), (&first["url"], &first["pid"]));
-    assert_eq!(second["same_folder"], true);
+    let port = first["url"].as_str().and_then(|url| url.strip_prefix("http://"));
+    let port = port.expect("an address");
+    for more in [&[][..], &["--listen", port]] {
+        let second = world.json(&[&["up", "--detach"], more].concat());
+        assert_eq!(second["status"], "already_running");
+        assert_eq!((&second["url"], &second["pid"]), (&first["url"], &first["pid"]));
+        assert_eq!(second["same_folder"], true);
+    }
+}
+
+/// The same commands in the foreground end alike.
+#[test]
+fn detaching_says_that_the_hub_which_runs_is_not_the_one_that_was_asked_for() {
+    let background = Background::new();
+    let world = &background.0;
+    let first = up(world, &[]);
+    let port = first["url"].as_str().and_then(|url| url.strip_prefix("http://"));
+    let here = ["--listen", port.expect("an address"), "--ephemeral"];
+    let file = world.config("[server]\nlisten = '127.0.0.1:0'\n");
+    for more in [&ANYWHERE[..], &["--ephemeral"], &here] {
+        for up in [&["up", "--detach"][..], &["up"]] {
+            let ran = world.run(&[up, more, &["--config", &file]].concat());
+            ran.failed(4, &first["pid"].to_string(), "--data");
+        }
+    }
+    world.say(&["agents"]);
 }
 
 #[test]
@@ -87,6 +109,11 @@ fn a_hub_that_cannot_start_in_the_background_says_why_at_once() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let listen = taken.local_addr().expect("an address").to_string();
     let ran = world.run(&["up", "--detach", "--listen", &listen]);
+    ran.failed(5, &format!("{listen} is taken by"), "hub.log");
+    // Colours are for people, and the log is read by the command that waits.
+    let mut coloured = world.command(&["up", "--detach", "--listen", &listen, "--color", "never"]);
+    coloured.env("CLICOLOR_FORCE", "1");
+    let ran = Started::new(coloured).end();
     ran.failed(5, &format!("{listen} is taken by"), "hub.log");
     // What is wrong with the configuration is told before anything is started.
     let file = world.config("[limits]\nsweep = 'soon'\n");

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::played::{Played, asked_on};
 use crate::world::{Started, World, eventually};
 
 #[test]
@@ -161,7 +162,7 @@ fn a_list_tells_each_answer_and_ends_with_the_first_failure() {
     let _hub = world.hub();
     world.say(&["join", "alice"]);
     world.say(&["join", "bob"]);
-    let ran = world.run(&["send", "bob,nobody-here,", "alice", "hi"]);
+    let ran = world.run(&["send", "bob,nobody-here,alice", "hi"]);
     ran.failed(3, "not sent to nobody-here: ", "");
     assert_eq!(ran.out.lines().count(), 2, "{ran:?}");
     let ran = world.run(&["send", "bob,nobody-here", "hi", "--json"]);
@@ -184,6 +185,19 @@ fn a_message_needs_no_quotes() {
     assert_eq!(mail["total"], 1, "{mail}");
 }
 
+/// `send bob, the build is green` was "build is green" to bob and to somebody called the.
+#[test]
+fn a_comma_after_the_name_sends_nothing_to_anybody() {
+    let world = World::new();
+    let _hub = world.hub();
+    world.say(&["join", "bob"]);
+    for line in [&["bob,", "the", "build", "is", "green"][..], &["bob, ", "hello"]] {
+        let ran = world.run(&[&["send"], line].concat());
+        ran.failed(2, "ends in a comma", "posthaste send bob,alice hello");
+    }
+    assert_eq!(world.json(&["history"])["messages"].as_array().map(Vec::len), Some(0));
+}
+
 #[test]
 fn an_error_speaks_of_flags_and_commands() {
     let world = World::new();
@@ -195,7 +209,9 @@ fn an_error_speaks_of_flags_and_commands() {
         (&["send", "bob", ""], "the text: it is empty", "--help"),
         (&["inbox", "--wait-for", "most"], "--wait-for: it is `any`", "--help"),
         (&["history", "--last", "999"], "--last: it lies between 1 and 200", "--help"),
-        (&["history", "--mailbox", "zzz"], "`zzz` is not a mailbox", "`posthaste stats` lists"),
+        (&["history", "--mailbox", "z z"], "`z z` is not a mailbox", "`posthaste stats` lists"),
+        (&["send", "bob,alice", ""], "not sent to bob: the text: it is empty", ""),
+        (&["cancel", "zz"], "zz: ID: ", ""),
         (&["send", "@everyon", "hi"], "`@everyon` is not an address", "did you mean `@everyone`?"),
     ] {
         world.run(args).failed(2, error, hint);
@@ -326,6 +342,29 @@ fn a_token_that_the_hub_could_not_be_told_of_stays_the_old_one() {
     drop(hub);
 }
 
+/// The test plays the hub, so it knows when a command waits for an answer.
+#[test]
+fn ctrl_c_is_130_everywhere_also_while_the_hub_hangs() {
+    let world = World::new();
+    for args in [
+        &["handoff", "worker", "x"][..],
+        &["tail"],
+        &["tail", "--agent", "alice"],
+        &["inbox"],
+        &["inbox", "--follow"],
+        &["logs", "alice", "--follow"],
+        &["agents"],
+    ] {
+        let hub = Played::new();
+        let args = [args, &["--hub", &hub.url, "--token", "whoever"]].concat();
+        let waiting = world.start_interruptible(&args);
+        let call = hub.accepts();
+        asked_on(&call);
+        waiting.signal(Signal::INT);
+        assert_eq!(waiting.end().code, Some(130), "{args:?}");
+    }
+}
+
 #[test]
 fn ctrl_c_is_130_everywhere() {
     let world = World::new();
@@ -333,7 +372,7 @@ fn ctrl_c_is_130_everywhere() {
     world.say(&["join", "bob"]);
     let waits = || world.json(&["agents"])["instances"][0]["activity"] == "waiting_inbox";
     for args in [&["inbox", "--as", "bob", "--follow"][..], &["inbox", "--as", "bob"]] {
-        let waiting = world.start(args);
+        let waiting = world.start_interruptible(args);
         eventually(waits);
         waiting.signal(Signal::INT);
         let ran = waiting.end();

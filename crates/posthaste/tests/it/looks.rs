@@ -107,3 +107,24 @@ fn whoever_waits_on_a_terminal_sees_for_what_and_nothing_stays() {
     let piped = world.run(&["inbox", "--as", "alice", "--timeout", "0.3"]);
     assert!(!piped.err.contains("waiting") && !piped.out.contains("waiting"), "{piped:?}");
 }
+
+/// Signs of two code points are wider than their first one: "⚠️", "1️⃣", a family.
+#[test]
+fn an_emoji_ends_nobodys_table_and_nobodys_tail() {
+    let world = World::new();
+    let profiles = world.file("profiles");
+    std::fs::create_dir_all(&profiles).expect("a folder");
+    let text = "⚠️ ❤️1️⃣👩‍👩‍👧".repeat(20);
+    let profile = format!("---\nname: careful\ndescription: \"{text}\"\n---\n");
+    std::fs::write(profiles.join("careful.md"), profile).expect("written");
+    let _hub = world.hub();
+    world.joined("bob");
+    world.say(&["send", "bob", &text]);
+    for columns in 56..64 {
+        let told = bare(&shown(&world, columns, &["profiles"], false));
+        assert!(told.contains("⚠️ ❤️"), "{told}");
+        let last = ["tail", "--last", "1", "--count", "1"];
+        let told = bare(&shown(&world, columns, &last, false));
+        assert!(told.contains("message.accepted") && told.contains('…'), "{told}");
+    }
+}

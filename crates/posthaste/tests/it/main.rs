@@ -25,6 +25,7 @@ mod moved;
 mod names;
 mod pages;
 mod piped;
+mod played;
 mod ports;
 mod profiles;
 mod reading;

@@ -24,6 +24,62 @@ fn a_name_means_the_one_agent_that_has_it() {
 }
 
 #[test]
+fn an_error_about_one_of_several_begins_with_the_word_that_was_typed() {
+    let world = World::new();
+    let _hub = world.hub();
+    for word in ["key", "agent", "team", "message"] {
+        let told = format!("error: {word}: nobody called {word} is here\n");
+        let ran = world.run(&["stop", word]);
+        assert!(ran.code == Some(3) && ran.err.starts_with(&told), "{ran:?}");
+    }
+}
+
+#[test]
+fn tail_and_history_take_the_names_and_addresses_that_other_commands_print() {
+    let world = World::new();
+    let _hub = world.hub();
+    let bob = world.joined("bob");
+    let blue = world.json(&["join", "bob", "--team", "blue"]);
+    let blue = blue["address"].as_str().expect("an address");
+    world.say(&["send", &bob, "to the instance"]);
+    world.say(&["send", "bob", "to the name"]);
+    world.say(&["send", "bob@blue", "to the name in its team"]);
+    world.say(&["send", "@anyone", "to anyone"]);
+    world.say(&["send", "human", "to the operator", "--as", "bob@main"]);
+
+    let joins = ["--after", "0", "--count", "1", "--type", "instance.joined"];
+    let tail = |flag: &str, who: &str| world.say(&[&["tail", flag, who], &joins[..]].concat());
+    for (who, joined) in [(&*bob, &*bob), ("bob@blue", blue), (blue, blue), ("bob@main", &bob)] {
+        for flag in ["--agent", "--session"] {
+            assert!(tail(flag, who).contains(joined), "{flag} {who}");
+        }
+    }
+    world.run(&["tail", "--agent", "bob@green"]).failed(3, "nobody called bob@green is", "agents");
+    world.run(&["tail", "--agent", "@everyone"]).failed(2, "is not one agent", "agents");
+
+    let id = bob.split(['.', '@']).nth(1).expect("an id");
+    for (mailbox, text) in [
+        (&*bob, "to the instance"),
+        (id, "to the instance"),
+        (&format!("i.{id}"), "to the instance"),
+        ("bob", "to the name"),
+        ("n.bob", "to the name"),
+        ("bob@blue", "to the name in its team"),
+        ("n.bob@blue", "to the name in its team"),
+        ("@anyone", "to anyone"),
+        ("any", "to anyone"),
+        ("operator", "to the operator"),
+        ("human", "to the operator"),
+    ] {
+        let told = world.json(&["history", "--mailbox", mailbox]);
+        let texts: Vec<_> = told["messages"].as_array().expect("a list").iter().collect();
+        assert!(texts.len() == 1 && texts[0]["message"] == text, "{mailbox}: {texts:?}");
+    }
+    let ran = world.run(&["history", "--mailbox", "@everyone"]);
+    ran.failed(2, "`@everyone` is not a mailbox", "posthaste stats");
+}
+
+#[test]
 fn joining_a_team_does_not_take_a_name_away_from_another() {
     let world = World::new();
     let _hub = world.hub();

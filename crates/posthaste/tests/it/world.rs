@@ -117,6 +117,18 @@ impl World {
         Started::new(self.command(args))
     }
 
+    /// A command that Ctrl-C ends. Tests that a script started in the background ignore it,
+    /// and so would whatever they start.
+    pub(crate) fn start_interruptible(&self, args: &[&str]) -> Started {
+        match cfg!(target_os = "linux") {
+            true => {
+                let reset = ["--default-signal=INT", BINARY];
+                Started::new(self.program("/usr/bin/env", &[&reset, args].concat()))
+            }
+            false => self.start(args),
+        }
+    }
+
     /// Runs a command to its end.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         self.start(args).end()

@@ -1,8 +1,10 @@
 //! The bytes that a result was made from.
 //!
-//! A result is text: what is no UTF-8 is replaced, and the newlines at its end are taken
-//! off. Where it is what the worker wrote to stdout, the bytes themselves are still there.
+//! A result is text: what is no UTF-8 is replaced, the newlines at its end are taken off, and
+//! what is longer than a message may be is cut. Where it is what the worker wrote to stdout,
+//! the bytes themselves are still there.
 
+use posthaste_agents::{CLIPPED, NOT_WHOLE};
 use posthaste_api::Client;
 use posthaste_api::work::OutputQuery;
 
@@ -19,8 +21,9 @@ pub(super) async fn behind(result: &str, worker: &str, client: &Client) -> Optio
         let from = bytes.len() as u64;
         let query = OutputQuery { from: Some(from), most: Some(STRETCH), ..OutputQuery::default() };
         let (more, part) = client.output_bytes(worker, &query).await.ok()?;
-        let whole = part.dropped == 0 && part.total <= result.len() as u64 + NEWLINES;
-        if !whole || (more.is_empty() && part.next < part.total) {
+        let is_too_long = part.total > result.len() as u64 + NEWLINES;
+        let is_other = is_too_long && beginning(result).is_none();
+        if part.dropped > 0 || is_other || (more.is_empty() && part.next < part.total) {
             return None;
         }
         bytes.extend(more);
@@ -30,8 +33,22 @@ pub(super) async fn behind(result: &str, worker: &str, client: &Client) -> Optio
     }
 }
 
+/// Whether the hub says at the end of this result that the worker wrote more.
+pub(super) fn is_cut(result: &str) -> bool {
+    let last = result.lines().next_back().unwrap_or_default();
+    last.starts_with(CLIPPED) || last.starts_with(NOT_WHOLE)
+}
+
+/// What stands before the line by which the hub says that it cut a result.
+fn beginning(result: &str) -> Option<&str> {
+    let (beginning, last) = result.rsplit_once('\n')?;
+    last.starts_with(CLIPPED).then_some(beginning)
+}
+
 fn is_text_of(result: &str, bytes: &[u8]) -> bool {
-    String::from_utf8_lossy(bytes).trim_end_matches(['\n', '\r']) == result
+    let text = String::from_utf8_lossy(bytes);
+    let is_begun = || beginning(result).is_some_and(|beginning| text.starts_with(beginning));
+    text.trim_end_matches(['\n', '\r']) == result || is_begun()
 }
 
 #[cfg(test)]
@@ -43,5 +60,9 @@ mod tests {
         assert!(is_text_of("a\u{fffd}b", b"a\xffb\r\n\n"));
         assert!(is_text_of("", b""));
         assert!(!is_text_of("done", b"some talk on the way\n"));
+        let cut = format!("a\u{fffd}b\nc\n{CLIPPED}it wrote 9 bytes]");
+        assert!(is_text_of(&cut, b"a\xffb\nc\nd\ne\n") && is_cut(&cut));
+        assert!(!is_text_of(&cut, b"b\xffa\nc\nd\ne\n"));
+        assert!(is_text_of(&cut, cut.as_bytes()), "a worker may write such a line itself");
     }
 }

@@ -1,14 +1,19 @@
 //! How a worker is doing, and what it writes, for a person who waits for it.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
 
 use posthaste_api::Client;
 use posthaste_api::work::{Assigned, OutputQuery};
+use tokio::time::sleep;
 
 use crate::paint::{Text, Tone};
 use crate::progress::Progress;
 use crate::when;
 
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(300);
 /// Lines of its output that are shown, the last ones.
 const LINES: usize = 8;
 /// As much of a line without an end is kept as a terminal could show.
@@ -66,8 +71,16 @@ impl Watch {
         }
     }
 
+    /// Shows how it goes, until nobody waits any more.
+    pub(super) async fn follow(mut self) -> Infallible {
+        loop {
+            self.look().await;
+            sleep(TICK).await;
+        }
+    }
+
     /// Looks again, and shows it. A hub that does not answer is no news.
-    pub(super) async fn look(&mut self) {
+    async fn look(&mut self) {
         if let Ok(view) = self.client.instance(&self.instance).await {
             self.status = crate::commands::poll::state(&view);
         }

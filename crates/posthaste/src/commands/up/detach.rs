@@ -1,21 +1,28 @@
 //! `posthaste up --detach`: a hub in the background.
 
-use super::already_running;
+use std::net::SocketAddr;
+
 use super::greeting::Greeting;
+use super::{already_running, wanted};
 use crate::cli::{Global, LogFormat, UpArgs};
 use crate::commands::start::{self, Start};
 use crate::failure::Failure;
 use crate::identity::DataFolder;
 use crate::output::Output;
+use crate::wiring;
 
 pub(super) async fn run(
     args: &UpArgs,
+    listen: SocketAddr,
     global: &Global,
     folder: &DataFolder,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    if let Some(hub) = folder.running() {
-        return already_running(&hub, output);
+    if let Some(own) = folder.running() {
+        if let Some(hub) = wanted(&own, listen, args).await? {
+            return already_running(&hub, output);
+        }
+        wiring::must_be_free(folder)?;
     }
     let start = Start {
         folder: folder.clone(),

@@ -1,15 +1,16 @@
 //! Whatever is wrong, the agent goes on: exit 0, nothing on stdout, a line for the
 //! operator.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{claude, everybody, fire, log, said};
-use crate::world::{Started, World, eventually, mode};
+use crate::played::{Played, asked_on};
+use crate::world::{Started, World, mode};
 
 const EVENTS: [&str; 5] = ["session-start", "prompt", "before-tool", "tool", "stop"];
 
@@ -46,53 +47,6 @@ fn without_a_hub_every_hook_is_silent_and_the_operator_can_see_it() {
     let message = check["message"].as_str().expect("a sentence");
     assert!(message.starts_with("6 failed") && message.contains("no hub runs here"), "{message}");
     assert!(check["hint"].as_str().expect("a hint").contains("hooks.log"), "{check}");
-}
-
-/// A port on which the test plays the hub.
-struct Played {
-    door: TcpListener,
-    url: String,
-}
-
-impl Played {
-    fn new() -> Self {
-        let door = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let url = format!("http://{}", door.local_addr().expect("bound"));
-        Self { door, url }
-    }
-
-    #[track_caller]
-    fn accepts(&self) -> TcpStream {
-        self.door.set_nonblocking(true).expect("a socket");
-        let mut line = None;
-        eventually(|| {
-            line = self.door.accept().ok();
-            line.is_some()
-        });
-        let line = line.expect("it calls").0;
-        line.set_nonblocking(false).expect("a socket");
-        line
-    }
-
-    /// Answers the question whether the hub is alive, and nothing else.
-    fn shows_life(&self) {
-        let mut line = self.accepts();
-        let mut asked = Vec::new();
-        while !asked.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            line.read_exact(&mut byte).expect("a whole head");
-            asked.extend(byte);
-        }
-        assert!(asked.starts_with(b"GET /health "), "{}", String::from_utf8_lossy(&asked));
-        let health = json!({
-            "status": "ok", "service": "posthaste", "version": "0", "pid": 1, "durable": true,
-        });
-        let (health, close) = (health.to_string(), "connection: close");
-        let length = health.len();
-        let answer =
-            format!("HTTP/1.1 200 OK\r\n{close}\r\ncontent-length: {length}\r\n\r\n{health}");
-        line.write_all(answer.as_bytes()).expect("it listens");
-    }
 }
 
 /// A hook of the hub that the test plays.
@@ -199,26 +153,6 @@ fn how_long_a_hook_waits_is_set_in_the_configuration() {
     assert!(log(&world).contains("within 10 ms"), "{}", log(&world));
 }
 
-/// The body of a request; nobody answers it.
-fn body_of(line: TcpStream) -> Value {
-    let mut line = BufReader::new(line);
-    let mut length = None;
-    loop {
-        let mut header = String::new();
-        line.read_line(&mut header).expect("a header");
-        if header.trim().is_empty() {
-            break;
-        }
-        let (name, value) = header.split_once(':').unwrap_or_default();
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse::<usize>().ok();
-        }
-    }
-    let mut body = vec![0; length.expect("a length")];
-    line.read_exact(&mut body).expect("a whole body");
-    serde_json::from_slice(&body).expect("JSON")
-}
-
 /// What the hub is asked by a hook of Qwen Code, besides the process that it is of.
 fn asked(event: &str, input: &Value) -> Value {
     let world = World::new();
@@ -229,7 +163,7 @@ fn asked(event: &str, input: &Value) -> Value {
     let mut hook = Started::new(command);
     hook.feed(input.to_string().as_bytes());
     played.shows_life();
-    let mut asked = body_of(played.accepts());
+    let mut asked = asked_on(&played.accepts()).body;
     let process = asked.as_object_mut().and_then(|asked| asked.remove("conversation"));
     let process = process.expect("a conversation");
     assert!(process.as_str().is_some_and(|text| text.starts_with("process:")), "{process}");
@@ -357,9 +291,20 @@ fn a_program_that_does_not_read_on_is_no_failure_of_the_agent() {
 #[test]
 fn a_command_line_that_is_wrong_forbids_the_agent_nothing() {
     let world = World::new();
-    for args in [&["hook", "lunch", "--client", "claude"][..], &["hook", "stop"], &["hook"]] {
+    for args in [
+        &["hook", "lunch", "--client", "claude"][..],
+        &["hook", "stop"],
+        &["hook"],
+        &["--data", "/elsewhere", "hook", "lunch"],
+        &["--json", "--hub=http://127.0.0.1:1", "hook"],
+        &["--color", "loud", "hook", "lunch"],
+    ] {
         let ran = world.run(args);
         assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{ran:?}");
-        assert!(ran.err.contains("posthaste hook") || ran.err.contains("lunch"), "{ran:?}");
+        let told = ["posthaste hook", "lunch", "loud"].iter().any(|why| ran.err.contains(why));
+        assert!(told, "{ran:?}");
+    }
+    for args in [&["send", "hook", "--lunch"][..], &["--data", "hook", "lunch"]] {
+        assert_eq!(world.run(args).code, Some(2), "this is no hook: {args:?}");
     }
 }

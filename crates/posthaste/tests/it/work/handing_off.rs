@@ -106,6 +106,26 @@ fn what_a_worker_wrote_is_piped_byte_for_byte() {
 }
 
 #[test]
+fn a_result_that_is_too_long_for_a_message_is_piped_whole() {
+    let script = "head -c 3000000 /dev/zero | tr '\\000' x; printf 'a\\377b\\n'";
+    let office = Office::with("", &[("big", script)]);
+    let ran = office.world.command(&["handoff", "big", "x"]).output().expect("it ends");
+    assert!(ran.status.success());
+    assert_eq!(ran.stdout.len(), 3_000_004);
+    assert!(ran.stdout.ends_with(b"xa\xffb\n"));
+}
+
+#[test]
+fn a_result_of_which_the_hub_has_not_all_says_so_beside_it() {
+    let script = "head -c 300000 /dev/zero | tr '\\000' x";
+    let office = Office::with("[agents]\noutput_bytes = 100000\n", &[("big", script)]);
+    let ran = office.run(&["handoff", "big", "x"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.starts_with("xxx"), "{ran:?}");
+    assert!(ran.err.contains("not all") && ran.err.contains("posthaste logs"), "{ran:?}");
+}
+
+#[test]
 fn a_handoff_outlives_a_hub_that_is_killed() {
     let mut office = Office::new();
     let waiting = office.start(&["handoff", "patient", "wait"]);
@@ -136,4 +156,36 @@ fn a_handoff_on_a_terminal_shows_what_its_worker_writes_while_it_writes() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let last = ran.out.rsplit("\u{1b}[J").next().expect("what stands there at the end");
     assert_eq!(last.replace('\r', ""), "one\ntwo\nthree\n", "the result, and nothing else");
+}
+
+/// The test plays the hub, so it knows when the command waits for an answer.
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_a_handoff_on_a_terminal_while_the_hub_hangs() {
+    use std::io::Write;
+
+    use crate::played::{Played, asked_on};
+    use crate::world::{Started, World};
+
+    let world = World::new();
+    let hub = Played::new();
+    let args = ["handoff", "worker", "x", "--hub", &hub.url, "--token", "whoever"];
+    let mut command = world.on_terminal(80, &args);
+    command.stdin(std::process::Stdio::piped());
+    let mut handoff = Started::new(command);
+    let (mut terminal, _screen) = handoff.talk();
+    hub.answers(
+        "POST /v1/assign ",
+        &json!({
+            "instance": "a3f7b2c1", "address": "worker.a3f7b2c1@main", "agent": "worker",
+            "team": "main", "thread_id": "t-12345678", "status": "starting", "task": 1,
+        }),
+    );
+    // One call waits for the report, and one asks how the worker is doing.
+    let calls = [hub.accepts(), hub.accepts()];
+    let asked = calls.each_ref().map(|call| asked_on(call).head);
+    let looks = asked.iter().any(|head| head.starts_with("GET /v1/instances/a3f7b2c1 "));
+    assert!(looks, "{asked:?}");
+    terminal.write_all(b"\x03").expect("it reads");
+    assert_eq!(handoff.end().code, Some(130));
 }
