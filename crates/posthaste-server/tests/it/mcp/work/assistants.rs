@@ -157,6 +157,12 @@ async fn within_a_thread_an_assistant_and_whoever_spawned_it_write_to_each_other
 #[tokio::test]
 async fn within_a_thread_siblings_answer_each_other_by_name() {
     let (house, staff) = house().await;
+    let profile = ProfileInput {
+        name: Some("helper".into()),
+        driver: Some("command".into()),
+        ..ProfileInput::default()
+    };
+    house.operator().create_profile(&profile).await.expect("a profile");
     let (boss, _) = house.agent("boss").await;
     let (_, as_other_helper) = house.agent("helper").await;
     let me = speaks(&house, &boss.token).await;
