@@ -62,7 +62,7 @@ function sections(text) {
       lines.shift();
       const example = take((line) => !line.startsWith("```")).join("\n");
       // The examples call the hub that shows them.
-      put(make("pre", null, make("code", example.replace("http://127.0.0.1:9889", location.origin))));
+      put(make("pre", null, make("code", example.replace(/^HUB=.*/, "HUB=" + location.origin))));
       lines.shift();
     } else if (lines[0].startsWith("|")) {
       put(grid(take((line) => line.startsWith("|"))));
