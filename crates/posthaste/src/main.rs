@@ -8,7 +8,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
 use cli::{Cli, ColorWord, Command};
@@ -18,6 +17,7 @@ use output::Output;
 mod arena;
 mod cli;
 mod clock;
+mod command_line;
 mod commands;
 mod config;
 mod failure;
@@ -49,7 +49,7 @@ const BLOCKING_THREADS: usize = 8;
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match command_line::read() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -101,8 +101,6 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
-    let text = error.to_string();
-    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    Output::new(true, ColorWord::Never).fail(&failure::invalid(message).hint("posthaste --help"));
+    Output::new(true, ColorWord::Never).fail(&command_line::fault(error));
     ExitCode::from(2)
 }

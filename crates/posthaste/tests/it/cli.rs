@@ -37,6 +37,44 @@ fn a_command_that_nobody_knows_is_an_error_of_usage() {
 }
 
 #[test]
+fn with_json_an_error_of_usage_says_what_is_wrong_and_whose_help_to_read() {
+    let world = World::new();
+    for (args, told, hint) in [
+        (
+            &["--json", "send"][..],
+            "the following required arguments were not provided: <TO> [MESSAGE]...",
+            "posthaste send --help",
+        ),
+        (
+            &["--json", "completions", "x"],
+            "invalid value 'x' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]",
+            "posthaste completions --help",
+        ),
+        (
+            &["profiles", "load", "--json", "x", "y"],
+            "unexpected argument 'y' found",
+            "posthaste profiles load --help",
+        ),
+        (
+            &["sned", "--json"],
+            "unrecognized subcommand 'sned'; tip: a similar subcommand exists: 'send'",
+            "posthaste --help",
+        ),
+        (
+            &["service", "--json"],
+            "'posthaste service' requires a subcommand but one was not provided [subcommands: \
+             install, start, stop, status, uninstall, help]",
+            "posthaste service --help",
+        ),
+    ] {
+        let ran = world.run(args);
+        let error: Value = serde_json::from_str(&ran.err).expect("one line of JSON");
+        assert_eq!((ran.code, &error["error"]["message"]), (Some(2), &told.into()), "{args:?}");
+        assert_eq!(error["error"]["hint"], hint, "{args:?}");
+    }
+}
+
+#[test]
 fn an_argument_that_is_no_text_is_an_error_of_usage() {
     let world = World::new();
     let ran = |args: &[&str]| {

@@ -55,6 +55,19 @@ fn a_terminal_has_colours_unless_somebody_says_no() {
 }
 
 #[test]
+fn help_and_errors_of_usage_have_the_colours_that_are_asked_for() {
+    let world = World::new();
+    let told = |args: &[&str]| Started::new(world.on_terminal(80, args)).end().out;
+    for args in [&["agents", "--bogus"][..], &["agents", "--help"]] {
+        let colours = |more: &[&str]| told(&[more, args].concat()).contains('\u{1b}');
+        assert!(colours(&[]), "a terminal has colours: {args:?}");
+        assert!(!colours(&["--color", "never"]) && !colours(&["--color=never"]), "{args:?}");
+    }
+    let piped = world.run(&["agents", "--bogus", "--color", "always"]);
+    assert!(piped.err.starts_with('\u{1b}') && piped.code == Some(2), "{piped:?}");
+}
+
+#[test]
 fn a_table_fits_a_narrow_terminal_and_keeps_the_addresses_whole() {
     let (world, _hub) = crowd();
     let told = bare(&shown(&world, 60, &["agents"], false));
