@@ -32,7 +32,7 @@ pub(super) async fn run(
     let mut query = query(&args, &session.client()?).await?;
     let mut retry: Option<Duration> = None;
     let mut told = false;
-    let mut left = args.count.unwrap_or(u64::MAX);
+    let mut left = args.count.map_or(u64::MAX, u64::from);
     let mut addresses = Addresses::default();
     loop {
         let ended = tokio::select! {

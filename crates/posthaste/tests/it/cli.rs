@@ -75,6 +75,29 @@ fn with_json_an_error_of_usage_says_what_is_wrong_and_whose_help_to_read() {
 }
 
 #[test]
+fn a_flag_with_a_wrong_value_says_what_it_should_be() {
+    let world = World::new();
+    let time = "it should be seconds, or a time like 30s or 10m";
+    for (args, flag, should) in [
+        (&["inbox", "--timeout", "x"][..], "'--timeout <TIME>'", time),
+        (&["demo", "--pace", "x"], "'--pace <TIME>'", time),
+        (&["tail", "--count", "x"], "'--count <NUMBER>'", "it should be a whole number"),
+        (&["tail", "--count", "0"], "'--count <NUMBER>'", "it should be a whole number from 1"),
+        (&["tail", "--after", "x"], "'--after <NUMBER>'", "it should be a whole number"),
+        (&["history", "--last", "5000000000"], "'--last <N>'", "it is too large"),
+        (
+            &["up", "--listen", "999"],
+            "'--listen <ADDR>'",
+            "it should be an address and a port, like 127.0.0.1:9889",
+        ),
+    ] {
+        let ran = world.run(args);
+        let told = format!("error: invalid value '{}' for {flag}: {should}\n", args[2]);
+        assert!(ran.code == Some(2) && ran.err.starts_with(&told), "{told}{ran:?}");
+    }
+}
+
+#[test]
 fn an_argument_that_is_no_text_is_an_error_of_usage() {
     let world = World::new();
     let ran = |args: &[&str]| {
