@@ -48,6 +48,19 @@ fn a_profile_whose_file_does_not_parse_is_named_when_somebody_asks_for_it() {
 }
 
 #[test]
+fn a_folder_of_profiles_that_is_none_is_a_mistake_in_the_command_line() {
+    let world = World::new();
+    let file = write(&world.scratch().join("mine"), "heart.md", &text("heart", "beats"));
+    let file = file.to_str().expect("a plain path");
+    let _hub = world.hub();
+    for verb in ["check", "load"] {
+        let told = world.run(&["profiles", verb, "/nowhere"]);
+        told.failed(2, "there is no folder /nowhere", "name a folder");
+        world.run(&["profiles", verb, file]).failed(2, "heart.md is not a folder", "the folder");
+    }
+}
+
+#[test]
 fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
     let world = World::new();
     let _hub = world.hub();
@@ -88,7 +101,6 @@ fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "writer is removed\n"));
     assert!(ran.err.contains("one message waits for whoever next"), "{ran:?}");
     world.run(&["profiles", "show", "writer"]).failed(3, "no such profile", "posthaste profiles");
-    world.run(&["profiles", "load", "/nowhere"]).failed(1, "/nowhere", "");
 }
 
 #[test]
