@@ -35,10 +35,10 @@ impl Client {
     /// `GET /v1/events`
     pub async fn events(&self, query: &EventsQuery) -> Result<Following, ClientError> {
         let request = self.request(Method::GET, &["v1", "events"])?.query(query);
-        let answer = request.send().await.map_err(|e| self.failed(e))?;
+        let answer = request.send().await.map_err(|e| self.failed(e, false))?;
         let status = answer.status();
         if !status.is_success() {
-            let body = answer.bytes().await.map_err(|e| self.failed(e))?;
+            let body = answer.bytes().await.map_err(|e| self.failed(e, false))?;
             return Err(match serde_json::from_slice::<ErrorBody>(&body) {
                 Ok(told) => told.error.into(),
                 Err(e) => self.not_a_hub(status.as_u16(), e.to_string()),
@@ -67,7 +67,7 @@ impl Following {
                 None => return Ok(None),
                 Some(Ok(event)) => event,
                 Some(Err(EventStreamError::Transport(e))) => {
-                    return Err(self.client.failed(e));
+                    return Err(self.client.failed(e, false));
                 }
                 Some(Err(e)) => return Err(self.client.not_a_hub(200, e.to_string())),
             };

@@ -71,11 +71,11 @@ async fn wait(
         let answer = match while_waiting(&mut progress, what, read).await {
             Ok(answer) => answer,
             // Whoever gathers waits for workers, and those outlive a hub that was killed.
-            Err(e) if e.is_passing() && args.wait_for.is_some() && called < deadline => {
+            Err(e) if e.is_passing() && args.wait_for.is_some() && Instant::now() < deadline => {
                 if !std::mem::replace(&mut gone, true) {
                     output.note(&format!("{e}; waiting for it to come back"));
                 }
-                sleep(FIRST_RETRY.min(deadline.saturating_duration_since(called))).await;
+                sleep(FIRST_RETRY.min(deadline.saturating_duration_since(Instant::now()))).await;
                 reader.reconnect(session);
                 continue;
             }
