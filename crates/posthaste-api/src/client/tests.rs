@@ -3,6 +3,7 @@ use std::net::TcpListener;
 use std::thread::JoinHandle;
 
 use super::*;
+use crate::events::EventsQuery;
 
 fn client() -> Client {
     Client::new("http://127.0.0.1:9889").expect("a good address")
@@ -148,6 +149,14 @@ fn a_hub_that_hangs_does_not_answer_and_a_read_of_it_can_be_repeated() {
     }
     let repeat = |error: &ClientError| error.hint().is_some_and(|hint| hint.contains("repeat"));
     assert!(repeat(&sent) && !repeat(&read), "only what was to change something");
+}
+
+#[test]
+fn a_page_is_not_mistaken_for_a_stream_of_events() {
+    let (client, asked) = answers_once(http("200 OK", "<h1>hello</h1>"));
+    let error = run(client.events(&EventsQuery::default())).map(|_| ()).expect_err("no hub");
+    assert!(matches!(error, ClientError::NotAHub { .. }), "{error:?}");
+    asked.join().expect("no panic");
 }
 
 #[test]
