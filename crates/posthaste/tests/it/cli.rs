@@ -211,6 +211,8 @@ fn joining_again_is_the_same_agent_and_a_token_serves_as_one() {
     let token = world.say(&["join", "alice", "--print-token"]);
     world.say(&["send", "alice", "for the token"]);
     let mut command = world.command(&["inbox", "--json", "--batch-window", "0"]);
+    let printed = world.json(&["join", "alice", "--print-token"]);
+    assert_eq!(printed, serde_json::json!({ "token": token.trim() }));
     let output = command.env("POSTHASTE_TOKEN", token.trim()).output().expect("it ends");
     let mail: Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
     assert_eq!(mail["messages"][0]["message"], "for the token");
