@@ -165,6 +165,8 @@ fn whoever_has_not_joined_is_told_how() {
     world.run(&["join", "../../etc/passwd"]).failed(2, "is not a name", "");
     let agents = world.say(&["agents"]);
     assert_eq!(agents, "nobody is here yet\nadd an agent with: posthaste join alice\n");
+    let agents = world.say(&["agents", "--team", "blue"]);
+    assert!(agents.ends_with("with: posthaste join alice --team blue\n"), "{agents}");
 }
 
 #[test]
@@ -209,10 +211,10 @@ fn joining_again_is_the_same_agent_and_a_token_serves_as_one() {
     assert_ne!(first["instance"], other["instance"]);
 
     let token = world.say(&["join", "alice", "--print-token"]);
-    world.say(&["send", "alice", "for the token"]);
-    let mut command = world.command(&["inbox", "--json", "--batch-window", "0"]);
     let printed = world.json(&["join", "alice", "--print-token"]);
     assert_eq!(printed, serde_json::json!({ "token": token.trim() }));
+    world.say(&["send", "alice", "for the token"]);
+    let mut command = world.command(&["inbox", "--json", "--batch-window", "0"]);
     let output = command.env("POSTHASTE_TOKEN", token.trim()).output().expect("it ends");
     let mail: Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
     assert_eq!(mail["messages"][0]["message"], "for the token");
