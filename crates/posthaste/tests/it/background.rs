@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use rustix::process::{Pid, getpgid, getpgrp};
 use serde_json::Value;
 
-use crate::world::{World, eventually, mode};
+use crate::world::{Started, World, eventually, mode};
 
 /// A folder whose hub is in the background. It is stopped at the end, also when an
 /// assertion fails.
@@ -112,6 +112,9 @@ fn down_stops_only_the_hub_of_its_folder() {
     other.say(&["agents"]);
     let named = format!("--hub={}", _other.url);
     other.run(&["down", &named]).failed(2, "data folder", "--data");
+    let mut command = other.command(&["down"]);
+    command.env("POSTHASTE_HUB", &_other.url);
+    Started::new(command).end().failed(2, "data folder", "leave --hub and POSTHASTE_HUB out");
     other.say(&["agents"]);
 }
 
