@@ -255,7 +255,7 @@ fn a_limit_that_no_driver_keeps_is_told_by_check_load_and_watch_and_starts_nobod
     let file = write(&folder, "tame.md", &limited("tame"));
     write(&folder, "good.md", &text("good", "is fine"));
     let why = "its driver `command` cannot keep its agents to `allowed_tools`";
-    let warning = format!("warning {}:3: no agent can be started: tame: {why}", file.display());
+    let warning = format!("warning {}:5: no agent can be started: tame: {why}", file.display());
     let plain = folder.to_str().expect("a plain path");
 
     let checked = world.run(&["profiles", "check", plain]);
@@ -275,7 +275,7 @@ fn a_limit_that_no_driver_keeps_is_told_by_check_load_and_watch_and_starts_nobod
     write(&world.file("profiles"), "wild.md", &limited("wild"));
     eventually(|| !world.faults().is_empty());
     let fault = &world.faults()[0];
-    assert_eq!(fault["line"], 3, "{fault}");
+    assert_eq!(fault["line"], 5, "{fault}");
     assert!(fault["message"].as_str().is_some_and(|told| told.contains(why)), "{fault}");
     assert!(world.profile("wild").is_some(), "its name is an address all the same");
     drop(hub.stop());
