@@ -69,6 +69,7 @@ pub(crate) fn of(profile: &Profile) -> Result<&'static dyn Driver, LaunchError> 
                 "known: {}; `driver: command` with a `command` runs any program",
                 known.join(", ")
             )),
+            key: Some("driver"),
         }
     })
 }

@@ -39,6 +39,7 @@ pub(crate) fn find(
             (true, false) if whole.is_file() => Err(LaunchError {
                 why: format!("{} may not be executed", whole.display()),
                 hint: Some(format!("chmod +x {}", whole.display())),
+                key: None,
             }),
             (true, false) => Err(missing(&whole.to_string_lossy())),
             (false, _) => Err(LaunchError::new(
@@ -64,7 +65,11 @@ fn missing(program: &str) -> LaunchError {
         None => "install it, or give its full path; the hub looks in the folders of its own PATH"
             .to_owned(),
     };
-    LaunchError { why: format!("the program `{program}` is not there"), hint: Some(hint) }
+    LaunchError {
+        why: format!("the program `{program}` is not there"),
+        hint: Some(hint),
+        key: None,
+    }
 }
 
 #[cfg(test)]

@@ -66,9 +66,10 @@ impl Settings {
     /// `home` is what `~` stands for.
     pub(crate) fn read(profile: &Profile, home: Option<&Path>) -> Result<Self, LaunchError> {
         let name = profile.template.name.to_string();
-        let wrong = |key: &str, why: &str| LaunchError {
+        let wrong = |key: &'static str, why: &str| LaunchError {
             why: format!("the profile {name} cannot be used: `{key}` {why}"),
             hint: Some(format!("change it, and see `posthaste profiles show {name}`")),
+            key: Some(key),
         };
         let config: Map<String, Value> = serde_json::from_str(&profile.template.config)
             .map_err(|_| wrong("config", "is not an object"))?;
@@ -285,6 +286,7 @@ pub(crate) mod tests {
         ] {
             let error = read(config).expect_err(config);
             assert!(error.why.contains(key), "{config}: {error}");
+            assert_eq!(error.key, Some(key.trim_matches('`')), "{config}");
             assert!(error.hint.is_some(), "{config}");
         }
     }

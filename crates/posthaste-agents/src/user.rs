@@ -69,6 +69,7 @@ impl WorkerUser {
                 hint: Some(format!(
                     "make it, for example with `useradd --system {wanted}`, or name another"
                 )),
+                key: None,
             });
         };
         if uid == geteuid().as_raw() {
@@ -102,6 +103,7 @@ impl WorkerUser {
         let refused = |why: String| LaunchError {
             why: format!("workers cannot run as {} (agents.user): {why}", self.name),
             hint: Some("start the hub as root, or leave agents.user out".to_owned()),
+            key: None,
         };
         let ran = run(&trial, &[]).map_err(|e| refused(e.to_string()))?;
         match ran.status.success() {
@@ -121,6 +123,7 @@ impl WorkerUser {
             Err(LaunchError {
                 why: format!("{what} for {}, as whom workers run (agents.user)", self.name),
                 hint: Some(hint.to_owned()),
+                key: None,
             })
         };
         match ran.status.code() {
@@ -175,6 +178,7 @@ impl WorkerUser {
             hint: Some(format!(
                 "set agents.folder to a folder that `{user}` can reach and only the hub can write to"
             )),
+            key: None,
         }
     }
 
@@ -263,6 +267,7 @@ fn check_capabilities(name: &str) -> Result<(), LaunchError> {
             "start the hub as root, give its service these capabilities (systemd: AmbientCapabilities=), or leave agents.user out"
                 .to_owned(),
         ),
+        key: None,
     })
 }
 

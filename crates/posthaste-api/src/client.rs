@@ -338,21 +338,23 @@ impl Client {
 
     /// The body of a good answer; a bad one becomes the error that it tells.
     async fn answer(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ClientError> {
-        let answer = request.send().await.map_err(|e| self.failed(e))?;
+        let request = request.build().map_err(|e| self.failed(e, false))?;
+        let changes = request.method() != Method::GET;
+        let answer = self.http.execute(request).await.map_err(|e| self.failed(e, changes))?;
         if !answer.status().is_success() {
-            return Err(self.refused(answer).await);
+            return Err(self.refused(answer, changes).await);
         }
         let status = answer.status().as_u16();
-        let body = answer.bytes().await.map_err(|e| self.failed(e))?;
+        let body = answer.bytes().await.map_err(|e| self.failed(e, changes))?;
         Ok((status, body.into()))
     }
 
     /// The error that a bad answer tells.
-    async fn refused(&self, answer: Response) -> ClientError {
+    async fn refused(&self, answer: Response, changes: bool) -> ClientError {
         let status = answer.status().as_u16();
         let body = match answer.bytes().await {
             Ok(body) => body,
-            Err(e) => return self.failed(e),
+            Err(e) => return self.failed(e, changes),
         };
         match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(told) => told.error.into(),
@@ -360,13 +362,16 @@ impl Client {
         }
     }
 
-    fn failed(&self, source: reqwest::Error) -> ClientError {
+    /// A call without an answer. `changes` says whether it was to change something.
+    fn failed(&self, source: reqwest::Error, changes: bool) -> ClientError {
         let url = self.url().to_owned();
         let source = source.without_url();
         if source.is_connect() {
             ClientError::Unreachable { url, source }
+        } else if source.is_timeout() {
+            ClientError::Silent { url, changes, source }
         } else {
-            ClientError::Interrupted { url, source }
+            ClientError::Interrupted { url, changes, source }
         }
     }
 

@@ -62,15 +62,20 @@ impl Hub {
     }
 
     fn leads(&self, by: Principal, team: &Name) -> Result<(), ReadError> {
-        let known = self.store.teams();
-        if !known.contains(team) {
-            let nearest = nearest(team.as_str(), known.iter().map(Name::as_str));
-            return Err(ReadError::NoSuchTeam { team: team.clone(), nearest });
+        if !self.store.teams().contains(team) {
+            return Err(self.no_such_team(team));
         }
         match self.store.leads(by, team) {
             true => Ok(()),
             false => Err(ReadError::NotALeader(team.clone())),
         }
+    }
+
+    /// That a team does not exist, and which ones of a similar name do.
+    pub fn no_such_team(&self, team: &Name) -> ReadError {
+        let known = self.store.teams();
+        let nearest = nearest(team.as_str(), known.iter().map(Name::as_str));
+        ReadError::NoSuchTeam { team: team.clone(), nearest }
     }
 
     /// The number of the newest message: where an export that begins now ends.

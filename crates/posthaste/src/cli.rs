@@ -5,7 +5,9 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::num::{IntErrorKind, NonZeroU64, ParseIntError};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -31,6 +33,9 @@ pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, Tas
 
 /// Ten years. A clock can be turned this far without falling off.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// What a listening address looks like.
+pub(crate) const ADDRESS: &str = "an address and a port, like 127.0.0.1:9889";
 
 const STORY: &str = "\
 Try:
@@ -208,7 +213,7 @@ pub(crate) enum Command {
 #[command(next_help_heading = "Options of up")]
 pub(crate) struct UpArgs {
     /// Where to listen [default: 127.0.0.1:9889]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Take any free port if that one is taken: commands and bridges find the hub by its folder
     #[arg(long)]
@@ -375,14 +380,14 @@ pub(crate) struct TailArgs {
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     pub(crate) kind: Vec<String>,
     /// Begin after this event instead of now; 0 for all that is kept
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number::<u64>)]
     pub(crate) after: Option<u64>,
     /// Begin with the last so many events that fit
-    #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "after", value_parser = number::<u64>)]
     pub(crate) last: Option<u64>,
     /// End after so many events
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
+    #[arg(long, value_name = "NUMBER", value_parser = number::<NonZeroU64>)]
+    pub(crate) count: Option<NonZeroU64>,
 }
 
 #[derive(Args)]
@@ -407,7 +412,7 @@ pub(crate) struct ProfilesArgs {
     /// Words to search for, best hit first [default: list all]
     pub(crate) query: Vec<String>,
     /// Most hits [default: 10]
-    #[arg(long, requires = "query")]
+    #[arg(long, requires = "query", value_parser = number::<u32>)]
     pub(crate) limit: Option<u32>,
     #[command(subcommand)]
     pub(crate) command: Option<ProfilesCommand>,
@@ -434,7 +439,7 @@ pub(crate) enum ProfilesCommand {
 #[derive(Args)]
 pub(crate) struct HistoryArgs {
     /// How many of the newest, up to 200
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::<u32>)]
     pub(crate) last: u32,
     /// Everything addressed to this team, for its leaders and the operator
     #[arg(long)]
@@ -485,7 +490,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Only messages above this number: goes on where an export broke off, and adds to FILE
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = number::<u64>)]
     pub(crate) after: Option<u64>,
 }
 
@@ -543,7 +548,7 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     pub(crate) keep: bool,
     /// How long a worker rests between two parts of its page
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) pace: Duration,
 }
 
@@ -557,10 +562,26 @@ pub(crate) struct KeepArgs {
 /// Seconds (`60`, `2.5`) or a time with its unit (`10m`).
 fn time(text: &str) -> Result<Duration, String> {
     let time = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
-        Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => humantime::parse_duration(text).ok(),
     };
-    if time > LONGEST { Err("nobody waits that long".to_owned()) } else { Ok(time) }
+    match time {
+        Some(time) if time <= LONGEST => Ok(time),
+        Some(_) => Err("nobody waits that long".to_owned()),
+        None => Err("it should be seconds, or a time like 30s or 10m".to_owned()),
+    }
+}
+
+fn number<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow => "it is too large".to_owned(),
+        IntErrorKind::Zero => "it should be a whole number from 1".to_owned(),
+        _ => "it should be a whole number".to_owned(),
+    })
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("it should be {ADDRESS}"))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -623,6 +644,7 @@ mod tests {
                 Err(why) => assert!(!why.is_empty()),
             }
         }
+        assert_eq!(time("soon"), Err("it should be seconds, or a time like 30s or 10m".into()));
         assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(pair("=b").is_err() && pair("ab").is_err());
     }

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use directories::ProjectDirs;
 use figment::Figment;
+use figment::error::{Actual, Kind};
 use figment::providers::{Format, Toml};
+use figment::value::Value;
 use figment::value::magic::RelativePathBuf;
 use posthaste_api::ApiError;
 use posthaste_core::orchestration::AgentsConfig;
@@ -136,7 +138,7 @@ impl TryFrom<String> for Backend {
 
 impl Config {
     pub(crate) fn load(global: &Global, up: &UpArgs) -> Result<Self, ApiError> {
-        let mut config: Self = Layers::new(global)?.figment.extract().map_err(|e| explain(&e))?;
+        let mut config = Layers::new(global)?.config()?;
         if let Some(listen) = up.listen {
             config.server.listen = listen;
         }
@@ -266,6 +268,26 @@ impl Layers {
         };
         Ok(Self { figment: figment.merge(&environment), environment })
     }
+
+    fn config(&self) -> Result<Config, ApiError> {
+        tell::sections().try_for_each(|section| self.check_section(section))?;
+        self.figment.extract().map_err(|e| explain(&e))
+    }
+
+    /// Refuses a list where a section belongs. Serde would take it for the values of the
+    /// section without their keys, and an empty one for none.
+    fn check_section(&self, section: &str) -> Result<(), ApiError> {
+        match self.figment.find_value(section) {
+            Ok(Value::Array(..)) => {
+                let mut error =
+                    figment::Error::from(Kind::InvalidType(Actual::Seq, "a map".into()))
+                        .with_path(section);
+                error.metadata = self.figment.find_metadata(section).cloned();
+                Err(explain(&error))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn config_file(named: Option<&Path>) -> Result<Option<PathBuf>, ApiError> {
@@ -303,6 +325,7 @@ pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
 /// The section of hooks alone: a hook must not stumble over what only the hub needs.
 pub(crate) fn hooks(global: &Global) -> Result<HooksConfig, ApiError> {
     let layers = Layers::of(global.config.as_deref(), Environment::lenient())?;
+    layers.check_section("hooks")?;
     let hooks: HooksConfig = match layers.figment.extract_inner("hooks") {
         Err(e) if e.missing() => HooksConfig::default(),
         hooks => hooks.map_err(|e| explain(&e))?,
@@ -335,7 +358,7 @@ mod tests {
         std::fs::write(&path, file).expect("written");
         let vars = vars.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         let layers = Layers::of(Some(&path), Environment::new(vars)?)?;
-        let config: Config = layers.figment.extract().map_err(|e| explain(&e))?;
+        let config = layers.config()?;
         config.check().map(|()| config)
     }
 
@@ -483,6 +506,14 @@ mod tests {
             (
                 "server = 5\n",
                 "`server` in FILE is 5, and should be a section: [server] and its keys below",
+            ),
+            (
+                "limits = []\n",
+                "`limits` in FILE is a list, and should be a section: [limits] and its keys below",
+            ),
+            (
+                "[[queue]]\nbackend = 'local'\n",
+                "`queue` in FILE is a list, and should be a section: [queue] and its keys below",
             ),
             ("data = 5\n", "`data` in FILE is 5, and should be a path"),
         ] {

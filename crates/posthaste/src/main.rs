@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Arg, CommandFactory, Parser};
+use clap::{Arg, CommandFactory};
 
 use cli::{Cli, ColorWord, Command};
 use failure::Failure;
@@ -19,6 +19,7 @@ use output::Output;
 mod arena;
 mod cli;
 mod clock;
+mod command_line;
 mod commands;
 mod config;
 mod failure;
@@ -50,7 +51,7 @@ const BLOCKING_THREADS: usize = 8;
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match command_line::read() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -121,8 +122,6 @@ fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
-    let text = error.to_string();
-    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    Output::new(true, ColorWord::Never).fail(&failure::invalid(message).hint("posthaste --help"));
+    Output::new(true, ColorWord::Never).fail(&command_line::fault(error));
     ExitCode::from(2)
 }

@@ -20,10 +20,10 @@ impl Driver for External {
     /// A command that nobody runs is a driver that was forgotten, and nobody can end an
     /// agent that comes by itself.
     fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {
-        let forgotten = |what: &str, hint| {
+        let forgotten = |what: &'static str, hint| {
             let why =
                 format!("{}: it has a `{what}`, and no driver that runs it", settings.profile);
-            Err(LaunchError::new(why, hint))
+            Err(LaunchError::new(why, hint).about(what))
         };
         match (&settings.command, settings.timeout) {
             (None, None) => Ok(None),

@@ -66,6 +66,7 @@ pub(super) fn check(template: &Template, driver: &dyn Driver) -> Result<(), Laun
     Err(LaunchError {
         why: format!("{name}: its driver `{driver}` cannot keep its agents to `{key}`"),
         hint: Some(limit.hint()),
+        key: Some(key),
     })
 }
 

@@ -81,6 +81,7 @@ impl Shared {
                     "make a checkout that belongs to that user, and name it as the working directory"
                         .to_owned(),
                 ),
+                key: None,
             }),
         }
     }
@@ -232,6 +233,7 @@ pub(super) fn resolve(
             hint: Some(format!(
                 "write the command as a list, [{first}]: then it is the program beside the profile's file; or give its full path"
             )),
+            key: Some("command"),
         });
     }
     let words = line.words();

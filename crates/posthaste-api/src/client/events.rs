@@ -5,6 +5,7 @@ use std::time::Duration;
 use eventsource_stream::{Event, EventStreamError};
 use futures_util::stream::{BoxStream, StreamExt, unfold};
 use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
 use super::{Client, ClientError};
@@ -35,14 +36,14 @@ impl Client {
     /// `GET /v1/events`
     pub async fn events(&self, query: &EventsQuery) -> Result<Following, ClientError> {
         let request = self.request(Method::GET, &["v1", "events"])?.query(query);
-        let answer = request.send().await.map_err(|e| self.failed(e))?;
-        let status = answer.status();
-        if !status.is_success() {
-            let body = answer.bytes().await.map_err(|e| self.failed(e))?;
-            return Err(match serde_json::from_slice::<ErrorBody>(&body) {
-                Ok(told) => told.error.into(),
-                Err(e) => self.not_a_hub(status.as_u16(), e.to_string()),
-            });
+        let answer = request.send().await.map_err(|e| self.failed(e, false))?;
+        if !answer.status().is_success() {
+            return Err(self.refused(answer, false).await);
+        }
+        let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            let why = format!("it is {}, and no stream of events", kind.unwrap_or("of no type"));
+            return Err(self.not_a_hub(answer.status().as_u16(), why));
         }
         let chunks = unfold(answer, |mut answer| async move {
             let chunk = answer.chunk().await.transpose()?;
@@ -67,7 +68,7 @@ impl Following {
                 None => return Ok(None),
                 Some(Ok(event)) => event,
                 Some(Err(EventStreamError::Transport(e))) => {
-                    return Err(self.client.failed(e));
+                    return Err(self.client.failed(e, false));
                 }
                 Some(Err(e)) => return Err(self.client.not_a_hub(200, e.to_string())),
             };

@@ -13,7 +13,10 @@ pub enum ClientError {
     Unreachable { url: String, source: reqwest::Error },
     /// The request left and no answer came: what it asked for may have happened.
     #[error("the connection to the hub at {url} ended before its answer came")]
-    Interrupted { url: String, source: reqwest::Error },
+    Interrupted { url: String, changes: bool, source: reqwest::Error },
+    /// The same, because the time for it was up.
+    #[error("the hub at {url} does not answer")]
+    Silent { url: String, changes: bool, source: reqwest::Error },
     /// Somebody answered who does not speak like a hub.
     #[error("{url} answered {status}, but not like a hub: {why}")]
     NotAHub { url: String, status: u16, why: String },
@@ -31,9 +34,10 @@ impl ClientError {
         match self {
             Self::Api(error) => error.code,
             Self::BadUrl { .. } => ErrorCode::InvalidArgument,
-            Self::Unreachable { .. } | Self::Interrupted { .. } | Self::NotAHub { .. } => {
-                ErrorCode::Unavailable
-            }
+            Self::Unreachable { .. }
+            | Self::Interrupted { .. }
+            | Self::Silent { .. }
+            | Self::NotAHub { .. } => ErrorCode::Unavailable,
         }
     }
 
@@ -42,9 +46,11 @@ impl ClientError {
         match self {
             Self::Api(error) => error.hint.as_deref(),
             Self::Unreachable { .. } => Some("start one with `posthaste up`"),
-            Self::Interrupted { .. } => {
+            Self::Interrupted { changes: true, .. } | Self::Silent { changes: true, .. } => {
                 Some("it may have been done all the same: look before you repeat it")
             }
+            Self::Interrupted { .. } => Some("try again"),
+            Self::Silent { .. } => Some("`posthaste doctor` looks at the hub; then try again"),
             Self::NotAHub { .. } => Some("is this the right address and port?"),
             Self::BadUrl { .. } => Some("write it like http://127.0.0.1:9889"),
         }
@@ -54,7 +60,7 @@ impl ClientError {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Api(error) => error.code == ErrorCode::Unavailable,
-            Self::Unreachable { .. } | Self::Interrupted { .. } => true,
+            Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Silent { .. } => true,
             Self::NotAHub { .. } | Self::BadUrl { .. } => false,
         }
     }

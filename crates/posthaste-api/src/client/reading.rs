@@ -51,9 +51,9 @@ impl Client {
     /// `GET /v1/export`: read it message by message.
     pub async fn export(&self, query: &ExportQuery) -> Result<Export, ClientError> {
         let request = self.request(Method::GET, &["v1", "export"])?.query(query).timeout(EXPORT);
-        let answer = request.send().await.map_err(|e| self.failed(e))?;
+        let answer = request.send().await.map_err(|e| self.failed(e, false))?;
         if !answer.status().is_success() {
-            return Err(self.refused(answer).await);
+            return Err(self.refused(answer, false).await);
         }
         Ok(Export { client: self.clone(), answer, read: Vec::new(), told: 0 })
     }
@@ -81,7 +81,7 @@ impl Export {
             // A part of a line: it moves to the front, and the rest of it comes.
             self.read.drain(..std::mem::take(&mut self.told));
             looked_at = self.read.len();
-            match self.answer.chunk().await.map_err(|e| self.client.failed(e))? {
+            match self.answer.chunk().await.map_err(|e| self.client.failed(e, false))? {
                 Some(more) => self.read.extend_from_slice(&more),
                 None if self.read.is_empty() => return Ok(None),
                 None => return self.message(&self.read).map(Some),

@@ -3,6 +3,7 @@ use std::net::TcpListener;
 use std::thread::JoinHandle;
 
 use super::*;
+use crate::events::EventsQuery;
 
 fn client() -> Client {
     Client::new("http://127.0.0.1:9889").expect("a good address")
@@ -128,6 +129,33 @@ fn an_answer_cut_short_says_that_it_may_have_been_done() {
         answers_once("HTTP/1.1 201 Created\r\ncontent-length: 99\r\n\r\n{".into());
     let error = run(client.send(&SendRequest::new("bob", "hi"))).expect_err("half an answer");
     assert!(matches!(error, ClientError::Interrupted { .. }), "{error:?}");
+    assert!(error.hint().is_some_and(|hint| hint.contains("may have been done")), "{error:?}");
+    asked.join().expect("no panic");
+}
+
+#[test]
+fn a_hub_that_hangs_does_not_answer_and_a_read_of_it_can_be_repeated() {
+    // Connections are taken by the system, and nobody reads from them.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let client = Client::new(&url).expect("a good address");
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().expect("a runtime");
+    let read = runtime.block_on(client.health()).expect_err("no answer");
+    let sent = runtime.block_on(client.send(&SendRequest::new("bob", "hi"))).expect_err("none");
+    for error in [&read, &sent] {
+        assert_eq!(error.to_string(), format!("the hub at {url} does not answer"));
+        assert!(error.exit() == 5 && error.is_passing(), "{error:?}");
+    }
+    let repeat = |error: &ClientError| error.hint().is_some_and(|hint| hint.contains("repeat"));
+    assert!(repeat(&sent) && !repeat(&read), "only what was to change something");
+}
+
+#[test]
+fn a_page_is_not_mistaken_for_a_stream_of_events() {
+    let (client, asked) = answers_once(http("200 OK", "<h1>hello</h1>"));
+    let error = run(client.events(&EventsQuery::default())).map(|_| ()).expect_err("no hub");
+    assert!(matches!(error, ClientError::NotAHub { .. }), "{error:?}");
     asked.join().expect("no panic");
 }
 

@@ -146,11 +146,18 @@ pub struct LaunchError {
     pub why: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The key of the profile that is wrong, where it is one.
+    pub key: Option<&'static str>,
 }
 
 impl LaunchError {
     pub fn new(why: impl Into<String>, hint: impl Into<Option<&'static str>>) -> Self {
-        Self { why: why.into(), hint: hint.into().map(str::to_owned) }
+        Self { why: why.into(), hint: hint.into().map(str::to_owned), key: None }
+    }
+
+    /// It is about this key of the profile.
+    pub fn about(self, key: &'static str) -> Self {
+        Self { key: Some(key), ..self }
     }
 }
 

@@ -9,7 +9,7 @@ use posthaste_core::registry::{Instance, Team};
 use crate::App;
 use crate::auth::{Caller, Operator};
 use crate::extract::{Json, PathPart};
-use crate::failure::{Failure, not_found};
+use crate::failure::Failure;
 
 fn view((team, members): (Team, Vec<Instance>)) -> TeamView {
     TeamView {
@@ -32,7 +32,7 @@ pub(crate) async fn show(
     PathPart(name): PathPart,
 ) -> Result<Answer<TeamView>, Failure> {
     let name: Name = name.parse()?;
-    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| not_found("team"))?)))
+    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| app.hub.no_such_team(&name))?)))
 }
 
 /// `PUT /v1/teams/{name}`
@@ -45,5 +45,5 @@ pub(crate) async fn put(
     let name: Name = name.parse()?;
     let leaders = request.leaders.iter().map(|l| l.parse()).collect::<Result<_, _>>()?;
     app.hub.put_team(Team { name: name.clone(), leaders }).await?;
-    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| not_found("team"))?)))
+    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| app.hub.no_such_team(&name))?)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::time;
+use super::{number, time};
 
 /// What is to be done, by whom, and where.
 #[derive(Args)]
@@ -82,7 +82,7 @@ pub(crate) struct LogsArgs {
     #[arg(long)]
     pub(crate) stderr: bool,
     /// Only the last lines
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<usize>)]
     pub(crate) tail: Option<usize>,
     /// Its bytes as they are, also on a terminal; a pipe or a file always gets them so
     #[arg(long)]

@@ -36,9 +36,12 @@ pub(super) async fn run(
         return output.answer(&Instances { instances: found, cursor: None });
     }
     if found.is_empty() {
-        let place = team.map(|team| format!(" in {team}")).unwrap_or_default();
+        let (place, flag) = match team {
+            Some(team) => (format!(" in {team}"), format!(" --team {team}")),
+            None => (String::new(), String::new()),
+        };
         output.say(&format!("nobody is here{place} yet"))?;
-        return output.say("add an agent with: posthaste join alice");
+        return output.say(&format!("add an agent with: posthaste join alice{flag}"));
     }
     if args.tree {
         return output.say(&tree::tree(&found, when::now().timestamp()));

@@ -22,10 +22,14 @@ pub(super) async fn run(
     }
     output.say(&told(&given))?;
     let acting = session.acting.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default();
-    output.note(&format!(
-        "its report comes by `posthaste inbox --wait-for all{acting}`; watch it with `posthaste logs --follow {}`",
-        given.instance
-    ));
+    let report = format!("its report comes by `posthaste inbox --wait-for all{acting}`");
+    output.note(&match given.status.as_str() {
+        "starting" => {
+            format!("{report}; watch it with `posthaste logs --follow {}`", given.instance)
+        }
+        // Nothing is kept of what an agent writes that came by itself.
+        _ => report,
+    });
     Ok(())
 }
 

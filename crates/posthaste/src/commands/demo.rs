@@ -8,11 +8,13 @@ mod hub;
 mod pages;
 mod supervisor;
 
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal as ProcessSignal, kill_process};
 use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -45,9 +47,14 @@ struct Page {
 }
 
 pub(super) async fn run(args: &DemoArgs, output: &mut Output) -> Result<(), Failure> {
+    let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
     let folder = tempfile::Builder::new().prefix("posthaste-demo-").tempdir();
     let folder = folder.map_err(|e| internal(format!("no folder for the demo: {e}")))?;
-    let told = play(args, folder.path(), output).await;
+    // A play that is dropped stops its hub, and its folder goes with it.
+    let told = tokio::select! {
+        told = play(args, folder.path(), output) => told,
+        () = signals.any() => Err(Failure::Interrupted),
+    };
     if args.keep {
         let kept = folder.keep();
         output.note(&format!("the demo's folder stays: {}", kept.display()));
@@ -103,6 +110,31 @@ async fn play(args: &DemoArgs, folder: &Path, output: &mut Output) -> Result<Tol
     Ok(told)
 }
 
+/// What ends the demo before its end: Ctrl-C, `kill`, and a terminal that is closed.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => (),
+            _ = self.terminate.recv() => (),
+            _ = self.hangup.recv() => (),
+        }
+    }
+}
+
 /// What the supervisor tells its human.
 fn judged(gathered: &Gathered, took: Duration) -> Told {
     let page = |name: &'static str| {
@@ -144,7 +176,7 @@ fn worker_process(data: &Path, instance: &str) -> Result<i32, Failure> {
 
 fn kill(process: i32, who: &str) -> Result<(), Failure> {
     let pid = Pid::from_raw(process).ok_or_else(|| internal("no such process"))?;
-    let killed = kill_process(pid, Signal::KILL);
+    let killed = kill_process(pid, ProcessSignal::KILL);
     killed.map_err(|e| internal(format!("{who} cannot be killed: {e}")).into())
 }
 

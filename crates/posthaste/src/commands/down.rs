@@ -26,7 +26,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     if session.hub.is_some() {
         let told = invalid("`down` stops the hub of a data folder on this machine");
-        return Err(told.hint("name its folder with --data instead of --hub").into());
+        return Err(told.hint("leave --hub and POSTHASTE_HUB out; --data names the folder").into());
     }
     let folder = &session.folder;
     if !folder.has_hub() {

@@ -17,7 +17,7 @@ use crate::failure::{Failure, invalid};
 use crate::output::{Output, stdout_is_closed};
 use crate::progress::{Progress, while_waiting};
 use reader::Reader;
-use show::show;
+use show::{Known, show};
 
 mod reader;
 mod show;
@@ -71,11 +71,11 @@ async fn wait(
         let answer = match while_waiting(&mut progress, what, read).await {
             Ok(answer) => answer,
             // Whoever gathers waits for workers, and those outlive a hub that was killed.
-            Err(e) if e.is_passing() && args.wait_for.is_some() && called < deadline => {
+            Err(e) if e.is_passing() && args.wait_for.is_some() && Instant::now() < deadline => {
                 if !std::mem::replace(&mut gone, true) {
                     output.note(&format!("{e}; waiting for it to come back"));
                 }
-                sleep(FIRST_RETRY.min(deadline.saturating_duration_since(called))).await;
+                sleep(FIRST_RETRY.min(deadline.saturating_duration_since(Instant::now()))).await;
                 reader.reconnect(session);
                 continue;
             }
@@ -90,20 +90,20 @@ async fn wait(
         let late = deadline.saturating_duration_since(Instant::now()) < MOMENT;
         let over = late || !again;
         if over || !answer.messages.is_empty() {
-            show(&answer, output)?;
+            let known = reader.look_up(&answer).await?;
+            show(&answer, &known, output)?;
             reader.prove(&answer, output).await.map_err(unproven)?;
-            seen.add(&answer);
+            seen.add(&answer, &known);
         }
         if over {
             let complete = answer.status == "complete";
             if answer.messages.is_empty() {
-                output.note(&match late && !complete {
-                    true => format!("no mail within {}", seconds(patience)),
-                    false => "nothing is open, so there is nothing to wait for".to_owned(),
-                });
-            }
-            if complete && gathers(args) && !seen.failed {
-                seen.failed = reader.has_failure(&answer.already).await?;
+                match late && !complete {
+                    true => output.note(&format!("no mail within {}", seconds(patience))),
+                    // It was told what was handed over before.
+                    false if !answer.already.is_empty() => (),
+                    false => output.note("nothing is open, so there is nothing to wait for"),
+                }
             }
             return seen.ended(complete, gathers(args));
         }
@@ -127,9 +127,10 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, answer: &Inbox<'_>) {
+    fn add(&mut self, answer: &Inbox<'_>, known: &Known) {
         self.mail |= !answer.messages.is_empty();
-        self.failed |= answer.messages.iter().any(|entry| is_failure(&entry.kind));
+        self.failed |=
+            !known.failed.is_empty() || answer.messages.iter().any(|entry| is_failure(&entry.kind));
     }
 
     /// For the script that asked: mail or none, all or not all, done or failed.
@@ -171,7 +172,8 @@ async fn follow(
                 if answer.messages.is_empty() {
                     PAUSE.saturating_sub(called.elapsed())
                 } else {
-                    show(&answer, output)?;
+                    let known = reader.look_up(&answer).await.unwrap_or_default();
+                    show(&answer, &known, output)?;
                     // What could not be proven now is proven before the next read.
                     if let Err(e) = interrupt.or(reader.prove(&answer, output)).await?
                         && !e.is_passing()

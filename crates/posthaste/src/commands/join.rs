@@ -31,7 +31,10 @@ pub(super) async fn join(
     }
 
     if args.print_token {
-        return output.say(&joined.token);
+        return match output.json() {
+            true => output.answer(&serde_json::json!({ "token": joined.token })),
+            false => output.say(&joined.token),
+        };
     }
     if output.json() {
         return output.answer(&joined);

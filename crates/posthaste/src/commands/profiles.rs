@@ -2,6 +2,7 @@
 
 mod check;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use posthaste_api::client::ClientError;
@@ -160,7 +161,13 @@ struct Summary {
 
 /// The Markdown files of a folder, of which there is at least one.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let files = markdown_files(folder).map_err(|e| machine("read", folder, e))?;
+    let files = markdown_files(folder).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => invalid(format!("there is no folder {}", folder.display()))
+            .hint("name a folder of Markdown files"),
+        ErrorKind::NotADirectory => invalid(format!("{} is not a folder", folder.display()))
+            .hint("name the folder that the file is in"),
+        _ => machine("read", folder, e),
+    })?;
     if files.is_empty() {
         let told = format!("there is no Markdown file in {}", folder.display());
         return Err(invalid(told).hint("a profile is a file like reviewer.md").into());

@@ -1,7 +1,5 @@
 //! `posthaste read`: one message, whole. It takes nothing.
 
-use std::io::IsTerminal;
-
 use jiff::Zoned;
 use posthaste_api::messages::{DeliveryView, MessageView, ReadQuery};
 
@@ -23,7 +21,7 @@ pub(super) async fn run(
     if output.json() {
         return output.answer(&message);
     }
-    if args.raw || !std::io::stdout().is_terminal() {
+    if output.is_raw(args.raw) {
         return output.raw(message.message.as_bytes());
     }
     let mut addresses = Addresses::default();

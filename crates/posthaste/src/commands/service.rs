@@ -73,7 +73,7 @@ pub(super) async fn run(
         ServiceCommand::Install { print, program } => {
             let job = job(program, global, session)?;
             match print {
-                true => output.raw(manager.text(&job).as_bytes()),
+                true => show(manager, &job, output),
                 false => install(manager, &job, output),
             }
         }
@@ -115,6 +115,15 @@ fn job(program: Option<PathBuf>, global: &Global, session: &Session) -> Result<J
         path: config::of_others("PATH"),
         log: wish::text(&start::log(&session.folder))?,
     })
+}
+
+/// What `install` would write.
+fn show(manager: &dyn Manager, job: &Job, output: &mut Output) -> Result<(), Failure> {
+    let text = manager.text(job);
+    match output.json() {
+        true => output.answer(&json!({ "file": manager.file(), "text": text })),
+        false => output.raw(text.as_bytes()),
+    }
 }
 
 fn install(manager: &dyn Manager, job: &Job, output: &mut Output) -> Result<(), Failure> {

@@ -32,6 +32,9 @@ async fn mailboxes(client: &Client, output: &mut Output) -> Result<(), Failure> 
     if output.json() {
         return output.answer(&list);
     }
+    if list.is_empty() {
+        return output.say("there are no mailboxes yet");
+    }
     // People know an agent by its address, also one that has ended.
     let everybody = InstancesQuery { status: Some("all".into()), ..InstancesQuery::default() };
     let mut addresses = Addresses::default();
@@ -56,6 +59,9 @@ async fn agents(client: &Client, output: &mut Output) -> Result<(), Failure> {
     if output.json() {
         return output.answer(&counted);
     }
+    if counted.agents.is_empty() {
+        return output.say("nobody is here yet");
+    }
     let now = when::now();
     let row = |s: &AgentStats| {
         [
@@ -76,6 +82,9 @@ async fn teams(client: &Client, output: &mut Output) -> Result<(), Failure> {
     let counted = client.team_stats().await?;
     if output.json() {
         return output.answer(&counted);
+    }
+    if counted.teams.is_empty() {
+        return output.say("there are no teams yet");
     }
     let now = when::now();
     let row = |s: &TeamStats| {

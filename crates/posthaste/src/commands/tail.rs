@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_api::client::Heard;
+use posthaste_api::client::{ClientError, Heard};
 use posthaste_api::events::{EventInstance, EventView, EventsQuery};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::Address;
@@ -30,35 +30,42 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let mut interrupt = Interrupt::new()?;
     let mut query = interrupt.or(query(&args, &session.client()?)).await??;
-    let mut retry: Option<Duration> = None;
-    let mut told = false;
-    let mut left = args.count.unwrap_or(u64::MAX);
+    let mut outage = Outage::default();
+    let mut left = args.count.map_or(u64::MAX, u64::from);
     let mut addresses = Addresses::default();
     loop {
-        let following = follow(&mut query, &mut left, session, output, &mut retry, &mut addresses);
-        match interrupt.or(following).await? {
-            Ok(End::Enough) => return Ok(()),
-            Ok(End::Line) => {}
-            Err(Failure::Told(e)) if e.code != ErrorCode::Unavailable => return Err(e.into()),
-            Err(Failure::Told(e)) => {
-                if !told {
+        let following = follow(&mut query, &mut left, session, output, &mut outage, &mut addresses);
+        match interrupt.or(following).await?? {
+            End::Enough => return Ok(()),
+            End::Line => {}
+            End::Lost(e) => {
+                if !std::mem::replace(&mut outage.told, true) {
                     output.note(&format!("{e}; trying again"));
-                    told = true;
                 }
             }
-            Err(other) => return Err(other),
         }
-        let pause = retry.map_or(FIRST_RETRY, |last| (last * 2).min(LAST_RETRY));
-        retry = Some(pause);
+        let pause = outage.retry.map_or(FIRST_RETRY, |last| (last * 2).min(LAST_RETRY));
+        outage.retry = Some(pause);
         interrupt.or(sleep(pause)).await?;
     }
+}
+
+/// A time without a hub.
+#[derive(Default)]
+struct Outage {
+    /// The last pause between two attempts.
+    retry: Option<Duration>,
+    /// It was told that the hub is gone.
+    told: bool,
 }
 
 enum End {
     /// As many as were asked for.
     Enough,
-    /// The line broke, or the hub stopped.
+    /// The hub stopped.
     Line,
+    /// The line broke, or there is no hub just now.
+    Lost(ApiError),
 }
 
 async fn follow(
@@ -66,12 +73,20 @@ async fn follow(
     left: &mut u64,
     session: &Session,
     output: &mut Output,
-    retry: &mut Option<Duration>,
+    outage: &mut Outage,
     addresses: &mut Addresses,
 ) -> Result<End, Failure> {
-    let client = session.client()?;
-    let mut following = client.events(query).await.map_err(passing)?;
-    if retry.take().is_some() {
+    let client = match session.client() {
+        Ok(client) => client,
+        // No hub runs on the folder.
+        Err(Failure::Told(e)) if e.code == ErrorCode::Unavailable => return Ok(End::Lost(e)),
+        Err(other) => return Err(other),
+    };
+    let mut following = match client.events(query).await {
+        Ok(following) => following,
+        Err(e) => return lost(e),
+    };
+    if std::mem::take(outage).told {
         output.note(&format!("the hub at {} is back", client.url()));
     }
     while *left > 0 {
@@ -80,13 +95,14 @@ async fn follow(
         query.after = following.last();
         // What was asked for once has been told, or is on its way.
         query.last = None;
-        match heard.map_err(passing)? {
-            None => return Ok(End::Line),
-            Some(Heard::Reset(reset)) => output.note(&format!(
+        match heard {
+            Err(e) => return lost(e),
+            Ok(None) => return Ok(End::Line),
+            Ok(Some(Heard::Reset(reset))) => output.note(&format!(
                 "there is a gap: what happened before event {} is not kept any more",
                 reset.oldest
             )),
-            Some(Heard::Event(event)) => {
+            Ok(Some(Heard::Event(event))) => {
                 show(&event, &client, addresses, output).await?;
                 *left -= 1;
             }
@@ -96,10 +112,11 @@ async fn follow(
 }
 
 /// A line that breaks is no failure of the command: it tries again.
-fn passing(error: posthaste_api::client::ClientError) -> Failure {
-    let passing = error.is_passing();
-    let told = ApiError::from(error);
-    Failure::Told(if passing { ApiError { code: ErrorCode::Unavailable, ..told } } else { told })
+fn lost(error: ClientError) -> Result<End, Failure> {
+    match error.is_passing() {
+        true => Ok(End::Lost(error.into())),
+        false => Err(error.into()),
+    }
 }
 
 async fn query(args: &TailArgs, client: &Client) -> Result<EventsQuery, Failure> {

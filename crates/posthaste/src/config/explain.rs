@@ -5,6 +5,7 @@ use figment::error::{Actual, Kind};
 use posthaste_api::ApiError;
 
 use super::tell;
+use crate::cli::ADDRESS;
 use crate::failure::invalid;
 
 /// Where a list of keys is longer than this, the example file says it better.
@@ -41,7 +42,7 @@ pub(super) fn explain(error: &figment::Error) -> ApiError {
             wrong(format!("{subject} is {is:?}, and should be {}", choice(known)))
         }
         Kind::Message(why) if why == "invalid socket address syntax" => {
-            wrong(format!("{subject} should be an address and a port, like 127.0.0.1:9889"))
+            wrong(format!("{subject} should be {ADDRESS}"))
         }
         Kind::Message(why) if key.is_empty() => {
             invalid(format!("{subject} is wrong: {}", why.trim_end()))

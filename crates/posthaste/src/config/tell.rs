@@ -79,6 +79,11 @@ impl Serialize for Origin {
     }
 }
 
+/// The names of the sections.
+pub(super) fn sections() -> impl Iterator<Item = &'static str> {
+    SECTIONS.iter().map(|(section, _)| *section)
+}
+
 /// Every key, and what it is for.
 pub(super) fn keys() -> impl Iterator<Item = (String, &'static str)> {
     let of = |(section, keys): &(&'static str, Keys)| {

@@ -78,7 +78,9 @@ impl Parsed {
         let error = posthaste_agents::check_profile(&self.template).err()?;
         let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
         let why = format!("no agent can be started: {}{hint}", error.why);
-        Some(fault(self.line_of("driver"), why))
+        // A key that is not in the front matter itself stands below `config`.
+        let places = [error.key.unwrap_or("driver"), "config", "driver"];
+        Some(fault(places.iter().find_map(|key| self.line_of(key)), why))
     }
 }
 
@@ -375,6 +377,23 @@ mod tests {
             assert!(told.0.is_some(), "{text:?}: {told:?}");
             assert!(line.is_none() || told.0 == line, "{text:?}: {told:?}");
         }
+    }
+
+    #[test]
+    fn a_profile_that_starts_nobody_names_the_line_of_the_key_that_is_wrong() {
+        let head = "---\nname: a\ndriver: command\ncommand: [\"true\"]\n";
+        for (rest, line) in [
+            ("timeout: soon\n", 5),
+            ("model: x\nallowedTools: [Read]\n", 6),
+            ("tools: [Read]\n", 5),
+            ("config:\n  timeout: soon\n", 5),
+        ] {
+            let parsed = parse(&format!("{head}{rest}---\n")).expect("a profile");
+            let fault = parsed.not_startable().expect("it starts nobody");
+            assert_eq!(fault.line, Some(line), "{rest}: {fault:?}");
+        }
+        let parsed = parse("---\nname: a\nprovider: tmux\n---\n").expect("a profile");
+        assert_eq!(parsed.not_startable().expect("no such driver").line, Some(3));
     }
 
     #[test]

@@ -139,6 +139,9 @@ fn down_stops_only_the_hub_of_its_folder() {
     other.say(&["agents"]);
     let named = format!("--hub={}", _other.url);
     other.run(&["down", &named]).failed(2, "data folder", "--data");
+    let mut command = other.command(&["down"]);
+    command.env("POSTHASTE_HUB", &_other.url);
+    Started::new(command).end().failed(2, "data folder", "leave --hub and POSTHASTE_HUB out");
     other.say(&["agents"]);
 }
 

@@ -38,6 +38,67 @@ fn a_command_that_nobody_knows_is_an_error_of_usage() {
 }
 
 #[test]
+fn with_json_an_error_of_usage_says_what_is_wrong_and_whose_help_to_read() {
+    let world = World::new();
+    for (args, told, hint) in [
+        (
+            &["--json", "send"][..],
+            "the following required arguments were not provided: <TO> [MESSAGE]...",
+            "posthaste send --help",
+        ),
+        (
+            &["--json", "completions", "x"],
+            "invalid value 'x' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]",
+            "posthaste completions --help",
+        ),
+        (
+            &["profiles", "load", "--json", "x", "y"],
+            "unexpected argument 'y' found",
+            "posthaste profiles load --help",
+        ),
+        (
+            &["sned", "--json"],
+            "unrecognized subcommand 'sned'; tip: a similar subcommand exists: 'send'",
+            "posthaste --help",
+        ),
+        (
+            &["service", "--json"],
+            "'posthaste service' requires a subcommand but one was not provided [subcommands: \
+             install, start, stop, status, uninstall, help]",
+            "posthaste service --help",
+        ),
+    ] {
+        let ran = world.run(args);
+        let error: Value = serde_json::from_str(&ran.err).expect("one line of JSON");
+        assert_eq!((ran.code, &error["error"]["message"]), (Some(2), &told.into()), "{args:?}");
+        assert_eq!(error["error"]["hint"], hint, "{args:?}");
+    }
+}
+
+#[test]
+fn a_flag_with_a_wrong_value_says_what_it_should_be() {
+    let world = World::new();
+    let time = "it should be seconds, or a time like 30s or 10m";
+    for (args, flag, should) in [
+        (&["inbox", "--timeout", "x"][..], "'--timeout <TIME>'", time),
+        (&["demo", "--pace", "x"], "'--pace <TIME>'", time),
+        (&["tail", "--count", "x"], "'--count <NUMBER>'", "it should be a whole number"),
+        (&["tail", "--count", "0"], "'--count <NUMBER>'", "it should be a whole number from 1"),
+        (&["tail", "--after", "x"], "'--after <NUMBER>'", "it should be a whole number"),
+        (&["history", "--last", "5000000000"], "'--last <N>'", "it is too large"),
+        (
+            &["up", "--listen", "999"],
+            "'--listen <ADDR>'",
+            "it should be an address and a port, like 127.0.0.1:9889",
+        ),
+    ] {
+        let ran = world.run(args);
+        let told = format!("error: invalid value '{}' for {flag}: {should}\n", args[2]);
+        assert!(ran.code == Some(2) && ran.err.starts_with(&told), "{told}{ran:?}");
+    }
+}
+
+#[test]
 fn an_argument_that_is_no_text_is_an_error_of_usage() {
     let world = World::new();
     let ran = |args: &[&str]| {
@@ -105,6 +166,8 @@ fn whoever_has_not_joined_is_told_how() {
     world.run(&["join", "../../etc/passwd"]).failed(2, "is not a name", "");
     let agents = world.say(&["agents"]);
     assert_eq!(agents, "nobody is here yet\nadd an agent with: posthaste join alice\n");
+    let agents = world.say(&["agents", "--team", "blue"]);
+    assert!(agents.ends_with("with: posthaste join alice --team blue\n"), "{agents}");
 }
 
 #[test]
@@ -149,6 +212,8 @@ fn joining_again_is_the_same_agent_and_a_token_serves_as_one() {
     assert_ne!(first["instance"], other["instance"]);
 
     let token = world.say(&["join", "alice", "--print-token"]);
+    let printed = world.json(&["join", "alice", "--print-token"]);
+    assert_eq!(printed, serde_json::json!({ "token": token.trim() }));
     world.say(&["send", "alice", "for the token"]);
     let mut command = world.command(&["inbox", "--json", "--batch-window", "0"]);
     let output = command.env("POSTHASTE_TOKEN", token.trim()).output().expect("it ends");

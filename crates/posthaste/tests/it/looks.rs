@@ -55,6 +55,19 @@ fn a_terminal_has_colours_unless_somebody_says_no() {
 }
 
 #[test]
+fn help_and_errors_of_usage_have_the_colours_that_are_asked_for() {
+    let world = World::new();
+    let told = |args: &[&str]| Started::new(world.on_terminal(80, args)).end().out;
+    for args in [&["agents", "--bogus"][..], &["agents", "--help"]] {
+        let colours = |more: &[&str]| told(&[more, args].concat()).contains('\u{1b}');
+        assert!(colours(&[]), "a terminal has colours: {args:?}");
+        assert!(!colours(&["--color", "never"]) && !colours(&["--color=never"]), "{args:?}");
+    }
+    let piped = world.run(&["agents", "--bogus", "--color", "always"]);
+    assert!(piped.err.starts_with('\u{1b}') && piped.code == Some(2), "{piped:?}");
+}
+
+#[test]
 fn a_table_fits_a_narrow_terminal_and_keeps_the_addresses_whole() {
     let (world, _hub) = crowd();
     let told = bare(&shown(&world, 60, &["agents"], false));
@@ -98,12 +111,16 @@ fn history_is_clipped_on_a_terminal_and_read_shows_all() {
 #[test]
 fn whoever_waits_on_a_terminal_sees_for_what_and_nothing_stays() {
     let (world, _hub) = crowd();
-    let mut command = world.on_terminal(80, &["inbox", "--as", "alice", "--timeout", "1"]);
+    let mut command = world.on_terminal(80, &["inbox", "--as", "alice", "--batch-window", "0"]);
     command.env("NO_COLOR", "1");
-    let ran = Started::new(command).end();
-    assert!(ran.out.contains("waiting for mail, 0 s"), "{ran:?}");
+    let mut waiting = Started::new(command);
+    let shown = waiting.until("waiting for mail, ");
+    assert!(shown.ends_with("waiting for mail, "), "{shown:?}");
+    world.say(&["send", &world.joined("alice"), "hello"]);
+    let ran = waiting.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     let last = ran.out.rsplit("\u{1b}[J").next().expect("what stands there at the end");
-    assert!(last.starts_with("note: no mail within 1 s"), "{ran:?}");
+    assert!(last.starts_with("[1] human (") && !last.contains("waiting"), "{ran:?}");
     let piped = world.run(&["inbox", "--as", "alice", "--timeout", "0.3"]);
     assert!(!piped.err.contains("waiting") && !piped.out.contains("waiting"), "{piped:?}");
 }

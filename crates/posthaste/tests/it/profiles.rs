@@ -48,6 +48,19 @@ fn a_profile_whose_file_does_not_parse_is_named_when_somebody_asks_for_it() {
 }
 
 #[test]
+fn a_folder_of_profiles_that_is_none_is_a_mistake_in_the_command_line() {
+    let world = World::new();
+    let file = write(&world.scratch().join("mine"), "heart.md", &text("heart", "beats"));
+    let file = file.to_str().expect("a plain path");
+    let _hub = world.hub();
+    for verb in ["check", "load"] {
+        let told = world.run(&["profiles", verb, "/nowhere"]);
+        told.failed(2, "there is no folder /nowhere", "name a folder");
+        world.run(&["profiles", verb, file]).failed(2, "heart.md is not a folder", "the folder");
+    }
+}
+
+#[test]
 fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
     let world = World::new();
     let _hub = world.hub();
@@ -88,7 +101,6 @@ fn a_folder_of_profiles_is_loaded_listed_searched_shown_and_removed() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "writer is removed\n"));
     assert!(ran.err.contains("one message waits for whoever next"), "{ran:?}");
     world.run(&["profiles", "show", "writer"]).failed(3, "no such profile", "posthaste profiles");
-    world.run(&["profiles", "load", "/nowhere"]).failed(1, "/nowhere", "");
 }
 
 #[test]
@@ -243,7 +255,7 @@ fn a_limit_that_no_driver_keeps_is_told_by_check_load_and_watch_and_starts_nobod
     let file = write(&folder, "tame.md", &limited("tame"));
     write(&folder, "good.md", &text("good", "is fine"));
     let why = "its driver `command` cannot keep its agents to `allowed_tools`";
-    let warning = format!("warning {}:3: no agent can be started: tame: {why}", file.display());
+    let warning = format!("warning {}:5: no agent can be started: tame: {why}", file.display());
     let plain = folder.to_str().expect("a plain path");
 
     let checked = world.run(&["profiles", "check", plain]);
@@ -263,7 +275,7 @@ fn a_limit_that_no_driver_keeps_is_told_by_check_load_and_watch_and_starts_nobod
     write(&world.file("profiles"), "wild.md", &limited("wild"));
     eventually(|| !world.faults().is_empty());
     let fault = &world.faults()[0];
-    assert_eq!(fault["line"], 3, "{fault}");
+    assert_eq!(fault["line"], 5, "{fault}");
     assert!(fault["message"].as_str().is_some_and(|told| told.contains(why)), "{fault}");
     assert!(world.profile("wild").is_some(), "its name is an address all the same");
     drop(hub.stop());

@@ -46,6 +46,15 @@ fn the_operator_asks_why_a_message_was_not_answered() {
 }
 
 #[test]
+fn stats_of_an_empty_hub_are_a_sentence() {
+    let world = World::new();
+    let _hub = world.hub();
+    assert_eq!(world.say(&["stats"]), "there are no mailboxes yet\n");
+    assert_eq!(world.say(&["stats", "--agents"]), "nobody is here yet\n");
+    assert_eq!(world.say(&["stats", "--teams"]), "there are no teams yet\n");
+}
+
+#[test]
 fn stats_tell_what_lies_where_and_what_is_stuck() {
     let world = World::new();
     let file = world.config("[limits]\nstuck_after = '0s'\n");

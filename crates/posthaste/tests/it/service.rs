@@ -99,6 +99,20 @@ fn on_linux() -> bool {
 }
 
 #[test]
+fn what_a_service_would_be_is_printed_and_nothing_is_changed() {
+    if !on_linux() {
+        return;
+    }
+    let machine = Machine::new(Some(SYSTEMCTL));
+    let text = machine.say(&["service", "install", "--print"]);
+    let told = machine.say(&["service", "install", "--print", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told).expect("one line of JSON");
+    let file = machine.unit().to_str().expect("a plain path").to_owned();
+    assert_eq!(told, serde_json::json!({ "file": file, "text": text }));
+    assert!(text.contains("ExecStart=") && !machine.unit().exists(), "{text}");
+}
+
+#[test]
 fn a_service_is_installed_started_looked_at_stopped_and_removed() {
     if !on_linux() {
         return;

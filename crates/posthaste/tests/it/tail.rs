@@ -1,5 +1,8 @@
 //! Following what happens, from a shell.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use posthaste_api::Client;
 use serde_json::Value;
 
@@ -34,6 +37,27 @@ fn what_happens_is_followed_over_a_killed_hub_without_a_gap() {
     let ended = tail.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.err.contains("is back"), "{ended:?}");
+}
+
+#[test]
+fn tail_of_something_that_is_no_hub_ends() {
+    let world = World::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let site = std::thread::spawn(move || {
+        let (mut caller, _) = listener.accept().expect("a caller");
+        let (mut asked, mut byte) = (Vec::new(), [0]);
+        while !asked.ends_with(b"\r\n\r\n") {
+            caller.read_exact(&mut byte).expect("a request");
+            asked.push(byte[0]);
+        }
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n";
+        caller.write_all(format!("{head}<h1>hello</h1>").as_bytes()).expect("it listens");
+    });
+    let ran = world.run(&["tail", "--token", "t", "--hub", &url]);
+    ran.failed(5, "answered 200, but not like a hub", "the right address and port");
+    assert!(!ran.err.contains("is back"), "{ran:?}");
+    site.join().expect("no panic");
 }
 
 #[test]

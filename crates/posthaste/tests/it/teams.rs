@@ -30,5 +30,7 @@ fn a_team_is_made_has_members_and_is_led() {
     assert!(table.contains(&format!("avalon  {address}  1")), "{table}");
     assert!(world.say(&["teams", "members", "avalon"]).contains(address));
     assert_eq!(world.say(&["teams", "leaders", "avalon", "--none"]), "avalon has no leaders\n");
-    world.run(&["teams", "members", "nowhere"]).failed(3, "no such team", "");
+    for args in [&["teams", "members", "nowhere"][..], &["teams", "leaders", "nowhere", "merlin"]] {
+        world.run(args).failed(3, "no team is called `nowhere`", "`posthaste teams` lists them");
+    }
 }

@@ -2,7 +2,7 @@
 //! handle, also when an assertion fails.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -229,6 +229,17 @@ impl Started {
         let mut line = String::new();
         let read = self.out.as_mut()?.read_line(&mut line).expect("text");
         (read > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Its stdout up to and with this text, or all of it when it has ended.
+    pub(crate) fn until(&mut self, text: &str) -> String {
+        let mut read = Vec::new();
+        let out = self.out.as_mut().expect("piped");
+        let mut byte = [0];
+        while !read.ends_with(text.as_bytes()) && out.read(&mut byte).expect("bytes") > 0 {
+            read.push(byte[0]);
+        }
+        String::from_utf8_lossy(&read).into_owned()
     }
 
     /// What it has written to its stderr until now.

@@ -1,6 +1,7 @@
 //! A hub that may be killed.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -51,6 +52,8 @@ impl DemoHub {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // Ctrl-C is for the demo, which then stops its hub in order.
+            .process_group(0)
             .spawn()
             .map_err(|e| internal(format!("no hub: {e}")))?;
         let stdout = child.stdout.take();

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use posthaste_api::client::ClientError;
-use posthaste_api::inbox::{Already, Inbox, InboxQuery, SettleRequest};
+use posthaste_api::inbox::{Inbox, InboxQuery, SettleRequest};
 use posthaste_api::messages::{MessageRef, ReadQuery};
 use posthaste_api::{Client, ErrorCode};
 
+use super::show::Known;
 use crate::cli::InboxArgs;
 use crate::commands::Session;
 use crate::output::Output;
@@ -95,19 +96,22 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether one of these reports, which an earlier answer held, says that its worker
-    /// failed. One that is not kept any more says nothing.
-    pub(super) async fn has_failure(&self, already: &[Already]) -> Result<bool, ClientError> {
+    /// Who is missing in an answer, and which of the reports that an earlier one held say
+    /// that their worker failed. A report that is not kept any more says nothing.
+    pub(super) async fn look_up(&self, answer: &Inbox<'_>) -> Result<Known, ClientError> {
+        let mut known = Known::default();
+        let missing = answer.missing.iter().filter_map(|missing| missing.instance.as_deref());
+        known.addresses.learn(&self.client, missing).await;
         let query = ReadQuery { max_chars: Some(1), ..ReadQuery::default() };
-        for report in already {
+        for report in &answer.already {
             match self.client.read(&report.id.to_string(), &query).await {
-                Ok(message) if super::is_failure(&message.kind) => return Ok(true),
+                Ok(message) if super::is_failure(&message.kind) => known.failed.push(report.id),
                 Ok(_) => (),
                 Err(e) if e.code() == ErrorCode::NotFound => (),
                 Err(e) => return Err(e),
             }
         }
-        Ok(false)
+        Ok(known)
     }
 
     /// The hub may come back on another port, and says so in its folder.

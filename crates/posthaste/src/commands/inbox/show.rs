@@ -2,14 +2,24 @@
 
 use posthaste_api::inbox::{Already, Entry, Inbox, Missing};
 
+use crate::commands::addresses::Addresses;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::paint::{Text, Tone};
 use crate::terminal::indented;
 use crate::when;
 
+/// What an answer names and does not tell.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Who is missing.
+    pub(super) addresses: Addresses,
+    /// Reports of failed workers among those that were handed over before.
+    pub(super) failed: Vec<u64>,
+}
+
 /// Shows everything, and returns when it has left the program.
-pub(super) fn show(answer: &Inbox<'_>, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn show(answer: &Inbox<'_>, known: &Known, output: &mut Output) -> Result<(), Failure> {
     if output.json() {
         output.answer(answer)?;
         return output.flush();
@@ -20,11 +30,12 @@ pub(super) fn show(answer: &Inbox<'_>, output: &mut Output) -> Result<(), Failur
     }
     output.flush()?;
     if !answer.missing.is_empty() {
-        let missing: Vec<String> = answer.missing.iter().map(absent).collect();
+        let missing: Vec<String> = answer.missing.iter().map(|who| absent(who, known)).collect();
         output.note(&format!("still missing: {}", missing.join(", ")));
     }
     if !answer.already.is_empty() {
-        let already: Vec<String> = answer.already.iter().map(known).collect();
+        let already: Vec<String> =
+            answer.already.iter().map(|report| before(report, known)).collect();
         output.note(&format!("handed over before: {}", already.join(", ")));
     }
     if answer.remaining > 0 {
@@ -70,16 +81,16 @@ fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> Text {
     head.line(None).plain(format!(": {}{clipped}", indented(&entry.message)))
 }
 
-fn absent(missing: &Missing) -> String {
-    let who = missing.label.as_ref().or(missing.instance.as_ref());
-    format!("{} ({})", who.map_or("somebody", String::as_str), missing.status)
+fn absent(missing: &Missing, known: &Known) -> String {
+    let address = || missing.instance.as_deref().map(|id| known.addresses.shown(id));
+    let who = missing.label.clone().or_else(address).unwrap_or_else(|| "somebody".to_owned());
+    format!("{who} ({})", missing.status)
 }
 
-fn known(report: &Already) -> String {
-    match &report.label {
-        Some(label) => format!("[{}] {label}", report.id),
-        None => format!("[{}]", report.id),
-    }
+fn before(report: &Already, known: &Known) -> String {
+    let label = report.label.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
+    let failed = if known.failed.contains(&report.id) { " failed" } else { "" };
+    format!("[{}]{label}{failed}", report.id)
 }
 
 #[cfg(test)]
@@ -147,16 +158,18 @@ mod tests {
             settled: vec![],
             receipt: Some("r".into()),
         };
+        let mut known = Known { failed: vec![8], ..Known::default() };
+        known.addresses.know("0000000a", "bob.0000000a@main");
         let (mut output, out, err) = overheard(false);
-        assert!(show(&answer, &mut output).is_ok());
+        assert!(show(&answer, &known, &mut output).is_ok());
         assert!(out.text().ends_with("): \\u{1b}[31mred\n"), "{}", out.text());
         assert_eq!(
             err.text(),
-            "note: still missing: 0000000a (running)\nnote: handed over before: [7] docs, [8]\n\
-             note: 3 more waiting\n"
+            "note: still missing: bob.0000000a@main (running)\n\
+             note: handed over before: [7] docs, [8] failed\nnote: 3 more waiting\n"
         );
         let (mut output, out, _) = overheard(true);
-        assert!(show(&answer, &mut output).is_ok());
+        assert!(show(&answer, &known, &mut output).is_ok());
         assert_eq!(out.text().lines().count(), 1);
         assert!(out.text().contains(r#""status":"partial""#));
     }

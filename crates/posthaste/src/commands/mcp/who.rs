@@ -264,7 +264,7 @@ fn no_key(failure: Failure) -> Trouble {
 fn trouble(error: ClientError) -> Trouble {
     match &error {
         ClientError::Unreachable { .. } => Trouble::Absent(error.into()),
-        ClientError::Interrupted { .. } => Trouble::Cut(error.into()),
+        ClientError::Interrupted { .. } | ClientError::Silent { .. } => Trouble::Cut(error.into()),
         ClientError::Api(told) if told.code == ErrorCode::Unavailable => {
             Trouble::Busy(error.into())
         }

@@ -46,6 +46,19 @@ fn an_agents_script_assigns_and_gathers_as_itself() {
 }
 
 #[test]
+fn only_the_output_of_a_worker_that_the_hub_starts_can_be_watched() {
+    let office = Office::new();
+    office.world.joined("guest");
+    let watch = |agent: &str| {
+        let given = office.run(&["assign", agent, "x"]);
+        assert_eq!(given.code, Some(0), "{given:?}");
+        assert!(given.err.contains("posthaste inbox --wait-for all"), "{given:?}");
+        given.err.contains("posthaste logs --follow")
+    };
+    assert!(watch("counter") && !watch("guest"));
+}
+
+#[test]
 fn what_cannot_be_assigned_says_why_and_what_to_do() {
     let office = Office::new();
     office.run(&["assign", "countr", "x"]).failed(3, "no profile called countr", "counter");

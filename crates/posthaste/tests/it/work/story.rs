@@ -1,7 +1,9 @@
 //! The stories that are told of it: the demo, the README, the examples.
 
 use std::fs;
+use std::net::TcpStream;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::mcp_bridge::agent::{Agent, Era, LONG, read};
@@ -26,6 +28,29 @@ fn the_demo_ends_as_it_says() {
         assert!(ran.out.contains(happened), "{happened}: {ran:?}");
     }
     assert!(!world.data().exists(), "the user's own folder is none of its business");
+}
+
+#[test]
+fn a_demo_that_is_interrupted_leaves_no_folder_and_no_hub() {
+    let world = World::new();
+    let place = world.scratch().join("temporary");
+    fs::create_dir(&place).expect("a folder");
+    let mut command = world.command(&["demo", "--pace", "1m"]);
+    command.env("TMPDIR", &place);
+    let mut demo = Started::new(command);
+    let said = demo.until("one call for everything\n");
+    let (_, url) = said.split_once("listens at http://").expect("where its hub is");
+    let hub = url.lines().next().expect("an address").to_owned();
+    demo.signal(Signal::INT);
+    let ran = demo.end();
+    let answers = TcpStream::connect(&hub).is_ok();
+    let left: Vec<_> = fs::read_dir(&place).expect("a folder").flatten().collect();
+    for folder in &left {
+        let data = folder.path().join("data");
+        world.run(&["down", "--data", data.to_str().expect("a plain path")]);
+    }
+    assert!(!answers && left.is_empty(), "{left:?}");
+    assert_eq!(ran.code, Some(130), "{ran:?}");
 }
 
 #[test]
