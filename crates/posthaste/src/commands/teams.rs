@@ -30,7 +30,7 @@ pub(super) async fn run(
             let known = client.team(team.as_str()).await?;
             let now = match leaders.is_empty() && !none {
                 true => known,
-                false => put(&team, &leaders, &client).await?,
+                false => put(&team, &leaders, &client, output).await?,
             };
             show(&now, &client, output).await
         }
@@ -74,18 +74,29 @@ async fn create(
         Err(ClientError::Api(error)) if error.code == ErrorCode::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    let made = put(team, leaders, client).await?;
+    let made = put(team, leaders, client, output).await?;
     show(&made, client, output).await
 }
 
 /// Says who leads. An agent that came by itself leads only by its instance, so its name
 /// becomes that; a name that nobody has yet is for those whom the operator will make.
-async fn put(team: &Name, leaders: &[String], client: &Client) -> Result<TeamView, Failure> {
+async fn put(
+    team: &Name,
+    leaders: &[String],
+    client: &Client,
+    output: &mut Output,
+) -> Result<TeamView, Failure> {
     let mut ids = Vec::with_capacity(leaders.len());
     for who in leaders {
         ids.push(match who.parse::<Address>() {
             Ok(Address::Named { name, team: None }) => {
                 let here = agent::named(&name, Some(team), None, client).await?;
+                if here.is_empty() {
+                    output.note(&format!(
+                        "nobody called {name} is in {team}: those whom you make will lead by that \
+                         name, and one that joins will not until you name it again"
+                    ));
+                }
                 match here.iter().any(|agent| agent.origin != "operator") {
                     true => agent::find(&format!("{name}@{team}"), client).await?,
                     false => name.to_string(),

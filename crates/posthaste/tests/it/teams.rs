@@ -30,6 +30,9 @@ fn a_team_is_made_has_members_and_is_led() {
     assert!(table.contains(&format!("avalon  {address}  1")), "{table}");
     assert!(world.say(&["teams", "members", "avalon"]).contains(address));
     assert_eq!(world.say(&["teams", "leaders", "avalon", "--none"]), "avalon has no leaders\n");
+    let led = world.run(&["teams", "leaders", "avalon", "morgan"]);
+    assert_eq!((led.code, &*led.out), (Some(0), "avalon is led by morgan\n"));
+    assert!(led.err.contains("nobody called morgan is in avalon"), "{led:?}");
     for args in [&["teams", "members", "nowhere"][..], &["teams", "leaders", "nowhere", "merlin"]] {
         world.run(args).failed(3, "no team is called `nowhere`", "`posthaste teams` lists them");
     }
