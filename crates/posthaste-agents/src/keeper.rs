@@ -20,6 +20,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+pub(crate) use self::bounded::kept_at_once;
 pub use self::words::{Keep, Manners, Owner};
 
 /// The command of the binary that becomes a keeper.

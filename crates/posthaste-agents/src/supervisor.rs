@@ -16,9 +16,11 @@ pub use self::outcome::{CLIPPED, NOT_WHOLE};
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -35,7 +37,7 @@ use tokio_util::task::TaskTracker;
 use self::watch::Stop;
 use crate::folder::{self, Folder};
 use crate::git::Git;
-use crate::keeper::Manners;
+use crate::keeper::{self, Manners};
 use crate::user::WorkerUser;
 use crate::{letters, worktree};
 
@@ -161,6 +163,17 @@ impl Launcher for Supervisor {
             }
             None => false,
         }
+    }
+
+    fn silent_for(&self, who: InstanceId) -> Option<Duration> {
+        let folder = self.shared.folder(who);
+        let at_once = keeper::kept_at_once(self.shared.config.agents.output_bytes);
+        let silent = |path: PathBuf| {
+            let file = fs::symlink_metadata(path).ok()?;
+            // Beyond that nothing more is written to the file before the end.
+            (file.len() < at_once).then(|| file.modified().ok()?.elapsed().ok())?
+        };
+        Some(silent(folder.out())?.min(silent(folder.err())?))
     }
 
     fn output(

@@ -82,8 +82,9 @@ pub struct InstanceView {
     /// `starting`, `running`, `away` (in place of `running` while nothing of it is
     /// connected), `lost`, `finished`, `failed` or `stopped`.
     pub status: String,
-    /// `waiting_inbox`, `waiting_user`, `busy` (a worker), `idle` (a worker that has
-    /// reported) or `unknown`.
+    /// `waiting_inbox`, `waiting_user`, `busy` (a worker), `quiet` (a worker that has neither
+    /// written nor called for `agents.quiet`), `idle` (a worker that has reported) or
+    /// `unknown`.
     pub activity: String,
     /// The key that it joined with: its conversation. Only the operator is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]

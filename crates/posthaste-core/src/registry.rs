@@ -220,6 +220,8 @@ pub struct InstanceView {
     pub unread: usize,
     /// Queued one-of mail that other instances could take as well.
     pub unread_shared: usize,
+    /// Its last call; a connection that stays open is none.
+    pub called_at: Timestamp,
 }
 
 /// What the operator, or an agent that joins, asks for.

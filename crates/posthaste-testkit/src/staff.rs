@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -209,6 +210,11 @@ impl Launcher for Staff {
             hub.conclude(who, Outcome { end, why, ..Outcome::default() }).await;
         });
         true
+    }
+
+    fn silent_for(&self, who: InstanceId) -> Option<Duration> {
+        // Whoever wrote something did so just now.
+        (!self.wrote.lock().contains_key(&who)).then_some(Duration::MAX)
     }
 
     fn output(

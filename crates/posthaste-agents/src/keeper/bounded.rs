@@ -4,7 +4,12 @@ use std::collections::VecDeque;
 use std::io::Write;
 
 /// How much of the end is kept of those who write too much.
-const END: usize = 64 * 1024;
+const END: u64 = 64 * 1024;
+
+/// How much of so many bytes is written as it comes.
+pub(crate) fn kept_at_once(bytes: u64) -> u64 {
+    bytes - END.min(bytes / 2)
+}
 
 /// Writes through until its bound, and then remembers only the last of it.
 pub(super) struct Bounded<W> {
@@ -22,12 +27,12 @@ pub(super) struct Bounded<W> {
 
 impl<W: Write> Bounded<W> {
     pub(super) fn new(file: W, bytes: u64) -> Self {
-        let end_bytes = END.min(usize::try_from(bytes / 2).unwrap_or(END));
+        let room = kept_at_once(bytes);
         Self {
             file,
-            room: bytes - end_bytes as u64,
+            room,
             end: VecDeque::new(),
-            end_bytes,
+            end_bytes: usize::try_from(bytes - room).unwrap_or(0),
             beyond: 0,
             refused: 0,
         }

@@ -319,6 +319,11 @@ impl Ledger {
 
     /// Any call is a sign of life.
     pub fn seen(&mut self, who: Principal, now: Timestamp) {
+        self.shows_life(who, now);
+        self.called(who, now);
+    }
+
+    pub(super) fn shows_life(&mut self, who: Principal, now: Timestamp) {
         let Some(instance) = who.instance().and_then(|id| self.instances.get_mut(&id)) else {
             return;
         };
@@ -417,7 +422,8 @@ impl Ledger {
 
     fn view(&self, instance: &Instance) -> InstanceView {
         let (unread, unread_shared) = self.unread_of(Principal::Instance(instance.id));
-        InstanceView { unread, unread_shared, instance: self.as_shown(instance) }
+        let called_at = self.called_at(instance);
+        InstanceView { unread, unread_shared, called_at, instance: self.as_shown(instance) }
     }
 
     fn add_instance(&mut self, instance: Instance) {

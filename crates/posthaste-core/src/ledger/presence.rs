@@ -27,6 +27,7 @@ pub(super) struct Presence {
     departures: u32,
     /// Alive until then without any connection.
     until: Timestamp,
+    called_at: Timestamp,
     /// Its entry in `Ledger::fading`.
     timer: Option<Timestamp>,
     /// In which of the sets of its mailboxes it stands.
@@ -143,7 +144,19 @@ impl Ledger {
         let here = |p: &Presence| p.connections > 0 || p.calls > 0;
         let here: Vec<InstanceId> =
             self.presences.iter().filter(|(_, p)| here(p)).map(|(id, _)| *id).collect();
-        here.into_iter().for_each(|id| self.seen(Principal::Instance(id), now));
+        here.into_iter().for_each(|id| self.shows_life(Principal::Instance(id), now));
+    }
+
+    pub(super) fn called(&mut self, who: Principal, now: Timestamp) {
+        if let Some(presence) = self.presence(who) {
+            presence.called_at = now;
+        }
+    }
+
+    /// Its last call. Of one before the hub started only a later sign of life is known.
+    pub(super) fn called_at(&self, instance: &Instance) -> Timestamp {
+        let called = self.presences.get(&instance.id).map(|presence| presence.called_at);
+        called.filter(|at| *at > Timestamp::default()).unwrap_or(instance.last_seen)
     }
 
     /// A call is a sign of life for a while. A connection is one by itself.

@@ -38,6 +38,8 @@ crate::settings! {
         grace: Duration = Duration::from_secs(10), "humantime_serde";
         /// A worker that runs longer than this is ended.
         stale: Duration = Duration::from_secs(24 * HOUR), "humantime_serde";
+        /// A worker that neither writes nor calls for this time is shown as quiet.
+        quiet: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
         /// A worker that has reported and stays idle is ended after this time.
         keep: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
         /// What is kept of a worker's stdout, and as much of its stderr.

@@ -3,7 +3,7 @@
 use crate::Hub;
 use crate::messaging::message::Principal;
 use crate::ports::Given;
-use crate::registry::{Instance, Status};
+use crate::registry::{Instance, InstanceView, Status};
 
 /// Who works for somebody, and what waits.
 #[derive(Debug, Clone)]
@@ -63,6 +63,17 @@ impl Hub {
     /// Whether something that it gave out is still open.
     pub fn is_owed(&self, by: Principal) -> bool {
         self.store.given(by, false).iter().any(|g| g.assignment.report.is_none())
+    }
+
+    /// Whether a worker has neither written nor called for `agents.quiet`.
+    pub fn is_quiet(&self, worker: &InstanceView) -> bool {
+        let Some(staff) = self.staff.get() else { return false };
+        let InstanceView { instance, called_at, .. } = worker;
+        let started_at = instance.work.as_deref().and_then(|work| work.started_at);
+        let last = started_at.map_or(*called_at, |started| started.max(*called_at));
+        let quiet = staff.config.quiet;
+        self.clock.now().since(last) >= quiet
+            && staff.launcher.silent_for(instance.id).is_some_and(|silent| silent >= quiet)
     }
 
     /// What somebody was given.

@@ -201,6 +201,9 @@ pub trait Launcher: Send + Sync {
     /// always, as stopped, for this reason. `false` if it has none of that name.
     fn stop(&self, who: InstanceId, why: &str) -> bool;
 
+    /// How long a worker that runs has written nothing. `None`: nobody can tell.
+    fn silent_for(&self, who: InstanceId) -> Option<Duration>;
+
     /// What it wrote, from this byte on. `None`: nothing is kept of it.
     fn output(
         &self,

@@ -180,8 +180,9 @@ pub(crate) async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<
 }
 
 fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {
+    let taken = app.hub.taken_on(found.instance.id);
+    let activity = activity(&app.hub, &found, &taken).to_owned();
     let i = found.instance;
-    let taken = app.hub.taken_on(i.id);
     let work = i.work.as_deref().cloned();
     let session = work.as_ref().map(|_| match app.hub.session(i.id) {
         Principal::Operator => "human".to_owned(),
@@ -196,7 +197,7 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         kind: i.kind.as_str().to_owned(),
         origin: i.origin.as_str().to_owned(),
         status: i.status.as_str().to_owned(),
-        activity: activity(&app.hub, &i, &taken).to_owned(),
+        activity,
         // Beside the join token, key and secret open the mailbox.
         key: i.key.filter(|_| caller == Principal::Operator),
         parent: i.parent.map(|p| p.to_string()),
@@ -220,13 +221,24 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
 }
 
 /// What somebody is at. Of those who came by themselves only their waits are known.
-pub(crate) fn activity(hub: &Hub, i: &Instance, taken: &[Assignment]) -> &'static str {
+pub(crate) fn activity(
+    hub: &Hub,
+    found: &registry::InstanceView,
+    taken: &[Assignment],
+) -> &'static str {
+    let i = &found.instance;
     let worker = i.work.is_some() && i.status == Status::Running;
     let waits = || !i.status.has_ended() && hub.is_waiting(i.id);
     match () {
         () if hub.is_asking(Principal::Instance(i.id)) => "waiting_user",
         () if waits() => "waiting_inbox",
-        () if worker && taken.iter().any(|given| given.report.is_none()) => "busy",
+        () if worker && taken.iter().any(|given| given.report.is_none()) => {
+            if hub.is_quiet(found) {
+                "quiet"
+            } else {
+                "busy"
+            }
+        }
         () if worker => "idle",
         () => "unknown",
     }

@@ -74,12 +74,13 @@ async fn look(ctx: &Ctx, who: &str) -> Result<Doing, ApiError> {
     let hub = &ctx.app.hub;
     let id = exactly(who)?;
     let view = hub.instance(id).ok_or_else(|| unknown(who))?;
+    let taken = hub.taken_on(id);
+    let activity = activity(hub, &view, &taken);
     let i = view.instance;
-    let taken = hub.taken_on(i.id);
     let thread = hub.thread_summary(ctx.me, i.thread).await?;
     let work = i.work.as_deref().cloned().unwrap_or_default();
     Ok(Doing {
-        activity: activity(hub, &i, &taken),
+        activity,
         address: i.address.to_string(),
         status: i.status.as_str(),
         label: i.label,

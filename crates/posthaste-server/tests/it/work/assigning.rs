@@ -1,5 +1,7 @@
 //! `POST /v1/assign`, what is told of a worker, and whom the work goes to.
 
+use std::sync::Arc;
+
 use posthaste_api::ErrorCode;
 use posthaste_api::client::{Client, Heard};
 use posthaste_api::events::EventsQuery;
@@ -8,6 +10,7 @@ use posthaste_api::instances::InstancesQuery;
 use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_api::work::{AssignRequest, Assigned};
 use posthaste_core::orchestration::AgentsConfig;
+use posthaste_testkit::store_suite::HandClock;
 
 use crate::house::{House, Plan, read, receipt_of, refusal, texts, until, within};
 use crate::staff::{self, house, staffed};
@@ -27,6 +30,29 @@ fn gather() -> InboxQuery {
         batch_window: Some(0.0),
         ..InboxQuery::default()
     }
+}
+
+#[tokio::test]
+async fn a_worker_that_neither_writes_nor_calls_for_long_is_shown_as_quiet() {
+    let clock = Arc::new(HandClock::default());
+    let plan = Plan { clock: Arc::clone(&clock) as _, ..Plan::default() };
+    let (house, staff) = staffed(plan, AgentsConfig::default()).await;
+    let (_, as_boss) = house.agent("boss").await;
+    let given = as_boss.assign(&task("worker", "count the words")).await.expect("assigned");
+    let token = staff.works(&given.instance).await.token.0;
+    until("it runs", async || house.instance(&given.instance).await.status == "running").await;
+    let activity =
+        async || as_boss.instance(&given.instance).await.expect("its boss sees it").activity;
+    assert_eq!(activity().await, "busy");
+
+    let quiet = AgentsConfig::default().quiet;
+    clock.advance(quiet);
+    assert_eq!(activity().await, "quiet");
+    read(&house.client(&token)).await;
+    assert_eq!(activity().await, "busy", "it called");
+    clock.advance(quiet);
+    staff.writes(&given.instance, b"half of them").await;
+    assert_eq!(activity().await, "busy", "it wrote");
 }
 
 #[tokio::test]

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use posthaste_core::orchestration::Assign;
+use posthaste_core::orchestration::{AgentsConfig, Assign, Assigned};
 use posthaste_core::ports::{Launcher, Stream};
 use posthaste_core::registry::Status;
 use serde_json::json;
 
-use super::{Office, quick, wish};
+use super::{Office, quick, until, wish};
 use crate::world::mode;
 
 #[tokio::test]
@@ -19,6 +20,25 @@ async fn a_worker_reads_its_task_and_what_it_prints_is_its_report() {
     assert_eq!(office.status(&done), Status::Finished);
     let folder = office.folder(&done);
     assert_eq!((mode(&folder), mode(&folder.join("task"))), (0o700, 0o600));
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_neither_writes_nor_calls_is_quiet() {
+    let short = AgentsConfig { quiet: Duration::from_millis(50), output_bytes: 1_000, ..quick() };
+    let office = Office::open(short).await;
+    let is_quiet = |done: &Assigned| {
+        office.hub.is_quiet(&office.hub.instance(done.instance.id).expect("it is known"))
+    };
+    let silent = office.script("exec sleep 1000").await;
+    until(|| is_quiet(&silent)).await;
+
+    // Of one who wrote more than is kept nobody can tell.
+    let flood = office.script("head -c 2000 /dev/zero; touch done; exec sleep 1000").await;
+    until(|| office.folder(&flood).join("work/done").exists()).await;
+    until(|| fs::metadata(office.folder(&flood).join("out")).is_ok_and(|out| out.len() >= 500))
+        .await;
+    assert!(!is_quiet(&flood));
     office.close().await;
 }
 
