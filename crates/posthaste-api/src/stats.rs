@@ -73,7 +73,7 @@ pub struct TeamStats {
     pub team: String,
     /// Instances that are starting or running.
     pub active: u64,
-    /// Messages that its instances sent.
+    /// Messages that its instances sent; those who have ended are not counted.
     pub sent: u64,
     /// In the mailboxes of the team and of its instances.
     pub received: u64,
