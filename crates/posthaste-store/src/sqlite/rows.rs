@@ -458,7 +458,9 @@ pub(crate) fn unnamed(db: &Connection, mailboxes: &[BoxNo]) -> rusqlite::Result<
     let indexed = marks(db)?.delivery;
     let recent: HashSet<BoxNo> = db
         .prepare_cached("SELECT DISTINCT mailbox FROM deliveries WHERE no > ?1")?
-        .query_map(params![indexed], |row| row.get(0))?
+        .query_map(params![indexed], |row| row.get::<_, i64>(0))?
+        // A damaged number names no mailbox, and keeps none.
+        .filter_map(|no| no.map(|no| BoxNo::try_from(no).ok()).transpose())
         .collect::<rusqlite::Result<_>>()?;
     let mut names = db.prepare_cached("SELECT 1 FROM mailbox_index WHERE mailbox = ?1")?;
     let mut unnamed = Vec::new();
