@@ -223,8 +223,14 @@ async fn the_number_of_a_mailbox_is_free_when_its_owner_and_its_mail_are_forgott
     assert_eq!(said(&kept.expect("history").records), ["for alice", "for bob"]);
 
     rig.clock.advance(DAY * 2);
-    rig.store.sweep().await.expect("swept");
+    rig.send(HUMAN, &bob.to_string(), "damaged").await.expect("accepted");
+    let db = Connection::open(folder.path().join("hub.db")).expect("the file");
+    let damage = "UPDATE deliveries SET mailbox = -1 WHERE no = (SELECT max(no) FROM deliveries)";
+    assert_eq!(db.execute(damage, []).expect("damaged"), 1);
+    rig.store.sweep().await.expect("swept, although a number cannot be read");
     assert_eq!(keys(), [None, bobs.clone()], "bob is here, although his mail is forgotten");
+    db.execute("UPDATE deliveries SET state = 2, mailbox = 1 WHERE mailbox = -1", []).expect("off");
+    drop(db);
     rig.store.close().await.expect("closed");
     drop(rig);
 
