@@ -5,13 +5,11 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::num::{IntErrorKind, NonZeroU64, ParseIntError};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use humantime_serde::re::humantime;
 use posthaste_bridges::clients::Client;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +18,7 @@ use crate::identity::Key;
 mod mail;
 mod programs;
 mod service;
+mod values;
 mod work;
 
 use programs::client_parser;
@@ -29,13 +28,9 @@ pub(crate) use programs::{
 
 pub(crate) use mail::{MessagesArgs, ReadArgs, ReplyArgs, TeamsArgs, TeamsCommand};
 pub(crate) use service::{ServiceArgs, ServiceCommand};
+pub(crate) use values::ADDRESS;
+use values::{address, number, pair, time};
 pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
-
-/// Ten years. A clock can be turned this far without falling off.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
-/// What a listening address looks like.
-pub(crate) const ADDRESS: &str = "an address and a port, like 127.0.0.1:9889";
 
 const STORY: &str = "\
 Try:
@@ -559,38 +554,6 @@ pub(crate) struct KeepArgs {
     pub(crate) words: Vec<OsString>,
 }
 
-/// Seconds (`60`, `2.5`) or a time with its unit (`10m`).
-fn time(text: &str) -> Result<Duration, String> {
-    let time = match text.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        Err(_) => humantime::parse_duration(text).ok(),
-    };
-    match time {
-        Some(time) if time <= LONGEST => Ok(time),
-        Some(_) => Err("nobody waits that long".to_owned()),
-        None => Err("it should be seconds, or a time like 30s or 10m".to_owned()),
-    }
-}
-
-fn number<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: ParseIntError| match error.kind() {
-        IntErrorKind::PosOverflow => "it is too large".to_owned(),
-        IntErrorKind::Zero => "it should be a whole number from 1".to_owned(),
-        _ => "it should be a whole number".to_owned(),
-    })
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("it should be {ADDRESS}"))
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write it like name=value".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -629,23 +592,5 @@ mod tests {
             assert_eq!(send.ttl, Some(Duration::from_secs(600)), "{line}");
             assert_eq!(cli.global.acting.as_deref(), Some("x"), "{line}");
         }
-    }
-
-    #[test]
-    fn a_time_is_seconds_or_has_a_unit() {
-        assert_eq!(time("2.5"), Ok(Duration::from_millis(2500)));
-        assert_eq!(time("10m"), Ok(Duration::from_secs(600)));
-        for bad in ["-1", "soon", "", "NaN", "inf", "1e300", "99years"] {
-            assert!(time(bad).is_err(), "{bad}");
-        }
-        for case in posthaste_testkit::fuzz::cases(3_000, &["2.5", "10m", "1h 5min 3s", "1day"]) {
-            match time(&case.text()) {
-                Ok(time) => assert!(time <= LONGEST),
-                Err(why) => assert!(!why.is_empty()),
-            }
-        }
-        assert_eq!(time("soon"), Err("it should be seconds, or a time like 30s or 10m".into()));
-        assert_eq!(pair("a=b=c"), Ok(("a".into(), "b=c".into())));
-        assert!(pair("=b").is_err() && pair("ab").is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::time;
+use super::values::time;
 
 #[derive(Args)]
 #[command(override_usage = "posthaste reply [OPTIONS] <ID> <TEXT>...")]

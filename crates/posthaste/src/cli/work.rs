@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{number, time};
+use super::values::{number, time};
 
 /// What is to be done, by whom, and where.
 #[derive(Args)]
