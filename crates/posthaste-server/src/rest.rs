@@ -44,6 +44,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/health", get(health::health))
         .route("/openapi.json", get(docs::document))
         .route("/docs", get(docs::page))
+        .route("/docs/", get(docs::root))
         .route("/docs/page.js", get(docs::script))
         .route("/docs/page.css", get(docs::style))
         .route("/ready", get(health::ready))

@@ -14,7 +14,7 @@ use crate::App;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `GET /`: people who type the address find something to read.
+/// `GET /` and `GET /docs/`: people who type the address find something to read.
 pub(crate) async fn root() -> Response {
     let told = concat!(
         "Posthaste ",

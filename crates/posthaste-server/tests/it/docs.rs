@@ -36,7 +36,7 @@ async fn every_route_of_the_door_is_in_the_document() {
     let words = routers.into_iter().flat_map(|router| router.split('"'));
     let routes: BTreeSet<&str> = words.filter(|t| t.starts_with('/') && !t.contains(' ')).collect();
     let known: BTreeSet<&str> = calls().map(|call| call.path).collect();
-    let page: BTreeSet<&str> = ["/docs/page.js", "/docs/page.css"].into();
+    let page: BTreeSet<&str> = ["/docs/", "/docs/page.js", "/docs/page.css"].into();
     let missing: Vec<_> = routes.difference(&known).filter(|r| !page.contains(*r)).collect();
     assert!(missing.is_empty(), "add to the table of calls: {missing:?}");
 }
@@ -111,13 +111,15 @@ async fn the_routes_of_cao_are_in_the_document_of_a_hub_that_has_them() {
 #[tokio::test]
 async fn whoever_opens_the_bare_address_is_led_to_the_documentation() {
     let house = House::new().await;
-    let mut socket = house.dial().await;
-    socket.write_all(request("GET /", None, &[], "").as_bytes()).await.expect("sent");
-    let reply = read_reply(&mut socket).await.expect("an answer");
-    assert_eq!(reply.status, 307);
-    assert!(reply.head.contains("location: /docs\r\n"), "{}", reply.head);
-    let text = String::from_utf8(reply.body).expect("text");
-    assert!(text.contains("/docs") && text.contains("/openapi.json"), "{text}");
+    for call in ["GET /", "GET /docs/"] {
+        let mut socket = house.dial().await;
+        socket.write_all(request(call, None, &[], "").as_bytes()).await.expect("sent");
+        let reply = read_reply(&mut socket).await.expect("an answer");
+        assert_eq!(reply.status, 307, "{call}");
+        assert!(reply.head.contains("location: /docs\r\n"), "{call}: {}", reply.head);
+        let text = String::from_utf8(reply.body).expect("text");
+        assert!(text.contains("/docs") && text.contains("/openapi.json"), "{call}: {text}");
+    }
 }
 
 /// The types of events that a stream sends, up to a count.

@@ -7,7 +7,7 @@ use serde_json::Value;
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| posthaste_api::openapi::document("", true));
 
 /// What is served and is no call of the document: the parts of its page, and MCP.
-const OTHERS: [&str; 3] = ["/docs/page.js", "/docs/page.css", "/mcp"];
+const OTHERS: [&str; 4] = ["/docs/", "/docs/page.js", "/docs/page.css", "/mcp"];
 
 /// What the document says of a path, if it has it: the methods.
 fn methods(path: &str) -> Option<&'static Value> {
