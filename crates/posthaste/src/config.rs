@@ -504,6 +504,11 @@ mod tests {
                 "`server.listen` in FILE should be an address and a port, like 127.0.0.1:9889",
             ),
             (
+                "[server]\nlisten = 9889\n",
+                "`server.listen` in FILE is 9889, and should be an address and a port, like \
+                 127.0.0.1:9889",
+            ),
+            (
                 "server = 5\n",
                 "`server` in FILE is 5, and should be a section: [server] and its keys below",
             ),

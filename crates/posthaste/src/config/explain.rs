@@ -99,6 +99,7 @@ fn kind(expected: &str, key: &str) -> String {
         "a string" => "a text",
         "a sequence" => "a list like [\"one\", \"two\"]",
         "path string" | "a path" => "a path",
+        "socket address" => ADDRESS,
         _ if expected.starts_with("struct ") || expected == "a map" => {
             return format!("a section: [{key}] and its keys below");
         }
