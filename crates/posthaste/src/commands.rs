@@ -221,7 +221,7 @@ impl Session {
             return Ok(());
         }
         let told = format!("no hub is running on {}", self.folder.path().display());
-        let hint = "start one with `posthaste up`, or name its folder with --data or its \
+        let hint = "start one with `posthaste up --detach`, or name its folder with --data or its \
                     address with --hub";
         Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
     }
@@ -239,7 +239,7 @@ impl Session {
             None => {
                 let place = self.folder.path().display();
                 let told = format!("no hub was ever started on {place}");
-                let hint = "start one with `posthaste up`, or name its folder with --data";
+                let hint = "start one with `posthaste up --detach`, or name its folder with --data";
                 Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
             }
         }

@@ -45,7 +45,7 @@ impl ClientError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Api(error) => error.hint.as_deref(),
-            Self::Unreachable { .. } => Some("start one with `posthaste up`"),
+            Self::Unreachable { .. } => Some("start one with `posthaste up --detach`"),
             Self::Interrupted { changes: true, .. } | Self::Silent { changes: true, .. } => {
                 Some("it may have been done all the same: look before you repeat it")
             }

@@ -73,11 +73,11 @@ pub(super) async fn checks(
             Server::Stdio { .. } => Check::warn(
                 TRIP,
                 "not tried, since no hub runs; the agent's first call starts one",
-                "start it with `posthaste up` to try it now",
+                "start it with `posthaste up --detach` to try it now",
             ),
             Server::Http { url, .. } => {
                 let told = format!("nobody answers at {url}");
-                let check = Check::fail(TRIP, told, "start the hub with `posthaste up`");
+                let check = Check::fail(TRIP, told, "start the hub with `posthaste up --detach`");
                 Check { code: ErrorCode::Unavailable, ..check }
             }
         },

@@ -44,7 +44,11 @@ pub(super) async fn running(data: &DataFolder) -> Check {
         Some(health) => health,
         None => {
             let told = format!("the hub of process {pid} does not answer at {url}");
-            return Check::warn(HUB, told, "if it was killed, start it again with `posthaste up`");
+            return Check::warn(
+                HUB,
+                told,
+                "if it was killed, start it again with `posthaste up --detach`",
+            );
         }
     };
     let told = format!("{} runs at {url} (pid {})", health.version, health.pid);

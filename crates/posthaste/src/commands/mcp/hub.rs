@@ -124,7 +124,7 @@ impl Hub {
             (None, Some(start)) => {
                 format!("start it with `posthaste up`, or look into {}", start.log().display())
             }
-            (None, None) => "start one with `posthaste up`".to_owned(),
+            (None, None) => "start one with `posthaste up --detach`".to_owned(),
         };
         ApiError::new(ErrorCode::Unavailable, why).hint(hint)
     }
