@@ -52,6 +52,9 @@ fn follow(home: &Home, name: &str, text: &str) -> Vec<String> {
                     faults.push(format!("{place}: the page shows\n{shown}\nand it was\n{was}"));
                 }
             }
+            Part::Run(script) if script.contains("| head") => {
+                faults.push(format!("{place}: `head` stops reading, and its writer may fail"));
+            }
             Part::Run(script) => match shell.run(&script) {
                 Ok(ran) => {
                     if !ran.failed.is_empty() {
@@ -102,6 +105,7 @@ fn a_page_whose_line_fails_or_that_shows_another_output_is_found() {
     assert_eq!(faults("<!-- not run: it fails -->\n```sh\nfalse\n```\n"), Vec::<String>::new());
     let found = faults("```sh\nexport POSTHASTE_TOKEN=secret\n```\n");
     assert!(found.len() == 1 && found[0].contains("acts as somebody else"), "{found:?}");
+    assert_eq!(faults("```sh\nseq 100000 | head -n 1\n```\n").len(), 1);
     let file = "<!-- file: a/b.md -->\n```markdown\nhello\n```\n\n```sh\ngrep hello a/b.md\n```\n";
     assert_eq!(faults(file), Vec::<String>::new());
 }
