@@ -5,6 +5,9 @@
 //! what it looked like: a reader gets the message or the instance as it is when
 //! the event is read. What is not durable, like a lease, is no event here.
 
+mod list;
+
+pub use self::list::EventList;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::message::{Principal, Seq, ThreadId};

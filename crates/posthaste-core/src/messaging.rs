@@ -14,6 +14,7 @@ mod body;
 pub mod clients;
 pub mod delivery;
 pub mod desk;
+pub mod ids;
 pub mod message;
 pub mod proof;
 pub mod receive;

@@ -5,8 +5,10 @@
 //! ticket says, a look into the store says better. Each promise in a doc comment
 //! here has a test in the conformance suites, which every backend runs.
 
+pub mod change;
 mod launcher;
 mod profiles;
+pub mod store;
 mod working;
 
 use std::sync::Arc;

@@ -166,7 +166,8 @@ impl Ledger {
         let new_profile = known_kind.is_none().then_some((new.agent, instance.kind));
         let new_team = (!self.teams.contains_key(&team)).then_some(team);
         if let Some((name, kind)) = &new_profile {
-            let known = KnownProfile { kind: *kind, version: 1, source: Source::Join };
+            let known =
+                KnownProfile { kind: *kind, version: 1, source: Source::Join, created_at: now };
             self.profiles.insert(name.clone(), known);
         }
         if let Some(name) = &new_team {

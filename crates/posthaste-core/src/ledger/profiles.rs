@@ -6,6 +6,7 @@ use super::Ledger;
 use crate::address::{Mailbox, Name};
 use crate::profiles::{Expect, PutProfile, Source};
 use crate::registry::{AgentKind, RegistryError, nearest};
+use crate::time::Timestamp;
 
 /// What routing and the next write must know of a profile. The rest is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,7 @@ pub struct KnownProfile {
     pub kind: AgentKind,
     pub version: u64,
     pub source: Source,
+    pub created_at: Timestamp,
 }
 
 /// A change of one name, for an undo.
@@ -31,7 +33,11 @@ impl Ledger {
         self.profiles.insert(name, known);
     }
 
-    pub fn plan_put_profile(&mut self, put: &PutProfile) -> Result<ProfilePlan, RegistryError> {
+    pub fn plan_put_profile(
+        &mut self,
+        put: &PutProfile,
+        now: Timestamp,
+    ) -> Result<ProfilePlan, RegistryError> {
         let name = &put.template.name;
         let before = self.profiles.get(name).cloned();
         match (&before, put.expect) {
@@ -52,6 +58,7 @@ impl Ledger {
             kind: put.template.kind,
             version: before.as_ref().map_or(1, |known| known.version + 1),
             source: put.by.clone(),
+            created_at: before.as_ref().map_or(now, |known| known.created_at),
         };
         self.profiles.insert(name.clone(), after.clone());
         Ok(ProfilePlan { name: name.clone(), after: Some(after), before, waiting: 0 })

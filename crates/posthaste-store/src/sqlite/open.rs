@@ -266,13 +266,17 @@ fn mailbox(row: &Row<'_>, column: usize) -> rusqlite::Result<Mailbox> {
 }
 
 fn load_profiles(db: &Connection, ledger: &mut Ledger) -> rusqlite::Result<()> {
-    let mut select = db.prepare("SELECT name, kind, version, source FROM profiles")?;
+    let mut select = db.prepare("SELECT name, kind, version, source, created_at FROM profiles")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         if let Ok(name) = Name::kept(row.get_ref(0)?.as_str()?) {
             let kind = row.get_ref(1)?.as_str()?.parse::<AgentKind>().unwrap_or_default();
             let source = Source::read(row.get_ref(3)?.as_str()?);
-            ledger.load_profile(name, KnownProfile { kind, version: row.get(2)?, source });
+            let created_at = Timestamp(row.get(4)?);
+            ledger.load_profile(
+                name,
+                KnownProfile { kind, version: row.get(2)?, source, created_at },
+            );
         }
     }
     Ok(())

@@ -61,7 +61,7 @@ impl Op for Put {
     }
 
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp) -> bool {
-        let plan = ledger.plan_put_profile(&self.put);
+        let plan = ledger.plan_put_profile(&self.put, now);
         let writes = plan.is_ok();
         (self.plan, self.now) = (Some(plan), now);
         writes

@@ -1,0 +1,362 @@
+//! The port to what remembers.
+//!
+//! A [`Store`] writes groups of [`Change`]s and reads them back. It decides nothing: the
+//! ledger knows who is here, what is open and who holds what, and the writer loop calls
+//! [`Store::commit`] for one group at a time. What is not in the store after a commit did
+//! not happen.
+//!
+//! Each store runs the suite in `posthaste-testkit` (`store_suite`), which compares it
+//! with the store in memory.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::StoreError;
+use super::change::{Change, Old};
+use super::reading::{Note, RecordState, ThreadSummary};
+use crate::address::{InstanceId, Mailbox, Name};
+use crate::events::{EventKind, EventList, Trace};
+use crate::ledger::{BoxNo, KeyDigest, KnownProfile, Queued};
+use crate::messaging::delivery::DeliveryNo;
+use crate::messaging::ids::IdKey;
+use crate::messaging::message::{Message, MessageRef, Principal, Seq, ThreadId};
+use crate::orchestration::Assignment;
+use crate::profiles::{Profile, ProfilePage};
+use crate::registry::{Instance, Team, TokenHash};
+use crate::time::Timestamp;
+
+/// How many times the store was opened: what carries an earlier number is from before the
+/// last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Epoch(pub u64);
+
+/// What a question to a store leads to. Every question can fail.
+pub type Reply<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// Remembers what the ledger decided.
+pub trait Store: Send + Sync {
+    /// Everything that the ledger must know, as it was when the store was opened. The
+    /// epoch is counted up, and until [`Change::Stopped`] is committed the next start
+    /// finds `clean: false`.
+    fn load(&self) -> Reply<'_, Loaded>;
+
+    /// The next part of what [`Loaded::rest`] or [`Backlog::rest`] left out, in order:
+    /// only what was there when the store was opened.
+    fn backlog(&self, from: BacklogMark) -> Reply<'_, Backlog>;
+
+    /// Writes all changes of a group and its events, or nothing, and flushes. Called for
+    /// one group at a time; a dropped future does not stop the write.
+    fn commit(&self, group: Group) -> BoxFuture<'_, Result<Committed, CommitError>>;
+
+    /// These messages, with their bodies or with empty ones. A message that cannot be
+    /// read does not keep the others back.
+    fn messages(&self, seqs: Vec<Seq>, bodies: Bodies) -> Reply<'_, FoundMessages>;
+
+    /// Messages with their deliveries, in the order asked for, as far as they are kept and
+    /// until their bodies hold `bytes`; the first always fits.
+    fn records(&self, which: Vec<MessageRef>, bytes: usize) -> Reply<'_, Vec<StoredRecord>>;
+
+    /// The next messages of a stretch.
+    fn history(&self, look: HistoryLook) -> Reply<'_, HistoryPart>;
+
+    /// Messages that name this one in `in_reply_to`, oldest first.
+    fn replies(&self, to: Seq, most: usize) -> Reply<'_, Vec<StoredRecord>>;
+
+    /// What was noted of these deliveries, oldest first.
+    fn notes(&self, of: RangeInclusive<DeliveryNo>) -> Reply<'_, Vec<Note>>;
+
+    /// The events after this number, in order, at most so many.
+    fn events(&self, after: u64, most: usize) -> Reply<'_, StoredEvents>;
+
+    /// How many messages are kept: of all mailboxes and senders, or of these.
+    fn counts(&self, of: Option<CountsOf>) -> Reply<'_, StoredCounts>;
+
+    /// How much a thread holds, and how many of `unread` are in it.
+    fn thread(&self, thread: ThreadId, unread: Vec<Seq>) -> Reply<'_, ThreadSummary>;
+
+    /// The last message that was accepted under this key and is not older than `since`.
+    fn key(&self, digest: KeyDigest, since: Timestamp) -> Reply<'_, Option<Seq>>;
+
+    /// Messages whose last delivery was settled long enough ago, lowest first, at most so
+    /// many; and whether there are old events.
+    fn aged(&self, ages: Ages, most: usize) -> Reply<'_, Aged>;
+
+    /// Which of these mailboxes no kept delivery names.
+    fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>>;
+
+    fn profile(&self, name: Name) -> Reply<'_, Option<Profile>>;
+
+    /// By name, without prompts; `total` is right also beyond the end.
+    fn profiles(&self, skip: u64, most: u32) -> Reply<'_, ProfilePage>;
+
+    /// Profiles that have these words, best first, without prompts. Any text is a good
+    /// query; one that fits nothing finds nothing.
+    fn search(&self, words: String, most: u32) -> Reply<'_, Vec<Profile>>;
+
+    /// Writes as much as a message and removes it again: does the disk take it?
+    fn probe(&self) -> Reply<'_, ()>;
+
+    /// How the store is at this moment, from memory.
+    fn condition(&self) -> Condition;
+
+    /// Completes when the store cannot go on without a new start, and tells why. Never
+    /// after `close`.
+    fn failed(&self) -> BoxFuture<'_, Arc<str>>;
+
+    /// Ends its own tasks and lets go of its files. No call comes after it.
+    fn close(&self) -> Reply<'_, ()>;
+}
+
+/// One transaction.
+#[derive(Debug)]
+pub struct Group {
+    pub epoch: Epoch,
+    /// When the group was planned.
+    pub at: Timestamp,
+    pub changes: Vec<Change>,
+    /// What happened, made from the changes.
+    pub events: EventList,
+}
+
+/// A group is written and flushed.
+#[derive(Debug)]
+pub struct Committed {
+    /// How long the flush took.
+    pub took: Duration,
+    /// The next start may not find the group after all, for this reason: the hub goes on
+    /// with it, and callers are told that nobody knows.
+    pub doubt: Option<StoreError>,
+}
+
+/// Why a group is not written.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CommitError {
+    /// Nothing was written, because of one of the changes: the others may be tried alone.
+    #[error("{0}")]
+    OneChange(StoreError),
+    /// Nothing was written, and no other group would be.
+    #[error("{0}")]
+    Nothing(StoreError),
+    /// Nobody knows: the next start may find it.
+    #[error("{0}")]
+    Unknown(StoreError),
+}
+
+impl CommitError {
+    pub fn into_inner(self) -> StoreError {
+        match self {
+            Self::OneChange(error) | Self::Nothing(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
+/// What a store remembered when it was opened.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    pub epoch: Epoch,
+    /// Makes the ids of new messages from their numbers.
+    pub id_key: IdKey,
+    /// The last run stopped cleanly.
+    pub clean: bool,
+    pub last_seq: u64,
+    pub last_delivery: u64,
+    pub last_event: u64,
+    pub profiles: Vec<(Name, KnownProfile)>,
+    pub teams: Vec<Team>,
+    /// Oldest first.
+    pub instances: Vec<Instance>,
+    /// Oldest first.
+    pub tokens: Vec<(TokenHash, InstanceId)>,
+    pub mailboxes: Vec<(BoxNo, Mailbox)>,
+    pub assignments: Vec<Assignment>,
+    /// Reports of those assignments that are dead because they cannot be read.
+    pub unreadable_reports: Vec<DeliveryNo>,
+    /// For each reader the last ids acked by a weak proof, oldest first.
+    pub weakly_acked: HashMap<Principal, Vec<Seq>>,
+    /// The open deliveries and keys, or the first part of them.
+    pub backlog: Vec<BacklogPart>,
+    /// Open deliveries that cannot be read.
+    pub unreadable: Vec<UnreadableRow>,
+    /// Where the rest of the backlog begins: it is read behind the open doors.
+    pub rest: Option<BacklogMark>,
+}
+
+/// A place in the backlog. Only the store that made it knows what it means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BacklogMark {
+    pub deliveries_after: u64,
+    pub keys_after: u64,
+}
+
+/// A part of what was open.
+#[derive(Debug)]
+pub enum BacklogPart {
+    /// In the order of their numbers, with the mark that their rows have.
+    Deliveries(Vec<(BoxNo, Queued)>),
+    /// In the order of their times, as far as clocks went right.
+    Keys(Vec<(KeyDigest, Seq, Timestamp)>),
+}
+
+/// The next part of the backlog.
+#[derive(Debug)]
+pub struct Backlog {
+    pub part: BacklogPart,
+    pub unreadable: Vec<UnreadableRow>,
+    pub rest: Option<BacklogMark>,
+}
+
+/// One row that does not read as what it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableRow {
+    pub of: RowOf,
+    /// Table, row, column, and what is wrong there.
+    pub what: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowOf {
+    /// A message: none of its deliveries can be handed out.
+    Message(Seq),
+    /// A delivery, with its message if that is known.
+    Delivery(DeliveryNo, Seq),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bodies {
+    With,
+    Without,
+}
+
+/// Messages that were looked for.
+#[derive(Debug, Default)]
+pub struct FoundMessages {
+    pub messages: HashMap<Seq, Arc<Message>>,
+    /// Rows that are missing or do not read as messages.
+    pub unreadable: Vec<UnreadableRow>,
+    /// Messages in a damaged part of the file: nothing can be written about them.
+    pub damaged: Vec<Seq>,
+}
+
+/// A message with its deliveries as they stand in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRecord {
+    pub message: Arc<Message>,
+    pub deliveries: Vec<StoredDelivery>,
+    /// What of it cannot be read: table, row, column, and what is wrong there. An
+    /// unreadable message has the fields that can be read, an unreadable delivery is left
+    /// out.
+    pub unreadable: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDelivery {
+    pub delivery: DeliveryNo,
+    pub at: BoxNo,
+    pub mailbox: Mailbox,
+    /// `None`: it is open, and the ledger knows more.
+    pub end: Option<RecordState>,
+    pub marked: bool,
+    pub attempts: u8,
+    /// Of its message's body, in bytes.
+    pub size: u32,
+    pub leased_at: Option<Timestamp>,
+    pub settled_at: Option<Timestamp>,
+    /// Who settled it.
+    pub by: Option<Principal>,
+}
+
+/// Which messages a look through the history wants.
+#[derive(Debug, Clone)]
+pub struct HistoryLook {
+    /// Joined by OR.
+    pub sources: Arc<[Source]>,
+    /// Strictly above this number, and strictly below that one.
+    pub above: u64,
+    pub below: u64,
+    /// From the low end; else from the high one.
+    pub forward: bool,
+    pub most: usize,
+    /// Bytes of bodies after which the part ends; the first message always fits.
+    pub bytes: usize,
+}
+
+/// Where the messages of a look come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    All,
+    Thread(ThreadId),
+    Mailboxes(Vec<BoxNo>),
+    Sender(InstanceId),
+    /// These, in order: what is open is known without a search.
+    Listed(Vec<Seq>),
+}
+
+#[derive(Debug, Default)]
+pub struct HistoryPart {
+    /// In the order of the look.
+    pub records: Vec<StoredRecord>,
+    /// The last number that was looked at; `None` at the end of the stretch.
+    pub reached: Option<u64>,
+}
+
+/// Events as the journal keeps them.
+#[derive(Debug, Default)]
+pub struct StoredEvents {
+    pub events: Vec<StoredEvent>,
+    /// The first number that is still kept, or the next one if none is.
+    pub oldest: u64,
+    /// The last number given.
+    pub last: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredEvent {
+    pub no: u64,
+    pub at: Timestamp,
+    /// `None`: a later version wrote it.
+    pub told: Option<(EventKind, Trace)>,
+}
+
+/// Whom to count for.
+#[derive(Debug, Clone, Default)]
+pub struct CountsOf {
+    pub mailboxes: Vec<BoxNo>,
+    pub sender: Option<InstanceId>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct StoredCounts {
+    /// When the oldest message that is kept was accepted.
+    pub since: Option<Timestamp>,
+    pub received: HashMap<BoxNo, u64>,
+    pub sent: HashMap<InstanceId, u64>,
+}
+
+/// What counts as old when messages and events are looked through.
+#[derive(Debug, Clone, Copy)]
+pub struct Ages {
+    pub acked: Old,
+    pub dead: Old,
+    pub events: Old,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Aged {
+    pub messages: Vec<Seq>,
+    pub has_events: bool,
+}
+
+/// How a store is.
+#[derive(Debug, Clone, Default)]
+pub struct Condition {
+    /// A restart finds what was committed.
+    pub durable: bool,
+    /// Why it cannot be written or read; the reason stays until something is mended.
+    pub trouble: Option<StoreError>,
+    /// Pages in the write-ahead log when it was last looked at, if there is one.
+    pub log_pages: Option<u64>,
+}
