@@ -5,12 +5,14 @@
 //! here: the [`Ledger`](posthaste_core::ledger::Ledger) of the core decides, this
 //! crate writes its decisions down and reads them back.
 
+mod memory;
 mod sqlite;
 
 use std::path::PathBuf;
 
 use posthaste_core::settings;
 
+pub use memory::MemoryStore;
 pub use sqlite::{FolderLock, Inspection, SqliteStore, inspect};
 
 /// Where the store keeps what it remembers.
