@@ -10,7 +10,7 @@ use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, Kind, MessageRef, Seq};
 use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Ask, BatchStatus};
-use posthaste_core::ports::{ActError, Mail, RecordState};
+use posthaste_core::ports::{ActError, RecordState};
 use posthaste_core::registry::Status;
 use posthaste_testkit::world::{Agent, World};
 use tokio::time::sleep;
@@ -365,7 +365,7 @@ async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
     let (alice, bob) = alice_and_bob(&world).await;
     let sent = alice.sends(&bob, "hello").await;
     world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
-    let mut slow = world.store.requeue(sent.seq);
+    let mut slow = Box::pin(world.engine.requeue(sent.seq));
     // It has seen that the message is dead, and goes on later.
     let glance = std::future::poll_fn(|cx| Poll::Ready(slow.as_mut().poll(cx).is_pending()));
     assert!(glance.await);
