@@ -1,0 +1,19 @@
+//! Rows, read back.
+
+pub(crate) mod delivery;
+pub(crate) mod message;
+pub(crate) mod meta;
+pub(crate) mod record;
+mod table;
+
+use posthaste_core::messaging::message::Principal;
+
+pub(crate) use self::table::{Cells, Table};
+
+/// Who acts, as it is written down.
+pub(crate) fn principal(text: &str) -> Option<Principal> {
+    match text {
+        "human" => Some(Principal::Operator),
+        id => id.parse().ok().map(Principal::Instance),
+    }
+}
