@@ -23,6 +23,7 @@ pub mod registry;
 pub mod road;
 pub mod settings;
 pub mod stats;
+pub mod stored;
 pub mod time;
 mod vitals;
 

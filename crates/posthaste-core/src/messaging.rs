@@ -12,8 +12,10 @@
 
 mod body;
 pub mod clients;
+mod columns;
 pub mod delivery;
 pub mod desk;
+mod draft;
 pub mod ids;
 pub mod message;
 pub mod proof;

@@ -67,9 +67,9 @@ impl Origin {
         Self::ALL.iter().find(|(origin, _)| *origin == self).map_or("", |(_, word)| word)
     }
 
-    /// What a store wrote, read back. An unknown word gives no rights.
-    pub fn read(word: &str) -> Self {
-        Self::ALL.iter().find(|(_, w)| *w == word).map_or(Self::Join, |(origin, _)| *origin)
+    /// The origin that a store wrote down.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, w)| *w == word).map(|(origin, _)| *origin)
     }
 }
 

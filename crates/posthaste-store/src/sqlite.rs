@@ -1,600 +1,265 @@
-//! One hub's memory in one SQLite file.
+//! One hub's memory in one SQLite file: the port [`Store`] and nothing more.
 //!
 //! ```text
-//! callers ──▶ commands ──▶ plan (ledger) ──▶ one transaction ──▶ commit (ledger) ──▶ tickets ──▶ answers
-//!                          on the loop       on a thread, or     on the loop
-//!                                            there if quick
+//! commit ──▶ writer ──▶ changes      one connection, one transaction for each group
+//! queries ─▶ reader ──▶ rows/, history, counts, events, keys, profiles, prune
+//! behind:    background ──▶ checkpoints, index, keys
+//! open ────▶ lock, migrate, load, backlog, log
 //! ```
-//!
-//! Everything that must survive goes through [`writer`]; leases live in the
-//! ledger alone, since every start returns them. Queries have connections of
-//! their own ([`reader`]) and never wait for a writer.
 
 mod background;
+mod backlog;
+mod changes;
 mod counts;
-mod dates;
-mod faults;
+mod errors;
+mod events;
 mod files;
 mod history;
+mod index;
 mod inspect;
-mod journal;
 mod keys;
 mod load;
 mod lock;
-mod meters;
+mod log;
+mod migrate;
 mod open;
-mod ops;
 mod profiles;
+mod prune;
 mod reader;
 mod rows;
-mod working;
 mod writer;
 
-use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use parking_lot::{Mutex, MutexGuard};
-use posthaste_core::address::{InstanceId, Mailbox, Name};
-use posthaste_core::events::Page;
-use posthaste_core::figures::Figures;
-use posthaste_core::ledger::{Heads, Ledger, Remaining, Sought};
-use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof};
-use posthaste_core::messaging::message::{Draft, MessageRef, Principal, Recipient, Sender, Seq};
-use posthaste_core::messaging::send::SendError;
-use posthaste_core::ports::{
-    Acked, ActError, Appended, Clock, Ending, Filter, Journal, Lease, Leased, Mail, Nacked,
-    OpenCall, Queue, Record, Registry, Started, StoreError, Survey, Swept, Take, Ticket, Upkeep,
-    What,
+use parking_lot::Mutex;
+use posthaste_core::Vitals;
+use posthaste_core::address::Name;
+use posthaste_core::ledger::{BoxNo, KeyDigest};
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::message::{MessageRef, Seq, ThreadId};
+use posthaste_core::ports::store::{
+    Aged, Ages, Backlog, BacklogMark, Bodies, CommitError, Committed, Condition, CountsOf,
+    FoundMessages, Group, HistoryLook, HistoryPart, Loaded, Reply, Store, StoredCounts,
+    StoredEvents, StoredRecord,
 };
-use posthaste_core::registry::{
-    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
-    Team, TokenHash,
-};
+use posthaste_core::ports::{Note, StoreError, ThreadSummary};
+use posthaste_core::profiles::{Profile, ProfilePage};
 use posthaste_core::time::Timestamp;
-use posthaste_core::{Limits, Vitals};
-use tokio::sync::watch;
+use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::faults::{Fault, Of};
+use self::backlog::BacklogReader;
+use self::errors::{Damage, ReadResult};
 use self::files::Files;
 pub use self::inspect::{Inspection, inspect};
-use self::load::Known;
 pub use self::lock::FolderLock;
-use self::meters::Meters;
-use self::ops::append::Accepted;
-use self::ops::set_aside;
-use self::ops::upkeep::Probe;
+use self::open::{Opened, open};
 use self::reader::Readers;
-use self::rows::Unreadable;
-use self::writer::{Commands, unanswered};
-use crate::{OpenError, Place, StoreConfig};
+use self::rows::meta::Marks;
+use self::rows::record::Ids;
+use self::rows::{message, record};
+use self::writer::{Flush, Writer, Written};
+use crate::{OpenError, StoreConfig};
 
 /// The embedded store.
 pub struct SqliteStore {
     shared: Arc<Shared>,
+    /// Until somebody asks for it.
+    loaded: Mutex<Option<Loaded>>,
+    backlog: BacklogReader,
+    ids: Ids,
     tasks: TaskTracker,
     stopping: CancellationToken,
 }
 
-/// What the writer, the readers and the callers have in common.
+/// What callers and the work behind have in common.
 pub(crate) struct Shared {
-    pub(crate) ledger: Mutex<Ledger>,
-    pub(crate) commands: Commands,
-    pub(crate) readers: Readers,
-    pub(crate) queue: Arc<dyn Queue>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) limits: Limits,
-    pub(crate) config: StoreConfig,
-    pub(crate) healthy: AtomicBool,
-    /// The writer should copy the rest of the log before it goes on.
-    pub(crate) log_is_long: AtomicBool,
-    pub(crate) meters: Meters,
-    pub(crate) pruned_at: AtomicI64,
-    pub(crate) started_at: Timestamp,
-    /// `None` for a store in memory.
-    pub(crate) files: Option<Arc<Files>>,
-    pub(crate) vitals: Vitals,
-    pub(crate) known: watch::Sender<Known>,
-    /// The number of the last event that is on disk.
-    pub(crate) last_event: AtomicU64,
-    pub(crate) news: watch::Sender<u64>,
-    taken: HashMap<Principal, Vec<Seq>>,
-}
-
-impl Shared {
-    /// The ledger, which knows who is alive at this moment.
-    pub(crate) fn now(&self) -> MutexGuard<'_, Ledger> {
-        let mut ledger = self.ledger.lock();
-        ledger.fade(self.clock.now());
-        ledger
-    }
-
-    async fn figures(&self) -> Result<Figures, StoreError> {
-        let (tally, (open, oldest)) = {
-            let ledger = self.ledger.lock();
-            (ledger.tally().clone(), ledger.open())
-        };
-        let oldest = match oldest {
-            Some(seq) => self.readers.query(move |db| rows::accepted_at(db, seq)).await?,
-            None => None,
-        };
-        Ok(Figures { tally, open, oldest, ..self.meters.figures() })
-    }
+    writer: Arc<Writer>,
+    readers: Readers,
+    files: Arc<Files>,
+    damage: Arc<Damage>,
+    vitals: Vitals,
+    config: StoreConfig,
+    /// `u64::MAX` until the log was looked at.
+    log_pages: AtomicU64,
 }
 
 impl SqliteStore {
-    /// Opens the memory of a hub, creating it if there is none, and returns all
-    /// leases of the last run to their queues. Must be called within a runtime.
-    pub fn open(
-        place: &Place,
-        config: StoreConfig,
-        limits: Limits,
-        queue: Arc<dyn Queue>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Arc<Self>, OpenError> {
+    /// Opens the memory of a hub, creating it if there is none, and reads what
+    /// [`Store::load`] hands out. Must be called within a runtime.
+    pub fn open(folder: &Path, config: StoreConfig) -> Result<Arc<Self>, OpenError> {
         let vitals = Vitals::default();
-        let now = clock.now();
-        let opened = open::open(place, &config, &limits, now, &vitals)?;
-        let files = opened.files.map(Arc::new);
-        let stopping = CancellationToken::new();
-        let tasks = TaskTracker::new();
-        let commands = Commands::new(config.waiting);
+        let opened = open(folder, &config, &vitals)?;
+        let Opened { db, files, loaded, extent, ids, indexed, unsorted_keys } = opened;
+        let damage = Arc::new(Damage::new(files.database()));
+        let last = Marks { seq: loaded.last_seq, delivery: loaded.last_delivery };
+        let readers = Readers::new(Arc::clone(&files), Arc::clone(&damage), &config)?;
+        let backlog = BacklogReader::new(extent, Arc::clone(&files), Arc::clone(&damage));
+        loaded.rest.iter().for_each(|rest| backlog.read_ahead(*rest));
+        let writer = Writer::new(
+            db,
+            Arc::clone(&files),
+            Arc::clone(&damage),
+            vitals.clone(),
+            ids.first_made,
+            Written::new(last, unsorted_keys),
+        );
         let shared = Arc::new(Shared {
-            ledger: Mutex::new(opened.ledger),
-            readers: Readers::new(files.clone(), &config, commands.clone())?,
-            commands,
-            queue,
-            clock,
-            limits,
-            files: files.clone(),
+            writer: Arc::new(writer),
+            readers,
+            files,
+            damage,
             vitals,
             config,
-            healthy: AtomicBool::new(true),
-            log_is_long: AtomicBool::new(false),
-            meters: Meters::default(),
-            pruned_at: AtomicI64::new(0),
-            started_at: now,
-            known: watch::Sender::new(if opened.rest.is_some() {
-                Known::NotYet
-            } else {
-                Known::All
-            }),
-            last_event: AtomicU64::new(opened.last_event),
-            news: watch::Sender::new(opened.last_event),
-            taken: opened.taken,
+            log_pages: AtomicU64::new(u64::MAX),
         });
-        if let (Some(rest), Place::File(folder)) = (opened.rest, place) {
-            shared.commands.hold_back();
-            tasks.spawn(load::run(Arc::clone(&shared), folder.clone(), rest));
-        }
-        let (theirs, faults) = (Arc::clone(&shared), opened.faults);
-        // What is not set aside now is found again at the next start.
-        tasks.spawn(async move { set_aside::all(&theirs, faults).await });
-        tasks.spawn(writer::run(Arc::clone(&shared), opened.db, stopping.clone()));
-        if let Some(files) = files {
-            let work = background::run(Arc::clone(&shared), files, opened.marks, stopping.clone());
-            tasks.spawn(work);
-        }
-        Ok(Arc::new(Self { shared, tasks, stopping }))
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(background::run(Arc::clone(&shared), indexed, stopping.clone()));
+        let loaded = Mutex::new(Some(loaded));
+        Ok(Arc::new(Self { shared, loaded, backlog, ids, tasks, stopping }))
     }
 
-    fn put_all(&self, tickets: Vec<Ticket>) {
-        for ticket in tickets {
-            self.shared.queue.put(ticket);
-        }
-    }
-
-    /// What a filter asks about messages outside the window: all but their bodies.
-    async fn heads(&self, reader: Principal, filter: &Filter) -> Result<Heads, StoreError> {
-        load::known(&self.shared.known).await?;
-        let unjudged = self.shared.ledger.lock().unjudged(reader, filter);
-        if unjudged.is_empty() {
-            return Ok(Heads::new());
-        }
-        let found = self.shared.readers.query(move |db| rows::heads(db, &unjudged)).await?;
-        self.set_aside(found.unreadable).await?;
-        Ok(found.messages)
-    }
-
-    async fn lease_now(&self, take: Take) -> Result<Lease, StoreError> {
-        for _ in 0..TRIES {
-            if let Some(lease) = self.try_lease(&take).await? {
-                return Ok(lease);
-            }
-        }
-        Err(StoreError::Unavailable("a message's text cannot be read".into()))
-    }
-
-    /// `None` if something that cannot be read was set aside first.
-    async fn try_lease(&self, take: &Take) -> Result<Option<Lease>, StoreError> {
-        let heads = self.heads(take.reader, &take.filter).await?;
-        let now = self.shared.clock.now();
-        let (found, remaining) = {
-            let mut ledger = self.shared.ledger.lock();
-            if ledger.is_stopping() {
-                return Err(StoreError::Closed);
-            }
-            ledger.lease(take, now, &heads)
-        };
-        // From here on the mail is out: a caller that goes away gives it back.
-        let held = Unread { store: self, by: take.reader, answer: take.answer, found };
-        let rows::Found { messages: texts, unreadable } = self.texts(&held.found).await?;
-        if !unreadable.is_empty() {
-            // Only what is queued can be set aside.
-            drop(held);
-            self.set_aside(unreadable).await?;
-            return Ok(None);
-        }
-        let found = held.keep();
-
-        let ledger = self.shared.ledger.lock();
-        let mail = found.into_iter().filter_map(|sought| {
-            let message = sought.message.or_else(|| texts.get(&sought.seq).cloned())?;
-            let from = &message.from;
-            Some(Leased {
-                delivery: sought.delivery,
-                mailbox: sought.mailbox,
-                redelivered: sought.redelivered,
-                doubted: sought.doubted,
-                relation: ledger.relation(take.reader, from.instance, from.kind),
-                message,
-            })
-        });
-        let Remaining { all: remaining, shared } = remaining;
-        Ok(Some(Lease { mail: mail.collect(), remaining, shared }))
-    }
-
-    /// The texts that are not in the window.
-    async fn texts(&self, found: &[Sought]) -> Result<rows::Found, StoreError> {
-        let missing: Vec<Seq> =
-            found.iter().filter(|s| s.message.is_none()).map(|s| s.seq).collect();
-        if missing.is_empty() {
-            return Ok(rows::Found::default());
-        }
-        self.shared.readers.query(move |db| rows::messages(db, &missing)).await
-    }
-
-    /// Goes on without these messages. A row that cannot be decoded makes its deliveries
-    /// dead, for the operator to repair. In a damaged file nothing is changed, and while
-    /// nothing can be written nothing can be: then they are only kept back until the next
-    /// start.
-    async fn set_aside(
+    fn query<T: Send + 'static>(
         &self,
-        Unreadable { faults, damaged, damage }: Unreadable,
-    ) -> Result<(), StoreError> {
-        if let Some(error) = damage {
-            let error = self.shared.readers.explain(&error);
-            tracing::error!(%error, messages = damaged.len(), "messages are kept back");
-            self.keep_back(&damaged.into_iter().collect());
-        }
-        let message = |fault: &Fault| match fault.of {
-            Of::Message(seq) => Some(seq),
-            Of::Delivery(..) => None,
-        };
-        let bad: HashSet<Seq> = faults.iter().filter_map(message).collect();
-        match set_aside::all(&self.shared, faults).await {
-            Ok(()) => Ok(()),
-            Err(StoreError::Closed) => Err(StoreError::Closed),
-            Err(error) => {
-                tracing::error!(%error, messages = bad.len(), "messages are kept back");
-                self.keep_back(&bad);
-                Ok(())
-            }
-        }
+        query: impl FnOnce(&Connection) -> ReadResult<T> + Send + 'static,
+    ) -> Reply<'_, T> {
+        self.shared.readers.query(query).boxed()
     }
 
-    /// Never committed and never undone: nobody can lease these any more.
-    fn keep_back(&self, messages: &HashSet<Seq>) {
-        let now = self.shared.clock.now();
-        self.shared.ledger.lock().plan_unreadable(|seq| messages.contains(&seq), now);
+    async fn close_all(&self) {
+        self.stopping.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        Arc::clone(&self.shared.writer).close().await;
+        self.backlog.close();
+        self.shared.readers.close();
+        self.shared.files.release_lock();
     }
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // Its tasks may run a little longer; the folder is free for the next store.
-        self.shared.files.iter().for_each(|files| files.release_lock());
+        // Its task may run a little longer; the folder is free for the next store.
+        self.stopping.cancel();
+        self.shared.files.release_lock();
     }
 }
 
-/// How often a lease looks again after something unreadable was set aside. Each look
-/// sets aside everything that it finds.
-const TRIES: usize = 100;
-
-/// Leased, but not in the caller's hands yet.
-struct Unread<'a> {
-    store: &'a SqliteStore,
-    by: Principal,
-    answer: AnswerId,
-    found: Vec<Sought>,
-}
-
-impl Unread<'_> {
-    fn keep(mut self) -> Vec<Sought> {
-        std::mem::take(&mut self.found)
+impl Store for SqliteStore {
+    fn load(&self) -> Reply<'_, Loaded> {
+        let loaded = self.loaded.lock().take();
+        let loaded = loaded.ok_or(StoreError::Unavailable("it was loaded before".into()));
+        async move { loaded }.boxed()
     }
-}
 
-impl Drop for Unread<'_> {
-    fn drop(&mut self) {
-        if !self.found.is_empty() {
-            let what = self.found.iter().map(|sought| sought.delivery).collect();
-            self.store.put_back(self.by, what, self.answer);
-        }
+    fn backlog(&self, from: BacklogMark) -> Reply<'_, Backlog> {
+        self.backlog.next(from).boxed()
     }
-}
 
-impl Mail for SqliteStore {
-    fn append(&self, draft: Draft) -> Started<Appended, SendError> {
-        if let Some(damage) = self.shared.readers.damage() {
-            return async { Err(damage.into()) }.boxed();
-        }
-        let accepted = self.shared.commands.append(draft);
-        let shared = Arc::clone(&self.shared);
+    fn commit(&self, group: Group) -> BoxFuture<'_, Result<Committed, CommitError>> {
+        Arc::clone(&self.shared.writer).commit(group).boxed()
+    }
+
+    fn messages(&self, seqs: Vec<Seq>, bodies: Bodies) -> Reply<'_, FoundMessages> {
+        let damage = Arc::clone(&self.shared.damage);
+        self.query(move |db| message::messages(db, &seqs, bodies, &damage))
+    }
+
+    fn records(&self, which: Vec<MessageRef>, bytes: usize) -> Reply<'_, Vec<StoredRecord>> {
+        let ids = self.ids;
+        self.query(move |db| {
+            let found = which.into_iter().map(|which| ids.find(db, which));
+            let seqs: Vec<Option<u64>> = found.collect::<Result<_, _>>()?;
+            let mut found = Vec::new();
+            record::records(db, seqs.into_iter().flatten(), bytes, &mut found)?;
+            Ok(found)
+        })
+    }
+
+    fn history(&self, look: HistoryLook) -> Reply<'_, HistoryPart> {
+        self.query(move |db| history::part(db, &look))
+    }
+
+    fn replies(&self, to: Seq, most: usize) -> Reply<'_, Vec<StoredRecord>> {
+        self.query(move |db| history::replies(db, to, most))
+    }
+
+    fn notes(&self, of: RangeInclusive<DeliveryNo>) -> Reply<'_, Vec<Note>> {
+        self.query(move |db| history::notes(db, *of.start(), *of.end()))
+    }
+
+    fn events(&self, after: u64, most: usize) -> Reply<'_, StoredEvents> {
+        self.query(move |db| events::after(db, after, most))
+    }
+
+    fn counts(&self, of: Option<CountsOf>) -> Reply<'_, StoredCounts> {
+        self.query(move |db| counts::kept(db, of))
+    }
+
+    fn thread(&self, thread: ThreadId, unread: Vec<Seq>) -> Reply<'_, ThreadSummary> {
+        self.query(move |db| counts::thread(db, thread, &unread))
+    }
+
+    fn key(&self, digest: KeyDigest, since: Timestamp) -> Reply<'_, Option<Seq>> {
+        self.query(move |db| keys::find(db, digest, since))
+    }
+
+    fn aged(&self, ages: Ages, most: usize) -> Reply<'_, Aged> {
+        self.query(move |db| prune::aged(db, ages, most))
+    }
+
+    fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>> {
+        self.query(move |db| prune::unnamed(db, &mailboxes))
+    }
+
+    fn profile(&self, name: Name) -> Reply<'_, Option<Profile>> {
+        self.query(move |db| profiles::one(db, &name))
+    }
+
+    fn profiles(&self, skip: u64, most: u32) -> Reply<'_, ProfilePage> {
+        self.query(move |db| profiles::page(db, skip, most))
+    }
+
+    fn search(&self, words: String, most: u32) -> Reply<'_, Vec<Profile>> {
+        self.query(move |db| profiles::search(db, &words, most))
+    }
+
+    fn probe(&self) -> Reply<'_, ()> {
+        let probe = |db: &Connection| {
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(16384))", [])?;
+            db.execute("DELETE FROM meta WHERE key = 'probe'", []).map(drop)
+        };
         async move {
-            match accepted.await {
-                Ok(Ok(Accepted::New(appended))) => Ok(appended),
-                // In a box, for it is rare: every send would have room for it.
-                Ok(Ok(Accepted::Before(seq, draft))) => {
-                    Box::pin(duplicate(&shared, &draft, seq)).await
-                }
-                Ok(Err(error)) => Err(error),
-                Err(error) => Err(unanswered(error).into()),
+            if let Some(damage) = self.shared.damage.found() {
+                return Err(damage);
             }
+            let written = Arc::clone(&self.shared.writer).write(Flush::Now, probe).await;
+            written.map(drop).map_err(CommitError::into_inner)
         }
         .boxed()
     }
 
-    fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>> {
-        self.lease_now(take).boxed()
-    }
-
-    fn survey(
-        &self,
-        reader: Principal,
-        filter: Filter,
-    ) -> BoxFuture<'_, Result<Survey, StoreError>> {
-        async move {
-            let heads = self.heads(reader, &filter).await?;
-            let now = self.shared.clock.now();
-            Ok(self.shared.now().survey(reader, &filter, now, &heads))
-        }
-        .boxed()
-    }
-
-    fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
-        let answer = self.shared.commands.push(|tx| ops::settle::Ack::new(by, what, proof, tx));
-        async move { answer.await.map_err(unanswered)? }.boxed()
-    }
-
-    fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
-        let tickets = self.shared.ledger.lock().give_back(by, &what, Some(from), doubt);
-        self.put_all(tickets);
-    }
-
-    fn put_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId) {
-        let tickets = self.shared.ledger.lock().put_back(by, &what, from);
-        self.put_all(tickets);
-    }
-
-    fn nack(&self, by: Principal, what: What) -> Started<Nacked> {
-        let answer = self.shared.commands.push(|tx| ops::settle::Nack::new(by, what, tx));
-        async move { answer.await.map_err(unanswered)? }.boxed()
-    }
-
-    fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
-        async move {
-            let record = find(&self.shared, MessageRef::Seq(message)).await?;
-            let found = record.ok_or(ActError::NotFound)?.deliveries.into_iter();
-            let targets = found.map(|d| (d.mailbox, d.delivery)).collect();
-            let answer = self.shared.commands.push(|tx| ops::settle::Cancel::new(targets, tx));
-            answer.await.map_err(unanswered)?
-        }
-        .boxed()
-    }
-
-    fn requeue(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>> {
-        async move {
-            let dead = self.shared.readers.query(move |db| rows::dead_of(db, message)).await?;
-            let answer = self.shared.commands.push(|tx| ops::settle::Requeue::new(dead, tx));
-            answer.await.map_err(unanswered)?
-        }
-        .boxed()
-    }
-
-    fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
-        find(&self.shared, which).boxed()
-    }
-
-    fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
-        self.shared.now().unseen(from, to, before)
-    }
-
-    fn taken(&self, reader: Principal) -> Vec<Seq> {
-        self.shared.taken.get(&reader).cloned().unwrap_or_default()
-    }
-
-    fn is_durable(&self) -> bool {
-        self.shared.files.is_some()
-    }
-}
-
-impl Registry for SqliteStore {
-    fn join(&self, new: NewInstance) -> Started<Joined, RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::people::Join::new(new, tx));
-        async move { answer.await.map_err(|_| stopping())? }.boxed()
-    }
-
-    fn caller(&self, token: &TokenHash) -> Option<Principal> {
-        let mut ledger = self.shared.ledger.lock();
-        let who = ledger.caller(token)?;
-        ledger.seen(who, self.shared.clock.now());
-        Some(who)
-    }
-
-    fn seen(&self, who: Principal) {
-        self.shared.ledger.lock().seen(who, self.shared.clock.now());
-    }
-
-    fn connected(&self, who: Principal) {
-        self.shared.ledger.lock().connect(who, self.shared.clock.now());
-    }
-
-    fn disconnected(&self, who: Principal) {
-        self.shared.ledger.lock().disconnect(who, self.shared.clock.now());
-    }
-
-    fn call_opened(&self, who: Principal) -> OpenCall {
-        self.shared.ledger.lock().open_call(who, self.shared.clock.now())
-    }
-
-    fn call_closed(&self, who: Principal, call: OpenCall) {
-        self.shared.ledger.lock().close_call(who, call, self.shared.clock.now());
-    }
-
-    fn forget_gone(&self, before: Timestamp) -> Started<Vec<Instance>, RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::people::ForgetGone::new(before, tx));
-        async move { answer.await.map_err(|_| stopping())? }.boxed()
-    }
-
-    fn instance(&self, id: InstanceId) -> Option<InstanceView> {
-        self.shared.now().instance(id)
-    }
-
-    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
-        self.shared.ledger.lock().keyed(agent, team, key)
-    }
-
-    fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {
-        self.shared.now().instances(filter)
-    }
-
-    fn keys(&self, reader: Principal) -> Arc<[Mailbox]> {
-        self.shared.ledger.lock().keys_of(reader)
-    }
-
-    fn relation(&self, reader: Principal, sender: &Sender) -> Relation {
-        self.shared.ledger.lock().relation(reader, sender.instance, sender.kind)
-    }
-
-    fn end(&self, who: InstanceId, ending: Ending) -> Started<Instance, RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::people::End::new(who, ending, tx));
-        async move { answer.await.map_err(|_| stopping())? }.boxed()
-    }
-
-    fn put_team(&self, team: Team) -> Started<(), RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::people::PutTeam::new(team, tx));
-        async move { answer.await.map_err(|_| stopping())? }.boxed()
-    }
-
-    fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
-        self.shared.now().team(name)
-    }
-
-    fn teams(&self) -> Vec<Name> {
-        self.shared.ledger.lock().team_names()
-    }
-}
-
-impl Journal for SqliteStore {
-    fn events(&self, after: u64, most: usize) -> BoxFuture<'_, Result<Page, StoreError>> {
-        journal::page(&self.shared, after, most).boxed()
-    }
-
-    fn last_event(&self) -> watch::Receiver<u64> {
-        self.shared.news.subscribe()
-    }
-}
-
-impl Upkeep for SqliteStore {
-    fn sweep(&self) -> BoxFuture<'_, Result<Swept, StoreError>> {
-        background::sweep(&self.shared).boxed()
-    }
-
-    fn next_expiry(&self) -> Option<Timestamp> {
-        self.shared.ledger.lock().next_expiry()
-    }
-
-    fn is_healthy(&self) -> bool {
-        self.shared.healthy.load(Ordering::Relaxed)
-            && self.shared.readers.damage().is_none()
-            && self.shared.files.as_ref().is_none_or(|files| files.are_in_place())
-    }
-
-    fn is_ready(&self) -> bool {
-        matches!(&*self.shared.known.borrow(), Known::All)
-    }
-
-    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        if let Some(damage) = self.shared.readers.damage() {
-            return async { Err(damage) }.boxed();
-        }
-        let answer = self.shared.commands.push(|tx| ops::upkeep::Chore::new(Probe, tx));
-        async move { answer.await.map_err(unanswered)? }.boxed()
-    }
-
-    fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>> {
-        self.shared.figures().boxed()
+    fn condition(&self) -> Condition {
+        let pages = self.shared.log_pages.load(Ordering::Relaxed);
+        let trouble = self.shared.damage.found().or_else(|| self.shared.files.missed());
+        Condition { durable: true, trouble, log_pages: (pages != u64::MAX).then_some(pages) }
     }
 
     fn failed(&self) -> BoxFuture<'_, Arc<str>> {
         self.shared.vitals.failed().boxed()
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn close(&self) -> Reply<'_, ()> {
         async move {
-            if self.stopping.is_cancelled() {
-                return Ok(());
-            }
-            let answer = self.shared.commands.push(ops::upkeep::CleanStop::new);
-            let closed = answer.await.map_err(unanswered)?;
-            self.shared.commands.close();
-            self.stopping.cancel();
-            self.tasks.close();
-            self.tasks.wait().await;
-            self.shared.readers.close();
-            self.shared.files.iter().for_each(|files| files.release_lock());
-            closed
+            self.close_all().await;
+            Ok(())
         }
         .boxed()
     }
-}
-
-pub(crate) async fn find(shared: &Shared, which: MessageRef) -> Result<Option<Record>, StoreError> {
-    load::known(&shared.known).await?;
-    let found = shared.readers.query(move |db| rows::record(db, which)).await?;
-    let stood = reader::stand_all(shared, found.into_iter().collect()).await?;
-    Ok(stood.into_iter().next())
-}
-
-/// The receipt of a message that was accepted before, if it has the same text. It is
-/// on disk: the writer tells of a key only after the commit of whoever had it first.
-async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
-    let record = find(shared, MessageRef::Seq(seq)).await?;
-    let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
-    if record.message.body != draft.body() {
-        return Err(SendError::KeyReused { seq });
-    }
-    let (from, ledger) = (draft.from, shared.now());
-    let recipients = record.deliveries.into_iter().map(|d| Recipient {
-        active: ledger.active(&d.mailbox, from),
-        waiting: shared.queue.waiting(&d.mailbox, from),
-        mailbox: d.mailbox,
-    });
-    Ok(Appended {
-        seq,
-        id: record.message.id,
-        thread: record.message.thread,
-        recipients: recipients.collect(),
-        skipped: Vec::new(),
-        duplicate: true,
-    })
-}
-
-pub(crate) fn stopping() -> RegistryError {
-    RegistryError::Unavailable("the hub is stopping".into())
 }

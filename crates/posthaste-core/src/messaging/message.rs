@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use compact_str::CompactString;
 
 pub use super::body::Body;
-use crate::address::{Address, InstanceId, Mailbox};
+pub use super::draft::{Details, Draft, DraftError, RepliedTo, ThreadChoice};
+use crate::address::{InstanceId, Mailbox};
 use crate::hex;
-use crate::limits::Limits;
+use crate::stored::{Cells, Misread, Row, Stored, Value, Values, stored};
 use crate::time::Timestamp;
 
 /// The place of a message in the one line of all messages. Who has seen `n` has
@@ -196,9 +196,9 @@ impl Via {
         Self::ALL.iter().find(|(via, _)| *via == self).map_or("rest", |(_, word)| word)
     }
 
-    /// What a store wrote, read back.
-    pub fn read(word: &str) -> Self {
-        Self::ALL.iter().find(|(_, w)| *w == word).map_or(Self::Rest, |(via, _)| *via)
+    /// The door that a store wrote down.
+    pub fn read(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, w)| *w == word).map(|(via, _)| *via)
     }
 }
 
@@ -216,9 +216,14 @@ impl Kind {
         matches!(&*self.0, "result" | "answer") || self.is_of_system()
     }
 
-    /// What the hub itself wrote, read back.
-    pub fn read(word: &str) -> Self {
-        Self(Cow::Owned(word.to_owned()))
+    /// The type that a store wrote down, the hub's own included.
+    pub fn read(word: &str) -> Option<Self> {
+        let default = Self::default();
+        match word {
+            _ if word == default.as_str() => Some(default),
+            _ if is_slug(word) => Some(Self(Cow::Owned(word.to_owned()))),
+            _ => None,
+        }
     }
 
     /// The answer to a task.
@@ -245,239 +250,23 @@ impl FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, DraftError> {
         let invalid = |why: &str| Err(DraftError::Invalid { field: "type", why: why.into() });
-        let slug = !text.is_empty()
-            && text.len() <= 64
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.-".contains(&b))
-            && text.as_bytes()[0].is_ascii_lowercase();
-        if !slug {
+        let Some(kind) = Self::read(text) else {
             return invalid(
                 "a type is a word like `text`, `result` or `question`: a-z, 0-9, `_`, `-`, `.`, at most 64",
             );
-        }
+        };
         if text.starts_with("system.") || text == "system" {
             return invalid("types that begin with `system.` are the hub's own");
         }
-        Ok(Self::read(text))
+        Ok(kind)
     }
 }
 
-/// What a sender hands in. A draft that exists is within the limits.
-#[derive(Debug, Clone)]
-pub struct Draft {
-    pub from: Principal,
-    pub to: Address,
-    pub via: Via,
-    body: Body,
-    details: Details,
-    late: bool,
-}
-
-/// What a sender may add to a message.
-#[derive(Debug, Clone, Default)]
-pub struct Details {
-    pub priority: Priority,
-    pub kind: Kind,
-    pub label: Option<String>,
-    pub in_reply_to: Option<Seq>,
-    /// How many quick answers in a row this one is.
-    pub hop: u8,
-    pub thread: ThreadChoice,
-    /// A JSON object, as text.
-    pub metadata: Option<String>,
-    pub ttl: Option<Duration>,
-    pub idempotency_key: Option<String>,
-}
-
-/// What decides the thread of a draft. The append decides, with what is true then.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ThreadChoice {
-    /// The thread that the sender names.
-    pub named: Option<ThreadId>,
-    /// The message that the draft answers.
-    pub replied_to: Option<RepliedTo>,
-}
-
-/// What counts of the message that a draft answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepliedTo {
-    /// A message that the sender may see.
-    Seen {
-        thread: ThreadId,
-        /// The mailbox of that message's sender, if the answering one had received the
-        /// message: no policy forbids to write there.
-        back_to: Option<Mailbox>,
-    },
-    /// There is no such message that the sender may see. Only a repeat of an accepted
-    /// idempotency key passes with it.
-    Unseen(MessageRef),
-}
-
-impl ThreadChoice {
-    /// The sender names the thread.
-    pub fn named(thread: ThreadId) -> Self {
-        Self { named: Some(thread), replied_to: None }
-    }
-
-    /// Whom the draft answers, if that one wrote to the sender.
-    pub(crate) fn back_to(&self) -> Option<&Mailbox> {
-        match &self.replied_to {
-            Some(RepliedTo::Seen { back_to, .. }) => back_to.as_ref(),
-            Some(RepliedTo::Unseen(_)) | None => None,
-        }
-    }
-}
-
-impl Draft {
-    pub fn new(
-        from: Principal,
-        to: Address,
-        body: Body,
-        details: Details,
-        via: Via,
-        limits: &Limits,
-    ) -> Result<Self, DraftError> {
-        let too_large = |what, limit: usize, key| Err(DraftError::TooLarge { what, limit, key });
-        let invalid = |field, why: String| Err(DraftError::Invalid { field, why });
-        if body.is_empty() {
-            return invalid("message", "it is empty".into());
-        }
-        if body.len() > limits.body_bytes {
-            return too_large("the message", limits.body_bytes, "body_bytes");
-        }
-        if details.metadata.as_ref().is_some_and(|m| m.len() > limits.metadata_bytes) {
-            return too_large("the metadata", limits.metadata_bytes, "metadata_bytes");
-        }
-        let long = |text: &Option<String>, limit| {
-            text.as_ref().is_some_and(|t| t.is_empty() || t.chars().count() > limit)
-        };
-        if long(&details.label, limits.label_chars) {
-            return invalid("label", format!("it has 1 to {} characters", limits.label_chars));
-        }
-        if long(&details.idempotency_key, limits.key_chars) {
-            let why = format!("it has 1 to {} characters", limits.key_chars);
-            return invalid("idempotency_key", why);
-        }
-        if details.ttl.is_some_and(|ttl| ttl.is_zero() || ttl > limits.ttl) {
-            return invalid(
-                "ttl_s",
-                format!("it lies between 1 and {} seconds", limits.ttl.as_secs()),
-            );
-        }
-        Ok(Self { from, to, via, body, details, late: false })
-    }
-
-    /// What a message was before it was accepted.
-    pub fn again(message: Message, from: Principal, to: Address, thread: ThreadChoice) -> Self {
-        let life = |at: Timestamp| at.since(message.created_at);
-        Self {
-            from,
-            to,
-            via: message.via,
-            details: Details {
-                priority: message.priority,
-                kind: message.kind,
-                label: message.label,
-                in_reply_to: message.in_reply_to,
-                hop: message.hop,
-                thread,
-                metadata: message.metadata,
-                ttl: message.expires_at.map(life),
-                idempotency_key: message.idempotency_key,
-            },
-            body: message.body,
-            late: false,
-        }
-    }
-
-    pub fn body(&self) -> &str {
-        &self.body
-    }
-
-    pub fn details(&self) -> &Details {
-        &self.details
-    }
-
-    /// It goes to whoever wrote what it answers, and to nobody else.
-    pub(crate) fn goes_back(&self, mailboxes: &[Mailbox]) -> bool {
-        match (mailboxes, self.details.thread.back_to()) {
-            ([only], Some(asker)) => only == asker,
-            _ => false,
-        }
-    }
-
-    pub(crate) fn take_thread_choice(&mut self) -> ThreadChoice {
-        std::mem::take(&mut self.details.thread)
-    }
-
-    /// It reports on a task: it answers that task, under its label, unless its
-    /// sender said otherwise.
-    pub(crate) fn reports_on(&mut self, task: Seq, label: Option<&str>) {
-        self.details.in_reply_to.get_or_insert(task);
-        if self.details.label.is_none() {
-            self.details.label = label.map(str::to_owned);
-        }
-    }
-
-    /// It is an assignment: its key is none of a message to the same name.
-    pub(crate) fn assigns(&mut self) {
-        if let Some(key) = &mut self.details.idempotency_key {
-            key.insert_str(0, "assign ");
-        }
-    }
-
-    /// It asks somebody whom its sender does not direct.
-    pub(crate) fn asks(&mut self) {
-        self.details.kind = Kind::default();
-    }
-
-    /// It reports on something that is settled.
-    pub(crate) fn comes_late(&mut self) {
-        self.late = true;
-    }
-
-    /// The draft becomes a message: it has a number, a name and a time.
-    pub(crate) fn accept(
-        self,
-        seq: Seq,
-        id: MessageId,
-        from: Sender,
-        thread: ThreadId,
-        now: Timestamp,
-    ) -> Message {
-        let Details {
-            priority, kind, label, in_reply_to, hop, metadata, ttl, idempotency_key, ..
-        } = self.details;
-        Message {
-            seq,
-            id,
-            thread,
-            from,
-            late: self.late,
-            to: self.to.to_string(),
-            kind,
-            priority,
-            body: self.body,
-            label,
-            in_reply_to,
-            hop,
-            metadata,
-            created_at: now,
-            expires_at: ttl.map(|ttl| now + ttl),
-            idempotency_key,
-            via: self.via,
-        }
-    }
-}
-
-/// Why a draft cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DraftError {
-    #[error("{what} is larger than {limit} bytes")]
-    TooLarge { what: &'static str, limit: usize, key: &'static str },
-    #[error("{field}: {why}")]
-    Invalid { field: &'static str, why: String },
+fn is_slug(text: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_.-".contains(&b);
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.len() <= 64
+        && text.bytes().all(is_part)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -485,6 +274,17 @@ pub enum SenderKind {
     Agent,
     Human,
     System,
+}
+
+impl SenderKind {
+    /// What a sender is, from the instance and the type of its message.
+    fn of(instance: Option<InstanceId>, kind: &Kind) -> Self {
+        match instance {
+            _ if kind.is_of_system() => Self::System,
+            Some(_) => Self::Agent,
+            None => Self::Human,
+        }
+    }
 }
 
 /// Who sent it. Set by the hub from the caller's token, never by the caller.
@@ -500,13 +300,9 @@ impl Sender {
         Self { address: "human".into(), instance: None, kind: SenderKind::Human }
     }
 
-    /// What a store wrote, read back.
+    /// The sender of a message of this type.
     pub fn read(address: &str, instance: Option<InstanceId>, of: &Kind) -> Self {
-        let kind = match instance {
-            _ if of.is_of_system() => SenderKind::System,
-            Some(_) => SenderKind::Agent,
-            None => SenderKind::Human,
-        };
+        let kind = SenderKind::of(instance, of);
         Self { address: address.into(), instance, kind }
     }
 
@@ -516,33 +312,44 @@ impl Sender {
     }
 }
 
-/// A draft that the hub has accepted. Immutable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    pub seq: Seq,
-    pub id: MessageId,
-    pub thread: ThreadId,
-    pub from: Sender,
-    /// As the sender wrote it.
-    pub to: String,
-    pub kind: Kind,
-    pub priority: Priority,
-    pub body: Body,
-    pub label: Option<String>,
-    pub in_reply_to: Option<Seq>,
-    /// How many quick answers in a row this one is.
-    pub hop: u8,
-    /// A JSON object, as text.
-    pub metadata: Option<String>,
-    pub created_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
-    pub idempotency_key: Option<String>,
-    pub via: Via,
-    /// A report that came after the assignment was settled.
-    pub late: bool,
+stored! {
+    /// A draft that the hub has accepted. Immutable.
+    ///
+    /// Each field names the columns in which every store keeps it.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Message {
+        seq: Seq => "seq",
+        id: MessageId => "id",
+        thread: ThreadId => "thread",
+        created_at: Timestamp => "created_at",
+        from: Sender => "sender", "sender_instance",
+        /// As the sender wrote it.
+        to: String => "recipient",
+        kind: Kind => "kind",
+        priority: Priority => "urgent",
+        label: Option<String> => "label",
+        in_reply_to: Option<Seq> => "in_reply_to",
+        expires_at: Option<Timestamp> => "expires_at",
+        via: Via => "via",
+        idempotency_key: Option<String> => "idempotency_key",
+        /// A JSON object, as text.
+        metadata: Option<String> => "metadata",
+        /// How many quick answers in a row this one is.
+        hop: u8 => "hop",
+        /// A report that came after the assignment was settled.
+        late: bool => "late",
+        body: Body => "body",
+    }
 }
 
 impl Message {
+    /// Reads a row as far as it can be read, and says which columns cannot.
+    pub fn read(row: &dyn Row) -> (Self, Vec<Misread>) {
+        let (mut message, misread) = Self::read_columns(row);
+        message.from.kind = SenderKind::of(message.from.instance, &message.kind);
+        (message, misread)
+    }
+
     /// A question, urgent or human mail ends every wait: else a supervisor and
     /// its worker would wait for each other.
     pub fn ends_a_wait(&self) -> bool {
@@ -590,31 +397,6 @@ mod tests {
         for bad in ["", "0", "-1", "0x10", "abc", "99999999999999999999"] {
             assert!(bad.parse::<MessageRef>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_draft_beyond_a_limit_cannot_be_made() {
-        let limits = Limits { body_bytes: 4, ttl: Duration::from_secs(9), ..Limits::default() };
-        let draft = |body: &str, details| {
-            Draft::new(
-                Principal::Operator,
-                Address::Human,
-                body.into(),
-                details,
-                Via::Rest,
-                &limits,
-            )
-        };
-        assert!(draft("four", Details::default()).is_ok());
-        assert!(matches!(draft("", Details::default()), Err(DraftError::Invalid { .. })));
-        assert!(matches!(draft("five!", Details::default()), Err(DraftError::TooLarge { .. })));
-        let ttl = |s| Details { ttl: Some(Duration::from_secs(s)), ..Details::default() };
-        assert!(draft("x", ttl(9)).is_ok());
-        assert!(draft("x", ttl(10)).is_err());
-        assert!(draft("x", ttl(0)).is_err());
-        let label = |n: usize| Details { label: Some("é".repeat(n)), ..Details::default() };
-        assert!(draft("x", label(200)).is_ok());
-        assert!(draft("x", label(201)).is_err());
     }
 
     #[test]

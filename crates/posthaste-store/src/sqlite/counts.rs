@@ -1,11 +1,16 @@
 //! Counting what is kept, from the indexes and the short unindexed tail.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
+use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::{Seq, ThreadId};
 use posthaste_core::ports::ThreadSummary;
+use posthaste_core::ports::store::{CountsOf, StoredCounts};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Params, params};
+
+use super::errors::ReadResult;
 
 /// One statement is one moment: the mark and the index cannot drift apart.
 const MAILBOXES: &str = "SELECT mailbox, sum(n) FROM ( \
@@ -46,55 +51,44 @@ const IN_THREAD: &str = "SELECT seq FROM thread_index WHERE thread = ?1 \
     SELECT seq FROM messages WHERE thread = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)";
 
-/// Counts by the number of a mailbox and by the sender's instance.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) since: Option<Timestamp>,
-    pub(crate) received: HashMap<u32, u64>,
-    pub(crate) sent: HashMap<u32, u64>,
-}
-
 /// Of these mailboxes and this sender, or of all.
-pub(crate) fn kept(
-    db: &Connection,
-    only: Option<(Vec<u32>, Option<u32>)>,
-) -> rusqlite::Result<Counts> {
-    let mut counts = Counts { since: since(db)?, ..Counts::default() };
-    match only {
+pub(crate) fn kept(db: &Connection, of: Option<CountsOf>) -> ReadResult<StoredCounts> {
+    let mut counts = StoredCounts { since: since(db)?, ..StoredCounts::default() };
+    match of {
         None => {
-            count(db, MAILBOXES, [], &mut counts.received)?;
-            count(db, SENDERS, [], &mut counts.sent)?;
+            count(db, MAILBOXES, [], &mut counts.received, |no| no)?;
+            count(db, SENDERS, [], &mut counts.sent, InstanceId)?;
         }
-        Some((boxes, sender)) => {
-            for no in boxes {
-                count(db, MAILBOX, params![no], &mut counts.received)?;
+        Some(CountsOf { mailboxes, sender }) => {
+            for no in mailboxes {
+                count(db, MAILBOX, params![no], &mut counts.received, |no| no)?;
             }
             if let Some(id) = sender {
-                count(db, SENDER, params![id], &mut counts.sent)?;
+                count(db, SENDER, params![id.0], &mut counts.sent, InstanceId)?;
             }
         }
     }
     Ok(counts)
 }
 
-fn count(
+fn count<K: Hash + Eq>(
     db: &Connection,
     sql: &str,
     params: impl Params,
-    into: &mut HashMap<u32, u64>,
-) -> rusqlite::Result<()> {
+    into: &mut HashMap<K, u64>,
+    key: impl Fn(u32) -> K,
+) -> ReadResult<()> {
     let mut select = db.prepare_cached(sql)?;
-    let rows = select.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for row in rows {
-        let (key, n) = row?;
-        into.insert(key, n);
+    let mut rows = select.query(params)?;
+    while let Some(row) = rows.next()? {
+        into.insert(key(row.get(0)?), row.get(1)?);
     }
     Ok(())
 }
 
-fn since(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+fn since(db: &Connection) -> ReadResult<Option<Timestamp>> {
     let first = "SELECT created_at FROM messages ORDER BY seq LIMIT 1";
-    db.prepare_cached(first)?.query_row([], |row| row.get(0).map(Timestamp)).optional()
+    Ok(db.prepare_cached(first)?.query_row([], |row| row.get(0).map(Timestamp)).optional()?)
 }
 
 /// A thread in numbers; `unread` is all that its reader has not read, of any thread.
@@ -102,7 +96,7 @@ pub(crate) fn thread(
     db: &Connection,
     thread: ThreadId,
     unread: &[Seq],
-) -> rusqlite::Result<ThreadSummary> {
+) -> ReadResult<ThreadSummary> {
     let (total, last_at) = db.prepare_cached(THREAD)?.query_row(params![thread.0], |row| {
         Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.map(Timestamp)))
     })?;
@@ -111,7 +105,7 @@ pub(crate) fn thread(
 
 /// How many of these messages are in the thread. The shorter list is looked up in the
 /// other: somebody may have much mail, and ask for a short thread every few seconds.
-fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> rusqlite::Result<u64> {
+fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> ReadResult<u64> {
     let mut found = 0;
     if unread.len() as u64 <= total {
         let mut in_it =
@@ -130,22 +124,11 @@ fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> rusql
     Ok(found)
 }
 
-/// When these messages were accepted.
-pub(crate) fn times(db: &Connection, seqs: &[Seq]) -> rusqlite::Result<HashMap<Seq, Timestamp>> {
-    let mut select = db.prepare_cached("SELECT created_at FROM messages WHERE seq = ?1")?;
-    let mut found = HashMap::with_capacity(seqs.len());
-    for seq in seqs {
-        let at = select.query_row(params![seq.0], |row| row.get(0).map(Timestamp)).optional()?;
-        found.extend(at.map(|at| (*seq, at)));
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use rusqlite::StatementStatus;
 
-    use super::super::open::MIGRATIONS;
+    use super::super::migrate::MIGRATIONS;
     use super::*;
 
     /// A database with so many indexed messages in each of two threads, 1 and 2, and one

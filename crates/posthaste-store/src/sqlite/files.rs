@@ -19,7 +19,8 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::lock::FolderLock;
-use super::open::{log_of, shared_memory_of};
+use super::log::log_of;
+use super::open::shared_memory_of;
 use crate::OpenError;
 
 /// What tells a file from every other one of this machine.
@@ -111,6 +112,11 @@ impl Files {
     /// Whether the last look found everything.
     pub(crate) fn are_in_place(&self) -> bool {
         self.misplaced.lock().is_none()
+    }
+
+    /// What the last look missed.
+    pub(crate) fn missed(&self) -> Option<StoreError> {
+        self.misplaced.lock().clone()
     }
 
     /// SQLite removes the log by its path when the last connection closes. What stands

@@ -1,141 +1,101 @@
-//! Looking through what is kept: history, replies, counts, and a read that marks.
+//! Looking through what is kept: stretches of history, replies, notes.
 
-mod pages;
-
-use std::sync::Arc;
-
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
-use posthaste_core::messaging::message::{MessageRef, Principal, Seq, ThreadId};
-use posthaste_core::ports::{
-    HistoryQuery, Kept, Marked, Note, Noted, OpenBox, Page, Reading, Record, StoreError,
-    ThreadSummary,
-};
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::ports::store::{HistoryLook, HistoryPart, Source, StoredRecord};
+use posthaste_core::ports::{Note, Noted};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ToSql, params};
 
-use self::pages::history;
-use super::ops::read::MarkRead;
-use super::reader::stand_all;
-use super::rows::{self, RawRecord};
-use super::writer::unanswered;
-use super::{Shared, SqliteStore, counts, load};
+use super::errors::ReadResult;
+use super::rows::meta::marks;
+use super::rows::record::records;
+use super::rows::{Cells, Table, principal};
 
-/// How often a marking read looks again when another was quicker.
-const TRIES: usize = 8;
-
-impl Reading for SqliteStore {
-    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Page, StoreError>> {
-        history(&self.shared, query).boxed()
+/// The next messages of a stretch.
+pub(crate) fn part(db: &Connection, look: &HistoryLook) -> ReadResult<HistoryPart> {
+    let mut seqs = Vec::new();
+    for source in look.sources.iter() {
+        candidates(db, source, look, &mut seqs)?;
     }
-
-    fn mark_read(
-        &self,
-        by: Principal,
-        query: HistoryQuery,
-    ) -> BoxFuture<'_, Result<Marked, StoreError>> {
-        mark_read(&self.shared, by, query).boxed()
+    seqs.sort_unstable();
+    if !look.forward {
+        seqs.reverse();
     }
+    seqs.dedup();
+    seqs.truncate(look.most);
+    let mut part = HistoryPart::default();
+    part.reached = records(db, seqs, look.bytes, &mut part.records)?;
+    Ok(part)
+}
 
-    fn replies(&self, to: Seq, most: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        async move {
-            load::known(&self.shared.known).await?;
-            let raw = self.shared.readers.query(move |db| replies(db, to, most)).await?;
-            stand_all(&self.shared, raw).await
+/// Numbers from the indexes, and from the short tail that is not indexed yet.
+fn candidates(
+    db: &Connection,
+    source: &Source,
+    look: &HistoryLook,
+    seqs: &mut Vec<u64>,
+) -> ReadResult<()> {
+    // The mark first: what is indexed meanwhile is found twice, not missed.
+    let marks = marks(db)?;
+    let below = look.below.min(i64::MAX as u64);
+    let order = if look.forward { "ASC" } else { "DESC" };
+    let mut add = |sql: &str, of: &dyn ToSql, above: u64| -> ReadResult<()> {
+        let sql = format!("{sql} AND seq > ?2 AND seq < ?3 ORDER BY seq {order} LIMIT ?4");
+        let mut select = db.prepare_cached(&sql)?;
+        let rows = select.query_map(params![of, above, below, look.most], |row| row.get(0))?;
+        for seq in rows {
+            seqs.push(seq?);
         }
-        .boxed()
-    }
-
-    fn notes(&self, of: &Record) -> BoxFuture<'_, Result<Vec<Note>, StoreError>> {
-        let deliveries = of.deliveries.first().zip(of.deliveries.last());
-        let range = deliveries.map(|(first, last)| (first.delivery, last.delivery));
-        async move {
-            let Some((first, last)) = range else { return Ok(Vec::new()) };
-            self.shared.readers.query(move |db| notes(db, first, last)).await
+        Ok(())
+    };
+    let above = look.above;
+    let tail = above.max(marks.seq);
+    match source {
+        Source::All => add("SELECT seq FROM messages WHERE ?1", &true, above),
+        Source::Thread(thread) => {
+            add("SELECT seq FROM thread_index WHERE thread = ?1", &thread.0, above)?;
+            add("SELECT seq FROM messages WHERE thread = ?1", &thread.0, tail)
         }
-        .boxed()
-    }
-
-    fn may_see(&self, who: Principal, record: &Record) -> bool {
-        self.shared.ledger.lock().may_see(who, record)
-    }
-
-    fn leads(&self, who: Principal, team: &Name) -> bool {
-        self.shared.ledger.lock().leads(who, team)
-    }
-
-    fn active(&self, mailbox: &Mailbox, but: Principal) -> u32 {
-        self.shared.now().active(mailbox, but)
-    }
-
-    fn open_mail(
-        &self,
-        of: Option<Arc<[Mailbox]>>,
-    ) -> BoxFuture<'_, Result<Vec<OpenBox>, StoreError>> {
-        async move {
-            load::known(&self.shared.known).await?;
-            let mut open = self.shared.now().open_mail(of.as_deref());
-            // Texts outside the window are on disk, and so are their times.
-            let ages = open.iter().flat_map(|b| [b.oldest, b.oldest_queued]).flatten();
-            let mut seqs: Vec<Seq> = ages.filter(|o| o.at.is_none()).map(|o| o.seq).collect();
-            if seqs.is_empty() {
-                return Ok(open);
+        Source::Sender(id) => {
+            add("SELECT seq FROM sender_index WHERE sender = ?1", &id.0, above)?;
+            add("SELECT seq FROM messages WHERE sender_instance = ?1", &id.0, tail)
+        }
+        Source::Listed(listed) => {
+            let inside = listed.iter().map(|seq| seq.0).filter(|seq| above < *seq && *seq < below);
+            match look.forward {
+                true => seqs.extend(inside.take(look.most)),
+                false => seqs.extend(inside.rev().take(look.most)),
             }
-            seqs.sort_unstable();
-            seqs.dedup();
-            let times = self.shared.readers.query(move |db| counts::times(db, &seqs)).await?;
-            for open in &mut open {
-                for oldest in [&mut open.oldest, &mut open.oldest_queued].into_iter().flatten() {
-                    oldest.at = oldest.at.or_else(|| times.get(&oldest.seq).copied());
+            Ok(())
+        }
+        Source::Mailboxes(boxes) => {
+            for no in boxes {
+                add("SELECT seq FROM mailbox_index WHERE mailbox = ?1", no, above)?;
+            }
+            let sql = format!(
+                "SELECT seq, mailbox FROM deliveries WHERE no > ?1 AND seq > ?2 AND seq < ?3 \
+                 ORDER BY no {order}"
+            );
+            let mut select = db.prepare_cached(&sql)?;
+            let mut rows = select.query(params![marks.delivery, above, below])?;
+            let mut left = look.most;
+            while left > 0
+                && let Some(row) = rows.next()?
+            {
+                if boxes.contains(&row.get(1)?) {
+                    seqs.push(row.get(0)?);
+                    left -= 1;
                 }
             }
-            Ok(open)
+            Ok(())
         }
-        .boxed()
-    }
-
-    fn kept(&self, of: Option<Arc<[Mailbox]>>) -> BoxFuture<'_, Result<Kept, StoreError>> {
-        async move {
-            let only = of.map(|boxes| {
-                let ledger = self.shared.ledger.lock();
-                let numbers = boxes.iter().filter_map(|m| ledger.mailbox_no(m)).collect();
-                let sender = boxes.iter().find_map(|m| match m {
-                    Mailbox::Instance(id) => Some(id.0),
-                    _ => None,
-                });
-                (numbers, sender)
-            });
-            let counts = self.shared.readers.query(move |db| counts::kept(db, only)).await?;
-            let ledger = self.shared.ledger.lock();
-            let named = |(no, n): (u32, u64)| ledger.mailbox(no).map(|m| (m.clone(), n));
-            Ok(Kept {
-                since: counts.since,
-                received: counts.received.into_iter().filter_map(named).collect(),
-                sent: counts.sent.into_iter().map(|(id, n)| (InstanceId(id), n)).collect(),
-            })
-        }
-        .boxed()
-    }
-
-    fn thread_summary(
-        &self,
-        thread: ThreadId,
-        reader: Principal,
-    ) -> BoxFuture<'_, Result<ThreadSummary, StoreError>> {
-        async move {
-            load::known(&self.shared.known).await?;
-            let unread = self.shared.now().unread_by(reader);
-            let count = move |db: &Connection| counts::thread(db, thread, &unread);
-            self.shared.readers.query(count).await
-        }
-        .boxed()
     }
 }
 
-fn replies(db: &Connection, to: Seq, most: usize) -> rusqlite::Result<Vec<RawRecord>> {
-    let marks = rows::marks(db)?;
+/// Messages that name this one in `in_reply_to`, oldest first.
+pub(crate) fn replies(db: &Connection, to: Seq, most: usize) -> ReadResult<Vec<StoredRecord>> {
+    let marks = marks(db)?;
     let mut seqs: Vec<u64> = Vec::new();
     for (sql, above) in [
         ("SELECT seq FROM reply_index WHERE answered = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3", 0),
@@ -153,66 +113,35 @@ fn replies(db: &Connection, to: Seq, most: usize) -> rusqlite::Result<Vec<RawRec
     seqs.sort_unstable();
     seqs.dedup();
     seqs.truncate(most);
-    let mut records = Vec::with_capacity(seqs.len());
-    for seq in seqs {
-        records.extend(rows::record(db, MessageRef::Seq(Seq(seq)))?);
-    }
-    Ok(records)
+    let mut found = Vec::with_capacity(seqs.len());
+    records(db, seqs, usize::MAX, &mut found)?;
+    Ok(found)
 }
 
-/// The deliveries of a message stand together.
-fn notes(db: &Connection, first: DeliveryNo, last: DeliveryNo) -> rusqlite::Result<Vec<Note>> {
-    let mut select = db.prepare_cached(
-        "SELECT delivery, at, what, by, why FROM delivery_notes \
-         WHERE delivery BETWEEN ?1 AND ?2 ORDER BY no",
-    )?;
+static NOTES: Table = Table {
+    name: "delivery_notes",
+    key: "no",
+    columns: &["no", "delivery", "at", "what", "by", "why"],
+};
+
+/// What was noted of these deliveries, oldest first.
+pub(crate) fn notes(db: &Connection, first: DeliveryNo, last: DeliveryNo) -> ReadResult<Vec<Note>> {
+    let mut select =
+        db.prepare_cached(&NOTES.select("WHERE delivery BETWEEN ?1 AND ?2 ORDER BY no"))?;
     let mut rows = select.query(params![first.0, last.0])?;
     let mut notes = Vec::new();
     while let Some(row) = rows.next()? {
-        let noted = match row.get_ref(2)?.as_str()? {
-            "refused" => Noted::Refused(
-                row.get::<_, Option<String>>(3)?.as_deref().and_then(rows::principal),
-            ),
-            "requeued" => {
-                let why: Option<String> = row.get(4)?;
-                Noted::Requeued(why.as_deref().and_then(Reason::read))
-            }
+        let cells = Cells::new(&NOTES, row);
+        let noted = match cells.text("what")? {
+            "refused" => Noted::Refused(cells.read_optional("by", principal)?),
+            "requeued" => Noted::Requeued(cells.read_optional("why", Reason::read)?),
             "unreadable" => {
-                Noted::Unreadable(row.get::<_, Option<String>>(4)?.unwrap_or_default().into())
+                Noted::Unreadable(cells.optional_text("why")?.unwrap_or_default().into())
             }
-            _ => continue,
+            other => return Err(cells.misread("what", &format!("`{other}` is no value"))),
         };
-        let delivery = DeliveryNo(row.get(0)?);
-        notes.push(Note { delivery, at: Timestamp(row.get(1)?), noted });
+        let delivery = DeliveryNo(cells.get("delivery")?);
+        notes.push(Note { delivery, at: Timestamp(cells.get("at")?), noted });
     }
     Ok(notes)
-}
-
-async fn mark_read(
-    shared: &Shared,
-    by: Principal,
-    query: HistoryQuery,
-) -> Result<Marked, StoreError> {
-    for _ in 0..TRIES {
-        let page = history(shared, query.clone()).await?;
-        let unread = page.records.iter().filter(|r| r.is_unread_by(by));
-        let unread: Vec<DeliveryNo> =
-            unread.filter_map(|r| r.delivery_of(by)).map(|d| d.delivery).collect();
-        if unread.is_empty() {
-            return Ok(Marked { page, marked: Vec::new() });
-        }
-        let seqs: Vec<Seq> = page.records.iter().map(|r| r.message.seq).collect();
-        let answer = shared.commands.push(|tx| MarkRead::new(by, unread, seqs, tx));
-        let Some((raw, marked)) = answer.await.map_err(unanswered)?? else {
-            // Another was quicker with all of it.
-            continue;
-        };
-        let read = stand_all(shared, raw).await?.into_iter();
-        // What another call has settled meanwhile was unread for that one.
-        let wanted = |r: &Record| query.unread_by.is_none() || marked.contains(&r.message.seq);
-        let records = read.filter(wanted).collect();
-        return Ok(Marked { page: Page { records, next: page.next }, marked });
-    }
-    let page = history(shared, query).await?;
-    Ok(Marked { page, marked: Vec::new() })
 }

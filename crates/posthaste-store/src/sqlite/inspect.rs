@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::errors::explain;
+use super::log::log_of;
+use super::migrate::{check_application, version};
 use super::open;
 use crate::OpenError;
 
@@ -26,17 +29,10 @@ pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, 
         return Ok(None);
     }
     let bytes = std::fs::metadata(&file).map_or(0, |found| found.len());
-    let explain = |error: rusqlite::Error| open::explain(&file, &error);
+    let explain = |error: rusqlite::Error| explain(&file, &error);
     let db = connect(&file).map_err(explain)?;
-    let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    if number("application_id").map_err(explain)? != open::APPLICATION_ID {
-        return Err(OpenError::Foreign { file });
-    }
-    let schema = number("user_version").map_err(explain)?;
-    let known = i64::try_from(open::MIGRATIONS.len()).unwrap_or(i64::MAX);
-    if schema > known {
-        return Err(OpenError::Newer { file, found: schema, known });
-    }
+    check_application(&db, &file)?;
+    let schema = i64::try_from(version(&db, &file)?).unwrap_or(i64::MAX);
     let whole = match check(&db, patience).map_err(explain)? {
         None => false,
         Some(told) if told == "ok" => true,
@@ -49,9 +45,7 @@ pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, 
 /// would make a log and leave it there.
 fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut log = file.as_os_str().to_owned();
-    log.push("-wal");
-    let db = if Path::new(&log).exists() {
+    let db = if log_of(file).exists() {
         Connection::open_with_flags(file, flags)?
     } else {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);

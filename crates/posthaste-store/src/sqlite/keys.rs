@@ -1,13 +1,31 @@
-//! Idempotency keys as they are kept: one list for each transaction, since a row
-//! for each key would cost a send a tenth of its time.
+//! Idempotency keys: one list for each transaction, since a row for each key would cost a
+//! send a tenth of its time.
+//!
+//! Behind, some thousand keys at a time are sorted into a run, which has one part for each
+//! first byte of a digest. A key is looked for in one part of each run, and in the few
+//! lists that are in no run yet. Runs are only appended: no page in the middle of a tree is
+//! touched.
 
 use posthaste_core::ledger::KeyDigest;
 use posthaste_core::messaging::message::Seq;
+use posthaste_core::ports::change::Old;
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
-/// 16 bytes of digest, 8 of the message's number.
+use super::errors::ReadResult;
+use super::prune::forget_old;
+use super::rows::meta;
+
+/// In a list: 16 bytes of digest, 8 of the message's number.
 const ENTRY: usize = 24;
+/// In a run: the same, and 8 of its time.
+const SORTED: usize = 32;
+/// Keys of one run.
+pub(crate) const RUN: u64 = 8_192;
+/// Parts of a run.
+const PARTS: u64 = 256;
+/// The last list that is in a run.
+const MARK: &str = "sorted_key_list";
 
 /// The keys of one transaction.
 #[derive(Default)]
@@ -42,9 +60,133 @@ pub(crate) fn entries(list: &[u8]) -> impl Iterator<Item = (KeyDigest, Seq)> {
     })
 }
 
-/// How many keys are kept.
-pub(crate) fn count(db: &Connection) -> rusqlite::Result<u64> {
-    let bytes: i64 =
-        db.query_row("SELECT coalesce(sum(length(list)), 0) FROM key_lists", [], |row| row.get(0))?;
-    Ok(bytes.cast_unsigned() / ENTRY as u64)
+/// How many keys there are in the lists after this one, counted until there are `enough`.
+pub(crate) fn count(db: &Connection, after: u64, enough: u64) -> ReadResult<u64> {
+    let mut select = db.prepare("SELECT length(list) FROM key_lists WHERE no > ?1 ORDER BY no")?;
+    let mut rows = select.query(params![after])?;
+    let mut count = 0;
+    while count < enough
+        && let Some(row) = rows.next()?
+    {
+        count += row.get::<_, u64>(0)? / ENTRY as u64;
+    }
+    Ok(count)
+}
+
+/// The last list that is in a run.
+pub(crate) fn sorted(db: &Connection) -> ReadResult<u64> {
+    meta::number(db, MARK)
+}
+
+/// The last message that was accepted under this key and is not older than `since`.
+pub(crate) fn find(
+    db: &Connection,
+    digest: KeyDigest,
+    since: Timestamp,
+) -> ReadResult<Option<Seq>> {
+    // One moment: what is being sorted is found in one of the two places.
+    db.execute_batch("SAVEPOINT look")?;
+    // Younger keys are in later lists, and those are in no run yet.
+    let found = match in_lists(db, digest, since) {
+        Ok(None) => in_runs(db, digest, since),
+        found => found,
+    };
+    db.execute_batch("RELEASE look")?;
+    found
+}
+
+fn in_lists(db: &Connection, digest: KeyDigest, since: Timestamp) -> ReadResult<Option<Seq>> {
+    let mut select = db.prepare_cached("SELECT list FROM key_lists WHERE no > ?1 AND at >= ?2")?;
+    let mut rows = select.query(params![sorted(db)?, since.0])?;
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        let list = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let found = entries(list).filter(|(key, _)| *key == digest).map(|(_, seq)| seq).max();
+        last = last.max(found);
+    }
+    Ok(last)
+}
+
+fn in_runs(db: &Connection, digest: KeyDigest, since: Timestamp) -> ReadResult<Option<Seq>> {
+    let Some((first, last)) = runs(db)? else { return Ok(None) };
+    let wanted = digest.0.to_be_bytes();
+    let mut part = db.prepare_cached("SELECT list FROM key_runs WHERE no = ?1 AND at >= ?2")?;
+    for run in (first..=last).rev() {
+        let mut rows = part.query(params![run * PARTS + u64::from(wanted[0]), since.0])?;
+        let Some(row) = rows.next()? else { continue };
+        let list = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+        let of_key = list.as_chunks::<SORTED>().0.iter().filter(|entry| entry[..16] == wanted);
+        let young = of_key.filter(|entry| number(&entry[24..]).cast_signed() >= since.0);
+        let found = young.map(|entry| Seq(number(&entry[16..24]))).max();
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_be_bytes)
+}
+
+/// The first and the last run.
+fn runs(db: &Connection) -> ReadResult<Option<(u64, u64)>> {
+    let end = |sql| db.prepare_cached(sql)?.query_row([], |row| row.get::<_, Option<u64>>(0));
+    let first = end("SELECT min(no) FROM key_runs")?;
+    let last = end("SELECT max(no) FROM key_runs")?;
+    Ok(first.zip(last).map(|(first, last)| (first / PARTS, last / PARTS)))
+}
+
+/// Keys that are to be one run.
+pub(crate) struct Run {
+    parts: Vec<Vec<u8>>,
+    /// Of the last key.
+    at: Timestamp,
+    /// The last list that is in it.
+    upto: u64,
+    pub(crate) keys: u64,
+}
+
+impl Run {
+    /// The next keys that are in no run yet; `None` if there are too few.
+    pub(crate) fn gather(db: &Connection) -> ReadResult<Option<Self>> {
+        let mut select =
+            db.prepare_cached("SELECT no, at, list FROM key_lists WHERE no > ?1 ORDER BY no")?;
+        let mut rows = select.query(params![sorted(db)?])?;
+        let (at, parts) = (Timestamp(i64::MIN), vec![Vec::new(); 256]);
+        let mut run = Self { parts, at, upto: 0, keys: 0 };
+        while run.keys < RUN {
+            let Some(row) = rows.next()? else { return Ok(None) };
+            let at = Timestamp(row.get(1)?);
+            (run.upto, run.at) = (row.get(0)?, run.at.max(at));
+            let list = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+            for entry in list.as_chunks::<ENTRY>().0 {
+                let part = &mut run.parts[usize::from(entry[0])];
+                part.extend_from_slice(entry);
+                part.extend_from_slice(&at.0.to_be_bytes());
+                run.keys += 1;
+            }
+        }
+        Ok(Some(run))
+    }
+
+    pub(crate) fn write(&self, db: &Connection) -> rusqlite::Result<()> {
+        let last: Option<u64> =
+            db.query_row("SELECT max(no) FROM key_runs", [], |row| row.get(0))?;
+        let run = last.map_or(0, |last| last / PARTS + 1);
+        let mut insert =
+            db.prepare_cached("INSERT INTO key_runs (no, at, list) VALUES (?1, ?2, ?3)")?;
+        for (part, list) in (run * PARTS..).zip(&self.parts) {
+            if !list.is_empty() {
+                insert.execute(params![part, self.at.0, list])?;
+            }
+        }
+        meta::set(db, MARK, self.upto)
+    }
+}
+
+/// Forgets keys that are old.
+pub(crate) fn forget(db: &Connection, old: Old) -> rusqlite::Result<()> {
+    forget_old(db, "key_lists", old)?;
+    forget_old(db, "key_runs", old)
 }

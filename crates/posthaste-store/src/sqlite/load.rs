@@ -1,209 +1,286 @@
-//! What is open, read back after a start.
-//!
-//! A little is read before the doors open. A million open deliveries are read
-//! behind them: the hub answers and accepts at once, while everything that must
-//! know what is open (reads, acks, keys, history) waits until it is known.
+//! What the ledger must know when it starts: everything but the mail itself.
 
-use std::path::PathBuf;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use posthaste_core::address::InstanceId;
-use posthaste_core::ledger::{BoxNo, KeyDigest, Ledger, Queued};
-use posthaste_core::messaging::delivery::DeliveryNo;
-use posthaste_core::messaging::message::Seq;
-use posthaste_core::ports::StoreError;
+use posthaste_core::address::{InstanceId, Mailbox, Name};
+use posthaste_core::ledger::{BoxNo, KnownProfile};
+use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
+use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
+use posthaste_core::orchestration::{Assignment, Report};
+use posthaste_core::ports::store::{Epoch, Loaded};
+use posthaste_core::profiles::Source;
+use posthaste_core::registry::{Instance, Leader, Origin, Team, TokenHash, Work};
 use posthaste_core::time::Timestamp;
-use rusqlite::types::Type;
-use rusqlite::{Connection, Row, params};
-use tokio::sync::watch;
+use rusqlite::{Connection, params};
 
-use super::faults::{self, Fault, Of};
-use super::ops::set_aside;
-use super::{Shared, keys, open, rows};
+use super::errors::{ReadError, ReadResult};
+use super::events;
+use super::rows::meta::{self, Marks};
+use super::rows::record::Ids;
+use super::rows::{Cells, Table, principal};
 
-/// Rows that go into the ledger at a time, under its lock.
-const PART: usize = 2_000;
+/// Ids acked by a weak proof that are told to each reader.
+const MOST_WEAKLY_ACKED: usize = 20;
 
-const OPEN_DELIVERIES: &str = "SELECT no, mailbox, seq, size, sender, urgent, marked, attempts, \
-    expires_at FROM deliveries WHERE no BETWEEN ?1 AND ?2 AND state = 0 ORDER BY no";
-
-/// How far the reading is.
-#[derive(Debug, Clone)]
-pub(crate) enum Known {
-    NotYet,
-    All,
-    /// The rows cannot be read.
-    Broken(StoreError),
-}
-
-/// Returns once everything is known.
-pub(crate) async fn known(state: &watch::Sender<Known>) -> Result<(), StoreError> {
-    if matches!(&*state.borrow(), Known::All) {
-        return Ok(());
-    }
-    let mut state = state.subscribe();
-    let known = state.wait_for(|s| !matches!(s, Known::NotYet)).await;
-    match known.as_deref() {
-        Ok(Known::Broken(error)) => Err(error.clone()),
-        Ok(_) => Ok(()),
-        Err(_) => Err(StoreError::Closed),
-    }
-}
-
-/// Rows of the last run that the ledger does not know yet.
-#[derive(Debug, Clone)]
-pub(crate) struct Rest {
-    /// Whether the hub had stopped cleanly.
-    clean: bool,
-    deliveries: (u64, u64),
-    /// The last list of keys, and how many keys there are in all.
-    keys: (u64, u64),
-    keys_since: Timestamp,
-    now: Timestamp,
-}
-
-/// Some of them.
-pub(crate) enum Part {
-    Deliveries(Vec<(BoxNo, Queued)>),
-    Keys(Vec<(KeyDigest, Seq, Timestamp)>),
-}
-
-impl Part {
-    /// A mailbox that is missing is an error: the next new one would get its number, and
-    /// its mail.
-    pub(crate) fn into_ledger(self, ledger: &mut Ledger) -> rusqlite::Result<()> {
-        match self {
-            Self::Deliveries(list) => {
-                for (at, entry) in list {
-                    let delivery = entry.delivery.0;
-                    if !ledger.load_delivery(at, entry) {
-                        let why =
-                            format!("delivery {delivery} is in mailbox {at}, which is missing");
-                        return Err(open::misread(1, Type::Integer, why));
-                    }
-                }
-            }
-            Self::Keys(list) => {
-                list.into_iter().for_each(|(key, seq, at)| ledger.load_key(key, seq, at));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Rest {
-    pub(crate) fn of(
-        db: &Connection,
-        now: Timestamp,
-        keys_kept: Duration,
-    ) -> rusqlite::Result<Self> {
-        let last = |sql| db.query_row(sql, [], |row| row.get::<_, Option<u64>>(0));
-        let low = rows::meta(db, "low_water")?.unwrap_or(0).cast_unsigned();
-        Ok(Self {
-            clean: rows::meta(db, "clean")? == Some(1),
-            deliveries: (low, last("SELECT max(no) FROM deliveries")?.unwrap_or(0)),
-            keys: (last("SELECT max(no) FROM key_lists")?.unwrap_or(0), keys::count(db)?),
-            keys_since: now - keys_kept,
-            now,
-        })
-    }
-
-    /// Whether it is no more than `most` rows.
-    pub(crate) fn is_within(&self, most: u64) -> bool {
-        let (low, high) = self.deliveries;
-        high.saturating_sub(low).max(self.keys.1) <= most
-    }
-
-    /// Hands over all rows, in order. What was open is open again: every start
-    /// returns all leases. A delivery that cannot be read is left out and returned.
-    pub(crate) fn read(
-        &self,
-        db: &Connection,
-        mut hand_over: impl FnMut(Part) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<Vec<Fault>> {
-        let mut faults = Vec::new();
-        let columns = db.prepare(OPEN_DELIVERIES)?;
-        let mut select = db.prepare(OPEN_DELIVERIES)?;
-        let mut rows = select.query(params![self.deliveries.0, self.deliveries.1])?;
-        let mut part = Vec::new();
-        while let Some(row) = rows.next()? {
-            match self.queued(row) {
-                Ok(entry) => part.push(entry),
-                Err(error) => {
-                    let what = faults::misread(&error, &columns).ok_or(error)?;
-                    let seq = Seq(row.get(2).unwrap_or_default());
-                    let delivery = DeliveryNo(row.get(0)?);
-                    let what = format!("deliveries, row {}, {what}", delivery.0);
-                    faults.push(Fault { of: Of::Delivery(delivery, seq), what });
-                }
-            }
-            if part.len() == PART {
-                hand_over(Part::Deliveries(std::mem::take(&mut part)))?;
-            }
-        }
-        hand_over(Part::Deliveries(part))?;
-
-        let mut select =
-            db.prepare("SELECT at, list FROM key_lists WHERE no <= ?1 AND at >= ?2 ORDER BY no")?;
-        let mut rows = select.query(params![self.keys.0, self.keys_since.0])?;
-        let mut part = Vec::new();
-        while let Some(row) = rows.next()? {
-            let at = Timestamp(row.get(0)?).min(self.now);
-            part.extend(keys::entries(row.get_ref(1)?.as_blob()?).map(|(key, seq)| (key, seq, at)));
-            if part.len() >= PART {
-                hand_over(Part::Keys(std::mem::take(&mut part)))?;
-            }
-        }
-        hand_over(Part::Keys(part))?;
-        Ok(faults)
-    }
-
-    fn queued(&self, row: &Row<'_>) -> rusqlite::Result<(BoxNo, Queued)> {
-        let queued = Queued {
-            delivery: DeliveryNo(row.get(0)?),
-            seq: Seq(row.get(2)?),
-            message: None,
-            size: row.get(3)?,
-            sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
-            urgent: row.get(5)?,
-            // After a clean stop what was never handed out is unmarked; after a kill
-            // nobody can tell, and everything is marked.
-            marked: !self.clean || row.get(6)?,
-            leased_before: false,
-            doubted: false,
-            attempts: row.get(7)?,
-            expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
-        };
-        Ok((row.get(1)?, queued))
-    }
-}
-
-/// Reads the rest behind the doors.
-pub(crate) async fn run(shared: Arc<Shared>, folder: PathBuf, rest: Rest) {
-    let file = folder.join(open::FILE);
-    let (theirs, path) = (Arc::clone(&shared), file.clone());
-    let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<Vec<Fault>> {
-        let db = Connection::open(&path)?;
-        rest.read(&db, |part| part.into_ledger(&mut theirs.ledger.lock()))
-    });
-    let result = match work.await {
-        Ok(result) => result.map_err(|e| e.to_string()),
-        Err(panic) => Err(panic.to_string()),
+/// Everything but the backlog, and how ids lead to messages.
+pub(crate) fn all(db: &Connection) -> ReadResult<(Loaded, Ids)> {
+    let Marks { seq: last_seq, delivery: last_delivery } = meta::last_numbers(db)?;
+    let ids = ids(db)?;
+    let mut work = work(db)?;
+    let loaded = Loaded {
+        epoch: Epoch(meta::number(db, "epoch")? + 1),
+        id_key: ids.key,
+        clean: meta::number(db, "clean")? == 1,
+        last_seq,
+        last_delivery,
+        last_event: events::last(db)?,
+        profiles: list(db, &PROFILES, "", profile)?,
+        teams: list(db, &TEAMS, "", team)?,
+        instances: list(db, &INSTANCES, "ORDER BY created_at", |cells| instance(cells, &mut work))?,
+        tokens: list(db, &TOKENS, "ORDER BY no", token)?,
+        mailboxes: mailboxes(db)?,
+        assignments: list(db, &ASSIGNMENTS, "ORDER BY task", assignment)?,
+        unreadable_reports: unreadable_reports(db)?,
+        weakly_acked: weakly_acked(db)?,
+        ..Loaded::default()
     };
-    let known = result.map_err(|why| {
-        tracing::error!(%why, "what is open cannot be read; stop the hub");
-        shared.healthy.store(false, std::sync::atomic::Ordering::Relaxed);
-        open::damaged(&file, why)
-    });
-    shared.commands.release(known.as_ref().map(drop).map_err(Clone::clone));
-    match known {
-        Ok(faults) => {
-            shared.ledger.lock().mark_reports(&faults::deliveries(&faults), true);
-            shared.known.send_replace(Known::All);
-            // What is not set aside now is found again at the next start.
-            let _ = set_aside::all(&shared, faults).await;
-        }
-        Err(error) => drop(shared.known.send_replace(Known::Broken(error))),
+    Ok((loaded, ids))
+}
+
+/// From here on a kill must be noticed.
+pub(crate) fn begin(db: &Connection, epoch: Epoch) -> rusqlite::Result<()> {
+    db.execute_batch("BEGIN IMMEDIATE")?;
+    meta::set(db, "clean", 0)?;
+    meta::set(db, "epoch", epoch.0)?;
+    db.execute_batch("COMMIT")
+}
+
+fn ids(db: &Connection) -> ReadResult<Ids> {
+    let key: Option<[u8; 16]> = meta::get(db, "id_key")?;
+    let Some(key) = key else {
+        return Err(ReadError::Row("meta, row id_key: it is missing".into()));
+    };
+    let first_made = meta::number(db, "first_made_id")?;
+    Ok(Ids { key: IdKey::from_bytes(key), first_made })
+}
+
+fn each(
+    db: &Connection,
+    table: &'static Table,
+    order: &str,
+    mut read: impl FnMut(&Cells<'_, '_>) -> ReadResult<()>,
+) -> ReadResult<()> {
+    let mut select = db.prepare(&table.select(order))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        read(&Cells::new(table, row))?;
     }
+    Ok(())
+}
+
+fn list<T>(
+    db: &Connection,
+    table: &'static Table,
+    order: &str,
+    mut read: impl FnMut(&Cells<'_, '_>) -> ReadResult<T>,
+) -> ReadResult<Vec<T>> {
+    let mut found = Vec::new();
+    each(db, table, order, |cells| {
+        found.push(read(cells)?);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn name(text: &str) -> Option<Name> {
+    Name::kept(text).ok()
+}
+
+static PROFILES: Table = Table {
+    name: "profiles",
+    key: "name",
+    columns: &["name", "kind", "version", "source", "created_at"],
+};
+
+fn profile(cells: &Cells<'_, '_>) -> ReadResult<(Name, KnownProfile)> {
+    let known = KnownProfile {
+        kind: cells.read("kind", |kind| kind.parse().ok())?,
+        version: cells.get("version")?,
+        source: Source::read(cells.text("source")?),
+        created_at: Timestamp(cells.get("created_at")?),
+    };
+    Ok((cells.read("name", name)?, known))
+}
+
+static TEAMS: Table = Table { name: "teams", key: "name", columns: &["name", "leaders"] };
+
+fn team(cells: &Cells<'_, '_>) -> ReadResult<Team> {
+    let leaders = |list: &str| -> Option<Vec<Leader>> {
+        list.split_whitespace().map(|leader| leader.parse().ok()).collect()
+    };
+    Ok(Team { name: cells.read("name", name)?, leaders: cells.read("leaders", leaders)? })
+}
+
+static INSTANCES: Table = Table {
+    name: "instances",
+    key: "id",
+    columns: &[
+        "id",
+        "agent",
+        "team",
+        "kind",
+        "label",
+        "parent",
+        "thread",
+        "join_key",
+        "status",
+        "created_at",
+        "last_seen",
+        "ended_at",
+        "secret",
+        "origin",
+    ],
+};
+
+fn instance(cells: &Cells<'_, '_>, work: &mut HashMap<InstanceId, Work>) -> ReadResult<Instance> {
+    let id = InstanceId(cells.get("id")?);
+    let (agent, team) = (cells.read("agent", name)?, cells.read("team", name)?);
+    let kind = cells.read("kind", |kind| kind.parse().ok())?;
+    Ok(Instance {
+        id,
+        address: format!("{agent}.{id}@{team}").into(),
+        keys: Instance::keys(id, &agent, &team, kind),
+        agent,
+        team,
+        kind,
+        origin: cells.read("origin", Origin::read)?,
+        label: cells.get("label")?,
+        parent: cells.get::<Option<u32>>("parent")?.map(InstanceId),
+        thread: ThreadId(cells.get("thread")?),
+        key: cells.get("join_key")?,
+        secret: cells.get("secret")?,
+        status: cells.read("status", |status| status.parse().ok())?,
+        created_at: Timestamp(cells.get("created_at")?),
+        last_seen: Timestamp(cells.get("last_seen")?),
+        ended_at: cells.get::<Option<i64>>("ended_at")?.map(Timestamp),
+        work: work.remove(&id).map(Arc::new),
+    })
+}
+
+static WORK: Table = Table {
+    name: "work",
+    key: "instance",
+    columns: &[
+        "instance",
+        "directory",
+        "worktree",
+        "branch",
+        "started_at",
+        "exit_code",
+        "why",
+        "timeout",
+    ],
+};
+
+fn work(db: &Connection) -> ReadResult<HashMap<InstanceId, Work>> {
+    let all = list(db, &WORK, "", |cells| {
+        let work = Work {
+            directory: cells.get("directory")?,
+            worktree: cells.get("worktree")?,
+            branch: cells.get("branch")?,
+            started_at: cells.get::<Option<i64>>("started_at")?.map(Timestamp),
+            exit_code: cells.get("exit_code")?,
+            why: cells.get("why")?,
+            timeout: cells.get::<Option<u64>>("timeout")?.map(Duration::from_millis),
+        };
+        Ok((InstanceId(cells.get("instance")?), work))
+    })?;
+    Ok(all.into_iter().collect())
+}
+
+static TOKENS: Table = Table { name: "tokens", key: "no", columns: &["no", "hash", "instance"] };
+
+fn token(cells: &Cells<'_, '_>) -> ReadResult<(TokenHash, InstanceId)> {
+    Ok((cells.get("hash")?, InstanceId(cells.get("instance")?)))
+}
+
+static MAILBOXES: Table = Table { name: "mailboxes", key: "no", columns: &["no", "key"] };
+
+fn mailboxes(db: &Connection) -> ReadResult<Vec<(BoxNo, Mailbox)>> {
+    let mut next = 0;
+    let all = list(db, &MAILBOXES, "ORDER BY no", |cells| {
+        let number: BoxNo = cells.get("no")?;
+        // Deliveries name their mailboxes by number: a wrong one is somebody else's.
+        if number != next {
+            return Err(cells.misread("no", &format!("mailbox {next} is missing before it")));
+        }
+        next += 1;
+        let mailbox = cells.read_optional("key", |key| key.parse().ok())?;
+        Ok(mailbox.map(|mailbox| (number, mailbox)))
+    })?;
+    Ok(all.into_iter().flatten().collect())
+}
+
+static ASSIGNMENTS: Table = Table {
+    name: "assignments",
+    key: "task",
+    columns: &[
+        "task",
+        "worker",
+        "giver",
+        "label",
+        "opened_at",
+        "report",
+        "report_delivery",
+        "report_mailbox",
+        "settled_at",
+    ],
+};
+
+fn assignment(cells: &Cells<'_, '_>) -> ReadResult<Assignment> {
+    let report = match cells.get::<Option<u64>>("report")? {
+        Some(seq) => Some(Report {
+            seq: Seq(seq),
+            delivery: DeliveryNo(cells.get("report_delivery")?),
+            mailbox: cells.read("report_mailbox", |key| key.parse().ok())?,
+            at: Timestamp(cells.get("settled_at")?),
+        }),
+        None => None,
+    };
+    let giver = cells.get::<Option<u32>>("giver")?.map(InstanceId);
+    Ok(Assignment {
+        task: Seq(cells.get("task")?),
+        worker: InstanceId(cells.get("worker")?),
+        by: giver.map_or(Principal::Operator, Principal::Instance),
+        label: cells.optional_text("label")?.map(Into::into),
+        opened_at: Timestamp(cells.get("opened_at")?),
+        report,
+    })
+}
+
+fn unreadable_reports(db: &Connection) -> ReadResult<Vec<DeliveryNo>> {
+    let mut select = db.prepare(
+        "SELECT d.no FROM assignments a JOIN deliveries d ON d.no = a.report_delivery \
+         WHERE d.state = 2 AND d.how = ?1",
+    )?;
+    let found = select.query_map(params![Reason::Unreadable.as_str()], |row| row.get(0))?;
+    Ok(found.map(|no| no.map(DeliveryNo)).collect::<Result<_, _>>()?)
+}
+
+static TAKEN: Table = Table { name: "taken", key: "no", columns: &["no", "reader", "seq"] };
+
+fn weakly_acked(db: &Connection) -> ReadResult<HashMap<Principal, Vec<Seq>>> {
+    let mut by_reader: HashMap<Principal, VecDeque<Seq>> = HashMap::new();
+    each(db, &TAKEN, "ORDER BY no", |cells| {
+        let list = by_reader.entry(cells.read("reader", principal)?).or_default();
+        if list.len() == MOST_WEAKLY_ACKED {
+            list.pop_front();
+        }
+        list.push_back(Seq(cells.get("seq")?));
+        Ok(())
+    })?;
+    Ok(by_reader.into_iter().map(|(reader, list)| (reader, list.into())).collect())
 }

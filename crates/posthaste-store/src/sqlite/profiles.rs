@@ -1,142 +1,144 @@
-//! Profiles on disk, and the search for them.
+//! Profiles, and the search for them.
 
-use std::sync::Arc;
-
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use posthaste_core::address::Name;
-use posthaste_core::ports::{Profiles, Started, StoreError};
-use posthaste_core::profiles::{Profile, ProfilePage, PutProfile, Source, Template, Written};
-use posthaste_core::registry::RegistryError;
+use posthaste_core::profiles::{Profile, ProfilePage, Source, Template};
 use posthaste_core::time::Timestamp;
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, params};
 
-use super::{SqliteStore, ops, stopping};
+use super::errors::ReadResult;
+use super::rows::{Cells, Table};
 
 /// Words of a query that count. More would only make a search slow.
 const MOST_WORDS: usize = 64;
 /// A word that so many profiles have says little.
 const COMMON: u32 = 1_000;
 
-/// All columns but the prompt, which comes last.
-const HEAD: &str = "p.name, p.title, p.description, p.kind, p.driver, p.tags, p.tools, p.config, \
-    p.source, p.version, p.created_at, p.updated_at, p.allowed_tools, p.services";
-
-impl Profiles for SqliteStore {
-    fn put_profile(&self, put: PutProfile) -> Started<Written, RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::profiles::Put::new(put, tx));
-        async move { answer.await.map_err(|_| stopping())? }.boxed()
-    }
-
-    fn remove_profile(&self, name: Name, by: Source) -> Started<usize, RegistryError> {
-        let answer = self.shared.commands.push(|tx| ops::profiles::Remove::new(name, by, tx));
-        async move { answer.await.map_err(|_| stopping())? }.boxed()
-    }
-
-    fn profile(&self, name: Name) -> BoxFuture<'_, Result<Option<Profile>, StoreError>> {
-        self.shared.readers.query(move |db| one(db, &name)).boxed()
-    }
-
-    fn profiles(&self, skip: u64, most: u32) -> BoxFuture<'_, Result<ProfilePage, StoreError>> {
-        self.shared.readers.query(move |db| page(db, skip, most)).boxed()
-    }
-
-    fn search_profiles(
-        &self,
-        words: String,
-        most: u32,
-    ) -> BoxFuture<'_, Result<Vec<Profile>, StoreError>> {
-        self.shared.readers.query(move |db| search(db, &words, most)).boxed()
-    }
-
-    fn profiles_of_files(&self) -> Vec<(Name, Arc<str>)> {
-        self.shared.ledger.lock().profiles_of_files()
-    }
+/// All columns but the prompt, which a listing leaves out.
+macro_rules! profiles {
+    ($prompt:literal) => {
+        Table {
+            name: "profiles",
+            key: "name",
+            columns: &[
+                "name",
+                "title",
+                "description",
+                "kind",
+                "driver",
+                "tags",
+                "tools",
+                "config",
+                "source",
+                "version",
+                "created_at",
+                "updated_at",
+                "allowed_tools",
+                "services",
+                $prompt,
+            ],
+        }
+    };
 }
 
-/// Returns when the profile was first kept.
-pub(crate) fn upsert(db: &Connection, row: impl Params) -> rusqlite::Result<i64> {
+static WHOLE: Table = profiles!("system_prompt");
+static LISTED: Table = profiles!("'' AS system_prompt");
+
+/// A new profile, or a new version of one.
+pub(crate) fn write(db: &Connection, profile: &Profile) -> rusqlite::Result<()> {
+    let t = &profile.template;
     let sql = "INSERT INTO profiles (name, title, description, kind, driver, system_prompt, tags, \
          tools, config, source, version, created_at, updated_at, allowed_tools, services) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
          ON CONFLICT (name) DO UPDATE SET title = excluded.title, \
          description = excluded.description, kind = excluded.kind, driver = excluded.driver, \
          system_prompt = excluded.system_prompt, tags = excluded.tags, tools = excluded.tools, \
          config = excluded.config, source = excluded.source, version = excluded.version, \
-         updated_at = excluded.updated_at, allowed_tools = excluded.allowed_tools, \
-         services = excluded.services \
-         RETURNING created_at";
-    db.prepare_cached(sql)?.query_row(row, |row| row.get(0))
+         created_at = excluded.created_at, updated_at = excluded.updated_at, \
+         allowed_tools = excluded.allowed_tools, services = excluded.services";
+    let list = |list: &Option<Vec<String>>| list.as_deref().map(list_text);
+    db.prepare_cached(sql)?.execute(params![
+        t.name.as_str(),
+        t.title,
+        t.description,
+        t.kind.as_str(),
+        t.driver,
+        t.system_prompt,
+        list_text(&t.tags),
+        list(&t.tools),
+        t.config,
+        profile.source.as_str(),
+        profile.version,
+        profile.created_at.0,
+        profile.updated_at.0,
+        list(&t.allowed_tools),
+        list(&t.services),
+    ])?;
+    Ok(())
 }
 
-fn profile(row: &Row<'_>) -> rusqlite::Result<Profile> {
-    let bad = |at: usize, why: String| {
-        rusqlite::Error::FromSqlConversionFailure(at, Type::Text, why.into())
-    };
-    let list = |at: usize, text: &str| read_list(text).ok_or_else(|| bad(at, text.to_owned()));
-    let name = row.get_ref(0)?.as_str()?;
-    let optional = |at: usize| {
-        let text: Option<String> = row.get(at)?;
-        text.map(|text| list(at, &text)).transpose()
-    };
+pub(crate) fn remove(db: &Connection, name: &Name) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM profiles WHERE name = ?1")?.execute(params![name.as_str()])?;
+    Ok(())
+}
+
+fn read(cells: &Cells<'_, '_>) -> ReadResult<Profile> {
     Ok(Profile {
         template: Template {
-            name: Name::kept(name).map_err(|_| bad(0, name.to_owned()))?,
-            title: row.get(1)?,
-            description: row.get(2)?,
-            kind: row.get_ref(3)?.as_str()?.parse().unwrap_or_default(),
-            driver: row.get(4)?,
-            tags: list(5, row.get_ref(5)?.as_str()?)?,
-            tools: optional(6)?,
-            allowed_tools: optional(12)?,
-            services: optional(13)?,
-            config: row.get(7)?,
-            system_prompt: row.get(14)?,
+            name: cells.read("name", |name| Name::kept(name).ok())?,
+            title: cells.get("title")?,
+            description: cells.get("description")?,
+            kind: cells.read("kind", |kind| kind.parse().ok())?,
+            driver: cells.get("driver")?,
+            tags: cells.read("tags", read_list)?,
+            tools: cells.read_optional("tools", read_list)?,
+            allowed_tools: cells.read_optional("allowed_tools", read_list)?,
+            services: cells.read_optional("services", read_list)?,
+            config: cells.get("config")?,
+            system_prompt: cells.get("system_prompt")?,
         },
-        source: Source::read(row.get_ref(8)?.as_str()?),
-        version: row.get(9)?,
-        created_at: Timestamp(row.get(10)?),
-        updated_at: Timestamp(row.get(11)?),
+        source: Source::read(cells.text("source")?),
+        version: cells.get("version")?,
+        created_at: Timestamp(cells.get("created_at")?),
+        updated_at: Timestamp(cells.get("updated_at")?),
     })
 }
 
-fn one(db: &Connection, name: &Name) -> rusqlite::Result<Option<Profile>> {
-    let sql = format!("SELECT {HEAD}, p.system_prompt FROM profiles p WHERE p.name = ?1");
-    db.prepare_cached(&sql)?.query_row(params![name.as_str()], profile).optional()
+pub(crate) fn one(db: &Connection, name: &Name) -> ReadResult<Option<Profile>> {
+    let mut select = db.prepare_cached(&WHOLE.select("WHERE name = ?1"))?;
+    let mut rows = select.query(params![name.as_str()])?;
+    rows.next()?.map(|row| read(&Cells::new(&WHOLE, row))).transpose()
 }
 
-/// One statement, so that page and total are of the same moment.
-fn page(db: &Connection, skip: u64, most: u32) -> rusqlite::Result<ProfilePage> {
-    let sql = format!(
-        "SELECT {HEAD}, '', (SELECT count(*) FROM profiles) FROM (SELECT 1) \
-         LEFT JOIN (SELECT * FROM profiles ORDER BY name LIMIT ?1 OFFSET ?2) p ORDER BY p.name"
-    );
-    let mut select = db.prepare_cached(&sql)?;
-    let mut rows = select.query(params![most, skip])?;
-    let mut page = ProfilePage { items: Vec::new(), total: 0 };
+fn listed(db: &Connection, rest: &str, params: impl rusqlite::Params) -> ReadResult<Vec<Profile>> {
+    let mut select = db.prepare_cached(&LISTED.select(rest))?;
+    let mut rows = select.query(params)?;
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        page.total = row.get(15)?;
-        // Beyond the end there is the total and nothing else.
-        if row.get::<_, Option<String>>(0)?.is_some() {
-            page.items.push(profile(row)?);
-        }
+        found.push(read(&Cells::new(&LISTED, row))?);
     }
-    Ok(page)
+    Ok(found)
 }
 
-fn search(db: &Connection, text: &str, most: u32) -> rusqlite::Result<Vec<Profile>> {
+/// Page and total are of the same moment.
+pub(crate) fn page(db: &Connection, skip: u64, most: u32) -> ReadResult<ProfilePage> {
+    db.execute_batch("SAVEPOINT look")?;
+    let items = listed(db, "ORDER BY name LIMIT ?1 OFFSET ?2", params![most, skip]);
+    let total = db.query_row("SELECT count(*) FROM profiles", [], |row| row.get(0));
+    db.execute_batch("RELEASE look")?;
+    Ok(ProfilePage { items: items?, total: total? })
+}
+
+/// Profiles that have these words, best first.
+pub(crate) fn search(db: &Connection, text: &str, most: u32) -> ReadResult<Vec<Profile>> {
     let words = words(text);
     let Some(expression) = candidates(db, &words, most)? else { return Ok(Vec::new()) };
     // Ranked by number first: only what is shown is read whole. A name says most,
     // then what it is filed under, then what is told about it.
-    let sql = format!(
-        "SELECT {HEAD}, '' FROM (SELECT rowid AS no, \
+    let found = "JOIN (SELECT rowid AS found, \
          bm25(profile_words, 8.0, 4.0, 1.0, 4.0) AS score FROM profile_words \
-         WHERE profile_words MATCH ?1 ORDER BY score, no LIMIT ?2) AS found \
-         JOIN profiles p ON p.no = found.no ORDER BY found.score, p.name"
-    );
-    db.prepare_cached(&sql)?.query_map(params![expression, most], profile)?.collect()
+         WHERE profile_words MATCH ?1 ORDER BY score, found LIMIT ?2) \
+         ON found = profiles.no ORDER BY score, name";
+    listed(db, found, params![expression, most])
 }
 
 /// What is worth ranking. To rank takes time for each profile that fits, and a
@@ -197,7 +199,7 @@ fn any_of(words: &[String], unfinished: bool) -> String {
 }
 
 /// A JSON array of texts.
-pub(crate) fn list_text(list: &[String]) -> String {
+fn list_text(list: &[String]) -> String {
     serde_json::Value::from(list).to_string()
 }
 

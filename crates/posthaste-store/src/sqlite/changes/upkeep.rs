@@ -1,0 +1,44 @@
+//! What is removed after its time, and what the next start must know.
+
+use posthaste_core::messaging::delivery::DeliveryNo;
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::ports::change::Old;
+use rusqlite::{Connection, params};
+
+use crate::sqlite::prune::{forget_old, note_last_numbers, remove_message};
+use crate::sqlite::rows::meta;
+use crate::sqlite::{events, keys};
+
+pub(super) fn pruned(db: &Connection, seqs: &[Seq], first_made_id: u64) -> rusqlite::Result<()> {
+    note_last_numbers(db)?;
+    seqs.iter().try_for_each(|seq| remove_message(db, *seq, first_made_id))
+}
+
+pub(super) fn old_forgotten(
+    db: &Connection,
+    keys: Old,
+    ended: Old,
+    settled: Old,
+    events: Old,
+) -> rusqlite::Result<()> {
+    events::forget(db, events)?;
+    keys::forget(db, keys)?;
+    forget_old(db, "taken", keys)?;
+    let delete = |sql: &str, old: Old| {
+        db.prepare_cached(sql)?.execute(params![old.before.0, old.beyond.0]).map(drop)
+    };
+    delete("DELETE FROM instances WHERE ended_at < ?1 OR ended_at > ?2", ended)?;
+    delete("DELETE FROM assignments WHERE settled_at < ?1 OR settled_at > ?2", settled)?;
+    db.execute("DELETE FROM work WHERE instance NOT IN (SELECT id FROM instances)", [])?;
+    Ok(())
+}
+
+/// No delivery below this one is open.
+pub(super) fn low_water(db: &Connection, delivery: DeliveryNo) -> rusqlite::Result<()> {
+    meta::set(db, "low_water", delivery.0)
+}
+
+/// What is not marked was never handed out.
+pub(super) fn stopped(db: &Connection) -> rusqlite::Result<()> {
+    meta::set(db, "clean", 1)
+}

@@ -1,0 +1,175 @@
+//! What is kept for long enough: found, and removed.
+
+use std::collections::HashSet;
+
+use posthaste_core::ledger::BoxNo;
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::ports::change::Old;
+use posthaste_core::ports::store::{Aged, Ages};
+use posthaste_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::errors::ReadResult;
+use super::events;
+use super::rows::meta::marks;
+
+/// Messages whose last delivery was settled long enough ago. What is open is never among
+/// them, whatever its age.
+pub(crate) fn aged(db: &Connection, ages: Ages, most: usize) -> ReadResult<Aged> {
+    Ok(Aged { messages: messages(db, ages, most)?, has_events: events::has_old(db, ages.events)? })
+}
+
+fn messages(db: &Connection, Ages { acked, dead, .. }: Ages, most: usize) -> ReadResult<Vec<Seq>> {
+    // Younger messages cannot have been settled before: stop there.
+    let end: Option<i64> = db
+        .prepare_cached("SELECT max(first_delivery + copies) FROM messages WHERE seq = ?1")?
+        .query_row(params![last_before(db, acked, dead)?], |row| row.get(0))?;
+    let Some(end) = end else { return Ok(Vec::new()) };
+    let mut select = db.prepare_cached(
+        "SELECT seq, state > 0 AND CASE state WHEN 2 THEN settled_at < ?3 OR settled_at > ?5 \
+         ELSE settled_at < ?2 OR settled_at > ?4 END FROM deliveries WHERE no < ?1 ORDER BY no",
+    )?;
+    let times = [acked.before.0, dead.before.0, acked.beyond.0, dead.beyond.0];
+    let mut rows = select.query(params![end, times[0], times[1], times[2], times[3]])?;
+    // The deliveries of a message stand together.
+    let mut found = Vec::new();
+    let mut current: Option<(Seq, bool)> = None;
+    while let Some(row) = rows.next()? {
+        let Ok(seq) = row.get(0).map(Seq) else { continue };
+        let old = row.get::<_, Option<bool>>(1)?.unwrap_or(false);
+        match &mut current {
+            Some((same, all)) if *same == seq => *all &= old,
+            _ => {
+                found.extend(current.filter(|(_, all)| *all).map(|(seq, _)| seq));
+                if found.len() >= most {
+                    return Ok(found);
+                }
+                current = Some((seq, old));
+            }
+        }
+    }
+    found.extend(current.filter(|(_, all)| *all).map(|(seq, _)| seq));
+    Ok(found)
+}
+
+/// The last message that may be old, by bisection: numbers and times grow together, and
+/// those of the future were accepted before this start.
+fn last_before(db: &Connection, acked: Old, dead: Old) -> ReadResult<u64> {
+    let young = acked.before.max(dead.before);
+    let bounds = |sql| db.query_row::<Option<u64>, _, _>(sql, [], |row| row.get(0));
+    let (Some(mut low), Some(mut high)) =
+        (bounds("SELECT min(seq) FROM messages")?, bounds("SELECT max(seq) FROM messages")?)
+    else {
+        return Ok(0);
+    };
+    let mut at =
+        db.prepare_cached("SELECT created_at FROM messages WHERE seq >= ?1 ORDER BY seq LIMIT 1")?;
+    let mut is_old = |seq: u64| -> ReadResult<bool> {
+        let at = at.query_row(params![seq], |row| row.get(0).map(Timestamp))?;
+        Ok(at < young || at > acked.now)
+    };
+    if !is_old(low)? {
+        return Ok(0);
+    }
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if is_old(middle)? { low = middle } else { high = middle - 1 }
+    }
+    Ok(low)
+}
+
+/// Removes a message, its deliveries and what points at it, unless one of them is open: it
+/// may have been queued again since the list of the old was made.
+pub(crate) fn remove_message(
+    db: &Connection,
+    seq: Seq,
+    first_made_id: u64,
+) -> rusqlite::Result<()> {
+    let found = db
+        .prepare_cached("SELECT id, thread, first_delivery, copies FROM messages WHERE seq = ?1")?
+        .query_row(params![seq.0], |row| {
+            let number = |column| row.get::<_, i64>(column);
+            Ok((number(0)?, number(1)?, number(2)?, number(3)?))
+        })
+        .optional()?;
+    let Some((id, thread, first, copies)) = found else { return Ok(()) };
+    let is_open = db
+        .prepare_cached("SELECT 1 FROM deliveries WHERE no >= ?1 AND no < ?2 AND state = 0")?
+        .exists(params![first, first + copies])?;
+    if is_open {
+        return Ok(());
+    }
+    db.prepare_cached(
+        "DELETE FROM sender_index WHERE seq = ?1 AND sender = \
+         (SELECT sender_instance FROM messages WHERE seq = ?1)",
+    )?
+    .execute(params![seq.0])?;
+    db.prepare_cached(
+        "DELETE FROM reply_index WHERE seq = ?1 AND answered = \
+         (SELECT in_reply_to FROM messages WHERE seq = ?1)",
+    )?
+    .execute(params![seq.0])?;
+    db.prepare_cached(
+        "DELETE FROM mailbox_index WHERE seq = ?3 AND mailbox IN \
+         (SELECT mailbox FROM deliveries WHERE no >= ?1 AND no < ?2)",
+    )?
+    .execute(params![first, first + copies, seq.0])?;
+    for table in ["deliveries WHERE no", "delivery_notes WHERE delivery"] {
+        db.prepare_cached(&format!("DELETE FROM {table} BETWEEN ?1 AND ?2 - 1"))?
+            .execute(params![first, first + copies])?;
+    }
+    db.prepare_cached("DELETE FROM thread_index WHERE thread = ?1 AND seq = ?2")?
+        .execute(params![thread, seq.0])?;
+    if seq.0 < first_made_id {
+        db.prepare_cached("DELETE FROM message_ids WHERE id = ?1")?.execute(params![id])?;
+    }
+    db.prepare_cached("DELETE FROM messages WHERE seq = ?1")?.execute(params![seq.0])?;
+    Ok(())
+}
+
+/// Notes the highest numbers before messages are removed: a number is never given again.
+pub(crate) fn note_last_numbers(db: &Connection) -> rusqlite::Result<()> {
+    for (key, highest) in [
+        ("last_seq", "SELECT max(seq) FROM messages"),
+        ("last_delivery", "SELECT max(no) FROM deliveries"),
+    ] {
+        let sql = format!(
+            "INSERT INTO meta (key, value) VALUES (?1, coalesce(({highest}), 0)) \
+             ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)"
+        );
+        db.prepare_cached(&sql)?.execute(params![key])?;
+    }
+    Ok(())
+}
+
+/// Removes the old rows of an appended table, up to the first young one.
+pub(crate) fn forget_old(db: &Connection, table: &'static str, old: Old) -> rusqlite::Result<()> {
+    let first = format!("SELECT no FROM {table} WHERE at BETWEEN ?1 AND ?2 ORDER BY no LIMIT 1");
+    let first: Option<i64> = db
+        .prepare_cached(&first)?
+        .query_row(params![old.before.0, old.now.0], |row| row.get(0))
+        .optional()?;
+    let delete = format!("DELETE FROM {table} WHERE no < ?1 AND (at < ?2 OR at > ?3)");
+    let first = first.unwrap_or(i64::MAX);
+    db.prepare_cached(&delete)?.execute(params![first, old.before.0, old.beyond.0])?;
+    Ok(())
+}
+
+/// Which of these mailboxes no kept delivery names.
+pub(crate) fn unnamed(db: &Connection, mailboxes: &[BoxNo]) -> ReadResult<Vec<BoxNo>> {
+    let indexed = marks(db)?.delivery;
+    let recent: HashSet<BoxNo> = db
+        .prepare_cached("SELECT DISTINCT mailbox FROM deliveries WHERE no > ?1")?
+        .query_map(params![indexed], |row| row.get::<_, i64>(0))?
+        // A damaged number names no mailbox, and keeps none.
+        .filter_map(|no| no.map(|no| BoxNo::try_from(no).ok()).transpose())
+        .collect::<rusqlite::Result<_>>()?;
+    let mut names = db.prepare_cached("SELECT 1 FROM mailbox_index WHERE mailbox = ?1")?;
+    let mut unnamed = Vec::new();
+    for no in mailboxes.iter().filter(|no| !recent.contains(no)) {
+        if !names.exists(params![no])? {
+            unnamed.push(*no);
+        }
+    }
+    Ok(unnamed)
+}
