@@ -25,6 +25,7 @@ use posthaste_core::messaging::receive::{
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Filter, Record, RecordState};
 use posthaste_core::registry::{NewInstance, Origin, Status};
+use posthaste_core::time::Timestamp;
 use posthaste_core::{Engine, Hub, Limits};
 use posthaste_queue::LocalQueue;
 use posthaste_store::{Place, StoreConfig};
@@ -101,6 +102,13 @@ impl World {
         let record = self.record(seq).await.expect("a message that is kept");
         assert_eq!(record.deliveries.len(), 1, "one delivery: {record:?}");
         record.deliveries[0].state
+    }
+
+    /// Returns when everything that was begun beside other calls is written.
+    pub async fn settles(&self) {
+        // A look at everybody stands in line behind it.
+        let nobody = Timestamp(0);
+        self.engine.forget_gone(nobody).await.expect("nobody is that old");
     }
 
     pub fn status(&self, agent: &Agent) -> Status {

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use tokio::sync::watch;
 
-use super::Engine;
+use super::{Engine, Shared};
 use crate::events::{About, Event, Page, Trace};
 use crate::messaging::message::{MessageRef, Seq};
+use crate::ports::store::{StoredEvent, StoredRecord};
 use crate::ports::{Record, StoreError};
 
 impl Engine {
@@ -26,28 +27,19 @@ impl Engine {
                 seqs.push(*seq);
             }
         }
-        let bytes = self.shared.limits.answer_bytes;
-        let asked = seqs.iter().map(|seq| MessageRef::Seq(*seq)).collect();
-        let records = self.shared.store.records(asked, bytes).await?;
-        // The page ends before the first message that has no room in it.
-        let last = records.last().map(|r| r.message.seq);
-        let size: usize = records.iter().map(|r| r.message.body.len()).sum();
-        let cut = seqs.iter().position(|seq| Some(*seq) == last).filter(|_| size >= bytes);
-        if let Some(cut) = cut {
-            let left_out = &seqs[cut + 1..];
-            let fits = |told: &Option<_>| match told {
-                Some((_, Trace::Message { seq, .. })) => !left_out.contains(seq),
-                _ => true,
-            };
-            let end = found.events.iter().position(|event| !fits(&event.told));
-            found.events.truncate(end.unwrap_or(found.events.len()));
-        }
+        let (records, cut) = self.shared.records_within(&seqs).await?;
+        let is_cut = |event: &StoredEvent| match (&event.told, cut) {
+            (Some((_, Trace::Message { seq, .. })), Some(cut)) => *seq == cut,
+            _ => false,
+        };
+        let end = found.events.iter().position(is_cut);
+        found.events.truncate(end.unwrap_or(found.events.len()));
         let records = self.shared.stand_all(records).await?;
         let records: HashMap<Seq, Record> =
             records.into_iter().map(|record| (record.message.seq, record)).collect();
         let upto = found.events.last().map_or(after, |event| event.no);
         let events = self.ledger(|ledger| {
-            let tell = |event: crate::ports::store::StoredEvent| {
+            let tell = |event: StoredEvent| {
                 let (kind, trace) = event.told?;
                 let about = match trace {
                     Trace::Message { seq, delivery } => match records.get(&seq) {
@@ -74,5 +66,25 @@ impl Engine {
     /// The number of the last event, and the news of each further one.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.shared.news.subscribe()
+    }
+}
+
+impl Shared {
+    /// These messages as far as their bodies fit into an answer, and the first that does
+    /// not fit.
+    async fn records_within(
+        &self,
+        seqs: &[Seq],
+    ) -> Result<(Vec<StoredRecord>, Option<Seq>), StoreError> {
+        let asked = |seqs: &[Seq]| seqs.iter().map(|seq| MessageRef::Seq(*seq)).collect();
+        let found = self.store.records(asked(seqs), self.limits.answer_bytes).await?;
+        let last = found.last().map(|record| record.message.seq);
+        let left = seqs.iter().position(|seq| Some(*seq) == last).map_or(0, |at| at + 1);
+        if left == seqs.len() {
+            return Ok((found, None));
+        }
+        // The rest did not fit, or was pruned.
+        let next = self.store.records(asked(&seqs[left..]), 0).await?;
+        Ok((found, next.first().map(|record| record.message.seq)))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 use super::commands::append::Accepted;
 use super::commands::set_aside;
@@ -59,20 +60,31 @@ impl Engine {
     /// ended it before the rest. A delivery has at most one lease; none is given once the
     /// stop is noted. A message that cannot be read does not stop the others: its
     /// deliveries are set aside, dead (`unreadable`).
-    pub async fn lease(&self, take: Take) -> Result<Lease, StoreError> {
-        for _ in 0..LEASE_TRIES {
-            if let Some(lease) = self.shared.try_lease(&take).await? {
-                return Ok(lease);
+    pub fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>> {
+        // Boxed: a call that waits would keep room for it.
+        async move {
+            for _ in 0..LEASE_TRIES {
+                if let Some(lease) = self.shared.try_lease(&take).await? {
+                    return Ok(lease);
+                }
             }
+            Err(StoreError::Unavailable("a message's text cannot be read".into()))
         }
-        Err(StoreError::Unavailable("a message's text cannot be read".into()))
+        .boxed()
     }
 
     /// What a lease would find, without taking anything.
-    pub async fn survey(&self, reader: Principal, filter: Filter) -> Result<Survey, StoreError> {
-        let heads = self.shared.heads(reader, &filter).await?;
-        let now = self.shared.clock.now();
-        Ok(self.ledger(|ledger| ledger.survey(reader, &filter, now, &heads)))
+    pub fn survey(
+        &self,
+        reader: Principal,
+        filter: Filter,
+    ) -> BoxFuture<'_, Result<Survey, StoreError>> {
+        async move {
+            let heads = self.shared.heads(reader, &filter).await?;
+            let now = self.shared.clock.now();
+            Ok(self.ledger(|ledger| ledger.survey(reader, &filter, now, &heads)))
+        }
+        .boxed()
     }
 
     /// Settles what the caller holds, or held and lies queued again. An ack is final;

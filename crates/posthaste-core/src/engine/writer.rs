@@ -7,12 +7,13 @@
 //! If a group fails because of one change, every command is tried again alone: a bad
 //! neighbour fails only itself, and nobody is answered from what was undone with it.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::line::CommandLine;
 use crate::events::EventList;
 use crate::ledger::Ledger;
 use crate::ports::change::Change;
@@ -49,28 +50,35 @@ type Commands = Vec<Box<dyn Command>>;
 
 /// However the writer leaves: the engine is not well without it, and who stands in line
 /// is told.
-struct Leaving<'a> {
-    shared: &'a Shared,
+struct Leaving {
+    shared: Weak<Shared>,
+    line: CommandLine,
     _vital: Vital,
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for Leaving {
     fn drop(&mut self) {
-        self.shared.healthy.store(false, Ordering::Relaxed);
-        self.shared.line.shut();
+        if let Some(shared) = self.shared.upgrade() {
+            shared.healthy.store(false, Ordering::Relaxed);
+        }
+        self.line.shut();
     }
 }
 
-/// Serves commands until the engine stops.
+/// Serves commands until the engine stops. While none waits it does not hold the engine,
+/// so that an engine which is dropped lets go of its store at once.
 pub(super) async fn run(shared: Arc<Shared>, stopping: CancellationToken) {
+    let (line, batch) = (shared.line.clone(), shared.config.batch.max(1));
     let vital = shared.vitals.guard("the writer of the store", stopping.clone());
-    let _leaving = Leaving { shared: &shared, _vital: vital };
+    let leaving = Leaving { shared: Arc::downgrade(&shared), line: line.clone(), _vital: vital };
+    drop(shared);
     loop {
         let group = tokio::select! {
             biased;
-            group = shared.line.take(shared.config.batch.max(1)) => group,
+            group = line.take(batch) => group,
             () = stopping.cancelled() => return,
         };
+        let Some(shared) = leaving.shared.upgrade() else { return };
         for part in apart(group) {
             serve(&shared, part).await;
         }

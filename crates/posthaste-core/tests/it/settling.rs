@@ -66,6 +66,7 @@ async fn a_receipt_beside_the_next_call_settles_too() {
     let answer = bob.reads().await;
     world.hub.ack_receipt_beside(bob.who, answer.receipt);
     assert!(bob.reads().await.mail.is_empty());
+    world.settles().await;
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
 }
 
@@ -101,6 +102,7 @@ async fn ack_auto_consumes_what_was_written_and_nothing_else() {
     drop(bob.receives(ask()).await);
     assert_eq!(world.state(sent.seq).await, RecordState::Queued, "it never left");
     assert_eq!(bob.asks(ask()).await.marked(), [("hello", true)]);
+    world.settles().await;
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Auto));
 }
 
@@ -361,7 +363,8 @@ async fn a_dead_report_comes_back_into_a_full_mailbox_as_it_came_the_first_time(
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
-    let world = World::new();
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let world = World::at(folder.path());
     let (alice, bob) = alice_and_bob(&world).await;
     let sent = alice.sends(&bob, "hello").await;
     world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");

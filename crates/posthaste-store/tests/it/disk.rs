@@ -295,7 +295,7 @@ fn what_is_returned_while_its_reply_is_written_is_offered_again_if_the_disk_is_f
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
-        rig.engine.give_back(bob, held.clone(), AnswerId(1), true);
+        rig.engine.give_back(bob, &held, AnswerId(1), true);
         assert!(rig.read(bob, 2).await.is_empty(), "it is being settled");
         rig.queue.0.lock().clear();
         drop(release);

@@ -125,16 +125,16 @@ async fn a_page_of_the_journal_holds_no_more_text_than_an_answer() {
 #[tokio::test]
 async fn mail_that_is_queued_again_while_it_is_pruned_is_kept_or_was_gone_before() {
     let mut kept = 0;
-    // The sweep does one thing after the other: it is met at each of them. In memory
-    // every look stands in line with the writes, so that they meet there alike each time.
-    for steps in 1..=6 {
+    // The sweep does one thing after the other: it is met at each of them. Looks into a
+    // store in memory take no time, so that they meet there alike each time.
+    for steps in 1..=4 {
         let rig = rig::memory().await;
         let bob = rig.agent("bob").await;
         let sent = rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
         rig.engine.cancel(sent.seq).await.expect("cancelled");
         rig.clock.advance(rig.limits.dead_retention + Duration::from_secs(1));
 
-        let mut sweep = rig.engine.sweep();
+        let mut sweep = Box::pin(rig.engine.sweep());
         let mut left = steps;
         let met = poll_fn(|cx| {
             assert!(sweep.as_mut().poll(cx).is_pending(), "it has {steps} steps");

@@ -399,8 +399,7 @@ async fn a_store_that_still_reads_what_is_open_is_not_ready() {
 
     let rig = rig::at(folder.path()).expect("opened again");
     assert!(!rig.engine.is_ready(), "nothing has run since it was opened");
-    let (store, queue, clock) = (rig.engine.clone(), rig.queue.clone(), rig.clock.clone());
-    let hub = Hub::start(store, queue, clock, rig.limits.clone());
+    let hub = Hub::start(rig.engine.clone());
     assert!(matches!(hub.ready().await, Err(NotReady::Reading)));
     assert_eq!(read(&rig, bob, 1, 99).await.len(), 50, "a read waits until all is known");
     assert!(rig.engine.is_ready());

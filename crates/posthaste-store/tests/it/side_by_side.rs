@@ -11,7 +11,7 @@ use posthaste_core::Engine;
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::delivery::AnswerId;
 use posthaste_core::messaging::message::{Details, Draft, MessageRef, Principal, Via};
-use posthaste_core::ports::{Bell, Filter, HistoryQuery, Mail, Queue, Reading, Take, Ticket};
+use posthaste_core::ports::{Bell, Filter, HistoryQuery, Queue, Take, Ticket};
 use posthaste_store::Place;
 use posthaste_testkit::store_suite::{HandClock, Rig, SpyQueue};
 use tokio::runtime::{Builder, Runtime};
