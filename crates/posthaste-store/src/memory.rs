@@ -22,14 +22,15 @@
 //!
 //! Read `kept` for what is remembered, `check` for what is refused, `apply` for what each
 //! change does, `load` for what a start reads back, `look` for the other answers, and
-//! `search` for the search through profiles.
+//! `profiles` with `words` for the search.
 
 mod apply;
 mod check;
 mod kept;
 mod load;
 mod look;
-mod search;
+mod profiles;
+mod words;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -190,15 +191,15 @@ impl Store for MemoryStore {
     }
 
     fn profile(&self, name: Name) -> Reply<'_, Option<Profile>> {
-        self.answer(|kept| kept.profile(&name))
+        self.answer(|kept| kept.profiles.one(&name))
     }
 
     fn profiles(&self, skip: u64, most: u32) -> Reply<'_, ProfilePage> {
-        self.answer(|kept| kept.profile_page(skip, most))
+        self.answer(|kept| kept.profiles.page(skip, most))
     }
 
     fn search(&self, words: String, most: u32) -> Reply<'_, Vec<Profile>> {
-        self.answer(|kept| kept.search(&words, most))
+        self.answer(|kept| kept.profiles.search(&words, most))
     }
 
     fn probe(&self) -> Reply<'_, ()> {

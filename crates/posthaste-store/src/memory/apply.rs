@@ -85,15 +85,8 @@ impl Kept {
             Change::TeamWritten(team) => {
                 self.teams.insert(team.name.clone(), team);
             }
-            Change::ProfileWritten(profile) => {
-                let name = profile.template.name.clone();
-                let highest = self.profiles.values().map(|(no, _)| *no).max().unwrap_or(0);
-                let no = self.profiles.get(&name).map_or(highest + 1, |(no, _)| *no);
-                self.profiles.insert(name, (no, profile));
-            }
-            Change::ProfileRemoved(name) => {
-                self.profiles.remove(&name);
-            }
+            Change::ProfileWritten(profile) => self.profiles.write(profile),
+            Change::ProfileRemoved(name) => self.profiles.remove(&name),
             Change::AssignmentOpened(assignment) => {
                 self.assignments.insert(assignment.task, assignment);
             }

@@ -12,9 +12,10 @@ use posthaste_core::orchestration::Assignment;
 use posthaste_core::ports::change::Old;
 use posthaste_core::ports::store::Epoch;
 use posthaste_core::ports::{Note, RecordState};
-use posthaste_core::profiles::Profile;
 use posthaste_core::registry::{Instance, Team, TokenHash};
 use posthaste_core::time::Timestamp;
+
+use super::profiles::Profiles;
 
 /// The content of a store. A clone shares the messages.
 #[derive(Clone)]
@@ -55,8 +56,7 @@ pub(super) struct Kept {
     pub(super) tokens: BTreeMap<u64, (TokenHash, InstanceId)>,
     pub(super) teams: BTreeMap<Name, Team>,
     pub(super) assignments: BTreeMap<Seq, Assignment>,
-    /// Each with the number of its row: it decides between equally good finds.
-    pub(super) profiles: BTreeMap<Name, (u64, Arc<Profile>)>,
+    pub(super) profiles: Profiles,
 }
 
 /// A message, and which deliveries are its own.
@@ -153,7 +153,7 @@ impl Kept {
             tokens: BTreeMap::new(),
             teams: BTreeMap::new(),
             assignments: BTreeMap::new(),
-            profiles: BTreeMap::new(),
+            profiles: Profiles::default(),
         }
     }
 

@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use posthaste_core::ledger::{BoxNo, KnownProfile, Queued};
+use posthaste_core::ledger::{BoxNo, Queued};
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::{Principal, Priority, Seq};
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::ports::RecordState;
 use posthaste_core::ports::store::{Backlog, BacklogMark, BacklogPart, Loaded};
-use posthaste_core::profiles::Profile;
 use posthaste_core::registry::Instance;
 
 use super::kept::{Delivery, Kept};
@@ -33,11 +32,7 @@ impl Kept {
             last_seq: self.last_seq,
             last_delivery: self.last_delivery,
             last_event: self.last_event,
-            profiles: self
-                .profiles
-                .values()
-                .map(|(_, p)| (p.template.name.clone(), known(p)))
-                .collect(),
+            profiles: self.profiles.known(),
             teams: self.teams.values().cloned().collect(),
             instances: self.instances_by_age(),
             tokens: self.tokens.values().copied().collect(),
@@ -119,14 +114,5 @@ impl Kept {
             }
         }
         of_reader.into_iter().map(|(reader, list)| (reader, list.into())).collect()
-    }
-}
-
-fn known(profile: &Profile) -> KnownProfile {
-    KnownProfile {
-        kind: profile.template.kind,
-        version: profile.version,
-        source: profile.source.clone(),
-        created_at: profile.created_at,
     }
 }
