@@ -38,6 +38,7 @@ use tokio_util::task::TaskTracker;
 use self::line::{CommandLine, unanswered};
 use self::loading::Known;
 use self::meters::Meters;
+use self::writer::Writer;
 use crate::figures::Figures;
 use crate::ledger::Ledger;
 use crate::limits::Limits;
@@ -139,10 +140,12 @@ impl Engine {
             shared.line.hold_back();
             engine.tasks.spawn(loading::run(Arc::clone(&shared), rest, loaded.clean));
         }
-        let (theirs, unreadable) = (Arc::clone(&shared), loaded.unreadable);
-        // A row that is not set aside now is found again at the next start.
-        engine.tasks.spawn(async move { commands::set_aside::all(&theirs, unreadable).await });
-        engine.tasks.spawn(writer::run(shared, engine.stopping.clone()));
+        if !loaded.unreadable.is_empty() {
+            let (theirs, unreadable) = (Arc::clone(&shared), loaded.unreadable);
+            // A row that is not set aside now is found again at the next start.
+            engine.tasks.spawn(async move { commands::set_aside::all(&theirs, unreadable).await });
+        }
+        engine.tasks.spawn(Writer::new(&shared, engine.stopping.clone()).run());
         Ok(Arc::new(engine))
     }
 

@@ -48,40 +48,47 @@ pub(super) trait Command: Send {
 
 type Commands = Vec<Box<dyn Command>>;
 
-/// However the writer leaves: the engine is not well without it, and who stands in line
-/// is told.
-struct Leaving {
+/// The task that serves commands. While none waits it does not hold the engine, so that
+/// an engine which is dropped lets go of its store at once.
+pub(super) struct Writer {
     shared: Weak<Shared>,
     line: CommandLine,
+    batch: usize,
+    stopping: CancellationToken,
     _vital: Vital,
 }
 
-impl Drop for Leaving {
+impl Writer {
+    pub(super) fn new(shared: &Arc<Shared>, stopping: CancellationToken) -> Self {
+        let vital = shared.vitals.guard("the writer of the store", stopping.clone());
+        let (line, batch) = (shared.line.clone(), shared.config.batch.max(1));
+        Self { shared: Arc::downgrade(shared), line, batch, stopping, _vital: vital }
+    }
+
+    /// Serves commands until the engine stops.
+    pub(super) async fn run(self) {
+        loop {
+            let group = tokio::select! {
+                biased;
+                group = self.line.take(self.batch) => group,
+                () = self.stopping.cancelled() => return,
+            };
+            let Some(shared) = self.shared.upgrade() else { return };
+            for part in apart(group) {
+                serve(&shared, part).await;
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// However the writer leaves: the engine is not well without it, and who stands in
+    /// line is told.
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.healthy.store(false, Ordering::Relaxed);
         }
         self.line.shut();
-    }
-}
-
-/// Serves commands until the engine stops. While none waits it does not hold the engine,
-/// so that an engine which is dropped lets go of its store at once.
-pub(super) async fn run(shared: Arc<Shared>, stopping: CancellationToken) {
-    let (line, batch) = (shared.line.clone(), shared.config.batch.max(1));
-    let vital = shared.vitals.guard("the writer of the store", stopping.clone());
-    let leaving = Leaving { shared: Arc::downgrade(&shared), line: line.clone(), _vital: vital };
-    drop(shared);
-    loop {
-        let group = tokio::select! {
-            biased;
-            group = line.take(batch) => group,
-            () = stopping.cancelled() => return,
-        };
-        let Some(shared) = leaving.shared.upgrade() else { return };
-        for part in apart(group) {
-            serve(&shared, part).await;
-        }
     }
 }
 

@@ -147,7 +147,8 @@ impl World {
             0 => Sender::human(),
             _ => agent(self.dice.small(6)),
         };
-        let mut kind = Kind::read(["text", "result", "question"][self.dice.index(3)]);
+        let mut kind =
+            Kind::read(["text", "result", "question"][self.dice.index(3)]).expect("a kind");
         let mut from = from;
         if self.dice.one_in(12) {
             kind = Kind::AGENT_FAILED;
