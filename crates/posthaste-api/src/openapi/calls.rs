@@ -38,7 +38,7 @@ pub fn subjects() -> &'static [Subject] {
 const SUBJECTS: &[Subject] = &[
     Subject {
         name: "Messages",
-        told: "Sending messages, and looking them up. A message that is looked up stays unread.",
+        told: "Sending messages, and looking them up. Looking up an unread message leaves it unread.",
         calls: messages::CALLS,
     },
     Subject {
