@@ -56,6 +56,8 @@ pub(crate) struct Written {
     /// Keys that are in no run yet.
     pub(crate) unsorted_keys: AtomicU64,
     transactions: AtomicU64,
+    /// How often messages were removed.
+    prunes: AtomicU64,
 }
 
 impl Written {
@@ -65,6 +67,7 @@ impl Written {
             delivery: AtomicU64::new(last.delivery),
             unsorted_keys: AtomicU64::new(unsorted_keys),
             transactions: AtomicU64::new(0),
+            prunes: AtomicU64::new(0),
         }
     }
 
@@ -81,17 +84,26 @@ impl Written {
         self.transactions.load(Ordering::Relaxed)
     }
 
+    /// How often messages were removed.
+    pub(crate) fn prunes(&self) -> u64 {
+        self.prunes.load(Ordering::Relaxed)
+    }
+
     fn note(&self, changes: &[Change]) {
-        let mut keys = 0;
+        let (mut seq, mut delivery, mut keys) = (0, 0, 0);
         for change in changes {
-            if let Change::MessageAdded { message, copies, key } = change {
-                self.seq.fetch_max(message.seq.0, Ordering::Relaxed);
-                if let Some((_, delivery)) = copies.last() {
-                    self.delivery.fetch_max(delivery.0, Ordering::Relaxed);
+            match change {
+                Change::MessageAdded { message, copies, key } => {
+                    seq = seq.max(message.seq.0);
+                    delivery = copies.last().map_or(delivery, |(_, last)| delivery.max(last.0));
+                    keys += u64::from(key.is_some());
                 }
-                keys += u64::from(key.is_some());
+                Change::MessagesPruned(_) => drop(self.prunes.fetch_add(1, Ordering::Relaxed)),
+                _ => {}
             }
         }
+        self.seq.fetch_max(seq, Ordering::Relaxed);
+        self.delivery.fetch_max(delivery, Ordering::Relaxed);
         self.unsorted_keys.fetch_add(keys, Ordering::Relaxed);
     }
 }
@@ -143,23 +155,23 @@ impl Writer {
 
     fn commit_now(&self, desk: &mut Desk, group: &Group) -> Result<Committed, CommitError> {
         let write = |db: &Connection| changes::write(db, group, self.first_made_id);
-        let done = self.transact(desk, Flush::Now, write)?;
+        let ((), done) = self.transact(desk, Flush::Now, write)?;
         desk.pace = (desk.pace * 7 + done.took) / 8;
         self.written.note(&group.changes);
         Ok(Committed { took: done.took, doubt: done.doubt })
     }
 
-    /// Writes something of the store's own, on a thread, between two groups; how long a
+    /// Writes something of the store's own, on a thread, between two groups; and how long a
     /// group had to wait for it.
-    pub(crate) async fn write(
+    pub(crate) async fn write<T: Send + 'static>(
         self: Arc<Self>,
         flush: Flush,
-        write: impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
-    ) -> Result<Duration, CommitError> {
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<(T, Duration), CommitError> {
         let mut desk = Arc::clone(&self.desk).lock_owned().await;
         let work = move || {
             let began = Instant::now();
-            self.transact(&mut desk, flush, write).map(|_| began.elapsed())
+            self.transact(&mut desk, flush, write).map(|(value, _)| (value, began.elapsed()))
         };
         on_a_thread(work).await?
     }
@@ -192,12 +204,12 @@ impl Writer {
     }
 
     /// One transaction. After a panic the connection is gone: nobody knows what it did.
-    fn transact(
+    fn transact<T>(
         &self,
         desk: &mut Desk,
         flush: Flush,
-        write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<Done, CommitError> {
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<(T, Done), CommitError> {
         let Some(db) = desk.db.take() else { return Err(CommitError::Nothing(StoreError::Closed)) };
         let work = || {
             let done = transaction(&db, &self.files, flush, write);
@@ -285,12 +297,12 @@ impl From<rusqlite::Error> for Cause {
     }
 }
 
-fn transaction(
+fn transaction<T>(
     db: &Connection,
     files: &Files,
     flush: Flush,
-    write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> Result<Done, Failed> {
+    write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<(T, Done), Failed> {
     if flush == Flush::Later {
         set_flush(db, "NORMAL", 1)?;
     }
@@ -322,26 +334,26 @@ fn set_flush(db: &Connection, level: &str, number: i64) -> Result<(), Failed> {
 }
 
 /// Returns with an error whether the commit had begun.
-fn attempt(
+fn attempt<T>(
     db: &Connection,
     files: &Files,
-    write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> Result<Done, (Cause, bool)> {
-    let before = || -> Result<(), Cause> {
+    write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<(T, Done), (Cause, bool)> {
+    let before = || -> Result<T, Cause> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         // Another hub that takes the folder waits for this transaction before it reads
         // ([`open`](super::open)); or it was quicker, and is seen here.
         files.glance().map_err(Cause::Misplaced)?;
         Ok(write(db)?)
     };
-    before().map_err(|cause| (cause, false))?;
+    let value = before().map_err(|cause| (cause, false))?;
     let began = Instant::now();
     let commit = || db.prepare_cached("COMMIT")?.execute([]);
     commit().map_err(|error| (error.into(), true))?;
     let took = began.elapsed();
     let doubt = files.glance().err();
     let doubt = doubt.map(|error| StoreError::Unknown(error.to_string().into()));
-    Ok(Done { took, doubt })
+    Ok((value, Done { took, doubt }))
 }
 
 /// Whether a start may find what could not be committed.

@@ -1,0 +1,19 @@
+-- The messages of a thread, of a sender, of a mailbox, and those that answer a message:
+-- one row for up to a thousand of them, where four tables had one row for each. Filled
+-- behind like those, so the marks go back to the beginning once.
+CREATE TABLE seq_lists (
+    kind INTEGER NOT NULL, -- 1 thread, 2 sender, 3 mailbox, 4 answered message
+    of INTEGER NOT NULL,
+    first INTEGER NOT NULL, -- no number in the list is lower
+    last INTEGER NOT NULL, -- the highest number in the list
+    count INTEGER NOT NULL,
+    list BLOB NOT NULL, -- the gaps between the numbers, from `first` on, as LEB128
+    PRIMARY KEY (kind, of, first)
+) STRICT, WITHOUT ROWID;
+
+DROP TABLE thread_index;
+DROP TABLE sender_index;
+DROP TABLE mailbox_index;
+DROP TABLE reply_index;
+
+DELETE FROM meta WHERE key IN ('indexed_seq', 'indexed_delivery');
