@@ -28,7 +28,7 @@ impl Hub {
         by: Principal,
         which: MessageRef,
     ) -> Result<Option<Record>, StoreError> {
-        let record = self.store.message(which).await?;
+        let record = self.engine.message(which).await?;
         Ok(record.filter(|r| self.may_read(by, r)))
     }
 
@@ -39,8 +39,8 @@ impl Hub {
         by: Principal,
         which: MessageRef,
     ) -> Result<Option<Seq>, StoreError> {
-        let record = self.store.message(which).await?;
-        let keys = self.store.keys(by);
+        let record = self.engine.message(which).await?;
+        let keys = self.engine.ledger(|l| l.keys_of(by));
         let has_key = |r: &Record| r.deliveries.iter().any(|d| keys.contains(&d.mailbox));
         let known = record.filter(|r| has_key(r) || self.may_read(by, r));
         Ok(known.map(|r| r.message.seq))
@@ -48,7 +48,7 @@ impl Hub {
 
     /// Whether the caller may read it; see [`Reading::may_see`](crate::ports::Reading::may_see).
     pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
-        self.store.may_see(caller, record)
+        self.engine.ledger(|l| l.may_see(caller, record))
     }
 
     /// Messages that the caller may read, oldest first; never consumes.
@@ -58,14 +58,14 @@ impl Hub {
         }
         let bytes = query.bytes.or(Some(self.limits.answer_bytes));
         let query = HistoryQuery { of: by.instance(), bytes, ..query };
-        Ok(self.store.history(query).await?)
+        Ok(self.engine.history(query).await?)
     }
 
     fn leads(&self, by: Principal, team: &Name) -> Result<(), ReadError> {
-        if !self.store.teams().contains(team) {
+        if !self.engine.ledger(|l| l.team_names()).contains(team) {
             return Err(self.no_such_team(team));
         }
-        match self.store.leads(by, team) {
+        match self.engine.ledger(|l| l.leads(by, team)) {
             true => Ok(()),
             false => Err(ReadError::NotALeader(team.clone())),
         }
@@ -73,7 +73,7 @@ impl Hub {
 
     /// That a team does not exist, and which ones of a similar name do.
     pub fn no_such_team(&self, team: &Name) -> ReadError {
-        let known = self.store.teams();
+        let known = self.engine.ledger(|l| l.team_names());
         let nearest = nearest(team.as_str(), known.iter().map(Name::as_str));
         ReadError::NoSuchTeam { team: team.clone(), nearest }
     }
@@ -81,7 +81,7 @@ impl Hub {
     /// The number of the newest message: where an export that begins now ends.
     pub async fn newest(&self) -> Result<Option<Seq>, StoreError> {
         let last = HistoryQuery { last: 1, ..HistoryQuery::default() };
-        let page = self.store.history(last).await?;
+        let page = self.engine.history(last).await?;
         Ok(page.records.last().map(|r| r.message.seq))
     }
 
@@ -95,7 +95,7 @@ impl Hub {
             bytes: Some(self.limits.answer_bytes),
             ..HistoryQuery::default()
         };
-        self.store.history(query).await
+        self.engine.history(query).await
     }
 }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
+use crate::engine::Engine;
 use crate::events::{About, Belongs, Event, EventFilter, Page};
 use crate::figures::Figures;
 use crate::limits::Limits;
@@ -19,7 +20,7 @@ use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::Proofs;
 use crate::messaging::refused_answers::RefusedAnswers;
 use crate::orchestration::Staff;
-use crate::ports::{Clock, Queue, Store, StoreError};
+use crate::ports::{Clock, Queue, StoreError};
 use crate::presence::Staying;
 use crate::profiles::FileFault;
 use crate::registry::{
@@ -34,7 +35,7 @@ use crate::vitals::Vitals;
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub struct Hub {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) queue: Arc<dyn Queue>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
@@ -82,17 +83,14 @@ impl fmt::Debug for Hub {
 
 impl Hub {
     /// Starts the upkeep and opens for business.
-    pub fn start(
-        store: Arc<dyn Store>,
-        queue: Arc<dyn Queue>,
-        clock: Arc<dyn Clock>,
-        limits: Limits,
-    ) -> Arc<Self> {
+    pub fn start(engine: Arc<Engine>) -> Arc<Self> {
+        let limits = engine.limits().clone();
+        let proofs = Proofs::new(&limits, engine.epoch());
         let hub = Arc::new(Self {
-            desk: Arc::new(Mutex::new(Desk::new(Proofs::new(&limits)))),
-            store,
-            queue,
-            clock,
+            desk: Arc::new(Mutex::new(Desk::new(proofs))),
+            queue: Arc::clone(engine.queue()),
+            clock: Arc::clone(engine.clock()),
+            engine,
             limits,
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -117,14 +115,14 @@ impl Hub {
         self.tasks.close();
         self.tasks.wait().await;
         self.queue.close();
-        self.store.close().await
+        self.engine.close().await
     }
 
     /// Completes when the hub cannot go on without a new start, and tells why. Whoever
     /// runs it should then end the process.
     pub async fn failed(&self) -> Arc<str> {
         tokio::select! {
-            why = self.store.failed() => why,
+            why = self.engine.failed() => why,
             why = self.vitals.failed() => why,
         }
     }
@@ -144,11 +142,11 @@ impl Hub {
     }
 
     pub fn is_durable(&self) -> bool {
-        self.store.is_durable()
+        self.engine.is_durable()
     }
 
     pub fn is_healthy(&self) -> bool {
-        self.store.is_healthy()
+        self.engine.is_healthy()
     }
 
     /// Whether the hub can take and hand out mail at this moment.
@@ -156,13 +154,13 @@ impl Hub {
         if self.stopping.is_cancelled() {
             return Err(NotReady::Stopping);
         }
-        if !self.store.is_ready() {
+        if !self.engine.is_ready() {
             return Err(NotReady::Reading);
         }
         // The last write failed. Nobody may write again before this says yes, so it
         // tries by itself.
-        if !self.store.is_healthy() {
-            self.store.probe().await.map_err(|error| match error {
+        if !self.engine.is_healthy() {
+            self.engine.probe().await.map_err(|error| match error {
                 StoreError::Damaged { .. } => NotReady::Damaged(error),
                 StoreError::Misplaced { .. } => NotReady::Misplaced(error),
                 error => NotReady::Disk(error),
@@ -173,7 +171,7 @@ impl Hub {
 
     /// What the store counted, and how it stands.
     pub async fn figures(&self) -> Result<Figures, StoreError> {
-        self.store.figures().await
+        self.engine.figures().await
     }
 
     pub fn now(&self) -> Timestamp {
@@ -199,7 +197,7 @@ impl Hub {
 
     /// Whose token this is. Doors ask before all else, for any call is a sign of life.
     pub fn caller(&self, token: &TokenHash) -> Option<Principal> {
-        self.store.caller(token)
+        self.engine.caller(token)
     }
 
     pub async fn join(&self, new: NewInstance) -> Result<Joined, RegistryError> {
@@ -215,37 +213,37 @@ impl Hub {
                 return Err(RegistryError::Invalid { field, why });
             }
         }
-        self.store.join(new).await
+        self.engine.join(new).await
     }
 
     pub fn instance(&self, id: InstanceId) -> Option<InstanceView> {
-        self.store.instance(id)
+        self.engine.ledger(|l| l.instance(id))
     }
 
     /// Whether it is here and has not ended.
     pub fn lives(&self, id: InstanceId) -> bool {
-        self.store.instance(id).is_some_and(|view| !view.instance.status.has_ended())
+        self.engine.ledger(|l| l.instance(id)).is_some_and(|view| !view.instance.status.has_ended())
     }
 
     /// Who joined with this key and secret and has not ended.
     pub fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
-        self.store.keyed(agent, team, key)
+        self.engine.ledger(|l| l.keyed(agent, team, key))
     }
 
     /// Whether `from` wrote something to `to` that it had not read when it sent
     /// this.
     pub fn crossed(&self, from: Principal, to: InstanceId, sent: Seq) -> bool {
-        self.store.unseen(from, to, sent)
+        self.engine.ledger(|l| l.unseen(from, to, sent))
     }
 
     /// A call of one who is known without a token of its own.
     pub fn seen(&self, who: Principal) {
-        self.store.seen(who);
+        self.engine.seen(who);
     }
 
     /// The caller has a lasting connection as long as this is kept, and is alive.
     pub fn stays(&self, who: Principal) -> Staying {
-        Staying::new(&self.store, who)
+        Staying::new(&self.engine, who)
     }
 
     /// The caller waits for an answer of the operator as long as this is kept.
@@ -263,7 +261,7 @@ impl Hub {
     }
 
     pub fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView> {
-        self.store.instances(filter)
+        self.engine.ledger(|l| l.instances(filter))
     }
 
     pub async fn put_team(&self, team: Team) -> Result<(), RegistryError> {
@@ -272,15 +270,15 @@ impl Hub {
             let why = format!("at most {most} (limits.team_leaders)");
             return Err(RegistryError::Invalid { field: "leaders", why });
         }
-        self.store.put_team(team).await
+        self.engine.put_team(team).await
     }
 
     pub fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)> {
-        self.store.team(name)
+        self.engine.ledger(|l| l.team(name))
     }
 
     pub fn teams(&self) -> Vec<Name> {
-        self.store.teams()
+        self.engine.ledger(|l| l.team_names())
     }
 
     /// What happened after event `after`, as far as the caller may know of it.
@@ -290,10 +288,10 @@ impl Hub {
         after: u64,
         filter: &EventFilter,
     ) -> Result<Page, StoreError> {
-        let mut page = self.store.events(after, self.limits.event_page).await?;
+        let mut page = self.engine.events(after, self.limits.event_page).await?;
         let of = |id| {
-            let team = self.store.instance(id)?.instance.team;
-            Some(Belongs { team, session: self.store.session(id) })
+            let team = self.engine.ledger(|l| l.instance(id))?.instance.team;
+            Some(Belongs { team, session: self.engine.ledger(|l| l.session(id)) })
         };
         page.events.retain(|event| filter.fits(event, &of) && self.may_know(by, event));
         Ok(page)
@@ -337,7 +335,7 @@ impl Hub {
 
     /// The number of the last event; changes with each.
     pub fn last_event(&self) -> watch::Receiver<u64> {
-        self.store.last_event()
+        self.engine.last_event()
     }
 
     /// An agent hears of the mail that it may read and of itself.
@@ -359,7 +357,7 @@ impl Hub {
         let mut not_before = Instant::now();
         loop {
             let due = self.desk.lock().next_due();
-            let expiry = self.store.next_expiry().map(|at| {
+            let expiry = self.engine.ledger(|l| l.next_expiry()).map(|at| {
                 // The expiry itself is no longer alive: one tick later.
                 let left = at.since(self.clock.now()) + std::time::Duration::from_millis(1);
                 Instant::now() + left
@@ -373,9 +371,9 @@ impl Hub {
             }
             self.at_desk(|desk, books| desk.pass(books, Instant::now()));
             let expired = Instant::now() >= not_before
-                && self.store.next_expiry().is_some_and(|at| at <= self.clock.now());
+                && self.engine.ledger(|l| l.next_expiry()).is_some_and(|at| at <= self.clock.now());
             if Instant::now() >= next_sweep || expired {
-                if let Err(error) = self.store.sweep().await {
+                if let Err(error) = self.engine.sweep().await {
                     tracing::warn!(%error, "the sweep failed; it is tried again");
                     not_before = Instant::now() + RETRY;
                 }

@@ -17,8 +17,10 @@
 //! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
 
 mod append;
+mod changes;
 mod identity;
 mod lease;
+mod load;
 mod people;
 mod policy;
 mod presence;
@@ -34,9 +36,10 @@ use std::sync::Arc;
 
 pub use append::{AppendPlan, KeyDigest, Planned};
 pub use lease::{Heads, Remaining, Sought};
+pub use load::NoSuchMailbox;
 pub use people::{EndPlan, ForgetPlan, JoinPlan};
 pub use profiles::{KnownProfile, ProfilePlan};
-pub use settle::{AckPlan, DiePlan, End, NackPlan, RequeuePlan, Settled};
+pub use settle::{AckPlan, DeadDelivery, DiePlan, End, NackPlan, RequeuePlan, Settled};
 use slab::Slab;
 pub use work::{BeginPlan, HirePlan, PlannedHire};
 
@@ -45,6 +48,7 @@ use crate::address::{InstanceId, Mailbox, Name};
 use crate::figures::Tally;
 use crate::limits::Limits;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
+use crate::messaging::ids::IdKey;
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::ports::Ticket;
 use crate::registry::{Instance, Team, TokenHash};
@@ -84,7 +88,7 @@ pub(crate) struct Out {
 }
 
 #[derive(Debug, Clone)]
-struct Queue {
+struct MailboxState {
     mailbox: Mailbox,
     normal: VecDeque<Queued>,
     urgent: VecDeque<Queued>,
@@ -95,7 +99,7 @@ struct Queue {
     sent_by: Map<InstanceId, usize>,
 }
 
-impl Queue {
+impl MailboxState {
     fn new(mailbox: Mailbox) -> Self {
         Self {
             mailbox,
@@ -173,6 +177,8 @@ impl Queue {
 #[derive(Debug, Clone)]
 pub struct Ledger {
     limits: Limits,
+    /// Makes the ids of new messages.
+    id_key: IdKey,
     next_seq: u64,
     next_delivery: u64,
     window_bytes: usize,
@@ -181,7 +187,7 @@ pub struct Ledger {
 
     operator_keys: Arc<[Mailbox]>,
     /// By the numbers of the mailboxes.
-    queues: Slab<Queue>,
+    queues: Slab<MailboxState>,
     numbers: Map<Mailbox, BoxNo>,
     out: Map<DeliveryNo, Out>,
     held: Map<Principal, BTreeSet<DeliveryNo>>,
@@ -209,6 +215,9 @@ pub struct Ledger {
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
     assignments: work::Assignments,
+    /// Grows when dead mail is requeued or messages are pruned: what was read from the
+    /// store before may not be so any more.
+    revision: u64,
     tally: Tally,
 }
 
@@ -216,6 +225,7 @@ impl Ledger {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
+            id_key: IdKey::default(),
             next_seq: 1,
             next_delivery: 1,
             window_bytes: 0,
@@ -243,36 +253,9 @@ impl Ledger {
             token_lists: Map::default(),
             unsaved_signs: HashSet::new(),
             assignments: work::Assignments::default(),
+            revision: 0,
             tally: Tally::default(),
         }
-    }
-
-    // Loading, once, at start.
-
-    pub fn load_counters(&mut self, last_seq: u64, last_delivery: u64) {
-        self.next_seq = last_seq + 1;
-        self.next_delivery = last_delivery + 1;
-    }
-
-    /// All mailboxes that are in use.
-    pub fn load_mailboxes(&mut self, boxes: Vec<(BoxNo, Mailbox)>) {
-        self.numbers = boxes.iter().map(|(no, mailbox)| (mailbox.clone(), *no)).collect();
-        self.queues =
-            boxes.into_iter().map(|(no, mailbox)| (no as usize, Queue::new(mailbox))).collect();
-    }
-
-    /// In the order of its numbers; new mail may have come meanwhile. `false`: there
-    /// is no such mailbox.
-    #[must_use]
-    pub fn load_delivery(&mut self, at: BoxNo, entry: Queued) -> bool {
-        let Some(queue) = self.queues.get_mut(at as usize) else { return false };
-        if let Some(expiry) = entry.expires_at {
-            self.expiries.insert((expiry, entry.delivery, at));
-        }
-        queue.unread += 1;
-        queue.bytes += entry.size as usize;
-        queue.put(entry);
-        true
     }
 
     // What waits, for those who look.
@@ -313,7 +296,7 @@ impl Ledger {
         self.numbers.get(mailbox).copied()
     }
 
-    /// The hub stops: what is noted now as handed out stays all.
+    /// Stops leasing, so that the set of possibly seen deliveries is final.
     pub fn stop_leasing(&mut self) {
         self.stopping = true;
     }
@@ -366,12 +349,12 @@ impl Ledger {
         (self.next_seq - 1, self.next_delivery - 1)
     }
 
-    fn boxes(&self) -> impl Iterator<Item = (BoxNo, &Queue)> {
+    fn boxes(&self) -> impl Iterator<Item = (BoxNo, &MailboxState)> {
         self.queues.iter().filter_map(|(no, queue)| Some((BoxNo::try_from(no).ok()?, queue)))
     }
 
     fn add_queue(&mut self, mailbox: Mailbox) -> BoxNo {
-        let number = self.queues.insert(Queue::new(mailbox.clone()));
+        let number = self.queues.insert(MailboxState::new(mailbox.clone()));
         let number = BoxNo::try_from(number).unwrap_or(BoxNo::MAX);
         self.numbers.insert(mailbox, number);
         number

@@ -6,6 +6,7 @@
 //! [`Hub`], the one façade that every door calls.
 
 pub mod address;
+pub mod engine;
 pub mod events;
 pub mod figures;
 mod hex;
@@ -26,6 +27,7 @@ pub mod stored;
 pub mod time;
 mod vitals;
 
+pub use engine::{Engine, EngineConfig};
 pub use hub::{Counted, Hub, NotReady};
 pub use limits::Limits;
 pub use presence::Staying;

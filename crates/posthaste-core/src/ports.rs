@@ -1,33 +1,25 @@
 //! What the core asks of the world.
 //!
-//! [`Store`] is the memory of the hub and its only source of truth, leases
-//! included. [`Queue`] carries tickets and loses nothing that matters: what a
-//! ticket says, a look into the store says better. Each promise in a doc comment
-//! here has a test in the conformance suites, which every backend runs.
+//! [`Store`] remembers what the ledger decided. [`Queue`] carries tickets and loses
+//! nothing that matters: what a ticket says, a look into the ledger says better.
+//! [`Launcher`] starts workers. Each promise in a doc comment here has a test in the
+//! conformance suites, which every backend runs.
 
 pub mod change;
 mod launcher;
-mod profiles;
 pub mod store;
 mod working;
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
 
-use crate::address::{Mailbox, Name, instance_of};
-use crate::events::Page as EventPage;
-use crate::figures::Figures;
-use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError, Proof};
+use crate::address::{Mailbox, instance_of};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError};
 use crate::messaging::message::{
-    Draft, Message, MessageId, MessageRef, Principal, Recipient, SenderKind, Seq, ThreadId,
+    Message, MessageId, Principal, Recipient, SenderKind, Seq, ThreadId,
 };
-use crate::messaging::send::SendError;
-use crate::registry::{
-    Instance, InstanceFilter, InstanceView, JoinKey, Joined, NewInstance, RegistryError, Relation,
-    Team, TokenHash,
-};
+use crate::registry::Relation;
 use crate::time::Timestamp;
 
 mod reading;
@@ -36,193 +28,19 @@ pub use self::launcher::{
     Ended, Found, Job, LaunchError, Launcher, Letter, Nap, Outcome, Output, Place, Start, Stream,
     Token, Way,
 };
-pub use self::profiles::Profiles;
 pub use self::reading::{
     DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
-    Reading, Record, RecordState, ThreadSummary,
+    Record, RecordState, ThreadSummary,
 };
-pub use self::working::{Ending, Given, Hire, Hired, Working};
+pub use self::store::Store;
+pub use self::working::{Ending, Given, Hire, Hired};
 pub use crate::time::Clock;
-
-/// The work is under way when the call returns, and a dropped future does not
-/// stop it: the future only tells how it went.
-pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
-
-/// The truth: messages, deliveries, leases, who is here, and what happened.
-pub trait Store: Mail + Reading + Registry + Working + Profiles + Journal + Upkeep {}
-impl<T: Mail + Reading + Registry + Working + Profiles + Journal + Upkeep> Store for T {}
-
-/// Messages and deliveries.
-pub trait Mail: Send + Sync {
-    /// Routes the draft and keeps the message with one queued delivery per
-    /// mailbox: all or nothing, on disk when the future says so. Routing, the
-    /// recipient's life and the limits are decided inside the same transaction.
-    /// Tickets are put after the commit, in its order, before this answers. A store that
-    /// knows of damage, or whose files are not in their place, accepts nothing.
-    fn append(&self, draft: Draft) -> Started<Appended, SendError>;
-
-    /// Hands out queued mail, urgent first, then by number: everything that fits and
-    /// that only this reader could take, and of each one-of mailbox at most one message
-    /// that other living instances could take as well; never what the reader sent. If
-    /// nobody else lives who holds a key to a one-of mailbox, or nobody but the sender,
-    /// its mail is the reader's own. A gather (`or_ends_wait`) gets reports and
-    /// what ended it before the rest. A delivery has at most one lease; none is
-    /// given once the stop is noted. A message that cannot be read does not stop the
-    /// others: its deliveries are set aside, dead (`unreadable`).
-    fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>>;
-
-    /// What a lease would find, without taking anything.
-    fn survey(
-        &self,
-        reader: Principal,
-        filter: Filter,
-    ) -> BoxFuture<'_, Result<Survey, StoreError>>;
-
-    /// Settles what the caller holds, or held and lies queued again. An ack is
-    /// final; what is settled already stays so. What another holds is `lost`.
-    fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked>;
-
-    /// Returns the caller's leases to their queues, marked. Only what that answer
-    /// still holds; `doubt` remembers that its reader cancelled.
-    fn give_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool);
-
-    /// The same for what nobody was shown: back as it was, without a mark.
-    fn put_back(&self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId);
-
-    /// The reader refuses: back to the queue, marked, and dead the fifth time.
-    fn nack(&self, by: Principal, what: What) -> Started<Nacked>;
-
-    /// Kills the queued deliveries of a message. `Conflict` if none is queued.
-    fn cancel(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>>;
-
-    /// Queues the dead deliveries of a message again, marked if anybody may have
-    /// seen them. `Conflict` if none is dead, or a recipient has ended or has no room.
-    fn requeue(&self, message: Seq) -> BoxFuture<'_, Result<(), ActError>>;
-
-    /// One message with all its deliveries.
-    fn message(&self, which: MessageRef) -> BoxFuture<'_, Result<Option<Record>, StoreError>>;
-
-    /// Whether something that `from` wrote to `to` before this message is still
-    /// unread: then whatever `to` says in it, it says without knowing that.
-    fn unseen(&self, from: Principal, to: crate::address::InstanceId, before: Seq) -> bool;
-
-    /// Ids taken as received by a weak proof, that the reader was not told yet
-    /// before the last hub start.
-    fn taken(&self, reader: Principal) -> Vec<Seq>;
-
-    /// Whether a restart keeps what was accepted.
-    fn is_durable(&self) -> bool;
-}
-
-/// Instances, teams, tokens.
-pub trait Registry: Send + Sync {
-    /// Creates an instance, or finds the one that joined with the same key and secret.
-    /// A key of somebody who lives is refused without its secret. An unknown agent becomes a profile of kind external, an unknown team a team.
-    fn join(&self, new: NewInstance) -> Started<Joined, RegistryError>;
-
-    /// Whose token this is: a sign of life. Ended instances have none.
-    fn caller(&self, token: &TokenHash) -> Option<Principal>;
-
-    /// A sign of life: a lost instance is running again, and one without a lasting
-    /// connection is alive for `limits.away_after`.
-    fn seen(&self, who: Principal);
-
-    /// A lasting connection (stream, bridge) opens: the instance is alive while it is
-    /// open.
-    fn connected(&self, who: Principal);
-
-    /// A lasting connection closes. After the last one the instance is away at once:
-    /// still an address, not active, and no taker of one-of mail while others live.
-    fn disconnected(&self, who: Principal);
-
-    /// A call begins: the instance is alive while it is open.
-    fn call_opened(&self, who: Principal) -> OpenCall;
-
-    /// A call ends. An instance without a lasting connection is alive for
-    /// `limits.away_after` after it, unless its last connection closed during the call.
-    fn call_closed(&self, who: Principal, call: OpenCall);
-
-    /// Ends everybody who is away or lost without a sign of life since `before` and has
-    /// neither mail nor open work. Decided inside the transaction that ends them.
-    fn forget_gone(&self, before: Timestamp) -> Started<Vec<Instance>, RegistryError>;
-
-    fn instance(&self, id: crate::address::InstanceId) -> Option<InstanceView>;
-
-    /// Who joined with this key and secret and has not ended.
-    fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey)
-    -> Option<crate::address::InstanceId>;
-
-    fn instances(&self, filter: &InstanceFilter) -> Vec<InstanceView>;
-
-    /// The mailboxes that the reader holds keys to.
-    fn keys(&self, reader: Principal) -> Arc<[Mailbox]>;
-
-    /// What `sender` is to `reader`.
-    fn relation(&self, reader: Principal, sender: &crate::messaging::message::Sender) -> Relation;
-
-    /// Death in one transaction: the status, returned one-of leases, dead exact
-    /// mail (`maybe_seen` if anyone may have read it), and one report for each of its
-    /// open assignments, to whoever gave it, or whom that one had its work from.
-    fn end(
-        &self,
-        who: crate::address::InstanceId,
-        ending: Ending,
-    ) -> Started<Instance, RegistryError>;
-
-    fn put_team(&self, team: Team) -> Started<(), RegistryError>;
-
-    fn team(&self, name: &Name) -> Option<(Team, Vec<Instance>)>;
-
-    fn teams(&self) -> Vec<Name>;
-}
 
 /// An open call of an instance.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenCall {
     /// How often the instance's last lasting connection had closed when it began.
     pub(crate) departures: u32,
-}
-
-/// What happened, in one ordered line.
-pub trait Journal: Send + Sync {
-    /// The events after this number, in order, at most so many: none is left out,
-    /// none comes twice. They are numbered in the transaction that made them true.
-    fn events(&self, after: u64, most: usize) -> BoxFuture<'_, Result<EventPage, StoreError>>;
-
-    /// The number of the last event, and the news of each further one.
-    fn last_event(&self) -> watch::Receiver<u64>;
-}
-
-/// What happens without being asked.
-pub trait Upkeep: Send + Sync {
-    /// Expires, prunes, marks the lost, writes signs of life, puts tickets of
-    /// mail that waits: whatever is due at this time.
-    fn sweep(&self) -> BoxFuture<'_, Result<Swept, StoreError>>;
-
-    /// When the next message expires.
-    fn next_expiry(&self) -> Option<Timestamp>;
-
-    /// Whether the last write succeeded, the files are in their place, and nothing is
-    /// known to be damaged.
-    fn is_healthy(&self) -> bool;
-
-    /// Whether everything that the last run left open is known again. Until then
-    /// reads wait.
-    fn is_ready(&self) -> bool;
-
-    /// Writes as much as a message and removes it again: does the disk take it?
-    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// What it counted since it was opened, and how it stands.
-    fn figures(&self) -> BoxFuture<'_, Result<Figures, StoreError>>;
-
-    /// Completes when the store cannot go on without a new start, and tells why: a task
-    /// that it needs has ended by itself, or another hub has taken its place. Never
-    /// after `close`.
-    fn failed(&self) -> BoxFuture<'_, Arc<str>>;
-
-    /// Finishes what is under way and notes that the stop was clean.
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 /// Carries tickets to those who wait. In process it is a bell per reader.

@@ -1,25 +1,26 @@
-//! Guards that tell the store who is alive, and forgetting those who are gone.
+//! Guards that tell the ledger who is alive, and forgetting those who are gone.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::Hub;
 use crate::address::Mailbox;
+use crate::engine::Engine;
 use crate::messaging::message::Principal;
-use crate::ports::{OpenCall, Store};
+use crate::ports::OpenCall;
 use crate::registry::{Instance, RegistryError};
 use crate::time::Timestamp;
 
 /// A lasting connection of an instance, until it is dropped.
 pub struct Staying {
-    store: Arc<dyn Store>,
+    engine: Arc<Engine>,
     who: Principal,
 }
 
 impl Staying {
-    pub(crate) fn new(store: &Arc<dyn Store>, who: Principal) -> Self {
-        store.connected(who);
-        Self { store: Arc::clone(store), who }
+    pub(crate) fn new(engine: &Arc<Engine>, who: Principal) -> Self {
+        engine.connected(who);
+        Self { engine: Arc::clone(engine), who }
     }
 }
 
@@ -31,21 +32,21 @@ impl fmt::Debug for Staying {
 
 impl Drop for Staying {
     fn drop(&mut self) {
-        self.store.disconnected(self.who);
+        self.engine.disconnected(self.who);
     }
 }
 
 /// An open call of an instance, until it is dropped.
 pub(crate) struct Calling {
-    store: Arc<dyn Store>,
+    engine: Arc<Engine>,
     who: Principal,
     call: OpenCall,
 }
 
 impl Calling {
-    pub(crate) fn new(store: &Arc<dyn Store>, who: Principal) -> Self {
-        let call = store.call_opened(who);
-        Self { store: Arc::clone(store), who, call }
+    pub(crate) fn new(engine: &Arc<Engine>, who: Principal) -> Self {
+        let call = engine.call_opened(who);
+        Self { engine: Arc::clone(engine), who, call }
     }
 }
 
@@ -57,7 +58,7 @@ impl fmt::Debug for Calling {
 
 impl Drop for Calling {
     fn drop(&mut self) {
-        self.store.call_closed(self.who, self.call);
+        self.engine.call_closed(self.who, self.call);
     }
 }
 
@@ -73,7 +74,7 @@ impl Hub {
         &self,
         before: Timestamp,
     ) -> Result<Vec<Instance>, RegistryError> {
-        let gone = self.store.forget_gone(before).await?;
+        let gone = self.engine.forget_gone(before).await?;
         for instance in &gone {
             self.desk.lock().end(Principal::Instance(instance.id));
             self.queue.cleanup(&Mailbox::Instance(instance.id));

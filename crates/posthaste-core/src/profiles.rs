@@ -242,23 +242,23 @@ impl Hub {
     /// Keeps a profile. Mail for its name is accepted from then on.
     pub async fn put_profile(&self, put: PutProfile) -> Result<Written, RegistryError> {
         put.template.check(&self.limits)?;
-        self.store.put_profile(put).await
+        self.engine.put_profile(put).await
     }
 
     /// Removes a profile that nobody lives by, and says how much mail waits for its
     /// name. That mail stays: whoever next comes by the name reads it.
     pub async fn remove_profile(&self, name: Name, by: Source) -> Result<usize, RegistryError> {
-        self.store.remove_profile(name, by).await
+        self.engine.remove_profile(name, by).await
     }
 
     pub async fn profile(&self, name: &Name) -> Result<Option<Profile>, StoreError> {
-        self.store.profile(name.clone()).await
+        self.engine.profile(name.clone()).await
     }
 
     /// `page` counts from 1.
     pub async fn profiles(&self, page: u32, size: u32) -> Result<ProfilePage, StoreError> {
         let skip = u64::from(page.saturating_sub(1)) * u64::from(size);
-        self.store.profiles(skip, size).await
+        self.engine.profiles(skip, size).await
     }
 
     /// Profiles that fit the words best, best first, without their prompts.
@@ -267,12 +267,12 @@ impl Hub {
         words: String,
         limit: u32,
     ) -> Result<Vec<Profile>, StoreError> {
-        self.store.search_profiles(words, limit).await
+        self.engine.search_profiles(words, limit).await
     }
 
     /// Which profile stands in which file.
     pub fn profiles_of_files(&self) -> Vec<(Name, Arc<str>)> {
-        self.store.profiles_of_files()
+        self.engine.ledger(|l| l.profiles_of_files())
     }
 
     /// What is wrong with the files of profiles, as of the last look.

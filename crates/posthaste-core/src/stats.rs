@@ -99,7 +99,7 @@ impl Hub {
     /// What lies in each mailbox: an agent's own first, the operator's all.
     pub async fn mailbox_stats(&self, by: Principal) -> Result<Vec<MailboxStats>, StoreError> {
         let of = self.own_boxes(by);
-        let (open, kept) = (self.store.open_mail(of.clone()).await?, self.store.kept(of).await?);
+        let (open, kept) = (self.engine.open_mail(of.clone()).await?, self.engine.kept(of).await?);
         let now = self.clock.now();
         let open = open.into_iter().map(|open| part_of(by, open));
         let total = |b: &OpenBox| match by {
@@ -137,7 +137,7 @@ impl Hub {
 
     /// Who sends and who reads.
     pub async fn agent_stats(&self, by: Principal) -> Result<Counted<AgentStats>, StoreError> {
-        let kept = self.store.kept(self.own_boxes(by)).await?;
+        let kept = self.engine.kept(self.own_boxes(by)).await?;
         let list = self.visible(by).into_iter().map(|view| self.agent(view, &kept)).collect();
         Ok(Counted { since: kept.since, list })
     }
@@ -145,7 +145,7 @@ impl Hub {
     /// The same by team. An agent sees its own.
     pub async fn team_stats(&self, by: Principal) -> Result<Counted<TeamStats>, StoreError> {
         let own = by.instance().and_then(|id| self.instance(id)).map(|v| v.instance.team);
-        let (open, kept) = (self.store.open_mail(None).await?, self.store.kept(None).await?);
+        let (open, kept) = (self.engine.open_mail(None).await?, self.engine.kept(None).await?);
         let mut teams: BTreeMap<Name, TeamStats> = BTreeMap::new();
         for team in self.teams() {
             if own.as_ref().is_none_or(|own| *own == team) {
@@ -174,7 +174,7 @@ impl Hub {
     pub async fn stuck(&self, by: Principal) -> Result<Vec<Stuck>, StoreError> {
         let now = self.clock.now();
         let mut stuck = Vec::new();
-        for open in self.store.open_mail(self.own_boxes(by)).await? {
+        for open in self.engine.open_mail(self.own_boxes(by)).await? {
             stuck.extend(self.stuck_in(&open, now));
             let held = open.held.iter().filter(|h| by == Principal::Operator || h.by == by);
             stuck.extend(held.filter_map(|held| self.stuck_with(&open, held, now)));
@@ -189,7 +189,8 @@ impl Hub {
         let age = oldest.at.map_or(Duration::ZERO, |at| now.since(at));
         let sender = oldest.sender.map_or(Principal::Operator, Principal::Instance);
         let waiting = self.queue.waiting(&open.mailbox, sender);
-        let no_taker = open.mailbox.is_one_of() && self.store.active(&open.mailbox, sender) == 0;
+        let no_taker = open.mailbox.is_one_of()
+            && self.engine.ledger(|l| l.active(&open.mailbox, sender)) == 0;
         if !no_taker && (waiting > 0 || age < self.limits.stuck_after) {
             return None;
         }
@@ -256,7 +257,7 @@ impl Hub {
 
     /// The mailboxes that an agent may count; `None` is all.
     fn own_boxes(&self, by: Principal) -> Option<Arc<[Mailbox]>> {
-        by.instance().map(|_| self.store.keys(by))
+        by.instance().map(|_| self.engine.ledger(|l| l.keys_of(by)))
     }
 
     fn visible(&self, by: Principal) -> Vec<InstanceView> {

@@ -5,12 +5,16 @@
 //! here: the [`Ledger`](posthaste_core::ledger::Ledger) of the core decides, this
 //! crate writes its decisions down and reads them back.
 
+mod memory;
 mod sqlite;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use posthaste_core::settings;
+use posthaste_core::ports::{Clock, Queue, Store};
+use posthaste_core::{Engine, EngineConfig, Limits, settings};
 
+pub use memory::MemoryStore;
 pub use sqlite::{FolderLock, Inspection, SqliteStore, inspect};
 
 /// Where the store keeps what it remembers.
@@ -44,6 +48,24 @@ settings! {
         /// refused as on a full disk.
         max_bytes: u64 = 0;
     }
+}
+
+/// Opens the store at a place and starts an engine on it. The engine returns all leases
+/// of the last run. Must be called within a runtime.
+pub async fn open(
+    place: &Place,
+    config: StoreConfig,
+    limits: Limits,
+    queue: Arc<dyn Queue>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<Engine>, OpenError> {
+    let engine = EngineConfig { batch: config.batch, waiting: config.waiting };
+    let (store, path): (Arc<dyn Store>, _) = match place {
+        Place::File(folder) => (SqliteStore::open(folder, config)?, folder.clone()),
+        Place::Memory => (MemoryStore::new(), PathBuf::from("memory")),
+    };
+    let engine = Engine::open(store, engine, limits, queue, clock).await;
+    engine.map_err(|error| OpenError::Corrupt { file: path, why: error.to_string() })
 }
 
 /// Why a store cannot be opened, and what to do about it.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use posthaste_core::Limits;
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::delivery::{AnswerId, Proof, Reason};
 use posthaste_core::messaging::message::{
@@ -23,11 +22,12 @@ use posthaste_core::messaging::message::{
 };
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{
-    Appended, Bell, Clock, Ending, Filter, HistoryQuery, Leased, Queue, RecordState, Store, Take,
-    Ticket, What,
+    Appended, Bell, Clock, Ending, Filter, HistoryQuery, Leased, Queue, RecordState, Take, Ticket,
+    What,
 };
 use posthaste_core::registry::{NewInstance, Origin, RegistryError, Status};
 use posthaste_core::time::Timestamp;
+use posthaste_core::{Engine, Limits};
 
 pub use self::choosing::*;
 pub use self::joining::*;
@@ -35,9 +35,9 @@ pub use self::presence::*;
 pub use self::reading::*;
 pub use self::watching::*;
 
-/// A store with a queue that remembers its tickets and a clock set by hand.
+/// An engine with a queue that remembers its tickets and a clock set by hand.
 pub struct Rig {
-    pub store: Arc<dyn Store>,
+    pub engine: Arc<Engine>,
     pub queue: Arc<SpyQueue>,
     pub clock: Arc<HandClock>,
     pub limits: Limits,
@@ -118,7 +118,7 @@ impl Rig {
             origin: Origin::Operator,
             token: rand::random(),
         };
-        self.store.join(new).await.expect("joined").instance.id
+        self.engine.join(new).await.expect("joined").instance.id
     }
 
     pub async fn send(&self, from: Principal, to: &str, body: &str) -> Result<Appended, SendError> {
@@ -134,7 +134,7 @@ impl Rig {
     ) -> Result<Appended, SendError> {
         let to = to.parse().expect("a good address");
         let draft = Draft::new(from, to, body.into(), details, Via::Rest, &self.limits)?;
-        self.store.append(draft).await
+        self.engine.append(draft).await
     }
 
     pub async fn read(&self, reader: Principal, answer: u64) -> Vec<Leased> {
@@ -150,11 +150,11 @@ impl Rig {
             bytes: usize::MAX,
             clips: None,
         };
-        self.store.lease(take).await.expect("a lease").mail
+        self.engine.lease(take).await.expect("a lease").mail
     }
 
     async fn states(&self, seq: Seq) -> Vec<RecordState> {
-        let record = self.store.message(MessageRef::Seq(seq)).await.expect("a look");
+        let record = self.engine.message(MessageRef::Seq(seq)).await.expect("a look");
         record.map_or_else(Vec::new, |r| r.deliveries.iter().map(|d| d.state).collect())
     }
 }
@@ -241,7 +241,7 @@ pub async fn what_is_given_back_comes_again_marked_in_its_old_place(rig: Rig) {
     }
     let first = rig.read_some(bob, 1, 1).await;
     assert!(!first[0].redelivered);
-    rig.store.give_back(bob, vec![first[0].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &vec![first[0].delivery], AnswerId(1), false);
     let again = rig.read(bob, 2).await;
     assert_eq!(bodies(&again), ["0", "1", "2"]);
     assert_eq!(again.iter().map(|l| l.redelivered).collect::<Vec<_>>(), [true, false, false]);
@@ -251,7 +251,7 @@ pub async fn a_stale_answer_gives_nothing_back(rig: Rig) {
     let bob = rig.agent("bob").await;
     rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
-    rig.store.give_back(bob, vec![mail[0].delivery], AnswerId(9), false);
+    rig.engine.give_back(bob, &vec![mail[0].delivery], AnswerId(9), false);
     assert!(rig.read(bob, 2).await.is_empty(), "the first answer still holds it");
 }
 
@@ -260,8 +260,8 @@ pub async fn an_ack_is_final_and_may_be_repeated(rig: Rig) {
     let sent = rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
     let what = || What::Deliveries(vec![mail[0].delivery]);
-    assert_eq!(rig.store.ack(bob, what(), Proof::Receipt).await.expect("acked").acked, 1);
-    assert_eq!(rig.store.ack(bob, what(), Proof::Receipt).await.expect("no error").acked, 0);
+    assert_eq!(rig.engine.ack(bob, what(), Proof::Receipt).await.expect("acked").acked, 1);
+    assert_eq!(rig.engine.ack(bob, what(), Proof::Receipt).await.expect("no error").acked, 0);
     assert_eq!(rig.states(sent.seq).await, [RecordState::Acked(Proof::Receipt)]);
     assert!(rig.read(bob, 2).await.is_empty());
 }
@@ -270,8 +270,8 @@ pub async fn a_late_ack_settles_what_lies_queued_again(rig: Rig) {
     let bob = rig.agent("bob").await;
     let sent = rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
-    rig.store.give_back(bob, vec![mail[0].delivery], AnswerId(1), false);
-    let acked = rig.store.ack(bob, What::Messages(vec![sent.seq]), Proof::Receipt).await;
+    rig.engine.give_back(bob, &vec![mail[0].delivery], AnswerId(1), false);
+    let acked = rig.engine.ack(bob, What::Messages(vec![sent.seq]), Proof::Receipt).await;
     assert_eq!(acked.expect("acked").acked, 1);
     assert!(rig.read(bob, 2).await.is_empty());
 }
@@ -281,9 +281,9 @@ pub async fn nobody_acks_or_refuses_what_another_holds(rig: Rig) {
     let sent = rig.send(HUMAN, "mason", "x").await.expect("accepted");
     assert_eq!(rig.read(one, 1).await.len(), 1);
     let what = || What::Messages(vec![sent.seq]);
-    let acked = rig.store.ack(two, what(), Proof::Receipt).await.expect("answered");
+    let acked = rig.engine.ack(two, what(), Proof::Receipt).await.expect("answered");
     assert_eq!((acked.acked, acked.lost), (0, vec![sent.seq]));
-    let nacked = rig.store.nack(two, what()).await.expect("answered");
+    let nacked = rig.engine.nack(two, what()).await.expect("answered");
     assert_eq!((nacked.returned, nacked.lost), (0, vec![sent.seq]));
     assert_eq!(rig.states(sent.seq).await, [RecordState::Leased]);
 }
@@ -295,7 +295,7 @@ pub async fn the_fifth_refusal_is_the_last(rig: Rig) {
         let mail = rig.read(bob, attempt).await;
         assert_eq!(mail.len(), 1, "attempt {attempt}");
         let what = What::Deliveries(vec![mail[0].delivery]);
-        let nacked = rig.store.nack(bob, what).await.expect("answered");
+        let nacked = rig.engine.nack(bob, what).await.expect("answered");
         assert_eq!((nacked.returned, nacked.refused), if attempt < 5 { (1, 0) } else { (0, 1) });
     }
     let dead = RecordState::Dead { reason: Reason::Refused, maybe_seen: true };
@@ -306,21 +306,21 @@ pub async fn cancel_takes_back_queued_mail_only(rig: Rig) {
     let bob = rig.agent("bob").await;
     let sent = rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
-    assert!(rig.store.cancel(sent.seq).await.is_err(), "it is leased");
-    rig.store.give_back(bob, vec![mail[0].delivery], AnswerId(1), false);
-    rig.store.cancel(sent.seq).await.expect("cancelled");
+    assert!(rig.engine.cancel(sent.seq).await.is_err(), "it is leased");
+    rig.engine.give_back(bob, &vec![mail[0].delivery], AnswerId(1), false);
+    rig.engine.cancel(sent.seq).await.expect("cancelled");
     let dead = RecordState::Dead { reason: Reason::Cancelled, maybe_seen: true };
     assert_eq!(rig.states(sent.seq).await, [dead]);
-    assert!(rig.store.cancel(sent.seq).await.is_err(), "it is dead");
+    assert!(rig.engine.cancel(sent.seq).await.is_err(), "it is dead");
 }
 
 pub async fn dead_mail_can_be_queued_again_marked_if_seen(rig: Rig) {
     let bob = rig.agent("bob").await;
     let sent = rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
-    assert!(rig.store.requeue(sent.seq).await.is_err(), "it is not dead");
-    rig.store.cancel(sent.seq).await.expect("cancelled");
-    rig.store.requeue(sent.seq).await.expect("queued again");
-    assert!(rig.store.requeue(sent.seq).await.is_err(), "it is queued");
+    assert!(rig.engine.requeue(sent.seq).await.is_err(), "it is not dead");
+    rig.engine.cancel(sent.seq).await.expect("cancelled");
+    rig.engine.requeue(sent.seq).await.expect("queued again");
+    assert!(rig.engine.requeue(sent.seq).await.is_err(), "it is queued");
     let mail = rig.read(bob, 1).await;
     assert_eq!(bodies(&mail), ["x"]);
     assert!(!mail[0].redelivered, "nobody had it before");
@@ -331,11 +331,11 @@ pub async fn mail_dies_when_its_time_is_over_and_not_before(rig: Rig) {
     let ttl = Details { ttl: Some(Duration::from_secs(10)), ..Details::default() };
     let sent = rig.send_with(HUMAN, &address(bob), "x", ttl).await.expect("accepted");
     rig.clock.advance(Duration::from_secs(9));
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     assert_eq!(rig.states(sent.seq).await, [RecordState::Queued]);
     rig.clock.advance(Duration::from_secs(2));
     assert!(rig.read(bob, 1).await.is_empty(), "expired before the sweep came by");
-    assert_eq!(rig.store.sweep().await.expect("swept").expired, 1);
+    assert_eq!(rig.engine.sweep().await.expect("swept").expired, 1);
     let dead = RecordState::Dead { reason: Reason::Expired, maybe_seen: false };
     assert_eq!(rig.states(sent.seq).await, [dead]);
 }
@@ -382,7 +382,7 @@ pub async fn an_end_is_one_transaction(rig: Rig) {
     assert_eq!(bodies(&one_of), ["for any bob"]);
 
     let id = bob.instance().expect("an instance");
-    rig.store.end(id, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
+    rig.engine.end(id, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
     let gone = |maybe_seen| RecordState::Dead { reason: Reason::RecipientGone, maybe_seen };
     assert_eq!(rig.states(held.seq).await, [gone(true)]);
     assert_eq!(rig.states(unseen.seq).await, [gone(true)]);
@@ -392,7 +392,7 @@ pub async fn an_end_is_one_transaction(rig: Rig) {
 
     let refused = rig.send(HUMAN, &address(bob), "too late").await;
     assert!(matches!(refused, Err(SendError::RecipientGone { .. })));
-    let twice = rig.store.end(id, Ending::plain(Status::Failed, Vec::new())).await;
+    let twice = rig.engine.end(id, Ending::plain(Status::Failed, Vec::new())).await;
     assert!(matches!(twice, Err(RegistryError::Ended(_))));
 }
 
@@ -402,12 +402,12 @@ pub async fn an_end_proves_only_what_that_answer_still_holds(rig: Rig) {
     let [first] = &rig.read(bob, 1).await[..] else { panic!("one message") };
     let again = rig.send(HUMAN, &address(bob), "on its way again").await.expect("accepted");
     let [second] = &rig.read(bob, 2).await[..] else { panic!("one message") };
-    rig.store.give_back(bob, vec![second.delivery], AnswerId(2), false);
+    rig.engine.give_back(bob, &vec![second.delivery], AnswerId(2), false);
     assert_eq!(rig.read(bob, 3).await.len(), 1);
 
     let acked = vec![(AnswerId(1), first.delivery), (AnswerId(2), second.delivery)];
     let id = bob.instance().expect("an instance");
-    rig.store.end(id, Ending::plain(Status::Finished, acked)).await.expect("ended");
+    rig.engine.end(id, Ending::plain(Status::Finished, acked)).await.expect("ended");
     assert_eq!(rig.states(seen.seq).await, [RecordState::Acked(Proof::End)]);
     let gone = RecordState::Dead { reason: Reason::RecipientGone, maybe_seen: true };
     assert_eq!(rig.states(again.seq).await, [gone]);
@@ -419,16 +419,16 @@ pub async fn the_silent_are_lost_and_come_back(rig: Rig) {
     rig.send(HUMAN, &address(one), "for you").await.expect("accepted");
     assert_eq!(rig.read(one, 1).await.len(), 2);
     rig.clock.advance(rig.limits.lost_after + Duration::from_secs(1));
-    rig.store.seen(two);
-    assert_eq!(rig.store.sweep().await.expect("swept").lost, 1);
+    rig.engine.seen(two);
+    assert_eq!(rig.engine.sweep().await.expect("swept").lost, 1);
     let status = |who: Principal| {
-        let view = rig.store.instance(who.instance().expect("an instance"));
+        let view = rig.engine.ledger(|l| l.instance(who.instance().expect("an instance")));
         view.expect("known").instance.status
     };
     assert_eq!((status(one), status(two)), (Status::Lost, Status::Running));
     assert_eq!(bodies(&rig.read(two, 2).await), ["for one of you"], "one-of mail goes on");
     rig.send(HUMAN, &address(one), "still an address").await.expect("accepted");
-    rig.store.seen(one);
+    rig.engine.seen(one);
     assert_eq!(status(one), Status::Running);
     assert_eq!(bodies(&rig.read(one, 3).await), ["still an address"], "its own stays leased");
 }
@@ -438,18 +438,18 @@ pub async fn settled_mail_is_pruned_after_a_day_and_unread_mail_never(rig: Rig) 
     let read = rig.send(HUMAN, &address(bob), "read").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
     let what = What::Deliveries(vec![mail[0].delivery]);
-    rig.store.ack(bob, what, Proof::Receipt).await.expect("acked");
+    rig.engine.ack(bob, what, Proof::Receipt).await.expect("acked");
     let unread = rig.send(HUMAN, &address(bob), "unread").await.expect("accepted");
     let dead = rig.send(HUMAN, &address(bob), "dead").await.expect("accepted");
-    rig.store.cancel(dead.seq).await.expect("cancelled");
+    rig.engine.cancel(dead.seq).await.expect("cancelled");
 
     rig.clock.advance(rig.limits.settled_retention - Duration::from_secs(1));
-    assert_eq!(rig.store.sweep().await.expect("swept").pruned, 0);
+    assert_eq!(rig.engine.sweep().await.expect("swept").pruned, 0);
     rig.clock.advance(rig.limits.prune + Duration::from_secs(1));
-    assert_eq!(rig.store.sweep().await.expect("swept").pruned, 1);
+    assert_eq!(rig.engine.sweep().await.expect("swept").pruned, 1);
     assert!(rig.states(read.seq).await.is_empty());
     rig.clock.advance(rig.limits.dead_retention);
-    assert_eq!(rig.store.sweep().await.expect("swept").pruned, 1);
+    assert_eq!(rig.engine.sweep().await.expect("swept").pruned, 1);
     assert!(rig.states(dead.seq).await.is_empty());
     assert_eq!(rig.states(unread.seq).await, [RecordState::Queued]);
     let next = rig.send(HUMAN, &address(bob), "next").await.expect("accepted");
@@ -465,7 +465,7 @@ pub async fn mail_beyond_the_window_is_read_from_the_store(rig: Rig) {
         rig.send_with(alice, &address(bob), &format!("{n}"), details).await.expect("accepted");
     }
     let filter = Filter { label: Some("last".into()), ..Filter::default() };
-    let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
+    let survey = rig.engine.survey(bob, filter.clone()).await.expect("a survey");
     assert_eq!(survey.waiting, 1);
     let take = Take {
         reader: bob,
@@ -475,7 +475,7 @@ pub async fn mail_beyond_the_window_is_read_from_the_store(rig: Rig) {
         bytes: usize::MAX,
         clips: None,
     };
-    let found = rig.store.lease(take).await.expect("a lease");
+    let found = rig.engine.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), [format!("{}", many - 1)]);
     let rest = rig.read(bob, 2).await;
     let expected: Vec<String> = (0..many - 1).map(|n| n.to_string()).collect();
@@ -494,17 +494,17 @@ pub async fn history_shows_and_never_consumes(rig: Rig) {
         before,
         ..HistoryQuery::default()
     };
-    let page = rig.store.history(query(2, None)).await.expect("history").records;
+    let page = rig.engine.history(query(2, None)).await.expect("history").records;
     let text = |r: &posthaste_core::ports::Record| r.message.body.to_string();
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["3", "4"]);
     let before = Some(page[0].message.seq);
-    let page = rig.store.history(query(9, before)).await.expect("history").records;
+    let page = rig.engine.history(query(9, before)).await.expect("history").records;
     assert_eq!(page.iter().map(text).collect::<Vec<_>>(), ["0", "1", "2"]);
     assert_eq!(rig.read(bob, 1).await.len(), 5, "all are still there");
     let leased = HistoryQuery { status: Some("leased"), ..query(9, None) };
-    assert_eq!(rig.store.history(leased).await.expect("history").records.len(), 5);
+    assert_eq!(rig.engine.history(leased).await.expect("history").records.len(), 5);
     let strangers = HistoryQuery { of: rig.agent("eve").await.instance(), ..query(9, None) };
-    assert!(rig.store.history(strangers).await.expect("history").records.is_empty());
+    assert!(rig.engine.history(strangers).await.expect("history").records.is_empty());
 }
 
 /// Runs every promise against the store that `$rig` makes (an async expression).

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::{
     Details, Draft, MessageRef, Principal, Receipt, Seq, Via,
@@ -24,9 +25,10 @@ use posthaste_core::messaging::receive::{
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Filter, Record, RecordState};
 use posthaste_core::registry::{NewInstance, Origin, Status};
-use posthaste_core::{Hub, Limits};
+use posthaste_core::time::Timestamp;
+use posthaste_core::{Engine, Hub, Limits};
 use posthaste_queue::LocalQueue;
-use posthaste_store::{Place, SqliteStore, StoreConfig};
+use posthaste_store::{Place, StoreConfig};
 use tokio::task::JoinHandle;
 
 use crate::clock::TestClock;
@@ -34,7 +36,7 @@ use crate::clock::TestClock;
 /// One hub and who uses it.
 pub struct World {
     pub hub: Arc<Hub>,
-    pub store: Arc<SqliteStore>,
+    pub engine: Arc<Engine>,
     pub clock: Arc<TestClock>,
 }
 
@@ -57,10 +59,10 @@ impl World {
         // A small log: nobody measures here.
         let config = StoreConfig { wal_bytes: 1 << 16, ..StoreConfig::default() };
         let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(TestClock::new()));
-        let store = SqliteStore::open(place, config, limits.clone(), queue.clone(), clock.clone())
-            .expect("a store");
-        let hub = Hub::start(store.clone(), queue, clock.clone(), limits);
-        Self { hub, store, clock }
+        let engine = posthaste_store::open(place, config, limits, queue, clock.clone());
+        let engine = engine.now_or_never().expect("it loads at once").expect("a store");
+        let hub = Hub::start(Arc::clone(&engine));
+        Self { hub, engine, clock }
     }
 
     pub async fn agent(&self, name: &str) -> Agent {
@@ -100,6 +102,13 @@ impl World {
         let record = self.record(seq).await.expect("a message that is kept");
         assert_eq!(record.deliveries.len(), 1, "one delivery: {record:?}");
         record.deliveries[0].state
+    }
+
+    /// Returns when everything that was begun beside other calls is written.
+    pub async fn settles(&self) {
+        // A look at everybody stands in line behind it.
+        let nobody = Timestamp(0);
+        self.engine.forget_gone(nobody).await.expect("nobody is that old");
     }
 
     pub fn status(&self, agent: &Agent) -> Status {

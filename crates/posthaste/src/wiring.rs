@@ -11,7 +11,7 @@ use posthaste_core::ports::{Clock, LaunchError, Launcher, Queue};
 use posthaste_core::{Hub, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_server::{KeyFiles, Keys};
-use posthaste_store::{FolderLock, OpenError, Place, SqliteStore};
+use posthaste_store::{FolderLock, OpenError, Place};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ use crate::failure::{internal, invalid};
 use crate::identity::{DataFolder, Key, Token};
 
 /// A hub over the memory and the queue that the configuration names.
-pub(crate) fn hub(
+pub(crate) async fn hub(
     config: &Config,
     folder: &DataFolder,
     ephemeral: bool,
@@ -38,9 +38,8 @@ pub(crate) fn hub(
         false => Place::File(folder.path().to_owned()),
     };
     let (store, limits) = (config.store.clone(), config.limits.clone());
-    let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone())
-        .map_err(|e| explain(&e))?;
-    Ok(Hub::start(store, queue, clock, limits))
+    let engine = posthaste_store::open(&place, store, limits, queue, clock).await;
+    Ok(Hub::start(engine.map_err(|e| explain(&e))?))
 }
 
 /// The folder for a hub that keeps nothing in it but its tokens and its address: two

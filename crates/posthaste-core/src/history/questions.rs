@@ -19,7 +19,7 @@ impl Hub {
             ..HistoryQuery::default()
         };
         let mut open = Vec::new();
-        for record in self.store.history(query).await?.records {
+        for record in self.engine.history(query).await?.records {
             let given = record
                 .delivery_of(by)
                 .is_some_and(|d| matches!(d.state, RecordState::Leased | RecordState::Acked(_)));
@@ -31,7 +31,7 @@ impl Hub {
     }
 
     async fn has_answered(&self, by: Principal, question: Seq) -> Result<bool, StoreError> {
-        let replies = self.store.replies(question, LOOK).await?;
+        let replies = self.engine.replies(question, LOOK).await?;
         Ok(replies.iter().any(|reply| reply.message.from.instance == by.instance()))
     }
 }

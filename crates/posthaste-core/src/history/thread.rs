@@ -33,13 +33,13 @@ impl Hub {
         by: Principal,
         thread: ThreadId,
     ) -> Result<ThreadSummary, StoreError> {
-        self.store.thread_summary(thread, by).await
+        self.engine.thread_summary(thread, by).await
     }
 
     /// The last messages of a thread that the caller may see, oldest first. Only its
     /// own mail is marked: that of its own mailbox, and one-of mail that it holds.
     pub async fn read_thread(&self, by: Principal, ask: ThreadAsk) -> Result<Marked, StoreError> {
-        self.store.seen(by);
+        self.engine.seen(by);
         let query = HistoryQuery {
             thread: Some(ask.thread),
             unread_by: ask.unread_only.then_some(by),
@@ -50,10 +50,10 @@ impl Hub {
             ..HistoryQuery::default()
         };
         if !ask.mark {
-            let page = self.store.history(query).await?;
+            let page = self.engine.history(query).await?;
             return Ok(Marked { page, marked: Vec::new() });
         }
-        let marked = self.store.mark_read(by, query).await?;
+        let marked = self.engine.mark_read(by, query).await?;
         // Answers that still held some of it hold it no more.
         let mut desk = self.desk.lock();
         let answers = desk.holding(by, &marked.marked);

@@ -55,9 +55,9 @@ impl Hub {
         which: MessageRef,
     ) -> Result<Option<Trail>, StoreError> {
         let Some(record) = self.message(by, which).await? else { return Ok(None) };
-        let mut replies = self.store.replies(record.message.seq, REPLIES).await?;
+        let mut replies = self.engine.replies(record.message.seq, REPLIES).await?;
         replies.retain(|r| self.may_read(by, r));
-        let notes = self.store.notes(&record).await?;
+        let notes = self.engine.notes(&record).await?;
 
         let mut steps = vec![accepted(&record)];
         steps.extend(record.deliveries.iter().flat_map(|d| self.steps(&record, d, &notes)));
@@ -248,7 +248,9 @@ impl Hub {
     }
 
     fn why_unread(&self, id: InstanceId, waiting: u32) -> String {
-        let Some(view) = self.store.instance(id) else { return "its reader is unknown".into() };
+        let Some(view) = self.engine.ledger(|l| l.instance(id)) else {
+            return "its reader is unknown".into();
+        };
         let (name, seen) = (&view.instance.address, view.instance.last_seen);
         match view.instance.status.as_str() {
             _ if waiting > 0 => format!("{name} waits for mail, but for other mail than this"),
@@ -260,8 +262,8 @@ impl Hub {
     }
 
     pub(crate) fn why_untaken(&self, mailbox: &Mailbox, sender: Principal, waiting: u32) -> String {
-        match self.store.active(mailbox, sender) {
-            0 if self.store.active(mailbox, Principal::Operator) > 0 => {
+        match self.engine.ledger(|l| l.active(mailbox, sender)) {
+            0 if self.engine.ledger(|l| l.active(mailbox, Principal::Operator)) > 0 => {
                 "only its sender is here, who never takes its own mail".into()
             }
             0 => match mailbox {
@@ -292,7 +294,7 @@ impl Hub {
             limit: usize::MAX,
             ..InstanceFilter::default()
         };
-        match &*self.store.instances(&filter) {
+        match &*self.engine.ledger(|l| l.instances(&filter)) {
             [] => None,
             [one] => Some(format!("{} is {}", one.instance.address, one.instance.status.as_str())),
             all => Some(format!("all {} of that name are away", all.len())),
@@ -303,7 +305,7 @@ impl Hub {
     pub(crate) fn name_of(&self, who: Principal) -> String {
         match who {
             Principal::Operator => "the operator".into(),
-            Principal::Instance(id) => match self.store.instance(id) {
+            Principal::Instance(id) => match self.engine.ledger(|l| l.instance(id)) {
                 Some(view) => view.instance.address.to_string(),
                 None => id.to_string(),
             },

@@ -11,10 +11,11 @@ use super::{BoxNo, Ledger, Queued};
 use crate::address::Mailbox;
 use crate::messaging::delivery::{DeliveryNo, Proof};
 use crate::messaging::message::{
-    Draft, Message, MessageId, Principal, Priority, Recipient, RepliedTo, Sender, Seq,
-    ThreadChoice, ThreadId,
+    Draft, Message, Principal, Priority, Recipient, RepliedTo, Sender, Seq, ThreadChoice, ThreadId,
 };
 use crate::messaging::send::SendError;
+use crate::orchestration::Report;
+use crate::ports::change::Copies;
 use crate::ports::{Appended, Ticket, What};
 use crate::time::Timestamp;
 
@@ -52,7 +53,7 @@ impl fmt::Write for Hashed<'_> {
 /// Where a message lies before it is written.
 pub(super) struct Places {
     pub(super) seq: Seq,
-    pub(super) deliveries: Vec<(BoxNo, DeliveryNo)>,
+    pub(super) copies: Copies,
     pub(super) opened: Vec<(BoxNo, Mailbox)>,
 }
 
@@ -83,7 +84,7 @@ pub enum Planned {
 #[derive(Debug)]
 pub struct AppendPlan {
     pub message: Arc<Message>,
-    pub deliveries: Vec<(BoxNo, DeliveryNo)>,
+    pub copies: Copies,
     /// Mailboxes that this message is the first for.
     pub opened: Vec<(BoxNo, Mailbox)>,
     pub key: Option<KeyDigest>,
@@ -91,8 +92,8 @@ pub struct AppendPlan {
     pub reply: Option<AckPlan>,
     /// What decided its thread; a draft that is tried again must know.
     pub thread: ThreadChoice,
-    /// The task whose assignment it settles.
-    pub settles: Option<Seq>,
+    /// The task whose assignment it settles, and as what.
+    pub settles: Option<(Seq, Report)>,
     recipients: Vec<Recipient>,
     skipped: Vec<Mailbox>,
     pub(super) counted: Before,
@@ -100,10 +101,14 @@ pub struct AppendPlan {
 
 impl AppendPlan {
     /// The hub's own mail, and what it makes of others' words: decided already.
-    pub(super) fn decided(message: Message, places: Places, settles: Option<Seq>) -> Self {
+    pub(super) fn decided(
+        message: Message,
+        places: Places,
+        settles: Option<(Seq, Report)>,
+    ) -> Self {
         Self {
             message: Arc::new(message),
-            deliveries: places.deliveries,
+            copies: places.copies,
             opened: places.opened,
             key: None,
             reply: None,
@@ -134,8 +139,8 @@ impl Ledger {
     }
 
     /// Decides everything about a draft: accepted before, for whom, whether there
-    /// is room, which numbers. `id` is random; the hub has no other use for chance.
-    pub fn plan_append(&mut self, mut draft: Draft, id: MessageId, now: Timestamp) -> Planned {
+    /// is room, which numbers.
+    pub fn plan_append(&mut self, mut draft: Draft, now: Timestamp) -> Planned {
         self.fade(now);
         let key = KeyDigest::of(&draft);
         if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
@@ -161,14 +166,16 @@ impl Ledger {
                 self.plan_ack(draft.from, &What::Messages(vec![seq]), Proof::Reply, now, true);
             (!plan.settled.is_empty()).then_some(plan)
         });
-        let Places { seq, deliveries, opened } = self.place(mailboxes, draft.body().len());
+        let reported_to = settles.and_then(|_| mailboxes.first().cloned());
+        let Places { seq, copies, opened } = self.place(mailboxes, draft.body().len());
+        let settles = settles.zip(Report::of(seq, &copies, reported_to, now));
         if let Some(digest) = key {
             self.keys.insert(digest, seq);
         }
-        let message = Arc::new(draft.accept(seq, id, from, thread, now));
+        let message = Arc::new(draft.accept(seq, self.id_key.id(seq), from, thread, now));
         Planned::New(Box::new(AppendPlan {
             message,
-            deliveries,
+            copies,
             opened,
             key,
             reply,
@@ -202,10 +209,10 @@ impl Ledger {
         if let Some(digest) = plan.key {
             self.key_times.push_back((message.created_at, digest));
         }
-        if let Some(task) = plan.settles {
-            self.commit_report(task, plan);
+        if let Some((task, report)) = &plan.settles {
+            self.commit_report(*task, report.clone());
         }
-        for (at, delivery) in &plan.deliveries {
+        for (at, delivery) in &plan.copies {
             let mut entry = Queued {
                 delivery: *delivery,
                 seq: message.seq,
@@ -233,7 +240,7 @@ impl Ledger {
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
         let mut opened = Vec::new();
-        let deliveries = mailboxes
+        let copies = mailboxes
             .into_iter()
             .map(|mailbox| {
                 let number = self.mailbox_no(&mailbox).unwrap_or_else(|| {
@@ -249,17 +256,17 @@ impl Ledger {
                 (number, delivery)
             })
             .collect();
-        Places { seq, deliveries, opened }
+        Places { seq, copies, opened }
     }
 
     pub fn undo_append(&mut self, plan: &AppendPlan) {
-        if let Some(task) = plan.settles {
-            self.undo_report(task);
+        if let Some((task, _)) = &plan.settles {
+            self.undo_report(*task);
         }
         if let Some(digest) = plan.key {
             self.keys.remove(&digest);
         }
-        for (at, delivery) in plan.deliveries.iter().rev() {
+        for (at, delivery) in plan.copies.iter().rev() {
             let queue = &mut self.queues[*at as usize];
             queue.unread = queue.unread.saturating_sub(1);
             queue.bytes = queue.bytes.saturating_sub(plan.message.body.len());
@@ -273,11 +280,6 @@ impl Ledger {
         if let Some(reply) = &plan.reply {
             self.undo_ack(reply);
         }
-    }
-
-    pub fn load_key(&mut self, digest: KeyDigest, seq: Seq, at: Timestamp) {
-        self.keys.insert(digest, seq);
-        self.key_times.push_back((at, digest));
     }
 
     /// Forgets keys older than `before`; how many.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::presence::Rivals;
-use super::{BoxNo, Ledger, Out, Queue, Queued};
+use super::{BoxNo, Ledger, MailboxState, Out, Queued};
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
 use crate::messaging::message::{Message, Principal, Seq};
@@ -373,7 +373,7 @@ impl Ledger {
 
 /// How many queued messages only the reader could take, and how many others could as
 /// well.
-fn split(queue: &Queue, rivals: Rivals, reader: Principal) -> (usize, usize) {
+fn split(queue: &MailboxState, rivals: Rivals, reader: Principal) -> (usize, usize) {
     let all = queue.len() - reader.instance().map_or(0, |id| queue.sent_by(id));
     let alone = match rivals {
         Rivals::Nobody => all,

@@ -58,19 +58,6 @@ pub struct ForgetPlan {
 }
 
 impl Ledger {
-    pub fn load_team(&mut self, team: Team) {
-        self.teams.insert(team.name.clone(), team);
-    }
-
-    pub fn load_instance(&mut self, instance: Instance) {
-        self.add_instance(instance);
-    }
-
-    /// Oldest first.
-    pub fn load_token(&mut self, token: TokenHash, of: InstanceId) {
-        self.add_token(token, of);
-    }
-
     /// Creates an instance, or finds the one with the same key and secret. `dice`
     /// gives random numbers for ids.
     pub fn plan_join(
@@ -209,7 +196,6 @@ impl Ledger {
         id: InstanceId,
         ending: &Ending,
         now: Timestamp,
-        dice: impl FnMut() -> u64,
     ) -> Result<EndPlan, RegistryError> {
         let Ending { status, acked, .. } = ending;
         let before = self.living(id)?;
@@ -243,7 +229,7 @@ impl Ledger {
         self.instances.insert(id, instance.clone());
         self.count_holder(me);
         // Whoever waits for it hears of its end with it.
-        let reports = self.plan_last_reports(&instance, ending, now, dice);
+        let reports = self.plan_last_reports(&instance, ending, now);
         let tokens = self.token_lists.remove(&id).unwrap_or_default();
         for token in &tokens {
             self.tokens.remove(token);
@@ -280,12 +266,7 @@ impl Ledger {
 
     /// Ends everybody who is away or lost, showed no sign of life since `before`, and
     /// has neither mail nor open work.
-    pub fn plan_forget(
-        &mut self,
-        before: Timestamp,
-        now: Timestamp,
-        mut dice: impl FnMut() -> u64,
-    ) -> ForgetPlan {
+    pub fn plan_forget(&mut self, before: Timestamp, now: Timestamp) -> ForgetPlan {
         self.fade(now);
         let here = self.instances.values().filter(|i| !i.status.has_ended());
         let parents: HashSet<InstanceId> = here.filter_map(|i| i.parent).collect();
@@ -298,7 +279,7 @@ impl Ledger {
         };
         let gone: Vec<InstanceId> = self.instances.values().filter(gone).map(|i| i.id).collect();
         let ending = Ending::plain(Status::Stopped, Vec::new());
-        let plans = gone.into_iter().map(|id| self.plan_end(id, &ending, now, &mut dice));
+        let plans = gone.into_iter().map(|id| self.plan_end(id, &ending, now));
         ForgetPlan { ends: plans.filter_map(Result::ok).collect() }
     }
 
@@ -427,7 +408,7 @@ impl Ledger {
         InstanceView { unread, unread_shared, called_at, instance: self.as_shown(instance) }
     }
 
-    fn add_instance(&mut self, instance: Instance) {
+    pub(super) fn add_instance(&mut self, instance: Instance) {
         self.named.entry(instance.agent.clone()).or_default().insert(instance.id);
         self.index_key(&instance);
         self.threads.insert(instance.thread, instance.id);

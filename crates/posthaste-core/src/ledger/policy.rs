@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::Limits;
     use crate::ledger::Planned;
-    use crate::messaging::message::{Details, MessageId, RepliedTo, ThreadChoice, ThreadId, Via};
+    use crate::messaging::message::{Details, RepliedTo, ThreadChoice, ThreadId, Via};
     use crate::registry::{NewInstance, Origin};
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         let mut draft = Draft::new(from, to.clone(), "hi".into(), details, Via::Rest, &limits)
             .expect("within the limits");
         for _ in 0..3 {
-            let planned = ledger.plan_append(draft, MessageId(1), now);
+            let planned = ledger.plan_append(draft, now);
             let Planned::New(plan) = planned else { panic!("it is new and admitted") };
             ledger.undo_append(&plan);
             let message = Arc::unwrap_or_clone(plan.message);

@@ -428,7 +428,7 @@ mod tests {
                     }
                     Step::End(n) | Step::UndoneEnd(n) => {
                         let ending = Ending::plain(Status::Stopped, Vec::new());
-                        let Ok(plan) = ledger.plan_end(ids[n], &ending, now, || 7) else { continue };
+                        let Ok(plan) = ledger.plan_end(ids[n], &ending, now) else { continue };
                         match step {
                             Step::End(_) => known[n].ended = true,
                             _ => ledger.undo_end(&plan),

@@ -29,10 +29,6 @@ pub struct ProfilePlan {
 }
 
 impl Ledger {
-    pub fn load_profile(&mut self, name: Name, known: KnownProfile) {
-        self.profiles.insert(name, known);
-    }
-
     pub fn plan_put_profile(
         &mut self,
         put: &PutProfile,

@@ -1,6 +1,6 @@
 //! The last moves of a delivery: acked, dead, refused, and queued once more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{BoxNo, Ledger, Out, Queued};
 use crate::address::Mailbox;
@@ -48,13 +48,25 @@ pub struct NackPlan {
     /// Refused too often.
     pub dead: Vec<Settled>,
     pub at: Timestamp,
+    pub by: Option<Principal>,
     pub lost: Vec<Seq>,
 }
 
 /// Dead deliveries, read from disk, that are to be queued again.
 #[derive(Debug)]
 pub struct RequeuePlan {
-    pub entries: Vec<(BoxNo, Queued)>,
+    pub dead: Vec<DeadDelivery>,
+    pub at: Timestamp,
+    /// No delivery below this one is open once these are.
+    pub low_water: DeliveryNo,
+}
+
+/// A dead delivery as it would be queued again, and why it died.
+#[derive(Debug, Clone)]
+pub struct DeadDelivery {
+    pub at: BoxNo,
+    pub entry: Queued,
+    pub reason: Reason,
 }
 
 impl Ledger {
@@ -96,7 +108,7 @@ impl Ledger {
     }
 
     pub fn plan_nack(&mut self, by: Principal, what: &What, now: Timestamp) -> NackPlan {
-        let mut plan = NackPlan { at: now, ..NackPlan::default() };
+        let mut plan = NackPlan { at: now, by: Some(by), ..NackPlan::default() };
         let limit = self.limits.attempts;
         let boxes = self.boxes_of(by);
         for (seq, delivery) in self.meant(by, &boxes, what) {
@@ -215,49 +227,68 @@ impl Ledger {
         self.unsettle(&plan.dead);
     }
 
-    /// Dead mail gets another chance, unless its recipient has ended or has no room; what
-    /// always fits needs none.
+    /// Queues dead deliveries again, unless their recipient has ended or has no room;
+    /// what always fits needs none. `None`: the list is of an earlier `revision`, so it
+    /// must be read again.
     pub fn plan_requeue(
         &mut self,
-        entries: Vec<(BoxNo, Queued)>,
+        dead: Vec<DeadDelivery>,
         always_fits: bool,
+        revision: u64,
+        now: Timestamp,
+    ) -> Option<Result<RequeuePlan, ActError>> {
+        (self.revision == revision).then(|| self.plan_requeue_now(dead, always_fits, now))
+    }
+
+    fn plan_requeue_now(
+        &mut self,
+        dead: Vec<DeadDelivery>,
+        always_fits: bool,
+        now: Timestamp,
     ) -> Result<RequeuePlan, ActError> {
-        if entries.is_empty() {
+        let lowest = dead.iter().map(|d| d.entry.delivery).min();
+        let Some(lowest) = lowest else {
             return Err(ActError::Conflict("nothing of it is dead".into()));
+        };
+        for DeadDelivery { at, entry, .. } in &dead {
+            self.may_requeue(*at, entry, always_fits)?;
         }
-        for (at, entry) in &entries {
-            let Some(queue) = self.queues.get(*at as usize) else {
-                return Err(ActError::Conflict("its mailbox is not known".into()));
-            };
-            let gone = match &queue.mailbox {
-                Mailbox::Instance(id) => {
-                    self.instances.get(id).is_none_or(|i| i.status.has_ended())
-                }
-                _ => false,
-            };
-            if gone {
-                return Err(ActError::Conflict("its recipient has ended".into()));
-            }
-            if !always_fits && self.is_full(*at, entry.size as usize) {
-                let mailbox = &queue.mailbox;
-                let why = format!("mailbox {mailbox} is full: try again when it has been read");
-                return Err(ActError::Conflict(why));
-            }
-            if self.out.contains_key(&entry.delivery) || queue.find(entry.delivery).is_some() {
-                return Err(ActError::Conflict("nothing of it is dead".into()));
-            }
-        }
-        for (at, entry) in &entries {
+        for DeadDelivery { at, entry, .. } in &dead {
             let queue = &mut self.queues[*at as usize];
             queue.unread += 1;
             queue.bytes += entry.size as usize;
         }
-        Ok(RequeuePlan { entries })
+        Ok(RequeuePlan { dead, at: now, low_water: self.low_water().min(lowest) })
+    }
+
+    fn may_requeue(&self, at: BoxNo, entry: &Queued, always_fits: bool) -> Result<(), ActError> {
+        let conflict = |why: &str| Err(ActError::Conflict(why.to_owned()));
+        let Some(queue) = self.queues.get(at as usize) else {
+            return conflict("its mailbox is not known");
+        };
+        let gone = match &queue.mailbox {
+            Mailbox::Instance(id) => self.instances.get(id).is_none_or(|i| i.status.has_ended()),
+            _ => false,
+        };
+        if gone {
+            return conflict("its recipient has ended");
+        }
+        if !always_fits && self.is_full(at, entry.size as usize) {
+            let mailbox = &queue.mailbox;
+            return conflict(&format!(
+                "mailbox {mailbox} is full: try again when it has been read"
+            ));
+        }
+        if self.out.contains_key(&entry.delivery) || queue.find(entry.delivery).is_some() {
+            return conflict("nothing of it is dead");
+        }
+        Ok(())
     }
 
     pub fn commit_requeue(&mut self, plan: &RequeuePlan, tickets: &mut Vec<Ticket>) {
-        self.mark_reports(&plan.entries.iter().map(|(_, entry)| entry.delivery).collect(), false);
-        for (at, entry) in &plan.entries {
+        self.revision += 1;
+        self.mark_reports(&plan.dead.iter().map(|d| d.entry.delivery).collect(), false);
+        for DeadDelivery { at, entry, .. } in &plan.dead {
             if let Some(expiry) = entry.expires_at {
                 self.expiries.insert((expiry, entry.delivery, *at));
             }
@@ -266,11 +297,21 @@ impl Ledger {
     }
 
     pub fn undo_requeue(&mut self, plan: &RequeuePlan) {
-        for (at, entry) in &plan.entries {
+        for DeadDelivery { at, entry, .. } in &plan.dead {
             let queue = &mut self.queues[*at as usize];
             queue.unread = queue.unread.saturating_sub(1);
             queue.bytes = queue.bytes.saturating_sub(entry.size as usize);
         }
+    }
+
+    /// Grows whenever something was requeued or pruned.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Messages were pruned.
+    pub fn pruned(&mut self) {
+        self.revision += 1;
     }
 
     /// Which deliveries a caller means: those it holds, or that lie in a mailbox
@@ -296,16 +337,32 @@ impl Ledger {
             .filter_map(|d| self.out.get(d).map(|o| (o.entry.seq, *d)))
             .collect();
         let queued = |seq: Seq| queues().find_map(|q| q.of_message(seq)).map(|e| e.delivery);
-        let elsewhere = |seq: Seq| {
-            let mut out = self.out.iter();
-            out.find(|(_, o)| o.entry.seq == seq && boxes.contains(&o.at)).map(|(d, _)| *d)
-        };
-        seqs.iter()
-            .map(|seq| {
-                let found = held.get(seq).copied();
-                (*seq, found.or_else(|| queued(*seq)).or_else(|| elsewhere(*seq)))
-            })
-            .collect()
+        let mut meant: Vec<(Seq, Option<DeliveryNo>)> = seqs
+            .iter()
+            .map(|seq| (*seq, held.get(seq).copied().or_else(|| queued(*seq))))
+            .collect();
+        self.find_elsewhere(boxes, &mut meant);
+        meant
+    }
+
+    /// Fills in what others hold of these mailboxes. Looks through all that is out once,
+    /// however many messages are named.
+    fn find_elsewhere(&self, boxes: &[BoxNo], meant: &mut [(Seq, Option<DeliveryNo>)]) {
+        let unknown = meant.iter().filter(|(_, delivery)| delivery.is_none()).map(|(seq, _)| *seq);
+        let unknown: HashSet<Seq> = unknown.collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let is_meant = |out: &&Out| unknown.contains(&out.entry.seq) && boxes.contains(&out.at);
+        let found: HashMap<Seq, DeliveryNo> = self
+            .out
+            .values()
+            .filter(is_meant)
+            .map(|out| (out.entry.seq, out.entry.delivery))
+            .collect();
+        for (seq, delivery) in meant {
+            *delivery = delivery.or_else(|| found.get(seq).copied());
+        }
     }
 
     fn boxes_of(&self, by: Principal) -> Vec<BoxNo> {

@@ -1,6 +1,6 @@
 //! Who may see what, and what is open, for those who look.
 
-use super::{AckPlan, BoxNo, End, Ledger, Out, Queue, Queued};
+use super::{AckPlan, BoxNo, End, Ledger, MailboxState, Out, Queued};
 use crate::Map;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, MoveError, Proof};
@@ -51,7 +51,7 @@ impl Ledger {
 
     /// The mailboxes of a team.
     pub fn boxes_in(&self, team: &Name) -> Vec<BoxNo> {
-        let in_team = |queue: &Queue| self.scope(&queue.mailbox) == Some(team);
+        let in_team = |queue: &MailboxState| self.scope(&queue.mailbox) == Some(team);
         let all = self.boxes().filter(|(_, queue)| in_team(queue));
         all.map(|(no, _)| no).collect()
     }
@@ -101,7 +101,7 @@ impl Ledger {
         wanted.into_iter().map(of_box).collect()
     }
 
-    fn open_box(&self, queue: &Queue, out: &[&Out]) -> OpenBox {
+    fn open_box(&self, queue: &MailboxState, out: &[&Out]) -> OpenBox {
         let heads = [queue.urgent.front(), queue.normal.front()].into_iter().flatten();
         let oldest_queued = heads.min_by_key(|e| e.seq).map(oldest);
         let held_oldest = out.iter().map(|o| &o.entry).min_by_key(|e| e.seq).map(oldest);

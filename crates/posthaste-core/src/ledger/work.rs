@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::append::{AppendPlan, KeyDigest};
 use super::people::JoinPlan;
 use super::policy::Before;
-use super::{BoxNo, EndPlan, Ledger};
+use super::{BoxNo, Ledger};
 use crate::Map;
 use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{
-    Draft, Kind, Message, MessageId, Principal, Priority, Sender, SenderKind, Seq, Via,
+    Draft, Kind, Message, Principal, Priority, Sender, SenderKind, Seq, Via,
 };
 use crate::messaging::send::SendError;
 use crate::orchestration::{AssignError, Assignment, Report, Standing};
@@ -51,7 +51,7 @@ impl Entry {
 }
 
 impl Assignments {
-    fn add(&mut self, assignment: Assignment, opening: bool) {
+    pub(super) fn add(&mut self, assignment: Assignment, opening: bool) {
         let task = assignment.task;
         self.by.entry(assignment.by).or_default().insert(task);
         self.of.entry(assignment.worker).or_default().insert(task);
@@ -118,17 +118,13 @@ pub struct BeginPlan {
 }
 
 impl Ledger {
-    pub fn load_assignment(&mut self, assignment: Assignment) {
-        self.assignments.add(assignment, false);
-    }
-
     /// Decides about a wish for a worker: accepted before, who it is, whether there is
     /// room in line. `dice` gives random numbers for ids.
     pub fn plan_hire(
         &mut self,
         hire: Hire,
         now: Timestamp,
-        mut dice: impl FnMut() -> u64,
+        dice: impl FnMut() -> u32,
     ) -> Result<PlannedHire, AssignError> {
         self.fade(now);
         let Hire { mut draft, agent, team, work, line, depth } = hire;
@@ -157,9 +153,7 @@ impl Ledger {
                     },
                     token: TokenHash::default(),
                 };
-                // Half of it is random enough.
-                #[expect(clippy::cast_possible_truncation, reason = "random bits are cut")]
-                let plan = self.plan_arrival(new, Some(work), now, || dice() as u32)?;
+                let plan = self.plan_arrival(new, Some(work), now, dice)?;
                 let worker = plan.instance.clone();
                 (Some(plan), worker)
             }
@@ -181,7 +175,7 @@ impl Ledger {
             self.keys.insert(digest, task);
         }
         let thread = worker.thread;
-        let message = draft.accept(task, MessageId(dice()), from, thread, now);
+        let message = draft.accept(task, self.id_key.id(task), from, thread, now);
         let mut plan = AppendPlan::decided(message, places, None);
         plan.key = key;
         plan.counted = counted;
@@ -322,13 +316,10 @@ impl Ledger {
         Some(task)
     }
 
-    pub(super) fn commit_report(&mut self, task: Seq, plan: &AppendPlan) {
-        let Some((at, delivery)) = plan.deliveries.first().copied() else { return };
-        let mailbox = self.queues[at as usize].mailbox.clone();
+    pub(super) fn commit_report(&mut self, task: Seq, report: Report) {
         let Some(entry) = self.assignments.all.get_mut(&task) else { return };
         entry.settling = false;
-        let (seq, at) = (plan.message.seq, plan.message.created_at);
-        entry.assignment.report = Some(Report { seq, delivery, mailbox, at });
+        entry.assignment.report = Some(report);
     }
 
     pub(super) fn undo_report(&mut self, task: Seq) {
@@ -344,7 +335,6 @@ impl Ledger {
         worker: &Instance,
         ending: &Ending,
         now: Timestamp,
-        mut dice: impl FnMut() -> u64,
     ) -> Vec<AppendPlan> {
         let open = self.assignments.of(worker.id).filter(|entry| entry.is_open());
         let open: Vec<Assignment> = open.map(|entry| entry.assignment.clone()).collect();
@@ -360,10 +350,11 @@ impl Ledger {
                 None => SenderKind::System,
             };
             let to = self.address_of(&mailbox);
-            let places = self.place(vec![mailbox], body.len());
+            let places = self.place(vec![mailbox.clone()], body.len());
+            let report = Report::of(places.seq, &places.copies, Some(mailbox), now);
             let message = Message {
                 seq: places.seq,
-                id: MessageId(dice()),
+                id: self.id_key.id(places.seq),
                 thread: worker.thread,
                 from: Sender { kind: kind_of_sender, ..worker.sender() },
                 to,
@@ -383,7 +374,7 @@ impl Ledger {
             if let Some(entry) = self.assignments.all.get_mut(&task) {
                 entry.settling = true;
             }
-            plans.push(AppendPlan::decided(message, places, Some(task)));
+            plans.push(AppendPlan::decided(message, places, report.map(|report| (task, report))));
         }
         plans
     }
@@ -566,13 +557,6 @@ impl Ledger {
     /// The names nearest to one that nobody has.
     pub fn nearest_profiles(&self, wanted: &str) -> Vec<String> {
         nearest(wanted, self.profiles.keys().map(Name::as_str))
-    }
-}
-
-impl EndPlan {
-    /// The tasks that its end settles, with their reports.
-    pub fn settles(&self) -> impl Iterator<Item = (Seq, &AppendPlan)> {
-        self.reports.iter().filter_map(|report| report.settles.map(|task| (task, report)))
     }
 }
 

@@ -18,14 +18,33 @@
 use std::fmt;
 
 use crate::messaging::message::Principal;
+use crate::ports::store::Epoch;
 
 /// The number of a delivery, counted over all mailboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeliveryNo(pub u64);
 
-/// The answer that holds, or held, a lease.
+/// The answer that holds, or held, a lease. It carries the epoch of the hub's start, so
+/// no answer from before a restart can be mistaken for one after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AnswerId(pub u64);
+
+impl AnswerId {
+    /// Bits for the answers of one epoch: enough for 18 years at 30,000 a second. The
+    /// epoch has the rest.
+    const BITS: u32 = 44;
+
+    /// The id before the first answer of an epoch.
+    pub fn before_first(epoch: Epoch) -> Self {
+        Self(epoch.0 << Self::BITS)
+    }
+
+    /// The id of the next answer.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryState {

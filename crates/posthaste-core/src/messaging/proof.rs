@@ -60,6 +60,7 @@ use crate::limits::Limits;
 use crate::messaging::clients::{self, Client};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
+use crate::ports::store::Epoch;
 use crate::ports::{Acked, Leased};
 
 /// How many ids taken as received are named at most.
@@ -150,7 +151,8 @@ pub struct Proofs {
     hook_grace: Duration,
     keep: usize,
     keep_settled: usize,
-    next: u64,
+    /// The id of the last answer.
+    last: AnswerId,
     readers: Map<Principal, Reader>,
     answers: Map<AnswerId, Answer>,
     receipts: Map<u64, AnswerId>,
@@ -158,14 +160,14 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &Limits, epoch: Epoch) -> Self {
         Self {
             rules: Rules::ALL,
             grace: limits.proof_grace,
             hook_grace: limits.hook_grace,
             keep: limits.receipts,
             keep_settled: limits.settled_answers,
-            next: 0,
+            last: AnswerId::before_first(epoch),
             readers: Map::default(),
             answers: Map::default(),
             receipts: Map::default(),
@@ -212,8 +214,8 @@ impl Proofs {
             });
         }
 
-        self.next += 1;
-        let id = AnswerId(self.next);
+        let id = self.last.next();
+        self.last = id;
         let cut = CancellationToken::new();
         let reader = self.readers.entry(who).or_default();
         reader.answers.push_back(id);

@@ -144,7 +144,7 @@ impl Hub {
             None => Lease::default(),
             Some(budget) => {
                 let ask = Ask { filter, budget, ..Ask::now(open.reader) };
-                self.store.lease(self.take(&ask, open.running.id)).await?
+                self.engine.lease(self.take(&ask, open.running.id)).await?
             }
         };
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
@@ -154,7 +154,7 @@ impl Hub {
 
     /// What an answer to anything else could carry along, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
-        self.store.survey(reader, along()).await
+        self.engine.survey(reader, along()).await
     }
 
     /// Waits for mail in a call that has begun.
@@ -178,7 +178,7 @@ impl Hub {
                     Look::WaitUntil(until) => until,
                     Look::Take { met } => {
                         let asked = hub.road.get().map(|road| (road, Instant::now()));
-                        let lease = hub.store.lease(hub.take(&ask, open.running.id)).await?;
+                        let lease = hub.engine.lease(hub.take(&ask, open.running.id)).await?;
                         if let Some((road, asked)) = asked {
                             road.leased(&lease.mail, ask.reader, asked.elapsed());
                         }
@@ -194,7 +194,7 @@ impl Hub {
                 };
                 match &mut bell {
                     None => {
-                        let keys = hub.store.keys(ask.reader);
+                        let keys = hub.engine.ledger(|l| l.keys_of(ask.reader));
                         bell = Some(hub.queue.listen(ask.reader, keys, ask.filter.clone()));
                         hub.begins_to_wait(ask.reader);
                     }
@@ -292,7 +292,7 @@ impl Hub {
     }
 
     async fn survey(&self, ask: &Ask) -> Result<Survey, StoreError> {
-        self.store.survey(ask.reader, ask.filter.clone()).await
+        self.engine.survey(ask.reader, ask.filter.clone()).await
     }
 
     fn take(&self, ask: &Ask, answer: AnswerId) -> Take {

@@ -38,7 +38,7 @@ impl Hub {
         // What an error tells beyond what the append knows.
         let named = match &draft.to {
             Address::Named { name, .. } => {
-                Some((name.clone(), Arc::clone(&self.profile_faults), Arc::clone(&self.store)))
+                Some((name.clone(), Arc::clone(&self.profile_faults), Arc::clone(&self.engine)))
             }
             _ => None,
         };
@@ -49,20 +49,20 @@ impl Hub {
         let mortal = draft.details().ttl.is_some();
         let (desk, soon) = (Arc::clone(&self.desk), Arc::clone(&self.soon));
         let began = followed.as_ref().map(|_| Instant::now());
-        let appended = self.store.append(draft);
-        let durable = self.store.is_durable();
+        let appended = self.engine.append(draft);
+        let durable = self.engine.is_durable();
         async move {
             let appended = match (appended.await, named, refused) {
                 (Ok(appended), ..) => appended,
                 (
                     Err(SendError::NoRecipient { to, why, nearest }),
-                    Some((name, faults, store)),
+                    Some((name, faults, engine)),
                     _,
                 ) => {
                     let fault = fault_of(&faults.lock(), &name);
                     return Err(match fault {
                         // The name is known where only its team is not.
-                        Some(fault) if !matches!(store.profile(name).await, Ok(Some(_))) => {
+                        Some(fault) if !matches!(engine.profile(name).await, Ok(Some(_))) => {
                             SendError::BrokenProfile { to, fault: Box::new(fault) }
                         }
                         _ => SendError::NoRecipient { to, why, nearest },
@@ -106,7 +106,7 @@ impl Hub {
         caller: Principal,
         which: MessageRef,
     ) -> Result<Answered, StoreError> {
-        let record = self.store.message(which).await?;
+        let record = self.engine.message(which).await?;
         let Some(record) = record.filter(|r| self.may_read(caller, r)) else {
             return Ok(Answered { seq: None, hop: 0, replied_to: RepliedTo::Unseen(which) });
         };
@@ -114,7 +114,7 @@ impl Hub {
         let quick = self.clock.now().since(message.created_at) <= self.limits.hop_window;
         let counts = quick && caller != Principal::Operator;
         let hop = if counts { message.hop.saturating_add(1) } else { 0 };
-        let keys = self.store.keys(caller);
+        let keys = self.engine.ledger(|l| l.keys_of(caller));
         let received = record.deliveries.iter().any(|d| d.is_before(caller, &keys));
         let to = message.from.instance.map_or(Mailbox::Human, Mailbox::Instance);
         let back_to = received.then_some(to);

@@ -8,19 +8,20 @@ use parking_lot::Mutex;
 
 use crate::Hub;
 use crate::address::InstanceId;
+use crate::engine::Started;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::desk::{Books, Desk};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Call, Door, Hook, Process, Proves, Running, Scope};
 use crate::messaging::receive::Open;
-use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, StoreError, What};
+use crate::ports::{Acked, ActError, Ending, Nacked, Record, StoreError, What};
 use crate::presence::Staying;
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
     /// The reader names the receipt of an answer. An unknown one is ignored.
     pub async fn ack_receipt(&self, by: Principal, receipt: u64) -> Result<Acked, StoreError> {
-        self.store.seen(by);
+        self.engine.seen(by);
         let Some((answer, what)) = self.desk.lock().receipt(by, receipt) else {
             return Ok(Acked::default());
         };
@@ -35,7 +36,7 @@ impl Hub {
 
     /// The reader names messages.
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
-        self.store.seen(by);
+        self.engine.seen(by);
         let answers = self.desk.lock().holding(by, &seqs);
         let acked = self.ack(by, What::Messages(seqs), Proof::Receipt).await?;
         self.desk.lock().let_go(&answers, &acked.settled);
@@ -43,11 +44,11 @@ impl Hub {
     }
 
     pub async fn nack_receipt(&self, by: Principal, receipt: u64) -> Result<Nacked, StoreError> {
-        self.store.seen(by);
+        self.engine.seen(by);
         let Some((answer, what)) = self.desk.lock().receipt(by, receipt) else {
             return Ok(Nacked::default());
         };
-        let nacked = self.store.nack(by, What::Held(answer, what)).await?;
+        let nacked = self.engine.nack(by, What::Held(answer, what)).await?;
         self.desk.lock().refused(answer, &nacked.lost);
         self.soon.notify_one();
         Ok(nacked)
@@ -58,10 +59,10 @@ impl Hub {
         by: Principal,
         mut seqs: Vec<Seq>,
     ) -> Result<Nacked, StoreError> {
-        self.store.seen(by);
+        self.engine.seen(by);
         // Those that hold it now: what a later answer is handed again is not refused.
         let answers = self.desk.lock().holding(by, &seqs);
-        let nacked = self.store.nack(by, What::Messages(seqs.clone())).await?;
+        let nacked = self.engine.nack(by, What::Messages(seqs.clone())).await?;
         seqs.retain(|seq| !nacked.lost.contains(seq));
         self.desk.lock().let_go(&answers, &seqs);
         self.soon.notify_one();
@@ -72,19 +73,19 @@ impl Hub {
     /// operator can.
     pub async fn cancel(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
         let record = self.owned(by, which).await?;
-        self.store.cancel(record.message.seq).await?;
+        self.engine.cancel(record.message.seq).await?;
         self.reread(record.message.seq).await
     }
 
     /// Gives dead mail another chance.
     pub async fn requeue(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
         let record = self.owned(by, which).await?;
-        self.store.requeue(record.message.seq).await?;
+        self.engine.requeue(record.message.seq).await?;
         self.reread(record.message.seq).await
     }
 
     async fn owned(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
-        let record = self.store.message(which).await?.ok_or(ActError::NotFound)?;
+        let record = self.engine.message(which).await?.ok_or(ActError::NotFound)?;
         match by {
             Principal::Operator => Ok(record),
             Principal::Instance(id) if record.message.from.instance == Some(id) => Ok(record),
@@ -93,7 +94,7 @@ impl Hub {
     }
 
     async fn reread(&self, seq: Seq) -> Result<Record, ActError> {
-        self.store.message(MessageRef::Seq(seq)).await?.ok_or(ActError::NotFound)
+        self.engine.message(MessageRef::Seq(seq)).await?.ok_or(ActError::NotFound)
     }
 
     /// The reader starts anew.
@@ -144,7 +145,7 @@ impl Hub {
     ) -> Result<Instance, RegistryError> {
         let who = Principal::Instance(id);
         let acked = self.desk.lock().proved_by_end(who, proves);
-        let instance = self.store.end(id, Ending { acked, ..ending }).await?;
+        let instance = self.engine.end(id, Ending { acked, ..ending }).await?;
         // Only now: an end that failed has changed nothing, and a call that began
         // meanwhile ends, too.
         self.desk.lock().end(who);
@@ -194,7 +195,7 @@ impl Hub {
 
     /// Acks, and tells whoever follows what became of it.
     fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
-        let acked = self.store.ack(by, what, proof);
+        let acked = self.engine.ack(by, what, proof);
         let Some(road) = self.road.get().map(Arc::clone) else { return acked };
         let asked = Instant::now();
         let told = async move {
@@ -222,16 +223,16 @@ pub(crate) struct StoreBooks<'a>(&'a Hub);
 
 impl Books for StoreBooks<'_> {
     fn taken(&self, who: Principal) -> Vec<Seq> {
-        self.0.store.taken(who)
+        self.0.engine.weakly_acked(who)
     }
 
     fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
-        self.0.store.give_back(by, what, from, doubt);
+        self.0.engine.give_back(by, &what, from, doubt);
         self.0.soon.notify_one();
     }
 
     fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId) {
-        self.0.store.put_back(by, what, from);
+        self.0.engine.put_back(by, &what, from);
         self.0.soon.notify_one();
     }
 

@@ -17,7 +17,7 @@ impl Hub {
 
     /// The names of profiles nearest to one that nobody has.
     pub fn nearest_profiles(&self, name: &Name) -> Vec<String> {
-        self.store.nearest_profiles(name.as_str())
+        self.engine.ledger(|l| l.nearest_profiles(name.as_str()))
     }
 
     /// The address, if there is such a name, team or instance.
@@ -25,7 +25,7 @@ impl Hub {
         match address {
             Address::Human => Some(Address::Human),
             Address::Exact { instance, .. } => {
-                self.store.instance(instance).is_some().then_some(address)
+                self.engine.ledger(|l| l.instance(instance)).is_some().then_some(address)
             }
             Address::Named { name, team } => {
                 let team = self.known_team(team)?;
@@ -43,7 +43,7 @@ impl Hub {
     /// The team, or the one that it is a slip of; `None` if there is neither.
     fn known_team(&self, team: Option<Name>) -> Option<Option<Name>> {
         let Some(team) = team else { return Some(None) };
-        let known = self.store.teams();
+        let known = self.engine.ledger(|l| l.team_names());
         if known.contains(&team) {
             return Some(Some(team));
         }
@@ -52,7 +52,7 @@ impl Hub {
     }
 
     fn is_name_only(&self, name: &Name) -> bool {
-        !self.store.teams().contains(name) && self.has_profile(name)
+        !self.engine.ledger(|l| l.team_names()).contains(name) && self.has_profile(name)
     }
 
     fn has_profile(&self, name: &Name) -> bool {

@@ -71,7 +71,7 @@ impl Hub {
     /// Gives an agent work and returns at once. Its report comes by mail.
     pub async fn assign(self: &Arc<Self>, assign: Assign) -> Result<Assigned, AssignError> {
         let Assign { by, agent, team, message, label, directory, worktree, timeout, .. } = assign;
-        self.store.seen(by);
+        self.engine.seen(by);
         let idempotency_key = assign.idempotency_key;
         let details =
             Details { kind: Kind::DIRECTIVE, label, idempotency_key, ..Details::default() };
@@ -82,7 +82,7 @@ impl Hub {
             Ok(work) => work,
             // What was accepted is answered so, whatever has become of the profile since.
             Err(error) => {
-                let before = self.store.hired(draft).await?;
+                let before = self.engine.hired(&draft).await?;
                 let Hired { instance, task, duplicate } = before.ok_or(error)?;
                 return Ok(Assigned { instance, task, duplicate });
             }
@@ -94,7 +94,7 @@ impl Hub {
         let staff = self.staff()?;
         let starts = work.is_some();
         let (line, depth) = (staff.config.line, staff.config.depth);
-        let hired = self.store.hire(Hire { draft, agent, team, work, line, depth }).await?;
+        let hired = self.engine.hire(Hire { draft, agent, team, work, line, depth }).await?;
         let Hired { instance, task, duplicate } = hired;
         if starts && !duplicate {
             staff.line_moves();
@@ -111,12 +111,12 @@ impl Hub {
         worktree: Option<bool>,
         timeout: Option<Duration>,
     ) -> Result<Option<Work>, AssignError> {
-        let Some(profile) = self.store.profile(agent.clone()).await? else {
+        let Some(profile) = self.engine.profile(agent.clone()).await? else {
             let name = agent.to_string();
             if let Some(fault) = self.fault_of(agent) {
                 return Err(AssignError::BrokenProfile { name, fault });
             }
-            let nearest = self.store.nearest_profiles(agent.as_str());
+            let nearest = self.engine.ledger(|l| l.nearest_profiles(agent.as_str()));
             return Err(AssignError::NoProfile { name, nearest });
         };
         let directory = directory.or_else(|| self.directory_of(by));
@@ -143,7 +143,7 @@ impl Hub {
 
     /// A worker's workers work where it does, unless told otherwise.
     fn directory_of(&self, by: Principal) -> Option<String> {
-        let parent = self.store.instance(by.instance()?)?.instance;
+        let parent = self.engine.ledger(|l| l.instance(by.instance()?))?.instance;
         let work = parent.work?;
         // A worktree is its own; what is made from it starts at the same commit.
         work.directory.clone()

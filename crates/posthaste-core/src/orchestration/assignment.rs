@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::message::{Principal, Seq};
+use crate::ports::change::Copies;
 use crate::time::Timestamp;
 
 /// A task, who has it, and who waits for its report.
@@ -27,6 +28,19 @@ pub struct Report {
     /// Where it went: to whoever gave the work, or whom that one had it from.
     pub mailbox: Mailbox,
     pub at: Timestamp,
+}
+
+impl Report {
+    /// The message `seq` as a report, if it has a delivery and a mailbox.
+    pub(crate) fn of(
+        seq: Seq,
+        copies: &Copies,
+        mailbox: Option<Mailbox>,
+        at: Timestamp,
+    ) -> Option<Self> {
+        let (_, delivery) = *copies.first()?;
+        Some(Self { seq, delivery, mailbox: mailbox?, at })
+    }
 }
 
 /// Where the report of an assignment is.

@@ -30,39 +30,39 @@ impl Context {
 
 impl Hub {
     pub fn context(&self, of: Principal) -> Context {
-        let running = self.store.below(of).into_iter();
+        let running = self.engine.ledger(|l| l.below(of)).into_iter();
         let running = running.filter(|i| i.parent == of.instance() && i.work.is_some());
         Context {
             running: running.map(|i| (*i).clone()).collect(),
-            given: self.store.given(of, false),
-            pending: self.store.unread(of),
+            given: self.engine.ledger(|l| l.given(of, false)),
+            pending: self.engine.ledger(|l| l.unread_of(of).0),
         }
     }
 
     /// How many workers run, and how many wait to be started.
     pub fn workers(&self) -> (usize, usize) {
-        let at_work = self.store.at_work();
+        let at_work = self.engine.ledger(|l| l.at_work());
         let waiting = at_work.iter().filter(|i| i.status == Status::Starting).count();
         (at_work.len() - waiting, waiting)
     }
 
     /// What somebody gave out and still waits for.
     pub fn given(&self, by: Principal) -> Vec<Given> {
-        self.store.given(by, false)
+        self.engine.ledger(|l| l.given(by, false))
     }
 
     pub fn assignment(&self, task: crate::messaging::message::Seq) -> Option<Given> {
-        self.store.assignment(task)
+        self.engine.ledger(|l| l.assignment(task))
     }
 
     /// Who stands at the top of its tree.
     pub fn session(&self, of: crate::address::InstanceId) -> Principal {
-        self.store.session(of)
+        self.engine.ledger(|l| l.session(of))
     }
 
     /// Whether something that it gave out is still open.
     pub fn is_owed(&self, by: Principal) -> bool {
-        self.store.given(by, false).iter().any(|g| g.assignment.report.is_none())
+        self.engine.ledger(|l| l.given(by, false)).iter().any(|g| g.assignment.report.is_none())
     }
 
     /// Whether a worker has neither written nor called for `agents.quiet`.
@@ -81,6 +81,6 @@ impl Hub {
         &self,
         by: crate::address::InstanceId,
     ) -> Vec<crate::orchestration::Assignment> {
-        self.store.taken_on(by)
+        self.engine.ledger(|l| l.taken_on(by))
     }
 }

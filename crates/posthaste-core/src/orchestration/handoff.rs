@@ -35,16 +35,17 @@ impl Hub {
         let deadline = Instant::now() + timeout;
         // Listen, then look.
         let filter = Filter { or_ends_wait: true, ..Filter::default() };
-        let mut bell = self.queue.listen(reader, self.store.keys(reader), filter.clone());
+        let mut bell =
+            self.queue.listen(reader, self.engine.ledger(|l| l.keys_of(reader)), filter.clone());
         self.begins_to_wait(reader);
         loop {
-            match self.store.assignment(task).map(|given| given.assignment.report) {
+            match self.engine.ledger(|l| l.assignment(task)).map(|given| given.assignment.report) {
                 Some(Some(report)) => return Ok(Waited::Reported(report.seq)),
                 Some(None) => {}
                 None => return Ok(Waited::TimeUp),
             }
             if reader != Principal::Operator
-                && self.store.survey(reader, filter.clone()).await?.ends_wait
+                && self.engine.survey(reader, filter.clone()).await?.ends_wait
             {
                 return Ok(Waited::Interrupted);
             }

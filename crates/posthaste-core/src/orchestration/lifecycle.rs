@@ -73,7 +73,7 @@ impl Hub {
 
     async fn try_launch(self: &Arc<Self>, staff: &Staff, worker: Instance) -> Result<(), NoStart> {
         let launcher = &staff.launcher;
-        let Some(profile) = self.store.profile(worker.agent.clone()).await? else {
+        let Some(profile) = self.engine.profile(worker.agent.clone()).await? else {
             let gone = format!("the profile {} has been removed", worker.agent);
             return Err(LaunchError::new(gone, None).into());
         };
@@ -89,7 +89,7 @@ impl Hub {
         let work = Work { directory, branch, ..known };
         // Its token must open the door before it knocks.
         let hash = Sha256::digest(&token).into();
-        let worker = match self.store.begin_work(worker.id, hash, work).await {
+        let worker = match self.engine.begin_work(worker.id, hash, work).await {
             Ok(worker) => worker,
             Err(error @ (RegistryError::Ended(_) | RegistryError::NotFound { .. })) => {
                 return Err(NoStart::Stopped(error.to_string()));
@@ -109,7 +109,7 @@ impl Hub {
     }
 
     fn giver(&self, worker: &Instance) -> String {
-        let parent = worker.parent.and_then(|id| self.store.instance(id));
+        let parent = worker.parent.and_then(|id| self.engine.ledger(|l| l.instance(id)));
         parent.map_or_else(|| "human".to_owned(), |view| view.instance.address.to_string())
     }
 
@@ -119,7 +119,8 @@ impl Hub {
         self: &Arc<Self>,
         worker: &Instance,
     ) -> Result<(Seq, String, Handed), NoStart> {
-        let task: Option<Seq> = self.store.taken_on(worker.id).first().map(|a| a.task);
+        let task: Option<Seq> =
+            self.engine.ledger(|l| l.taken_on(worker.id)).first().map(|a| a.task);
         let cancelled = || NoStart::Stopped("its task was taken back".to_owned());
         let task = task.ok_or_else(cancelled)?;
         let me = Principal::Instance(worker.id);
@@ -139,7 +140,7 @@ impl Hub {
             (Ended::Finished, true) => Proves::Task,
             (Ended::Failed | Ended::Stopped, _) => Proves::Nothing,
         };
-        let Some(view) = self.store.instance(id) else { return };
+        let Some(view) = self.engine.ledger(|l| l.instance(id)) else { return };
         let ending = last_words(&view.instance, outcome, self.limits.body_bytes);
         loop {
             match self.end_so(id, ending.clone(), proves).await {
@@ -161,7 +162,7 @@ impl Hub {
     /// After a hub start: whoever was running is found again, or its end is told.
     pub(super) async fn find_workers(self: &Arc<Self>) {
         let Some(staff) = self.staff.get() else { return };
-        for worker in self.store.at_work() {
+        for worker in self.engine.ledger(|l| l.at_work()) {
             if worker.status == Status::Starting {
                 continue;
             }

@@ -104,22 +104,23 @@ impl Hub {
 
     /// Starts whoever has a place.
     fn move_line(self: &Arc<Self>, staff: &Staff) {
-        let line = self.store.in_line();
+        let line = self.engine.ledger(|l| l.in_line());
         if line.is_empty() || self.stopping.is_cancelled() {
             return;
         }
         let mut running: Map<Principal, Places> = Map::default();
-        for worker in self.store.at_work() {
+        for worker in self.engine.ledger(|l| l.at_work()) {
             let starts = staff.starting.lock().contains_key(&worker.id);
             if starts || worker.status != Status::Starting && self.takes_a_place(&worker) {
-                let places = running.entry(self.store.session(worker.id)).or_default();
+                let places =
+                    running.entry(self.engine.ledger(|l| l.session(worker.id))).or_default();
                 places.taken += 1;
                 places.blocked += usize::from(!starts && self.needs_the_line(&worker));
             }
         }
         let now = self.clock.now();
         for worker in line {
-            let places = running.entry(self.store.session(worker.id)).or_default();
+            let places = running.entry(self.engine.ledger(|l| l.session(worker.id))).or_default();
             let stalled =
                 places.blocked == places.taken && now.since(worker.created_at) >= self.limits.sweep;
             if places.taken >= staff.config.running && !stalled {
@@ -139,7 +140,7 @@ impl Hub {
     /// who have a place do so, the line stands still. Whoever has stood in such a line
     /// for a sweep starts.
     fn needs_the_line(&self, worker: &Instance) -> bool {
-        let given = self.store.given(Principal::Instance(worker.id), false);
+        let given = self.engine.ledger(|l| l.given(Principal::Instance(worker.id), false));
         given.iter().any(|g| g.status == Some(Status::Starting))
     }
 
@@ -148,7 +149,7 @@ impl Hub {
     fn takes_a_place(&self, worker: &Instance) -> bool {
         let me = Principal::Instance(worker.id);
         let waits = || self.is_waiting(worker.id) && self.is_owed(me);
-        let owes = self.store.taken_on(worker.id).iter().any(|a| a.report.is_none());
+        let owes = self.engine.ledger(|l| l.taken_on(worker.id)).iter().any(|a| a.report.is_none());
         owes && !waits()
     }
 }

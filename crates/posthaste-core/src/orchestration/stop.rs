@@ -22,23 +22,21 @@ impl Hub {
     pub fn is_above(&self, by: Principal, id: InstanceId) -> bool {
         let Principal::Instance(me) = by else { return true };
         let mut above = Some(id);
-        while let Some(view) = above.and_then(|id| self.store.instance(id)) {
+        while let Some(view) = above.and_then(|id| self.engine.ledger(|l| l.instance(id))) {
             above = view.instance.parent;
             if above == Some(me) {
                 return true;
             }
         }
-        let team = self.store.instance(id).map(|view| view.instance.team);
-        team.is_some_and(|team| self.store.leads(by, &team))
+        let team = self.engine.ledger(|l| l.instance(id)).map(|view| view.instance.team);
+        team.is_some_and(|team| self.engine.ledger(|l| l.leads(by, &team)))
     }
 
     /// Ends an agent and everybody below it; how many. Processes are asked first and
     /// killed after a grace: their ends are told when they are true.
     pub async fn stop(self: &Arc<Self>, by: Principal, id: InstanceId) -> Result<usize, StopError> {
-        let view = self.store.instance(id).ok_or_else(|| RegistryError::NotFound {
-            what: "instance",
-            name: id.to_string(),
-            nearest: Vec::new(),
+        let view = self.engine.ledger(|l| l.instance(id)).ok_or_else(|| {
+            RegistryError::NotFound { what: "instance", name: id.to_string(), nearest: Vec::new() }
         })?;
         if by != Principal::Instance(id) && !self.is_above(by, id) {
             return Err(StopError::NotAllowed);
@@ -49,7 +47,7 @@ impl Hub {
         let why = match by {
             Principal::Operator => "stopped by the human".to_owned(),
             Principal::Instance(me) if me == id => "it stopped itself".to_owned(),
-            Principal::Instance(me) => match self.store.instance(me) {
+            Principal::Instance(me) => match self.engine.ledger(|l| l.instance(me)) {
                 Some(view) => format!("stopped by {}", view.instance.address),
                 None => format!("stopped by {me}"),
             },
@@ -75,7 +73,7 @@ impl Hub {
 
     async fn stop_below(self: &Arc<Self>, who: Principal, why: &str) -> usize {
         let mut stopped = 0;
-        for worker in self.store.below(who) {
+        for worker in self.engine.ledger(|l| l.below(who)) {
             match self.stop_one(&worker, why).await {
                 Ok(()) => stopped += 1,
                 Err(error) => tracing::debug!(%error, worker = %worker.id, "not stopped"),
@@ -116,7 +114,9 @@ impl Hub {
     pub(super) fn stop_the_rest(self: &Arc<Self>, of: InstanceId) {
         let why = self.staff.get().and_then(|staff| staff.ending.lock().remove(&of));
         let top = Principal::Instance(of);
-        let (Some(why), false) = (why, self.store.below(top).is_empty()) else { return };
+        let (Some(why), false) = (why, self.engine.ledger(|l| l.below(top)).is_empty()) else {
+            return;
+        };
         let hub = Arc::clone(self);
         self.tasks.spawn(async move {
             hub.stop_below(top, &why).await;
@@ -126,7 +126,7 @@ impl Hub {
     /// An agent that came by itself has left: its session ends, and with it its tree.
     pub(crate) fn session_ended(self: &Arc<Self>, who: &Instance) {
         let top = Principal::Instance(who.id);
-        if who.work.is_some() || self.store.below(top).is_empty() {
+        if who.work.is_some() || self.engine.ledger(|l| l.below(top)).is_empty() {
             return;
         }
         let hub = Arc::clone(self);

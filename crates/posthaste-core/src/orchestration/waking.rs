@@ -16,8 +16,12 @@ impl Hub {
         self.end_idle(staff);
         self.wake_sleepers(staff).await;
         let all = InstanceFilter { limit: usize::MAX, ..InstanceFilter::default() };
-        let known: Vec<InstanceId> =
-            self.store.instances(&all).into_iter().map(|view| view.instance.id).collect();
+        let known: Vec<InstanceId> = self
+            .engine
+            .ledger(|l| l.instances(&all))
+            .into_iter()
+            .map(|view| view.instance.id)
+            .collect();
         staff.woken.lock().retain(|id, _| known.contains(id));
         staff.ending.lock().retain(|id, _| known.contains(id));
         staff.launcher.forget_all_but(&known).await;
@@ -27,7 +31,7 @@ impl Hub {
     fn end_idle(&self, staff: &Staff) {
         let now = self.clock.now();
         let idle = |worker: &Instance| {
-            let taken = self.store.taken_on(worker.id);
+            let taken = self.engine.ledger(|l| l.taken_on(worker.id));
             let reported = taken.iter().map(|a| a.report.as_ref().map(|r| r.at)).max().flatten();
             let settled = taken.iter().all(|a| a.report.is_some());
             settled
@@ -35,7 +39,7 @@ impl Hub {
                 && now.since(worker.last_seen) >= staff.config.keep
                 && !self.is_waiting(worker.id)
         };
-        for worker in self.store.at_work() {
+        for worker in self.engine.ledger(|l| l.at_work()) {
             if worker.status == Status::Running && idle(&worker) {
                 let kept = humantime(staff.config.keep);
                 let why = format!("it had reported and was idle for {kept} (agents.keep)");
@@ -50,7 +54,7 @@ impl Hub {
         let here = vec![Status::Running, Status::Away, Status::Lost];
         let all = InstanceFilter { statuses: here, limit: usize::MAX, ..InstanceFilter::default() };
         let now = self.clock.now();
-        let mut views = self.store.instances(&all);
+        let mut views = self.engine.ledger(|l| l.instances(&all));
         views.sort_by_key(|view| view.instance.last_seen);
         let was_woken = |id: &InstanceId| {
             let woken = staff.woken.lock().get(id).copied();
@@ -72,7 +76,7 @@ impl Hub {
             if unread == 0 && !self.has_mail_but_in(&who.keys, &offered).await {
                 continue;
             }
-            let Ok(Some(profile)) = self.store.profile(who.agent.clone()).await else { continue };
+            let Ok(Some(profile)) = self.engine.profile(who.agent.clone()).await else { continue };
             let (id, keys, unread) = (who.id, Arc::clone(&who.keys), unread + shared);
             match staff.launcher.wake(self, Nap { who, profile, unread }).await {
                 Ok(true) => {
@@ -90,7 +94,7 @@ impl Hub {
 
     /// Whether mail is queued in one of these mailboxes that is not among the others.
     async fn has_mail_but_in(&self, keys: &Arc<[Mailbox]>, others: &HashSet<Mailbox>) -> bool {
-        let open = self.store.open_mail(Some(Arc::clone(keys))).await.unwrap_or_default();
+        let open = self.engine.open_mail(Some(Arc::clone(keys))).await.unwrap_or_default();
         open.iter().any(|open| open.queued > 0 && !others.contains(&open.mailbox))
     }
 

@@ -3,73 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-
-use super::StoreError;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, Proof, Reason};
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::time::Timestamp;
-
-/// Reading again, which takes nothing, and counting.
-pub trait Reading: Send + Sync {
-    /// A page of messages, oldest first; never consumes. It is the last page, or
-    /// with `after` the first; `next` says where the one beside it begins, and is
-    /// `None` only when there is no more.
-    fn history(&self, query: HistoryQuery) -> BoxFuture<'_, Result<Page, StoreError>>;
-
-    /// The same, and what of it is addressed to `by` and unread is settled in the
-    /// transaction that reads it. Two such calls never give the same unread message.
-    fn mark_read(
-        &self,
-        by: Principal,
-        query: HistoryQuery,
-    ) -> BoxFuture<'_, Result<Marked, StoreError>>;
-
-    /// Messages that name this one in `in_reply_to`, oldest first.
-    fn replies(&self, to: Seq, most: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
-
-    /// What happened to the deliveries of a message on their way, in order: refusals
-    /// and requeues, which the deliveries themselves forget.
-    fn notes(&self, of: &Record) -> BoxFuture<'_, Result<Vec<Note>, StoreError>>;
-
-    /// Whether `who` may see it: its sender, the owners of its mailboxes, the leaders of a
-    /// team that it is addressed to, the family of the one whose thread it is in, and the
-    /// operator. Of a one-of mailbox all that could take it, while it is queued, and then
-    /// only its reader.
-    fn may_see(&self, who: Principal, record: &Record) -> bool;
-
-    /// Whether `who` leads the team at this moment. The operator leads all.
-    fn leads(&self, who: Principal, team: &Name) -> bool;
-
-    /// How many active instances hold a key to the mailbox, apart from `but`: a
-    /// sender never takes its own mail.
-    fn active(&self, mailbox: &Mailbox, but: Principal) -> u32;
-
-    /// What is open in these mailboxes, or in all, without a scan of what is kept.
-    fn open_mail(
-        &self,
-        of: Option<Arc<[Mailbox]>>,
-    ) -> BoxFuture<'_, Result<Vec<OpenBox>, StoreError>>;
-
-    /// How many messages are kept in these mailboxes, or in all, and by whom they
-    /// were sent.
-    fn kept(&self, of: Option<Arc<[Mailbox]>>) -> BoxFuture<'_, Result<Kept, StoreError>>;
-
-    /// How much a thread holds, and how much of it is addressed to `reader` and unread.
-    /// Reads no text: somebody may ask every few seconds.
-    fn thread_summary(
-        &self,
-        thread: ThreadId,
-        reader: Principal,
-    ) -> BoxFuture<'_, Result<ThreadSummary, StoreError>>;
-}
 
 /// A message and where each of its deliveries stands.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub message: Arc<Message>,
     pub deliveries: Vec<DeliveryRecord>,
+    /// What of it cannot be read: table, row, column, and what is wrong there.
+    pub unreadable: Vec<String>,
 }
 
 impl Record {

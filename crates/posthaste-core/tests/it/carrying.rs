@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use parking_lot::Mutex;
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::message::Principal;
@@ -13,7 +14,7 @@ use posthaste_core::ports::{Bell, Filter, Queue, RecordState, Ticket};
 use posthaste_core::registry::Status;
 use posthaste_core::{Hub, Limits};
 use posthaste_queue::LocalQueue;
-use posthaste_store::{Place, SqliteStore, StoreConfig};
+use posthaste_store::{Place, StoreConfig};
 use posthaste_testkit::clock::TestClock;
 use posthaste_testkit::world::World;
 use tokio::time::sleep;
@@ -69,11 +70,11 @@ impl Unreliable {
 fn world(queue: &Arc<Unreliable>) -> World {
     let (limits, clock) = (Limits::default(), Arc::new(TestClock::new()));
     let config = StoreConfig { wal_bytes: 0, ..StoreConfig::default() };
-    let store =
-        SqliteStore::open(&Place::Memory, config, limits.clone(), queue.clone(), clock.clone());
-    let store = store.expect("a store");
-    let hub = Hub::start(store.clone(), queue.clone(), clock.clone(), limits);
-    World { hub, store, clock }
+    let queue = Arc::clone(queue);
+    let engine = posthaste_store::open(&Place::Memory, config, limits, queue, clock.clone());
+    let engine = engine.now_or_never().expect("it loads at once").expect("a store");
+    let hub = Hub::start(Arc::clone(&engine));
+    World { hub, engine, clock }
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
 use posthaste_core::messaging::proof::Scope;
 use posthaste_core::messaging::receive::Ask;
-use posthaste_core::ports::{RecordState, Upkeep};
+use posthaste_core::ports::RecordState;
 use posthaste_core::registry::Status;
 use posthaste_core::{Hub, Limits};
 use posthaste_store::Place;
@@ -184,7 +184,7 @@ impl Town<'_> {
                 }
             }
             Deed::Sweep => {
-                self.world.store.sweep().await.expect("swept");
+                self.world.engine.sweep().await.expect("swept");
             }
             Deed::Join => self.joins(&mut dice).await,
             Deed::End => {

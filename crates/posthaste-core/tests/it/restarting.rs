@@ -11,7 +11,7 @@ use posthaste_core::Limits;
 use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq};
 use posthaste_core::messaging::proof::Scope;
 use posthaste_core::messaging::receive::{BatchStatus, WaitFor};
-use posthaste_core::ports::{RecordState, Upkeep};
+use posthaste_core::ports::RecordState;
 use posthaste_core::registry::Status;
 use posthaste_store::Place;
 use posthaste_testkit::world::{Agent, World};
@@ -39,7 +39,7 @@ fn mail_that_was_accepted_while_the_hub_swept_is_there_after_a_kill() {
         bob.takes().await;
         for n in 0..20 {
             let text = format!("{n}");
-            let (_, swept) = tokio::join!(operator.sends(&bob, &text), world.store.sweep());
+            let (_, swept) = tokio::join!(operator.sends(&bob, &text), world.engine.sweep());
             swept.expect("swept");
             if n < 19 {
                 bob.takes().await;
@@ -58,7 +58,7 @@ fn mail_that_was_accepted_while_the_hub_stopped_is_there_after_the_start() {
     let bob = lives(folder.path(), Limits::default(), async |world| {
         let bob = world.agent("bob").await;
         let operator = world.operator();
-        let (_, closed) = tokio::join!(operator.sends(&bob, "last words"), world.store.close());
+        let (_, closed) = tokio::join!(operator.sends(&bob, "last words"), world.engine.close());
         closed.expect("a clean stop");
         bob.who
     });
@@ -78,9 +78,9 @@ fn dead_mail_that_was_queued_again_while_the_hub_swept_is_there_after_a_kill() {
         world.hub.cancel(Principal::Operator, which).await.expect("cancelled");
         operator.sends(&bob, "later").await;
         bob.takes().await;
-        world.store.sweep().await.expect("swept");
+        world.engine.sweep().await.expect("swept");
         let again = world.hub.requeue(Principal::Operator, which);
-        let (requeued, swept) = tokio::join!(again, world.store.sweep());
+        let (requeued, swept) = tokio::join!(again, world.engine.sweep());
         requeued.expect("queued again");
         swept.expect("swept");
         bob.who
@@ -96,7 +96,7 @@ fn after_the_note_of_a_clean_stop_nothing_is_handed_out_any_more() {
     let (bob, given) = lives(folder.path(), Limits::default(), async |world| {
         let bob = world.agent("bob").await;
         world.operator().sends(&bob, "hello").await;
-        let (closed, answer) = tokio::join!(world.store.close(), async {
+        let (closed, answer) = tokio::join!(world.engine.close(), async {
             // The note is on its way to the disk.
             tokio::task::yield_now().await;
             for _ in 0..10 {

@@ -11,7 +11,7 @@ use posthaste_core::Limits;
 use posthaste_core::messaging::clients::Client;
 use posthaste_core::messaging::delivery::Proof;
 use posthaste_core::messaging::proof::{Call, Door, Moment, Running, Scope};
-use posthaste_core::ports::{RecordState, Upkeep};
+use posthaste_core::ports::RecordState;
 use posthaste_store::Place;
 use posthaste_testkit::world::World;
 use tokio::runtime::Builder;
@@ -683,7 +683,7 @@ async fn commit_once_it_is_flushed_the_sender_and_the_reader_are_told() {
     tokio::time::sleep(world.hub.limits().proof_grace * 2).await;
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::NextCall));
     assert_eq!(bob.asks(bob.mcp("3")).await.settled, [sent.seq]);
-    world.store.close().await.expect("closed");
+    world.engine.close().await.expect("closed");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Details, Kind, MessageRef, Seq};
 use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Ask, BatchStatus};
-use posthaste_core::ports::{ActError, Mail, RecordState};
+use posthaste_core::ports::{ActError, RecordState};
 use posthaste_core::registry::Status;
 use posthaste_testkit::world::{Agent, World};
 use tokio::time::sleep;
@@ -66,6 +66,7 @@ async fn a_receipt_beside_the_next_call_settles_too() {
     let answer = bob.reads().await;
     world.hub.ack_receipt_beside(bob.who, answer.receipt);
     assert!(bob.reads().await.mail.is_empty());
+    world.settles().await;
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
 }
 
@@ -101,6 +102,7 @@ async fn ack_auto_consumes_what_was_written_and_nothing_else() {
     drop(bob.receives(ask()).await);
     assert_eq!(world.state(sent.seq).await, RecordState::Queued, "it never left");
     assert_eq!(bob.asks(ask()).await.marked(), [("hello", true)]);
+    world.settles().await;
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Auto));
 }
 
@@ -361,11 +363,12 @@ async fn a_dead_report_comes_back_into_a_full_mailbox_as_it_came_the_first_time(
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
-    let world = World::new();
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let world = World::at(folder.path());
     let (alice, bob) = alice_and_bob(&world).await;
     let sent = alice.sends(&bob, "hello").await;
     world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
-    let mut slow = world.store.requeue(sent.seq);
+    let mut slow = Box::pin(world.engine.requeue(sent.seq));
     // It has seen that the message is dead, and goes on later.
     let glance = std::future::poll_fn(|cx| Poll::Ready(slow.as_mut().poll(cx).is_pending()));
     assert!(glance.await);

@@ -17,7 +17,7 @@ use posthaste_core::ports::Clock;
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
 use posthaste_server::{CompatConfig, KeyFiles, Keys, McpConfig, ServerConfig};
-use posthaste_store::{Place, SqliteStore, StoreConfig};
+use posthaste_store::{Place, StoreConfig};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -108,8 +108,8 @@ impl House {
     pub(crate) async fn with_keys(plan: impl Into<Plan>, keys: impl KeyFiles + 'static) -> Self {
         let Plan { place, limits, store, server, compat, mcp, clock } = plan.into();
         let queue = Arc::new(LocalQueue::new());
-        let store = SqliteStore::open(&place, store, limits.clone(), queue.clone(), clock.clone());
-        let hub = Hub::start(store.expect("a store"), queue, clock, limits);
+        let engine = posthaste_store::open(&place, store, limits, queue, clock).await;
+        let hub = Hub::start(engine.expect("a store"));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener");
         let shutdown = CancellationToken::new();

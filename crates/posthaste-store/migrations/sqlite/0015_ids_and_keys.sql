@@ -5,7 +5,7 @@ INSERT OR IGNORE INTO message_ids (id, seq)
     WHERE seq > coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)
     ORDER BY id;
 
-INSERT INTO meta (key, value) VALUES
+INSERT OR IGNORE INTO meta (key, value) VALUES
     ('id_key', randomblob(16)),
     ('first_made_id', 1 + max(
         coalesce((SELECT max(seq) FROM messages), 0),
@@ -21,7 +21,7 @@ INSERT INTO meta (key, value) VALUES
 -- `no` is the run times 256, plus that byte. An entry has 16 bytes of digest, 8 of the
 -- message's number, 8 of its time. `meta` has the last list that is in a run
 -- (`sorted_key_list`).
-CREATE TABLE key_runs (
+CREATE TABLE IF NOT EXISTS key_runs (
     no INTEGER PRIMARY KEY,
     at INTEGER NOT NULL, -- of the last key in the run
     list BLOB NOT NULL

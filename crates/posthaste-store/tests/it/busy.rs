@@ -24,7 +24,7 @@ async fn sends_beyond_the_line_are_refused_and_what_was_accepted_is_there() {
     let texts: Vec<String> = (0..4 * ROOM).map(|n| n.to_string()).collect();
     let sends = join_all(texts.iter().map(|text| rig.send(HUMAN, &to, text)));
     let proved = What::Deliveries(vec![first[0].delivery]);
-    let (sent, acked) = tokio::join!(sends, rig.store.ack(bob, proved, Proof::Receipt));
+    let (sent, acked) = tokio::join!(sends, rig.engine.ack(bob, proved, Proof::Receipt));
     assert_eq!(acked.expect("proof is never refused").acked, 1);
 
     let accepted: Vec<&String> =

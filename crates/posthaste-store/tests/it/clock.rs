@@ -20,7 +20,7 @@ async fn used_in_the_future(folder: &Path, use_it: impl AsyncFn(&Rig)) {
     let rig = rig::at(folder).expect("a new store");
     rig.clock.advance(YEAR);
     use_it(&rig).await;
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
 }
 
 fn keyed(key: &str) -> Details {
@@ -36,14 +36,14 @@ async fn read_and_ack(rig: &Rig, reader: Principal) -> usize {
         bytes: usize::MAX,
         clips: None,
     };
-    let mail = rig.store.lease(take).await.expect("a lease").mail;
+    let mail = rig.engine.lease(take).await.expect("a lease").mail;
     let what = What::Deliveries(mail.iter().map(|leased| leased.delivery).collect());
-    rig.store.ack(reader, what, Proof::Receipt).await.expect("acked");
+    rig.engine.ack(reader, what, Proof::Receipt).await.expect("acked");
     mail.len()
 }
 
 async fn is_kept(rig: &Rig, seq: Seq) -> bool {
-    rig.store.message(MessageRef::Seq(seq)).await.expect("a look").is_some()
+    rig.engine.message(MessageRef::Seq(seq)).await.expect("a look").is_some()
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn old_mail_is_forgotten_although_its_time_was_in_the_future() {
     let later = rig.send(HUMAN, &carol.to_string(), "later").await.expect("accepted");
     read_and_ack(&rig, carol).await;
     rig.clock.advance(DAY + Duration::from_secs(60));
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     assert!(!is_kept(&rig, Seq(1)).await, "settled more than a day ago");
     assert!(!is_kept(&rig, later.seq).await, "settled more than a day ago");
     assert!(is_kept(&rig, Seq(2)).await, "unread mail is never removed by age");
@@ -78,11 +78,11 @@ async fn an_agent_that_was_seen_in_the_future_is_forgotten_in_time() {
 
     let rig = rig::at(folder.path()).expect("opened again");
     let now = rig.clock.now();
-    let gone = rig.store.forget_gone(now - Duration::from_secs(1)).await.expect("a look");
+    let gone = rig.engine.forget_gone(now - Duration::from_secs(1)).await.expect("a look");
     assert!(gone.is_empty(), "it was seen when the hub ended, as far as anybody knows");
     rig.clock.advance(DAY);
     let now = rig.clock.now();
-    let gone = rig.store.forget_gone(now - Duration::from_secs(3_600)).await.expect("a look");
+    let gone = rig.engine.forget_gone(now - Duration::from_secs(3_600)).await.expect("a look");
     assert_eq!(gone.len(), 1);
 }
 
@@ -105,7 +105,7 @@ async fn a_key_of_the_future_is_forgotten_after_a_day_and_holds_no_other_back() 
     };
     assert!(!again("late").await && again("late").await, "a key is known at once");
     rig.clock.advance(DAY + Duration::from_secs(60));
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     assert!(!again("late").await, "and no longer after a day");
 }
 
@@ -118,21 +118,21 @@ async fn a_start_with_a_clock_that_is_behind_loses_nothing() {
     let to = bob.to_string();
     let sent = rig.send_with(HUMAN, &to, "x", keyed("k")).await.expect("accepted");
     assert_eq!(read_and_ack(&rig, bob).await, 1);
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let rig = rig::at(folder).expect("a start a year behind");
-    rig.store.seen(bob);
-    rig.store.sweep().await.expect("swept");
+    rig.engine.seen(bob);
+    rig.engine.sweep().await.expect("swept");
     rig.clock.advance(DAY / 2);
-    rig.store.sweep().await.expect("swept, and bob is lost");
-    rig.store.close().await.expect("closed");
+    rig.engine.sweep().await.expect("swept, and bob is lost");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let rig = rig::later(folder, YEAR + DAY / 2).expect("a start with the right clock");
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     let now = rig.clock.now();
-    let gone = rig.store.forget_gone(now - DAY).await.expect("a look");
+    let gone = rig.engine.forget_gone(now - DAY).await.expect("a look");
     assert!(gone.is_empty(), "it was here half a day ago");
     assert!(is_kept(&rig, sent.seq).await, "it was settled half a day ago");
     let again = rig.send_with(HUMAN, &to, "x", keyed("k")).await.expect("accepted");
@@ -154,11 +154,11 @@ async fn rows_of_the_future_hold_no_others_back_although_the_hub_never_runs_for_
     let carol = rig.agent("carol").await;
     let sent = rig.send(HUMAN, &carol.to_string(), "later").await.expect("accepted");
     assert_eq!(read_and_ack(&rig, carol).await, 1);
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let rig = rig::later(folder, DAY * 2).expect("opened again");
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     assert!(!is_kept(&rig, sent.seq).await, "settled two days ago");
     assert!(is_kept(&rig, Seq(1)).await, "nobody knows how old it is");
 }

@@ -44,7 +44,7 @@ async fn three(folder: &Path) -> Principal {
 }
 
 async fn record(rig: &Rig, seq: u64) -> Option<Record> {
-    rig.store.message(MessageRef::Seq(Seq(seq))).await.expect("a look")
+    rig.engine.message(MessageRef::Seq(Seq(seq))).await.expect("a look")
 }
 
 async fn texts(rig: &Rig, reader: Principal, answer: u64) -> Vec<String> {
@@ -55,7 +55,7 @@ async fn texts(rig: &Rig, reader: Principal, answer: u64) -> Vec<String> {
 /// What is noted of a message, where its row still says which deliveries it has.
 async fn notes(rig: &Rig, seq: u64) -> Vec<Noted> {
     let record = record(rig, seq).await.expect("kept");
-    let notes = rig.store.notes(&record).await.expect("notes");
+    let notes = rig.engine.notes(&record).await.expect("notes");
     notes.into_iter().map(|note| note.noted).collect()
 }
 
@@ -78,7 +78,7 @@ async fn a_message_that_cannot_be_read_does_not_stop_the_mailbox() {
             let place = Place::File(folder.path().to_owned());
             let rig = rig::open(&place, config, rig::limits()).expect(damage);
             assert_eq!(texts(&rig, bob, 1).await, ["one", "three"], "{damage}");
-            assert!(rig.store.is_healthy(), "{damage}: it is one row");
+            assert!(rig.engine.is_healthy(), "{damage}: it is one row");
             rig.send(HUMAN, &bob.to_string(), "four").await.expect("mail is taken");
             assert_eq!(texts(&rig, bob, 2).await, ["four"], "{damage}");
 
@@ -102,7 +102,7 @@ async fn a_delivery_without_its_message_does_not_stop_the_mailbox() {
         let rig = rig::at(folder.path()).expect(damage);
         assert_eq!(texts(&rig, bob, 1).await, ["one", "three"], "{damage}");
         assert!(texts(&rig, bob, 2).await.is_empty(), "{damage}");
-        let figures = rig.store.figures().await.expect("figures");
+        let figures = rig.engine.figures().await.expect("figures");
         let dead: Vec<_> = figures.tally.dead().filter(|(_, count)| *count > 0).collect();
         assert_eq!(dead, [("unreadable", 1)], "{damage}");
     }
@@ -122,7 +122,7 @@ async fn who_reads_only_some_of_the_mail_is_not_stopped_either() {
         bytes: usize::MAX,
         clips: None,
     };
-    let lease = rig.store.lease(take).await.expect("a lease");
+    let lease = rig.engine.lease(take).await.expect("a lease");
     let read: Vec<_> = lease.mail.iter().map(|leased| leased.message.body.as_str()).collect();
     assert_eq!(read, ["three"]);
     assert_eq!(record(&rig, 2).await.expect("kept").deliveries[0].state, UNREADABLE);
@@ -135,12 +135,12 @@ async fn a_row_that_was_repaired_is_queued_again() {
     write(folder.path(), "UPDATE messages SET body = CAST(x'ff' AS TEXT) WHERE seq = 2");
     let rig = rig::at(folder.path()).expect("a store");
     assert_eq!(texts(&rig, bob, 1).await, ["one", "three"]);
-    rig.store.requeue(Seq(2)).await.expect("the operator tries");
+    rig.engine.requeue(Seq(2)).await.expect("the operator tries");
     assert!(texts(&rig, bob, 2).await.is_empty(), "it is as bad as before");
     assert_eq!(record(&rig, 2).await.expect("kept").deliveries[0].state, UNREADABLE);
 
     write(folder.path(), "UPDATE messages SET body = 'two' WHERE seq = 2");
-    rig.store.requeue(Seq(2)).await.expect("it is dead");
+    rig.engine.requeue(Seq(2)).await.expect("it is dead");
     assert_eq!(texts(&rig, bob, 3).await, ["two"]);
 }
 
@@ -151,7 +151,7 @@ async fn mail_in_a_mailbox_that_is_not_known_is_not_queued_again() {
     let dead = "state = 2, how = 'cancelled', settled_at = 0";
     write(folder.path(), &format!("UPDATE deliveries SET mailbox = 77, {dead} WHERE seq = 2"));
     let rig = rig::at(folder.path()).expect("a store");
-    let refused = rig.store.requeue(Seq(2)).await;
+    let refused = rig.engine.requeue(Seq(2)).await;
     assert!(matches!(refused, Err(ActError::Conflict(_))), "{refused:?}");
     rig.send(HUMAN, &bob.to_string(), "four").await.expect("the writer lives");
 }
@@ -163,7 +163,7 @@ async fn whoever_looks_sees_what_is_left_of_a_damaged_message() {
     write(folder.path(), "UPDATE messages SET body = CAST(x'74776fff' AS TEXT) WHERE seq = 2");
     let rig = rig::at(folder.path()).expect("a store");
     let query = HistoryQuery { last: 10, ..HistoryQuery::default() };
-    let page = rig.store.history(query).await.expect("one bad row is no bad page");
+    let page = rig.engine.history(query).await.expect("one bad row is no bad page");
     let bodies: Vec<_> = page.records.iter().map(|r| r.message.body.as_str()).collect();
     assert_eq!(bodies, ["one", "two\u{fffd}", "three"]);
     assert_eq!(texts(&rig, bob, 1).await, ["one", "three"], "readers get no half message");
@@ -205,8 +205,8 @@ async fn many_bad_rows_are_set_aside_a_thousand_at_a_time() {
     assert_eq!(texts(&rig, bob, 1).await, ["one", "two", "three"]);
     let all = async {
         loop {
-            rig.store.probe().await.expect("the writer goes on");
-            let figures = rig.store.figures().await.expect("figures");
+            rig.engine.probe().await.expect("the writer goes on");
+            let figures = rig.engine.figures().await.expect("figures");
             if figures.tally.dead().any(|dead| dead == ("unreadable", BAD)) {
                 break;
             }
@@ -248,14 +248,18 @@ async fn a_gather_names_the_worker_whose_report_cannot_be_read() {
         let rig = rig::at(folder.path()).expect("a new store");
         let boss = rig.agent("boss").await;
         let wish = |task| working_suite::hire(&rig, boss, task, Details::default());
-        rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
-        let worker = rig.store.hire(wish("wall")).await.expect("hired").instance.id;
+        rig.engine.put_profile(put("mason", "lays bricks")).await.expect("written");
+        let worker = rig.engine.hire(wish("wall")).await.expect("hired").instance.id;
         let answer = Some("a wall".to_owned());
         let ending = Ending { answer, ..Ending::plain(Status::Finished, Vec::new()) };
-        rig.store.end(worker, ending).await.expect("ended");
-        let report = rig.store.given(boss, true)[0].assignment.report.clone().expect("a report");
+        rig.engine.end(worker, ending).await.expect("ended");
+        let report = rig.engine.ledger(|l| l.given(boss, true))[0]
+            .assignment
+            .report
+            .clone()
+            .expect("a report");
         assert_eq!(report.seq, Seq(2));
-        rig.store.close().await.expect("closed");
+        rig.engine.close().await.expect("closed");
         drop(rig);
         write(folder.path(), damage);
 

@@ -33,7 +33,7 @@ async fn a_second_hub_on_the_same_folder_is_told_who_holds_it() {
     let second = rig::at(folder.path());
     let me = format!("process {}", std::process::id());
     assert!(matches!(second, Err(OpenError::Locked { holder, .. }) if holder == me));
-    first.store.close().await.expect("closed");
+    first.engine.close().await.expect("closed");
     rig::at(folder.path()).expect("free again");
 }
 
@@ -56,7 +56,7 @@ async fn fifty_texts(folder: &Path) -> (PathBuf, Principal) {
     for n in 0..50 {
         rig.send(HUMAN, &bob.to_string(), &n.to_string().repeat(900)).await.expect("accepted");
     }
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     (folder.join("hub.db"), bob)
 }
 
@@ -78,7 +78,7 @@ async fn mailboxes_that_do_not_read_as_they_were_written_stop_the_start() {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
     rig.send(HUMAN, &alice.to_string(), "for alice").await.expect("accepted");
     rig.send(HUMAN, &bob.to_string(), "for bob").await.expect("accepted");
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
     let file = folder.path().join("hub.db");
     let sound = std::fs::read(&file).expect("a file");
@@ -108,7 +108,7 @@ async fn a_database_that_was_emptied_or_removed_is_never_replaced_by_a_new_one()
     let bob = rig.agent("bob").await;
     rig.send(HUMAN, &bob.to_string(), "still in the log").await.expect("accepted");
     let accepted = std::fs::read(&log).expect("a log");
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
     let refused = |what: &str| {
         let error = rig::at(folder.path()).err().unwrap_or_else(|| panic!("opened: {what}"));
@@ -146,11 +146,11 @@ async fn a_damaged_database_takes_no_new_mail_and_gives_what_can_be_read() {
     spoil(&file, "SELECT pageno FROM dbstat WHERE name = 'messages' AND pagetype = 'leaf' LIMIT 1");
 
     let rig = rig::at(folder.path()).expect("what it needs at a start is sound");
-    assert!(rig.store.is_healthy());
+    assert!(rig.engine.is_healthy());
     let read = rig.read(bob, 1).await;
     assert!((1..50).contains(&read.len()), "what can be read is read: {}", read.len());
-    assert!(!rig.store.is_healthy());
-    let probed = rig.store.probe().await.expect_err("not before it is mended");
+    assert!(!rig.engine.is_healthy());
+    let probed = rig.engine.probe().await.expect_err("not before it is mended");
     let StoreError::Damaged { what, hint } = &probed else { panic!("{probed}") };
     assert!(what.contains(&*file.to_string_lossy()), "{what}");
     assert!(hint.contains("backup") && hint.contains("posthaste export"), "{hint}");
@@ -158,18 +158,18 @@ async fn a_damaged_database_takes_no_new_mail_and_gives_what_can_be_read() {
     let refused = rig.send(HUMAN, &bob.to_string(), "one more").await.expect_err("not now");
     assert_eq!(refused.to_string(), probed.to_string());
     let all = What::Deliveries(read.iter().map(|leased| leased.delivery).collect());
-    let acked = rig.store.ack(bob, all, Proof::Receipt).await.expect("what was read is settled");
+    let acked = rig.engine.ack(bob, all, Proof::Receipt).await.expect("what was read is settled");
     assert_eq!(acked.acked, read.len());
     assert!(rig.read(bob, 2).await.is_empty(), "the rest is kept back");
-    assert!(!rig.store.is_healthy(), "a good write mends nothing");
+    assert!(!rig.engine.is_healthy(), "a good write mends nothing");
 
     // Nothing was given up: whoever mends the file finds the rest waiting.
     drop(rig);
     std::fs::write(&file, &sound).expect("mended");
     let rig = rig::at(folder.path()).expect("opened again");
     let id = bob.instance().expect("an instance");
-    assert!(rig.store.instance(id).expect("known").unread >= 50 - read.len());
-    assert!(rig.store.is_healthy());
+    assert!(rig.engine.ledger(|l| l.instance(id)).expect("known").unread >= 50 - read.len());
+    assert!(rig.engine.is_healthy());
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn another_programs_database_is_not_touched() {
 async fn a_newer_database_is_not_touched() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let rig = rig::at(folder.path()).expect("a new store");
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
     let db = rusqlite::Connection::open(folder.path().join("hub.db")).expect("a database");
     db.pragma_update(None, "user_version", 999).expect("set");
@@ -214,23 +214,26 @@ async fn a_full_store_refuses_and_recovers_without_losing_anything() {
         assert!(accepted < 60, "the limit was never reached");
     };
     assert!(matches!(refused, SendError::Store(StoreError::Unavailable(_))), "{refused}");
-    assert!(!rig.store.is_healthy());
-    assert!(rig.store.probe().await.is_err(), "there is no room yet");
+    assert!(!rig.engine.is_healthy());
+    assert!(rig.engine.probe().await.is_err(), "there is no room yet");
     assert!(accepted > 5);
-    rig.store.close().await.ok();
+    rig.engine.close().await.ok();
     drop(rig);
 
     // The operator makes room: nothing half-written, the same key is still new.
     let rig = rig::at(folder.path()).expect("opened again");
     assert_eq!(
-        rig.store.instance(bob.instance().expect("an instance")).expect("known").unread,
+        rig.engine
+            .ledger(|l| l.instance(bob.instance().expect("an instance")))
+            .expect("known")
+            .unread,
         accepted
     );
     let key = Details { idempotency_key: Some(format!("k{accepted}")), ..Details::default() };
     let sent = rig.send_with(HUMAN, &bob.to_string(), &body, key).await.expect("room again");
     assert!(!sent.duplicate);
     assert_eq!(sent.seq.0, accepted as u64 + 1, "the refused one took no number");
-    assert!(rig.store.is_healthy());
+    assert!(rig.engine.is_healthy());
 }
 
 #[tokio::test]
@@ -239,30 +242,33 @@ async fn an_end_that_the_disk_does_not_take_has_not_happened() {
     let small = StoreConfig { max_bytes: 700 << 10, ..rig::config() };
     let place = Place::File(folder.path().to_owned());
     let rig = rig::open(&place, small, rig::limits()).expect("a small store");
-    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+    rig.engine.put_profile(put("mason", "lays bricks")).await.expect("written");
     let boss = rig.agent("boss").await;
     let wish = |task: &str| working_suite::hire(&rig, boss, task, Details::default());
-    let worker = rig.store.hire(wish("wall")).await.expect("hired");
+    let worker = rig.engine.hire(wish("wall")).await.expect("hired");
     let id = worker.instance.id;
     while rig.send(HUMAN, &boss.to_string(), &"x".repeat(20_000)).await.is_ok() {}
     while rig.send(HUMAN, &boss.to_string(), "x").await.is_ok() {}
-    let refused = rig.store.hire(wish(&"roof".repeat(5_000))).await;
+    let refused = rig.engine.hire(wish(&"roof".repeat(5_000))).await;
     assert!(refused.is_err(), "{refused:?}");
-    assert_eq!(rig.store.in_line().len(), 1, "no worker without its task");
+    assert_eq!(rig.engine.ledger(|l| l.in_line()).len(), 1, "no worker without its task");
     let answer = Some("a wall ".repeat(4_000));
     let ending = Ending { answer, ..Ending::plain(Status::Finished, Vec::new()) };
-    let refused = rig.store.end(id, ending.clone()).await;
+    let refused = rig.engine.end(id, ending.clone()).await;
     assert!(refused.is_err(), "{refused:?}");
-    let status = |rig: &Rig| rig.store.instance(id).expect("known").instance.status;
+    let status = |rig: &Rig| rig.engine.ledger(|l| l.instance(id)).expect("known").instance.status;
     assert_eq!(status(&rig), Status::Starting);
-    assert_eq!(rig.store.assignment(worker.task).expect("open").standing, Standing::Open);
-    rig.store.close().await.ok();
+    assert_eq!(
+        rig.engine.ledger(|l| l.assignment(worker.task)).expect("open").standing,
+        Standing::Open
+    );
+    rig.engine.close().await.ok();
     drop(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
     assert_eq!(status(&rig), Status::Starting);
-    rig.store.end(id, ending).await.expect("room again");
-    let given = rig.store.given(boss, false);
+    rig.engine.end(id, ending).await.expect("room again");
+    let given = rig.engine.ledger(|l| l.given(boss, false));
     assert!(matches!(given[0].standing, Standing::Waits(_)), "{given:?}");
 }
 
@@ -285,11 +291,11 @@ fn what_is_returned_while_its_reply_is_written_is_offered_again_if_the_disk_is_f
         let details = Details { in_reply_to: Some(sent.seq), ..Details::default() };
         let body = "y".repeat(900_000);
         let draft = Draft::new(bob, Address::Human, body.into(), details, Via::Rest, &rig.limits);
-        let reply = rig.store.append(draft.expect("within the limits"));
+        let reply = rig.engine.append(draft.expect("within the limits"));
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
-        rig.store.give_back(bob, held.clone(), AnswerId(1), true);
+        rig.engine.give_back(bob, &held, AnswerId(1), true);
         assert!(rig.read(bob, 2).await.is_empty(), "it is being settled");
         rig.queue.0.lock().clear();
         drop(release);
@@ -364,7 +370,7 @@ async fn a_look_from_outside_finds_what_a_start_would_and_changes_nothing() {
     rig.send(HUMAN, &bob.to_string(), "hello").await.expect("accepted");
     let beside = inspect(folder.path(), patience).expect("sound").expect("a database");
     assert!(beside.whole, "beside a hub that runs");
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let names = || {
@@ -409,7 +415,7 @@ async fn an_end_takes_the_room_that_was_kept_for_it() {
 
     let mail = rig.read(bob, 1).await;
     let all = What::Deliveries(mail.iter().map(|leased| leased.delivery).collect());
-    let acked = rig.store.ack(bob, all, Proof::Receipt).await.expect("acked");
+    let acked = rig.engine.ack(bob, all, Proof::Receipt).await.expect("acked");
     assert_eq!(acked.acked, 50);
     assert_eq!(size(), open, "bytes and pages of all rows");
 }

@@ -19,7 +19,7 @@ const HUMAN: Principal = Principal::Operator;
 async fn sound(folder: &Path) -> (Vec<u8>, Principal) {
     let rig = rig::at(folder).expect("a new store");
     let bob = rig.agent("bob").await;
-    rig.store.put_profile(put("mason", "lays bricks")).await.expect("kept");
+    rig.engine.put_profile(put("mason", "lays bricks")).await.expect("kept");
     for n in 0..6 {
         let sent = rig.send(HUMAN, &bob.to_string(), &format!("text {n}")).await;
         let seq = sent.expect("accepted").seq;
@@ -27,7 +27,7 @@ async fn sound(folder: &Path) -> (Vec<u8>, Principal) {
         assert!(seq.0 > 0);
     }
     rig.send(HUMAN, "bob", "to whoever is bob").await.expect("accepted");
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
     let db = Connection::open(folder.join("hub.db")).expect("a database");
     db.pragma_update(None, "journal_mode", "delete").expect("one file");
@@ -54,19 +54,19 @@ async fn try_everything(folder: &Path, bob: Principal) {
             bytes: usize::MAX,
             clips: None,
         };
-        let _ = rig.store.lease(take).await.map_err(|e| refused(e.to_string()));
+        let _ = rig.engine.lease(take).await.map_err(|e| refused(e.to_string()));
     }
     let query = HistoryQuery { last: 50, ..HistoryQuery::default() };
-    let _ = rig.store.history(query).await.map_err(|e| refused(e.to_string()));
+    let _ = rig.engine.history(query).await.map_err(|e| refused(e.to_string()));
     for seq in 0..15 {
-        let message = rig.store.message(MessageRef::Seq(Seq(seq))).await;
+        let message = rig.engine.message(MessageRef::Seq(Seq(seq))).await;
         let _ = message.map_err(|e| refused(e.to_string()));
     }
-    let _ = rig.store.events(0, 100).await.map_err(|e| refused(e.to_string()));
-    let _ = rig.store.sweep().await.map_err(|e| refused(e.to_string()));
-    let _ = rig.store.figures().await.map_err(|e| refused(e.to_string()));
+    let _ = rig.engine.events(0, 100).await.map_err(|e| refused(e.to_string()));
+    let _ = rig.engine.sweep().await.map_err(|e| refused(e.to_string()));
+    let _ = rig.engine.figures().await.map_err(|e| refused(e.to_string()));
     let _ = rig.send(HUMAN, "human", "x").await.map_err(|e| refused(e.to_string()));
-    let _ = rig.store.close().await.map_err(|e| refused(e.to_string()));
+    let _ = rig.engine.close().await.map_err(|e| refused(e.to_string()));
 }
 
 /// Every column of every table of ours.

@@ -11,7 +11,7 @@ use posthaste_core::messaging::send::SendError;
 use posthaste_core::ports::{Acked, Clock, Ending, StoreError, What};
 use posthaste_core::registry::Status;
 use posthaste_core::time::Timestamp;
-use posthaste_store::{Place, SqliteStore};
+use posthaste_store::Place;
 use posthaste_testkit::profiles_suite::put;
 use posthaste_testkit::store_suite::{HandClock, Rig, SpyQueue};
 use posthaste_testkit::working_suite;
@@ -48,7 +48,7 @@ async fn a_second_ack_is_not_answered_by_a_first_that_was_undone() {
     let to = bob.to_string();
     rig.send(HUMAN, &to, "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
-    let ack = || rig.store.ack(bob, What::Deliveries(vec![mail[0].delivery]), Proof::Receipt);
+    let ack = || rig.engine.ack(bob, What::Deliveries(vec![mail[0].delivery]), Proof::Receipt);
     let (poison, first, second) = tokio::join!(rig.send(HUMAN, &to, "poison"), ack(), ack());
     poison.expect_err("not this text");
     assert_eq!(first.expect("acked").acked, 1);
@@ -62,7 +62,7 @@ async fn a_second_ack_is_not_answered_by_a_first_that_was_undone() {
          BEGIN SELECT RAISE(ABORT, 'nothing is settled'); END;",
     )
     .expect("a trigger");
-    let ack = || rig.store.ack(bob, What::Deliveries(vec![mail[0].delivery]), Proof::Receipt);
+    let ack = || rig.engine.ack(bob, What::Deliveries(vec![mail[0].delivery]), Proof::Receipt);
     let (first, second) = tokio::join!(ack(), ack());
     first.expect_err("nothing is settled");
     second.expect_err("nothing is settled");
@@ -93,8 +93,8 @@ async fn a_key_is_not_known_from_what_was_undone() {
     assert!(!sent.expect("accepted").duplicate);
 
     let boss = rig.agent("boss").await;
-    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
-    let wish = |task| rig.store.hire(working_suite::hire(&rig, boss, task, key("once")));
+    rig.engine.put_profile(put("mason", "lays bricks")).await.expect("written");
+    let wish = |task| rig.engine.hire(working_suite::hire(&rig, boss, task, key("once")));
     let (poison, hired) = tokio::join!(wish("poison"), wish("wall"));
     assert!(poison.is_err(), "not this text");
     assert!(!hired.expect("hired").duplicate);
@@ -107,7 +107,7 @@ async fn nobody_is_gone_whose_end_was_undone() {
     let id = bob.instance().expect("an instance");
     let ending = Ending::plain(Status::Finished, Vec::new());
     let to = bob.to_string();
-    let (ended, sent) = tokio::join!(rig.store.end(id, ending), rig.send(HUMAN, &to, "x"));
+    let (ended, sent) = tokio::join!(rig.engine.end(id, ending), rig.send(HUMAN, &to, "x"));
     ended.expect_err("nobody ends");
     sent.expect("bob is here");
 }
@@ -151,10 +151,10 @@ impl Clock for FragileClock {
 async fn a_writer_that_panics_leaves_nobody_waiting() {
     let (queue, clock) = (Arc::new(SpyQueue::default()), Arc::new(FragileClock::default()));
     let (config, limits) = (rig::config(), rig::limits());
-    let store =
-        SqliteStore::open(&Place::Memory, config, limits.clone(), queue.clone(), clock.clone());
-    let store = store.expect("a store in memory");
-    let rig = Rig { store, queue, clock: Arc::default(), limits, keep: Box::new(()) };
+    let (bell, time) = (queue.clone(), clock.clone());
+    let engine = posthaste_store::open(&Place::Memory, config, limits.clone(), bell, time).await;
+    let engine = engine.expect("a store in memory");
+    let rig = Rig { engine, queue, clock: Arc::default(), limits, keep: Box::new(()) };
     let bob = rig.agent("bob").await.to_string();
     clock.broken.store(true, Ordering::SeqCst);
     let unknown = rig.send(HUMAN, &bob, "x").await.expect_err("the writer looks at the clock");
@@ -163,9 +163,9 @@ async fn a_writer_that_panics_leaves_nobody_waiting() {
     let patience = Duration::from_secs(60);
     let later = tokio::time::timeout(patience, rig.send(HUMAN, &bob, "y")).await;
     later.expect("it is answered").expect_err("nobody writes any more");
-    assert!(!rig.store.is_healthy());
-    let why = tokio::time::timeout(patience, rig.store.failed()).await;
+    assert!(!rig.engine.is_healthy());
+    let why = tokio::time::timeout(patience, rig.engine.failed()).await;
     assert!(why.expect("whoever runs the hub is told").contains("the writer"));
-    let closed = tokio::time::timeout(patience, rig.store.close()).await;
+    let closed = tokio::time::timeout(patience, rig.engine.close()).await;
     closed.expect("it ends").expect_err("no clean stop is noted");
 }

@@ -25,7 +25,7 @@ fn said(records: &[Record]) -> Vec<&str> {
 
 async fn all_of(rig: &Rig, who: Principal) -> Vec<Record> {
     let query = HistoryQuery { last: 50, of: who.instance(), ..HistoryQuery::default() };
-    rig.store.history(query).await.expect("history").records
+    rig.engine.history(query).await.expect("history").records
 }
 
 /// Until the background has indexed so many; the clock is paused, so it takes none.
@@ -61,14 +61,14 @@ async fn ones_own_replies_in_anothers_thread_are_in_ones_history_also_after_a_re
     rig.send_with(bob, &alice.to_string(), "and once more", reply).await.expect("accepted");
     let expected = ["asked", "replied", "and once more"];
     assert_eq!(said(&all_of(&rig, bob).await), expected, "index and tail");
-    let replies = rig.store.replies(asked.seq, 9).await.expect("a look");
+    let replies = rig.engine.replies(asked.seq, 9).await.expect("a look");
     assert_eq!(said(&replies), expected[1..]);
     drop(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
     assert_eq!(said(&all_of(&rig, bob).await), expected);
-    assert_eq!(said(&rig.store.replies(asked.seq, 9).await.expect("a look")), expected[1..]);
-    let kept = rig.store.kept(None).await.expect("counts");
+    assert_eq!(said(&rig.engine.replies(asked.seq, 9).await.expect("a look")), expected[1..]);
+    let kept = rig.engine.kept(None).await.expect("counts");
     let counts: Vec<u64> = [alice, bob].map(|who| kept.sent[&who.instance().expect("one")]).into();
     assert_eq!(counts, [1, 2], "each is counted once");
 }
@@ -108,13 +108,13 @@ async fn a_database_from_before_the_indexes_shows_what_one_sent_and_what_was_ans
     let rig = rig::at(folder.path()).expect("an older store is brought up to date");
     let bob = Principal::Instance("000000b1".parse().expect("an id"));
     assert_eq!(said(&all_of(&rig, bob).await), ["asked", "replied"], "not indexed yet");
-    assert_eq!(said(&rig.store.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
+    assert_eq!(said(&rig.engine.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
 
     indexed(folder.path(), "sender_index", 2).await;
     indexed(folder.path(), "reply_index", 1).await;
     assert_eq!(said(&all_of(&rig, bob).await), ["asked", "replied"]);
-    assert_eq!(said(&rig.store.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
-    let kept = rig.store.kept(None).await.expect("counts");
+    assert_eq!(said(&rig.engine.replies(Seq(1), 9).await.expect("a look")), ["replied"]);
+    let kept = rig.engine.kept(None).await.expect("counts");
     assert_eq!(kept.received.values().sum::<u64>(), 2, "nothing is counted twice");
 }
 
@@ -136,11 +136,11 @@ async fn a_mark_that_was_not_kept_leaves_the_mail_unread() {
         of: bob.instance(),
         ..HistoryQuery::default()
     };
-    let failed = rig.store.mark_read(bob, query.clone()).await;
+    let failed = rig.engine.mark_read(bob, query.clone()).await;
     assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
 
     db.execute_batch("DROP TRIGGER broken").expect("mended");
-    let read = rig.store.mark_read(bob, query).await.expect("read");
+    let read = rig.engine.mark_read(bob, query).await.expect("read");
     assert_eq!(read.marked, [sent.seq]);
 }
 
@@ -161,16 +161,16 @@ async fn what_is_pruned_leaves_nothing_behind() {
             bytes: usize::MAX,
             clips: None,
         };
-        rig.store.lease(take(1)).await.expect("a lease");
-        rig.store.nack(reader, What::Messages(vec![seq])).await.expect("refused");
-        rig.store.lease(take(2)).await.expect("a lease");
-        rig.store.ack(reader, What::Messages(vec![seq]), Proof::Receipt).await.expect("acked");
+        rig.engine.lease(take(1)).await.expect("a lease");
+        rig.engine.nack(reader, What::Messages(vec![seq])).await.expect("refused");
+        rig.engine.lease(take(2)).await.expect("a lease");
+        rig.engine.ack(reader, What::Messages(vec![seq]), Proof::Receipt).await.expect("acked");
     }
     indexed(folder.path(), "reply_index", 1).await;
     indexed(folder.path(), "delivery_notes", 2).await;
 
     rig.clock.advance(rig.limits.settled_retention + Duration::from_secs(1));
-    assert_eq!(rig.store.sweep().await.expect("swept").pruned, 2);
+    assert_eq!(rig.engine.sweep().await.expect("swept").pruned, 2);
     let db = Connection::open(folder.path().join("hub.db")).expect("the file");
     for table in [
         "messages",
@@ -205,7 +205,7 @@ async fn the_number_of_a_mailbox_is_free_when_its_owner_and_its_mail_are_forgott
         let read = rig.read(who, 1).await;
         assert_eq!(read.iter().map(|mail| &*mail.message.body).collect::<Vec<_>>(), [body]);
         let seqs = read.iter().map(|mail| mail.message.seq).collect();
-        rig.store.ack(who, What::Messages(seqs), Proof::Receipt).await.expect("acked");
+        rig.engine.ack(who, What::Messages(seqs), Proof::Receipt).await.expect("acked");
     };
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
     reads(&rig, alice, "for alice").await;
@@ -215,11 +215,11 @@ async fn the_number_of_a_mailbox_is_free_when_its_owner_and_its_mail_are_forgott
     assert_eq!(keys(), [alices.clone(), bobs.clone()]);
 
     let id = alice.instance().expect("an instance");
-    rig.store.end(id, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
+    rig.engine.end(id, Ending::plain(Status::Stopped, Vec::new())).await.expect("ended");
     rig.clock.advance(DAY + Duration::from_secs(1));
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     assert_eq!(keys(), [alices.clone(), bobs.clone()], "her mail is kept, and names it");
-    let kept = rig.store.history(HistoryQuery { last: 9, ..HistoryQuery::default() }).await;
+    let kept = rig.engine.history(HistoryQuery { last: 9, ..HistoryQuery::default() }).await;
     assert_eq!(said(&kept.expect("history").records), ["for alice", "for bob"]);
 
     rig.clock.advance(DAY * 2);
@@ -227,11 +227,11 @@ async fn the_number_of_a_mailbox_is_free_when_its_owner_and_its_mail_are_forgott
     let db = Connection::open(folder.path().join("hub.db")).expect("the file");
     let damage = "UPDATE deliveries SET mailbox = -1 WHERE no = (SELECT max(no) FROM deliveries)";
     assert_eq!(db.execute(damage, []).expect("damaged"), 1);
-    rig.store.sweep().await.expect("swept, although a number cannot be read");
+    rig.engine.sweep().await.expect("swept, although a number cannot be read");
     assert_eq!(keys(), [None, bobs.clone()], "bob is here, although his mail is forgotten");
     db.execute("UPDATE deliveries SET state = 2, mailbox = 1 WHERE mailbox = -1", []).expect("off");
     drop(db);
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let rig = open().expect("opened again");
@@ -257,9 +257,9 @@ async fn a_long_search_ends_with_a_place_to_go_on_and_not_in_silence() {
     }
     let mut query =
         HistoryQuery { label: Some("needle".into()), last: 200, ..HistoryQuery::default() };
-    let first = rig.store.history(query.clone()).await.expect("history");
+    let first = rig.engine.history(query.clone()).await.expect("history");
     assert!(first.records.is_empty() && first.next.is_some(), "there is more to look at");
     query.before = first.next;
-    let rest = rig.store.history(query).await.expect("history");
+    let rest = rig.engine.history(query).await.expect("history");
     assert_eq!((said(&rest.records), rest.next), (vec!["found"], None));
 }

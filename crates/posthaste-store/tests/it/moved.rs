@@ -49,8 +49,8 @@ async fn a_data_folder_that_was_moved_takes_no_mail_until_it_is_back() {
     let (what, hint) = refused(&rig, &bob.to_string()).await;
     assert!(what.contains("moved") && what.contains(&*data.to_string_lossy()), "{what}");
     assert!(hint.contains("--data"), "{hint}");
-    assert!(!rig.store.is_healthy());
-    let probed = rig.store.probe().await.expect_err("it is not in its place");
+    assert!(!rig.engine.is_healthy());
+    let probed = rig.engine.probe().await.expect_err("it is not in its place");
     assert!(matches!(probed, StoreError::Misplaced { .. }), "{probed}");
     assert_eq!(texts(&rig, bob, 1).await, ["before"], "what is known is still read");
 
@@ -62,8 +62,8 @@ async fn a_data_folder_that_was_moved_takes_no_mail_until_it_is_back() {
     std::fs::rename(&away, &data).expect("moved back");
     let sent = rig.send(HUMAN, &bob.to_string(), "after").await.expect("accepted");
     assert_eq!(sent.seq.0, 2, "what was refused took no number");
-    assert!(rig.store.is_healthy());
-    rig.store.close().await.expect("closed");
+    assert!(rig.engine.is_healthy());
+    rig.engine.close().await.expect("closed");
     drop(rig);
     let rig = rig::at(&data).expect("opened again");
     assert_eq!(texts(&rig, bob, 1).await, ["before", "after"]);
@@ -77,7 +77,7 @@ async fn each_file_of_the_database_is_missed_within_a_second() {
         let bob = rig.agent("bob").await.to_string();
         std::fs::rename(data.join(file), &away).expect("moved");
         sleep(SOON).await;
-        assert!(!rig.store.is_healthy(), "{file}");
+        assert!(!rig.engine.is_healthy(), "{file}");
         let (what, _) = refused(&rig, &bob).await;
         assert!(what.contains(file), "{what}");
         std::fs::copy(&away, data.join(file)).expect("a copy is another file");
@@ -115,7 +115,7 @@ async fn a_lock_file_that_was_removed_is_made_again() {
     rig.send(HUMAN, &bob, "x").await.expect("accepted");
     let second = rig::at(&data);
     assert!(matches!(second, Err(OpenError::Locked { .. })), "the folder is still taken");
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     rig::at(&data).expect("free again");
 }
 
@@ -129,7 +129,7 @@ async fn a_hub_whose_folder_another_one_has_taken_says_that_it_cannot_go_on() {
     sleep(SOON).await;
     let (what, _) = refused(&rig, &bob).await;
     assert!(what.contains("another hub uses"), "{what}");
-    let why = timeout(Duration::from_secs(60), rig.store.failed()).await;
+    let why = timeout(Duration::from_secs(60), rig.engine.failed()).await;
     assert!(why.expect("it ends").contains("another hub uses"));
 }
 
@@ -148,7 +148,7 @@ async fn a_hub_whose_folder_another_one_has_taken_writes_nothing_more() {
     assert_eq!(sent.seq.0, 2, "there is no other second message");
     assert_eq!(texts(&second, bob, 1).await, ["of the first", "of the second"]);
 
-    second.store.close().await.expect("closed");
+    second.engine.close().await.expect("closed");
     drop(second);
     let (what, _) = refused(&first, &bob.to_string()).await;
     assert!(what.contains("another hub uses"), "it does not know what the other wrote: {what}");
@@ -165,7 +165,7 @@ async fn what_a_hub_knows_can_be_saved_although_its_folder_was_deleted() {
     assert!(hint.contains("posthaste export --hub URL --token TOKEN"), "{hint}");
 
     let query = || HistoryQuery { last: 10, ..HistoryQuery::default() };
-    let (one, other) = tokio::join!(rig.store.history(query()), rig.store.history(query()));
+    let (one, other) = tokio::join!(rig.engine.history(query()), rig.engine.history(query()));
     for page in [one, other] {
         let records = page.expect("it is still open").records;
         assert_eq!(records.iter().map(|r| &*r.message.body).collect::<Vec<_>>(), ["kept"]);
@@ -184,7 +184,7 @@ async fn a_hub_that_was_moved_leaves_the_files_of_its_successor_alone() {
     let second = rig::at(&data).expect("a new store in its place");
     let eve = second.agent("eve").await;
     second.send(HUMAN, &eve.to_string(), "new").await.expect("accepted");
-    first.store.close().await.expect_err("its stop could not be noted");
+    first.engine.close().await.expect_err("its stop could not be noted");
     assert!(data.join("hub.db-wal").exists(), "the second one needs it");
     second.send(HUMAN, &eve.to_string(), "newer").await.expect("accepted");
     drop((first, second));

@@ -12,20 +12,20 @@ use crate::rig;
 async fn a_restart_knows_names_versions_and_files() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let rig = rig::at(folder.path()).expect("a new store");
-    rig.store.put_profile(put("mason", "first")).await.expect("written");
-    rig.store.put_profile(put("mason", "second")).await.expect("written");
+    rig.engine.put_profile(put("mason", "first")).await.expect("written");
+    rig.engine.put_profile(put("mason", "second")).await.expect("written");
     let of_file = PutProfile { by: Source::File("/x.md".into()), ..put("carver", "") };
-    rig.store.put_profile(of_file).await.expect("written");
+    rig.engine.put_profile(of_file).await.expect("written");
     drop(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
 
     rig.send(Principal::Operator, "mason", "still an address").await.expect("accepted");
     let stale = PutProfile { expect: Expect::Version(1), ..put("mason", "third") };
-    let refused = rig.store.put_profile(stale).await;
+    let refused = rig.engine.put_profile(stale).await;
     assert!(matches!(refused, Err(RegistryError::Stale { current: 2, .. })), "{refused:?}");
-    assert_eq!(rig.store.profiles_of_files().len(), 1);
-    assert_eq!(rig.store.search_profiles("second".into(), 9).await.expect("found").len(), 1);
+    assert_eq!(rig.engine.ledger(|l| l.profiles_of_files()).len(), 1);
+    assert_eq!(rig.engine.search_profiles("second".into(), 9).await.expect("found").len(), 1);
 }
 
 #[tokio::test]
@@ -37,12 +37,12 @@ async fn the_index_of_words_is_sound_after_many_changes() {
             let mut write = put(&format!("p{}", n % 13), &format!("{round} \"{n}\" \u{0} words"));
             write.template.title = (n % 2 == 0).then(|| format!("title {n}"));
             write.template.tags = vec![format!("tag-{round}"), "\\\"".into()];
-            rig.store.put_profile(write).await.expect("written");
+            rig.engine.put_profile(write).await.expect("written");
         }
         let name = format!("p{round}").parse().expect("a name");
-        rig.store.remove_profile(name, Source::Api).await.expect("removed");
+        rig.engine.remove_profile(name, Source::Api).await.expect("removed");
     }
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let db = Connection::open(folder.path().join("hub.db")).expect("opened");
@@ -67,12 +67,12 @@ async fn names_of_an_older_version_become_profiles_that_can_be_found() {
 
     let rig = rig::at(folder.path()).expect("taken over");
 
-    let found = rig.store.search_profiles("mason".into(), 9).await.expect("found");
+    let found = rig.engine.search_profiles("mason".into(), 9).await.expect("found");
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].version, &found[0].source), (1, &Source::Join));
     assert_eq!(found[0].template.kind.as_str(), "mechanical");
-    rig.store.put_profile(put("old-mason", "new words")).await.expect("written");
-    assert_eq!(rig.store.search_profiles("words".into(), 9).await.expect("found").len(), 1);
+    rig.engine.put_profile(put("old-mason", "new words")).await.expect("written");
+    assert_eq!(rig.engine.search_profiles("words".into(), 9).await.expect("found").len(), 1);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn the_one_list_of_an_older_version_is_the_list_of_services() {
     let rig = rig::at(folder.path()).expect("taken over");
 
     let template = async |name: &str| {
-        let found = rig.store.profile(name.parse().expect("a name")).await.expect("read");
+        let found = rig.engine.profile(name.parse().expect("a name")).await.expect("read");
         found.expect("kept").template
     };
     let mason = template("mason").await;

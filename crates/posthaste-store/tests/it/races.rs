@@ -23,19 +23,19 @@ async fn a_stop_leaves_nobody_waiting_for_an_answer() {
         rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
         let sweeps: Vec<_> = (0..30)
             .map(|_| {
-                let store = Arc::clone(&rig.store);
+                let store = Arc::clone(&rig.engine);
                 tokio::spawn(async move { store.sweep().await })
             })
             .collect();
         tokio::task::yield_now().await;
-        let closed = tokio::time::timeout(Duration::from_secs(30), rig.store.close()).await;
+        let closed = tokio::time::timeout(Duration::from_secs(30), rig.engine.close()).await;
         closed.expect("it ends").expect("in order");
         for sweep in sweeps {
             let swept = tokio::time::timeout(Duration::from_secs(30), sweep).await;
             // Done, or refused: but answered.
             drop(swept.expect("it is answered").expect("no panic"));
         }
-        assert!(rig.store.sweep().await.is_err(), "the store is closed");
+        assert!(rig.engine.sweep().await.is_err(), "the store is closed");
     }
 }
 
@@ -48,7 +48,7 @@ async fn a_page_of_the_journal_is_of_one_moment() {
         let (mut after, mut heard) = (0, Vec::new());
         loop {
             let over = done.load(Ordering::Acquire);
-            let page = rig.store.events(after, 9).await.expect("a page");
+            let page = rig.engine.events(after, 9).await.expect("a page");
             assert!(page.upto <= page.last, "{} is beyond {}", page.upto, page.last);
             heard.extend(page.events.iter().map(|e| e.no));
             after = page.upto;
@@ -63,14 +63,14 @@ async fn a_page_of_the_journal_is_of_one_moment() {
             if n % 50 == 49 {
                 let mail = rig.read(bob, n).await;
                 let what = What::Deliveries(mail.iter().map(|l| l.delivery).collect());
-                rig.store.ack(bob, what, Proof::Receipt).await.expect("acked");
+                rig.engine.ack(bob, what, Proof::Receipt).await.expect("acked");
             }
         }
         done.store(true, Ordering::Release);
     };
     let (heard, ()) = tokio::join!(read, write);
     assert_eq!(heard, (1..=heard.len() as u64).collect::<Vec<_>>(), "each once, in order");
-    assert_eq!(heard.len() as u64, *rig.store.last_event().borrow());
+    assert_eq!(heard.len() as u64, *rig.engine.last_event().borrow());
 }
 
 #[tokio::test]
@@ -87,12 +87,12 @@ async fn mail_that_is_being_acked_is_never_told_as_queued() {
             bytes: usize::MAX,
             clips: None,
         };
-        let lease = rig.store.lease(take).await.expect("a lease");
+        let lease = rig.engine.lease(take).await.expect("a lease");
         let what = What::Deliveries(vec![lease.mail[0].delivery]);
-        let ack = rig.store.ack(bob, what, Proof::Receipt);
+        let ack = rig.engine.ack(bob, what, Proof::Receipt);
         let look = async {
             loop {
-                let record = rig.store.message(MessageRef::Seq(sent.seq)).await.expect("a look");
+                let record = rig.engine.message(MessageRef::Seq(sent.seq)).await.expect("a look");
                 let state = record.expect("kept").deliveries[0].state;
                 assert_ne!(state, RecordState::Queued, "it was leased before");
                 if matches!(state, RecordState::Acked(_)) {
@@ -116,25 +116,25 @@ async fn a_page_of_the_journal_holds_no_more_text_than_an_answer() {
     for _ in 0..10 {
         rig.send(HUMAN, &bob.to_string(), &"x".repeat(4_000)).await.expect("accepted");
     }
-    let page = rig.store.events(0, 99).await.expect("a page");
+    let page = rig.engine.events(0, 99).await.expect("a page");
     assert_eq!((page.events.len(), page.upto, page.last), (3, 3, 11), "one joined, two messages");
-    let largest = rig.store.events(u64::MAX, 99).await.expect("no number is that large");
+    let largest = rig.engine.events(u64::MAX, 99).await.expect("no number is that large");
     assert!(largest.events.is_empty());
 }
 
 #[tokio::test]
 async fn mail_that_is_queued_again_while_it_is_pruned_is_kept_or_was_gone_before() {
     let mut kept = 0;
-    // The sweep does one thing after the other: it is met at each of them. In memory
-    // every look stands in line with the writes, so that they meet there alike each time.
-    for steps in 1..=6 {
+    // The sweep does one thing after the other: it is met at each of them. Looks into a
+    // store in memory take no time, so that they meet there alike each time.
+    for steps in 1..=4 {
         let rig = rig::memory().await;
         let bob = rig.agent("bob").await;
         let sent = rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
-        rig.store.cancel(sent.seq).await.expect("cancelled");
+        rig.engine.cancel(sent.seq).await.expect("cancelled");
         rig.clock.advance(rig.limits.dead_retention + Duration::from_secs(1));
 
-        let mut sweep = rig.store.sweep();
+        let mut sweep = Box::pin(rig.engine.sweep());
         let mut left = steps;
         let met = poll_fn(|cx| {
             assert!(sweep.as_mut().poll(cx).is_pending(), "it has {steps} steps");
@@ -142,9 +142,9 @@ async fn mail_that_is_queued_again_while_it_is_pruned_is_kept_or_was_gone_before
             if left == 0 { Poll::Ready(()) } else { Poll::Pending }
         });
         met.await;
-        let (requeued, swept) = tokio::join!(rig.store.requeue(sent.seq), sweep);
+        let (requeued, swept) = tokio::join!(rig.engine.requeue(sent.seq), sweep);
         swept.expect("swept");
-        let there = rig.store.message(MessageRef::Seq(sent.seq)).await.expect("a look").is_some();
+        let there = rig.engine.message(MessageRef::Seq(sent.seq)).await.expect("a look").is_some();
         assert_eq!(there, requeued.is_ok(), "met at step {steps}");
         assert_eq!(rig.read(bob, 1).await.len(), usize::from(there), "met at step {steps}");
         kept += u32::from(there);

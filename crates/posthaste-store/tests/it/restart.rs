@@ -27,7 +27,7 @@ async fn read(rig: &Rig, reader: Principal, answer: u64, messages: usize) -> Vec
         bytes: usize::MAX,
         clips: None,
     };
-    rig.store.lease(take).await.expect("a lease").mail
+    rig.engine.lease(take).await.expect("a lease").mail
 }
 
 fn seen(mail: &[Leased]) -> Vec<(&str, bool)> {
@@ -49,9 +49,9 @@ async fn after_a_clean_stop_only_never_leased_mail_is_unmarked() {
     }
     let mail = read(&rig, bob, 1, 3).await;
     let one = |i: usize| What::Deliveries(vec![mail[i].delivery]);
-    rig.store.ack(bob, one(0), Proof::Receipt).await.expect("acked");
-    rig.store.give_back(bob, vec![mail[2].delivery], AnswerId(1), false);
-    rig.store.close().await.expect("closed");
+    rig.engine.ack(bob, one(0), Proof::Receipt).await.expect("acked");
+    rig.engine.give_back(bob, &vec![mail[2].delivery], AnswerId(1), false);
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
@@ -67,7 +67,7 @@ async fn after_a_kill_everything_is_there_and_marked() {
     rig.send(HUMAN, &bob.to_string(), "acked").await.expect("accepted");
     let mail = read(&rig, bob, 1, 9).await;
     let what = What::Deliveries(vec![mail[0].delivery]);
-    rig.store.ack(bob, what, Proof::Receipt).await.expect("acked");
+    rig.engine.ack(bob, what, Proof::Receipt).await.expect("acked");
     rig.send(HUMAN, &bob.to_string(), "waits").await.expect("accepted");
     kill(rig);
 
@@ -82,19 +82,21 @@ async fn instances_tokens_teams_keys_and_numbers_survive() {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
     let key = || Details { idempotency_key: Some("once".into()), ..Details::default() };
     let first = rig.send_with(alice, "bob", "hello", key()).await.expect("accepted");
-    let before = rig.store.instance(bob.instance().expect("an instance")).expect("known");
-    rig.store.close().await.expect("closed");
+    let before =
+        rig.engine.ledger(|l| l.instance(bob.instance().expect("an instance"))).expect("known");
+    rig.engine.close().await.expect("closed");
     drop(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
-    let after = rig.store.instance(bob.instance().expect("an instance")).expect("known");
+    let after =
+        rig.engine.ledger(|l| l.instance(bob.instance().expect("an instance"))).expect("known");
     assert_eq!(before.instance.address, after.instance.address);
     assert_eq!(before.instance.thread, after.instance.thread);
     let again = rig.send_with(alice, "bob", "hello", key()).await.expect("accepted");
     assert_eq!((again.seq, again.duplicate), (first.seq, true));
     let next = rig.send(alice, "bob", "more").await.expect("accepted");
     assert_eq!(next.seq.0, first.seq.0 + 1);
-    let by_id = rig.store.message(MessageRef::Id(first.id)).await.expect("a look");
+    let by_id = rig.engine.message(MessageRef::Id(first.id)).await.expect("a look");
     assert_eq!(by_id.expect("found").message.body, "hello");
 }
 
@@ -106,7 +108,7 @@ async fn an_idempotency_key_is_forgotten_after_its_time() {
     let key = || Details { idempotency_key: Some("once".into()), ..Details::default() };
     rig.send_with(alice, "bob", "hello", key()).await.expect("accepted");
     rig.clock.advance(rig.limits.key_retention + Duration::from_secs(1));
-    rig.store.sweep().await.expect("swept");
+    rig.engine.sweep().await.expect("swept");
     let again = rig.send_with(alice, "bob", "hello", key()).await.expect("accepted");
     assert!(!again.duplicate);
 }
@@ -117,25 +119,25 @@ async fn the_dead_and_the_refused_stay_so() {
     let rig = rig::at(folder.path()).expect("a new store");
     let bob = rig.agent("bob").await;
     let dead = rig.send(HUMAN, &bob.to_string(), "dead").await.expect("accepted");
-    rig.store.cancel(dead.seq).await.expect("cancelled");
+    rig.engine.cancel(dead.seq).await.expect("cancelled");
     rig.send(HUMAN, &bob.to_string(), "nacked").await.expect("accepted");
     for attempt in 1..=4 {
         let mail = read(&rig, bob, attempt, 9).await;
-        rig.store.nack(bob, What::Deliveries(vec![mail[0].delivery])).await.expect("refused");
+        rig.engine.nack(bob, What::Deliveries(vec![mail[0].delivery])).await.expect("refused");
     }
     kill(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
     let mail = read(&rig, bob, 9, 9).await;
     assert_eq!(seen(&mail), [("nacked", true)]);
-    let nacked = rig.store.nack(bob, What::Deliveries(vec![mail[0].delivery])).await;
+    let nacked = rig.engine.nack(bob, What::Deliveries(vec![mail[0].delivery])).await;
     assert_eq!(nacked.expect("refused").refused, 1, "the fifth, counted over the restart");
-    rig.store.requeue(dead.seq).await.expect("queued again");
+    rig.engine.requeue(dead.seq).await.expect("queued again");
     kill(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
     assert_eq!(seen(&read(&rig, bob, 1, 9).await), [("dead", true)]);
-    let record = rig.store.message(MessageRef::Seq(dead.seq)).await.expect("a look");
+    let record = rig.engine.message(MessageRef::Seq(dead.seq)).await.expect("a look");
     let state = record.expect("found").deliveries[0].state;
     assert_eq!(state, RecordState::Leased);
 }
@@ -148,10 +150,10 @@ async fn ids_taken_by_a_weak_proof_are_named_again_after_a_start() {
     let sent = rig.send(HUMAN, &bob.to_string(), "x").await.expect("accepted");
     let mail = read(&rig, bob, 1, 9).await;
     let what = What::Deliveries(vec![mail[0].delivery]);
-    rig.store.ack(bob, what, Proof::NextCall).await.expect("acked");
+    rig.engine.ack(bob, what, Proof::NextCall).await.expect("acked");
     kill(rig);
     let rig = rig::at(folder.path()).expect("opened again");
-    assert_eq!(rig.store.taken(bob), [sent.seq]);
+    assert_eq!(rig.engine.weakly_acked(bob), [sent.seq]);
 }
 
 /// A start for which any backlog is a long one.
@@ -184,7 +186,7 @@ async fn a_long_backlog_is_read_behind_the_doors_and_nothing_is_missed() {
         seen(&mail).into_iter().map(|(text, marked)| (text.to_owned(), marked)).collect();
     assert_eq!(seen, all, "in order, the old marked");
     let what = What::Deliveries(mail.iter().map(|l| l.delivery).collect());
-    assert_eq!(rig.store.ack(bob, what, Proof::Receipt).await.expect("acked").acked, 31);
+    assert_eq!(rig.engine.ack(bob, what, Proof::Receipt).await.expect("acked").acked, 31);
 }
 
 /// Overwrites the page that a query finds, while nobody uses the database.
@@ -209,7 +211,7 @@ async fn a_backlog_that_cannot_be_read_is_told_to_whoever_asks() {
             rig.send(HUMAN, &other, "x").await.expect("accepted");
         }
     }
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
     let first = "SELECT pageno FROM dbstat WHERE name = 'deliveries' AND pagetype = 'leaf' \
                  ORDER BY path LIMIT 1";
@@ -218,12 +220,12 @@ async fn a_backlog_that_cannot_be_read_is_told_to_whoever_asks() {
     let error = rig::at(folder.path()).err().expect("a little is read before the doors open");
     assert!(matches!(error, OpenError::Corrupt { .. }), "{error}");
     let rig = behind_the_doors(folder.path()).expect("the rest is read later");
-    let error = rig.store.message(MessageRef::Seq(sent.seq)).await.expect_err("unknown");
+    let error = rig.engine.message(MessageRef::Seq(sent.seq)).await.expect_err("unknown");
     assert!(error.to_string().contains("hub.db is damaged"), "{error}");
     let what = What::Messages(vec![sent.seq]);
-    let error = rig.store.ack(bob, what, Proof::Receipt).await.expect_err("unknown");
+    let error = rig.engine.ack(bob, what, Proof::Receipt).await.expect_err("unknown");
     assert!(error.to_string().contains("hub.db is damaged"), "{error}");
-    assert!(!rig.store.is_healthy());
+    assert!(!rig.engine.is_healthy());
 }
 
 #[tokio::test]
@@ -236,7 +238,7 @@ async fn a_database_of_the_first_version_keeps_its_keys() {
     for n in 0..3 {
         seqs.push(rig.send_with(alice, "bob", "hello", key(n)).await.expect("accepted").seq);
     }
-    rig.store.close().await.expect("closed");
+    rig.engine.close().await.expect("closed");
     drop(rig);
     make_it_the_first_version(folder.path());
 
@@ -261,24 +263,24 @@ async fn an_agent_that_joined_before_keys_had_secrets_gets_one_with_its_next_joi
         origin: Origin::Join,
         token: rand::random(),
     };
-    let first = rig.store.join(join(1)).await.expect("joined").instance.id;
-    rig.store.close().await.expect("closed");
+    let first = rig.engine.join(join(1)).await.expect("joined").instance.id;
+    rig.engine.close().await.expect("closed");
     drop(rig);
     make_it_the_first_version(folder.path());
 
     let rig = rig::at(folder.path()).expect("brought up to date");
-    let early = rig.store.join(join(2)).await.expect_err("it may still be here");
+    let early = rig.engine.join(join(2)).await.expect_err("it may still be here");
     assert_eq!(early, RegistryError::Taken("claude".into()));
     rig.clock.advance(rig.limits.away_after);
-    let again = rig.store.join(join(3)).await.expect("joined");
+    let again = rig.engine.join(join(3)).await.expect("joined");
     assert_eq!((again.instance.id, again.resumed, again.secret_kept), (first, true, true));
     drop(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
     rig.clock.advance(rig.limits.away_after * 2);
-    let thief = rig.store.join(join(4)).await.expect("the key is free");
+    let thief = rig.engine.join(join(4)).await.expect("the key is free");
     assert_ne!(thief.instance.id, first, "from then on nobody else is it");
-    assert_eq!(rig.store.join(join(3)).await.expect("joined").instance.id, first);
+    assert_eq!(rig.engine.join(join(3)).await.expect("joined").instance.id, first);
 }
 
 #[tokio::test]
@@ -324,7 +326,7 @@ async fn of_agents_from_before_it_is_known_who_made_them() {
 
     let rig = rig::at(folder.path()).expect("brought up to date");
     for (id, .., origin) in cases {
-        let known = rig.store.instance(InstanceId(id)).expect("known").instance;
+        let known = rig.engine.ledger(|l| l.instance(InstanceId(id))).expect("known").instance;
         assert_eq!(known.origin, origin, "instance {id}");
     }
     let worker = NewInstance {
@@ -337,10 +339,13 @@ async fn of_agents_from_before_it_is_known_who_made_them() {
         origin: Origin::Assigned,
         token: rand::random(),
     };
-    let worker = rig.store.join(worker).await.expect("joined").instance.id;
+    let worker = rig.engine.join(worker).await.expect("joined").instance.id;
     kill(rig);
     let rig = rig::at(folder.path()).expect("opened again");
-    assert_eq!(rig.store.instance(worker).expect("known").instance.origin, Origin::Assigned);
+    assert_eq!(
+        rig.engine.ledger(|l| l.instance(worker)).expect("known").instance.origin,
+        Origin::Assigned
+    );
 }
 
 /// Writes the same rows down as the first version of the hub did.
@@ -389,16 +394,15 @@ async fn a_store_that_still_reads_what_is_open_is_not_ready() {
     for _ in 0..50 {
         rig.send(HUMAN, "@everyone", "to all").await.expect("accepted");
     }
-    assert!(rig.store.is_ready());
+    assert!(rig.engine.is_ready());
     kill(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
-    assert!(!rig.store.is_ready(), "nothing has run since it was opened");
-    let (store, queue, clock) = (rig.store.clone(), rig.queue.clone(), rig.clock.clone());
-    let hub = Hub::start(store, queue, clock, rig.limits.clone());
+    assert!(!rig.engine.is_ready(), "nothing has run since it was opened");
+    let hub = Hub::start(rig.engine.clone());
     assert!(matches!(hub.ready().await, Err(NotReady::Reading)));
     assert_eq!(read(&rig, bob, 1, 99).await.len(), 50, "a read waits until all is known");
-    assert!(rig.store.is_ready());
+    assert!(rig.engine.is_ready());
     hub.ready().await.expect("now it is");
 }
 
@@ -407,14 +411,14 @@ async fn a_worker_in_line_keeps_its_timeout_over_a_restart() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let rig = rig::at(folder.path()).expect("a new store");
     let boss = rig.agent("boss").await;
-    rig.store.put_profile(put("mason", "lays bricks")).await.expect("written");
+    rig.engine.put_profile(put("mason", "lays bricks")).await.expect("written");
     let timeout = Some(Duration::from_millis(1500));
     let work = Some(Work { timeout, ..Work::default() });
     let wish = hire(&rig, boss, "wall", Details::default());
-    rig.store.hire(Hire { work, ..wish }).await.expect("hired");
+    rig.engine.hire(Hire { work, ..wish }).await.expect("hired");
     kill(rig);
 
     let rig = rig::at(folder.path()).expect("opened again");
-    let line = rig.store.in_line();
+    let line = rig.engine.ledger(|l| l.in_line());
     assert_eq!(line[0].work.as_ref().expect("a worker").timeout, timeout);
 }

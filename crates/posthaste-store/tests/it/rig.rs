@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use posthaste_core::Limits;
-use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
+use posthaste_store::{OpenError, Place, StoreConfig};
 use posthaste_testkit::store_suite::{HandClock, Rig, SpyQueue};
 
 /// Small limits, so that a test can reach them.
@@ -51,6 +52,8 @@ fn open_with(
     clock: HandClock,
 ) -> Result<Rig, OpenError> {
     let (queue, clock) = (Arc::new(SpyQueue::default()), Arc::new(clock));
-    let store = SqliteStore::open(place, config, limits.clone(), queue.clone(), clock.clone())?;
-    Ok(Rig { store, queue, clock, limits, keep: Box::new(()) })
+    let (bell, time) = (queue.clone(), clock.clone());
+    let engine = posthaste_store::open(place, config, limits.clone(), bell, time);
+    let engine = engine.now_or_never().expect("it loads at once")?;
+    Ok(Rig { engine, queue, clock, limits, keep: Box::new(()) })
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
+use posthaste_core::Engine;
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::delivery::AnswerId;
 use posthaste_core::messaging::message::{Details, Draft, MessageRef, Principal, Via};
-use posthaste_core::ports::{Bell, Filter, HistoryQuery, Mail, Queue, Reading, Take, Ticket};
-use posthaste_store::{Place, SqliteStore};
+use posthaste_core::ports::{Bell, Filter, HistoryQuery, Queue, Take, Ticket};
+use posthaste_store::Place;
 use posthaste_testkit::store_suite::{HandClock, Rig, SpyQueue};
 use tokio::runtime::{Builder, Runtime};
 
@@ -29,12 +30,12 @@ async fn fifty_sends_at_once_share_a_flush_and_none_waits_for_its_turn() {
     for _ in 0..50 {
         workers.push(rig.agent("worker").await);
     }
-    let before = rig.store.figures().await.expect("figures").groups;
+    let before = rig.engine.figures().await.expect("figures").groups;
 
     let sent = join_all(workers.iter().map(|worker| rig.send(*worker, &boss, "done"))).await;
 
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
-    let after = rig.store.figures().await.expect("figures").groups;
+    let after = rig.engine.figures().await.expect("figures").groups;
     assert_eq!(after.sum - before.sum, 50);
     let flushes = after.total - before.total;
     assert!(flushes <= 2, "{flushes} flushes for fifty sends");
@@ -72,7 +73,7 @@ fn runtime() -> Runtime {
 }
 
 /// Everything that shows a mailbox with one message without changing it durably.
-async fn looks(store: &SqliteStore, bob: Principal) {
+async fn looks(store: &Engine, bob: Principal) {
     let own = Mailbox::of(bob);
     let query = HistoryQuery { mailbox: Some(own.clone()), last: 9, ..HistoryQuery::default() };
     let page = store.history(query).await.expect("history");
@@ -107,10 +108,11 @@ fn whoever_looks_or_reads_does_not_wait_for_the_writer() {
     // The writer lives in one thread, and whoever looks in another.
     let writers = runtime();
     let (store, bob) = writers.block_on(async {
-        let store = SqliteStore::open(&place, rig::config(), limits.clone(), gate, clock.clone());
+        let time = clock.clone();
+        let store = posthaste_store::open(&place, rig::config(), limits.clone(), gate, time).await;
         let store = store.expect("a new store");
         let (limits, keep) = (limits.clone(), Box::new(()));
-        let rig = Rig { store: store.clone(), queue: Arc::default(), clock, limits, keep };
+        let rig = Rig { engine: store.clone(), queue: Arc::default(), clock, limits, keep };
         (store, rig.agent("bob").await)
     });
     let to = bob.to_string().parse().expect("an address");

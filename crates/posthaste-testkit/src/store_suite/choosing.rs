@@ -13,7 +13,7 @@ pub async fn a_read_can_be_of_what_nobody_else_could_take(rig: Rig) {
         rig.send(alice, to, to).await.expect("accepted");
     }
     let filter = Filter { own: true, ..Filter::default() };
-    let survey = rig.store.survey(bob, filter.clone()).await.expect("a survey");
+    let survey = rig.engine.survey(bob, filter.clone()).await.expect("a survey");
     assert_eq!(survey.waiting, 1);
     let take = Take {
         reader: bob,
@@ -23,7 +23,7 @@ pub async fn a_read_can_be_of_what_nobody_else_could_take(rig: Rig) {
         bytes: usize::MAX,
         clips: None,
     };
-    let found = rig.store.lease(take).await.expect("a lease");
+    let found = rig.engine.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), [address(bob)]);
     assert_eq!(rig.read(bob, 2).await.len(), 2, "the rest is for whoever reads");
 }
@@ -45,7 +45,7 @@ pub async fn a_read_can_be_of_messages_by_number(rig: Rig) {
         bytes: usize::MAX,
         clips: None,
     };
-    let found = rig.store.lease(take).await.expect("a lease");
+    let found = rig.engine.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), ["1".to_owned(), (seqs.len() - 1).to_string()]);
 }
 
@@ -68,7 +68,7 @@ pub async fn what_the_human_says_to_a_question_is_linked_to_it_or_to_nothing(rig
         bytes: usize::MAX,
         clips: None,
     };
-    let found = rig.store.lease(take).await.expect("a lease");
+    let found = rig.engine.lease(take).await.expect("a lease");
     assert_eq!(bodies(&found.mail), ["red", "or blue"]);
 }
 
@@ -78,13 +78,16 @@ pub async fn it_is_known_what_a_sender_had_not_read_yet(rig: Rig) {
     let first = rig.send(bob, &address(alice), "I begin").await.expect("accepted").seq;
     let stop = rig.send(alice, &address(bob), "stop").await.expect("accepted").seq;
     let begun = rig.send(bob, &address(alice), "I began").await.expect("accepted").seq;
-    assert!(rig.store.unseen(alice, b, begun), "bob wrote before he read");
-    assert!(!rig.store.unseen(alice, b, first), "nothing was written to him by then");
-    assert!(rig.store.unseen(bob, a, stop), "and so did she");
+    assert!(rig.engine.ledger(|l| l.unseen(alice, b, begun)), "bob wrote before he read");
+    assert!(
+        !rig.engine.ledger(|l| l.unseen(alice, b, first)),
+        "nothing was written to him by then"
+    );
+    assert!(rig.engine.ledger(|l| l.unseen(bob, a, stop)), "and so did she");
     rig.read(bob, 1).await;
-    assert!(rig.store.unseen(alice, b, begun), "held is not yet read");
-    rig.store.ack(bob, What::Messages(vec![stop]), Proof::Receipt).await.expect("settled");
-    assert!(!rig.store.unseen(alice, b, begun));
+    assert!(rig.engine.ledger(|l| l.unseen(alice, b, begun)), "held is not yet read");
+    rig.engine.ack(bob, What::Messages(vec![stop]), Proof::Receipt).await.expect("settled");
+    assert!(!rig.engine.ledger(|l| l.unseen(alice, b, begun)));
 }
 
 pub async fn what_nobody_was_shown_goes_back_as_it_was(rig: Rig) {
@@ -92,9 +95,9 @@ pub async fn what_nobody_was_shown_goes_back_as_it_was(rig: Rig) {
     rig.send(alice, &address(bob), "hello").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
     let what: Vec<_> = mail.iter().map(|l| l.delivery).collect();
-    rig.store.put_back(bob, what.clone(), AnswerId(9));
+    rig.engine.put_back(bob, &what, AnswerId(9));
     assert!(rig.read(bob, 2).await.is_empty(), "another answer's");
-    rig.store.put_back(bob, what, AnswerId(1));
+    rig.engine.put_back(bob, &what, AnswerId(1));
     let again = rig.read(bob, 3).await;
     assert_eq!((again.len(), again[0].redelivered), (1, false));
 }

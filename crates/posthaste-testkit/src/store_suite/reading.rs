@@ -24,7 +24,7 @@ fn id(who: Principal) -> InstanceId {
 
 impl Rig {
     async fn page(&self, query: HistoryQuery) -> Page {
-        self.store.history(query).await.expect("history")
+        self.engine.history(query).await.expect("history")
     }
 
     async fn child(&self, name: &str, of: Principal) -> Principal {
@@ -38,16 +38,16 @@ impl Rig {
             origin: Origin::Operator,
             token: rand::random(),
         };
-        Principal::Instance(self.store.join(new).await.expect("joined").instance.id)
+        Principal::Instance(self.engine.join(new).await.expect("joined").instance.id)
     }
 
     async fn record(&self, seq: Seq) -> Record {
-        let found = self.store.message(MessageRef::Seq(seq)).await.expect("a look");
+        let found = self.engine.message(MessageRef::Seq(seq)).await.expect("a look");
         found.expect("a kept message")
     }
 
     fn thread_of(&self, who: Principal) -> posthaste_core::messaging::message::ThreadId {
-        self.store.instance(id(who)).expect("known").instance.thread
+        self.engine.ledger(|l| l.instance(id(who))).expect("known").instance.thread
     }
 }
 
@@ -63,7 +63,7 @@ pub async fn history_finds_what_is_open_by_whom_it_concerns(rig: Rig) {
     }
     let mail = rig.read_some(bob, 1, 2).await;
     let settled = What::Deliveries(vec![mail[0].delivery]);
-    rig.store.ack(bob, settled, Proof::Receipt).await.expect("acked");
+    rig.engine.ack(bob, settled, Proof::Receipt).await.expect("acked");
 
     let is = |status| HistoryQuery { status: Some(status), ..last(9) };
     assert_eq!(said(&rig.page(is("queued")).await.records), ["queued", "for alice"]);
@@ -172,19 +172,22 @@ pub async fn leaders_see_what_is_addressed_to_their_team_and_take_nothing(rig: R
     }
     let team =
         |of: Principal| HistoryQuery { team: Some(avalon.clone()), of: of.instance(), ..last(9) };
-    assert!(!rig.store.leads(arthur, &avalon) && rig.store.leads(HUMAN, &avalon));
+    assert!(
+        !rig.engine.ledger(|l| l.leads(arthur, &avalon))
+            && rig.engine.ledger(|l| l.leads(HUMAN, &avalon))
+    );
     assert!(
         rig.page(HistoryQuery { of: arthur.instance(), ..team(arthur) }).await.records.is_empty()
     );
 
     // Named after the mail came, and seeing it all the same.
     let leaders = vec![Leader::Instance(id(arthur))];
-    rig.store.put_team(Team { name: avalon.clone(), leaders }).await.expect("kept");
-    assert!(rig.store.leads(arthur, &avalon));
+    rig.engine.put_team(Team { name: avalon.clone(), leaders }).await.expect("kept");
+    assert!(rig.engine.ledger(|l| l.leads(arthur, &avalon)));
     let page = rig.page(team(arthur)).await;
     let expected = [&*address(mason), "mason@avalon", "@anyone@avalon", "@everyone@avalon"];
     assert_eq!(said(&page.records), expected);
-    assert!(page.records.iter().all(|r| rig.store.may_see(arthur, r)));
+    assert!(page.records.iter().all(|r| rig.engine.ledger(|l| l.may_see(arthur, r))));
     assert_eq!(rig.page(team(HUMAN)).await.records.len(), 4);
     let states = page.records.iter().flat_map(|r| &r.deliveries).map(|d| d.state);
     assert!(states.eq([RecordState::Queued; 4]), "seeing takes nothing");
@@ -209,14 +212,14 @@ pub async fn a_thread_is_seen_by_the_family_of_its_owner(rig: Rig) {
         (HUMAN, true),
         (stranger, false),
     ] {
-        assert_eq!(rig.store.may_see(who, &record), sees, "{who}");
+        assert_eq!(rig.engine.ledger(|l| l.may_see(who, &record)), sees, "{who}");
         let query = HistoryQuery { thread: Some(thread), of: who.instance(), ..last(9) };
         assert_eq!(rig.page(query).await.records.len(), usize::from(sees), "{who}");
     }
     let leaders = vec![Leader::Instance(id(stranger))];
     let name = "main".parse().expect("a name");
-    rig.store.put_team(Team { name, leaders }).await.expect("kept");
-    assert!(rig.store.may_see(stranger, &record), "the leaders of the owner's team");
+    rig.engine.put_team(Team { name, leaders }).await.expect("kept");
+    assert!(rig.engine.ledger(|l| l.may_see(stranger, &record)), "the leaders of the owner's team");
 }
 
 pub async fn a_marking_read_settles_what_it_shows_and_only_the_readers_own(rig: Rig) {
@@ -234,10 +237,10 @@ pub async fn a_marking_read_settles_what_it_shows_and_only_the_readers_own(rig: 
         rig.clock.advance(Duration::from_secs(1));
     }
     let held = rig.read_some(bob, 1, 2).await;
-    rig.store.give_back(bob, vec![held[0].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &vec![held[0].delivery], AnswerId(1), false);
 
     let query = |n| HistoryQuery { thread: Some(thread), of: bob.instance(), ..last(n) };
-    let marked = rig.store.mark_read(bob, query(3)).await.expect("read");
+    let marked = rig.engine.mark_read(bob, query(3)).await.expect("read");
     assert_eq!(said(&marked.page.records), ["held", "any bob's", "new"]);
     assert_eq!(marked.marked, [Seq(2), Seq(5)], "oldest first, its own, and what is shown");
     let read: Vec<bool> = marked.page.records.iter().map(|r| r.read_at(bob).is_some()).collect();
@@ -246,9 +249,9 @@ pub async fn a_marking_read_settles_what_it_shows_and_only_the_readers_own(rig: 
     assert_eq!(rig.states(Seq(4)).await, [RecordState::Queued], "one-of mail nobody holds");
 
     let unread = HistoryQuery { unread_by: Some(bob), ..query(9) };
-    let marked = rig.store.mark_read(bob, unread.clone()).await.expect("read");
+    let marked = rig.engine.mark_read(bob, unread.clone()).await.expect("read");
     assert_eq!(said(&marked.page.records), ["old"]);
-    let marked = rig.store.mark_read(bob, unread).await.expect("read");
+    let marked = rig.engine.mark_read(bob, unread).await.expect("read");
     assert!(marked.page.records.is_empty() && marked.marked.is_empty());
     assert_eq!(rig.states(Seq(3)).await, [RecordState::Queued], "another's mail");
     assert_eq!(super::bodies(&rig.read(bob, 2).await), ["any bob's"]);
@@ -266,9 +269,9 @@ pub async fn two_marking_reads_never_give_the_same_unread_message(rig: Rig) {
         ..last(12)
     };
     let (one, two, three) = tokio::join!(
-        rig.store.mark_read(bob, query.clone()),
-        rig.store.mark_read(bob, query.clone()),
-        rig.store.mark_read(bob, query.clone()),
+        rig.engine.mark_read(bob, query.clone()),
+        rig.engine.mark_read(bob, query.clone()),
+        rig.engine.mark_read(bob, query.clone()),
     );
     let mut all = Vec::new();
     for read in [one, two, three] {
@@ -289,10 +292,10 @@ pub async fn replies_are_found_by_what_they_answer(rig: Rig) {
         rig.send_with(bob, &address(alice), body, details).await.expect("accepted");
     }
     rig.send(bob, &address(alice), "by the way").await.expect("accepted");
-    let replies = rig.store.replies(asked, 9).await.expect("a look");
+    let replies = rig.engine.replies(asked, 9).await.expect("a look");
     assert_eq!(said(&replies), ["first", "second"]);
-    assert_eq!(rig.store.replies(asked, 1).await.expect("a look").len(), 1);
-    assert!(rig.store.replies(Seq(99), 9).await.expect("a look").is_empty());
+    assert_eq!(rig.engine.replies(asked, 1).await.expect("a look").len(), 1);
+    assert!(rig.engine.replies(Seq(99), 9).await.expect("a look").is_empty());
 }
 
 pub async fn what_is_open_and_what_is_kept_is_counted(rig: Rig) {
@@ -306,13 +309,16 @@ pub async fn what_is_open_and_what_is_kept_is_counted(rig: Rig) {
     }
     let mail = rig.read_some(bob, 1, rig.limits.window_messages + 1).await;
     let first = What::Deliveries(mail[..2].iter().map(|l| l.delivery).collect());
-    rig.store.ack(bob, first, Proof::Receipt).await.expect("acked");
+    rig.engine.ack(bob, first, Proof::Receipt).await.expect("acked");
 
     let own = Mailbox::Instance(id(bob));
-    let open = rig.store.open_mail(Some([own.clone()].into())).await.expect("counts");
+    let open = rig.engine.open_mail(Some([own.clone()].into())).await.expect("counts");
     let [open] = &open[..] else { panic!("one mailbox: {open:?}") };
     assert_eq!((open.unread, open.queued), (many - 2, 2));
-    assert_eq!((rig.store.active(&own, HUMAN), rig.store.active(&own, bob)), (1, 0));
+    assert_eq!(
+        (rig.engine.ledger(|l| l.active(&own, HUMAN)), rig.engine.ledger(|l| l.active(&own, bob))),
+        (1, 0)
+    );
     assert_eq!(open.team.as_ref().map(|t| t.as_str()), Some("main"));
     let oldest = open.oldest.expect("something is unread");
     assert_eq!((oldest.seq, oldest.at), (Seq(3), Some(began + Duration::from_secs(2))));
@@ -322,11 +328,12 @@ pub async fn what_is_open_and_what_is_kept_is_counted(rig: Rig) {
     assert_eq!((open.held.len(), open.held[0].by), (1, bob));
     assert_eq!(open.held[0].count, rig.limits.window_messages - 1);
 
-    let kept = rig.store.kept(None).await.expect("counts");
+    let kept = rig.engine.kept(None).await.expect("counts");
     assert_eq!(kept.received.get(&own), Some(&(many as u64)));
     assert_eq!(kept.sent.get(&id(alice)), Some(&(many as u64)));
     assert_eq!(kept.since, Some(began));
-    let some = rig.store.kept(Some(rig.store.keys(alice))).await.expect("counts");
+    let some =
+        rig.engine.kept(Some(rig.engine.ledger(|l| l.keys_of(alice)))).await.expect("counts");
     assert_eq!((some.sent.get(&id(alice)), some.received.get(&own)), (Some(&(many as u64)), None));
 }
 
@@ -337,12 +344,12 @@ pub async fn refusals_and_requeues_are_noted_with_their_time(rig: Rig) {
     for answer in 0..u64::from(rig.limits.attempts) {
         rig.clock.advance(Duration::from_secs(1));
         rig.read(bob, answer).await;
-        rig.store.nack(bob, What::Messages(vec![sent])).await.expect("refused");
+        rig.engine.nack(bob, What::Messages(vec![sent])).await.expect("refused");
     }
     rig.clock.advance(Duration::from_secs(1));
-    rig.store.requeue(sent).await.expect("queued again");
+    rig.engine.requeue(sent).await.expect("queued again");
 
-    let notes = rig.store.notes(&rig.record(sent).await).await.expect("a look");
+    let notes = rig.engine.notes(&rig.record(sent).await).await.expect("a look");
     let seconds = |n: u64| began + Duration::from_secs(n);
     let told: Vec<_> = notes.iter().map(|n| (n.at, n.noted.clone())).collect();
     let last = u64::from(rig.limits.attempts) + 1;
@@ -356,7 +363,7 @@ pub async fn refusals_and_requeues_are_noted_with_their_time(rig: Rig) {
 pub async fn a_thread_is_counted_for_whoever_asks(rig: Rig) {
     let (bob, carol) = (rig.agent("bob").await, rig.agent("carol").await);
     let thread = rig.thread_of(bob);
-    let empty = rig.store.thread_summary(thread, bob).await.expect("counted");
+    let empty = rig.engine.thread_summary(thread, bob).await.expect("counted");
     assert_eq!((empty.total, empty.unread, empty.last_at), (0, 0, None));
     let within = || Details { thread: ThreadChoice::named(thread), ..Details::default() };
     rig.send_with(HUMAN, &address(bob), "to bob", within()).await.expect("accepted");
@@ -364,8 +371,8 @@ pub async fn a_thread_is_counted_for_whoever_asks(rig: Rig) {
     let last = rig.send_with(bob, &address(carol), "to carol", within()).await.expect("accepted");
     rig.send(HUMAN, &address(carol), "elsewhere").await.expect("accepted");
 
-    let of_bob = rig.store.thread_summary(thread, bob).await.expect("counted");
-    let of_carol = rig.store.thread_summary(thread, carol).await.expect("counted");
+    let of_bob = rig.engine.thread_summary(thread, bob).await.expect("counted");
+    let of_carol = rig.engine.thread_summary(thread, carol).await.expect("counted");
 
     assert_eq!((of_bob.total, of_bob.unread), (3, 2));
     assert_eq!((of_carol.total, of_carol.unread), (3, 1));

@@ -69,7 +69,7 @@ pub(super) async fn run(
     folder.make()?;
     let _lock = wiring::lock(folder, args.ephemeral)?;
     let time = SystemClock::new();
-    let hub = wiring::hub(&config, folder, args.ephemeral, time)?;
+    let hub = wiring::hub(&config, folder, args.ephemeral, time).await?;
     let profiles = folder.path().join("profiles");
     let watch = Watch::start(hub.clone(), profiles, &config.profiles).await;
     let stopped = CancellationToken::new();

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use posthaste_agents::keeper::Manners;
 use posthaste_agents::{Supervisor, SupervisorConfig, WorkerUser};
 use posthaste_core::address::InstanceId;
@@ -33,7 +34,7 @@ use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance, Status};
 use posthaste_core::{Hub, Limits, SystemClock};
 use posthaste_queue::LocalQueue;
-use posthaste_store::{OpenError, Place, SqliteStore, StoreConfig};
+use posthaste_store::{OpenError, Place, StoreConfig};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -97,23 +98,23 @@ impl Office {
         let limits = Limits::default();
         let place = Place::File(data.clone());
         let open = || {
-            let (queue, clock) = (queue.clone(), clock.clone());
-            match SqliteStore::open(&place, StoreConfig::default(), limits.clone(), queue, clock) {
-                Ok(store) => Some(store),
+            let (queue, clock, config) = (queue.clone(), clock.clone(), StoreConfig::default());
+            let engine = posthaste_store::open(&place, config, limits.clone(), queue, clock);
+            match engine.now_or_never().expect("it loads at once") {
+                Ok(engine) => Some(engine),
                 // Another test of this process may be about to start a program, and has
                 // everything that is open here until it has.
                 Err(OpenError::Locked { .. }) => None,
                 Err(e) => panic!("no store: {e}"),
             }
         };
-        let mut store = None;
+        let mut engine = None;
         until(|| {
-            store = open();
-            store.is_some()
+            engine = open();
+            engine.is_some()
         })
         .await;
-        let store = store.expect("just opened");
-        let hub = Hub::start(store, queue.clone(), clock.clone(), limits.clone());
+        let hub = Hub::start(engine.expect("just opened"));
         let worker_user = WorkerUser::find(&agents.user, None).expect("a user to switch to");
         let worker_root = scratch.path().join("data-workers");
         if let Some(user) = &worker_user {

@@ -205,11 +205,13 @@ impl Proofs {
 
     /// A stream of the reader is open from now on: it lives.
     pub fn attach(&mut self, who: Principal, most: usize) -> Option<u64> {
-        self.next += 1;
+        // Streams are numbered with the answers.
+        self.last = self.last.next();
+        let stream = self.last.0;
         let reader = self.readers.entry(who).or_default();
         let room = reader.streams.len() < most;
-        room.then(|| reader.streams.push((self.next, reader.beginning)))?;
-        Some(self.next)
+        room.then(|| reader.streams.push((stream, reader.beginning)))?;
+        Some(stream)
     }
 
     /// A stream of the reader has closed. With the last one the reader may be gone: its

@@ -140,7 +140,7 @@ impl Open {
 
     pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
         let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
-        let calling = Calling::new(&hub.store, reader);
+        let calling = Calling::new(&hub.engine, reader);
         Self { reader, running, handed, _calling: calling }
     }
 }

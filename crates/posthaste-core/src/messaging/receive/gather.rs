@@ -61,14 +61,17 @@ impl Hub {
         if ask.wait_for == WaitFor::Any && (ask.window.is_zero() || ask.timeout.is_zero()) {
             return Box::default();
         }
-        let given = self.store.given(ask.reader, false);
+        let given = self.engine.ledger(|l| l.given(ask.reader, false));
         let awaited = |g: &Given| matches!(g.standing, Standing::Open | Standing::Waits(_));
         given.into_iter().filter(awaited).map(|g| g.assignment.task).collect()
     }
 
     pub(super) fn are_settled(&self, tasks: &[Seq]) -> bool {
-        let settled =
-            |task: &Seq| self.store.assignment(*task).is_none_or(|g| g.assignment.report.is_some());
+        let settled = |task: &Seq| {
+            self.engine
+                .ledger(|l| l.assignment(*task))
+                .is_none_or(|g| g.assignment.report.is_some())
+        };
         tasks.iter().all(settled)
     }
 
@@ -80,7 +83,8 @@ impl Hub {
 
     /// Whether `who` names an instance that has ended: nothing of it is to come.
     fn has_gone(&self, who: &str) -> bool {
-        let instance = exactly(who).and_then(|id| self.store.instance(id)).map(|v| v.instance);
+        let instance =
+            exactly(who).and_then(|id| self.engine.ledger(|l| l.instance(id))).map(|v| v.instance);
         instance.is_some_and(|i| i.status.has_ended() && is_called(&i.address, who))
     }
 
@@ -89,7 +93,7 @@ impl Hub {
             WaitFor::Any => survey.waiting > 0,
             WaitFor::All if ask.filter.from.is_empty() => self.are_settled(owed),
             WaitFor::All => {
-                let given = self.store.given(ask.reader, true);
+                let given = self.engine.ledger(|l| l.given(ask.reader, true));
                 let senders: Vec<Parts<'_>> =
                     survey.senders.iter().map(|address| Parts::of(address)).collect();
                 ask.filter.from.iter().all(|who| {
@@ -137,15 +141,15 @@ impl Hub {
     fn gathered(&self, by: Principal, owed: &[Seq], from: &[String], mail: &[Leased]) -> Gathered {
         let mut found = Gathered::default();
         if from.is_empty() {
-            let round = self.store.given_in_round(by);
+            let round = self.engine.ledger(|l| l.given_in_round(by));
             let is_earlier = |task: &Seq| round.first().is_none_or(|g| *task < g.assignment.task);
             let before = owed.iter().copied().filter(is_earlier);
-            let before = before.filter_map(|task| self.store.assignment(task));
+            let before = before.filter_map(|task| self.engine.ledger(|l| l.assignment(task)));
             before.for_each(|given| found.add(&given, mail));
             round.iter().for_each(|given| found.add(given, mail));
             return found;
         }
-        let given = self.store.given(by, true);
+        let given = self.engine.ledger(|l| l.given(by, true));
         let mut strangers = Vec::new();
         for who in from {
             let mut of = given.iter().filter(|g| is_work_of(g, who)).peekable();
@@ -162,7 +166,7 @@ impl Hub {
     /// Somebody who was given nothing.
     fn stranger(&self, who: &str) -> Missing {
         let instance = exactly(who);
-        let status = match instance.map(|id| self.store.instance(id)) {
+        let status = match instance.map(|id| self.engine.ledger(|l| l.instance(id))) {
             Some(Some(view)) => view.instance.status.as_str(),
             Some(None) => "unknown",
             None => "waiting",

@@ -13,12 +13,11 @@ use posthaste_core::ledger::{AckPlan, End, Heads, Ledger, Planned, Queued, Settl
 use posthaste_core::messaging::clients;
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof, Reason};
 use posthaste_core::messaging::desk::{Books, Desk};
-use posthaste_core::messaging::message::{
-    Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
-};
+use posthaste_core::messaging::message::{Details, Draft, Message, Principal, Priority, Seq, Via};
 use posthaste_core::messaging::proof::{
     Call, Door, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
 };
+use posthaste_core::ports::store::{BacklogPart, Epoch, Loaded};
 use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Origin, Relation, Status};
 use posthaste_core::time::Timestamp;
@@ -151,7 +150,7 @@ impl Post {
     pub(crate) fn new(agents: usize, mails: usize, one_of: bool, slow_disk: bool) -> Self {
         let limits = Limits::default();
         let mut post = Self {
-            desk: Desk::new(Proofs::new(&limits)),
+            desk: Desk::new(Proofs::new(&limits, Epoch(1))),
             books: Disk {
                 ledger: Ledger::new(limits.clone()),
                 unflushed: Vec::new(),
@@ -178,7 +177,7 @@ impl Post {
     /// The same without a rule, or with a broken promise.
     pub(crate) fn with(mut self, rules: Rules, broken: Option<Promise>) -> Self {
         (self.rules, self.books.broken) = (rules, broken);
-        self.desk = Desk::new(Proofs::new(&self.limits).with_rules(rules));
+        self.desk = Desk::new(Proofs::new(&self.limits, Epoch(1)).with_rules(rules));
         self
     }
 
@@ -186,7 +185,7 @@ impl Post {
     pub(crate) fn forgetful(mails: usize, answers: usize) -> Self {
         let mut post = Self::new(1, 0, false, false);
         post.limits.receipts = answers;
-        post.desk = Desk::new(Proofs::new(&post.limits));
+        post.desk = Desk::new(Proofs::new(&post.limits, Epoch(1)));
         (0..mails).for_each(|_| post.arrives());
         post
     }
@@ -218,15 +217,14 @@ impl Post {
         let draft =
             Draft::new(Principal::Operator, to, "hello".into(), details, Via::Rest, &self.limits)
                 .expect("within the limits");
-        let id = MessageId(self.books.kept.len() as u64);
-        let plan = match self.books.ledger.plan_append(draft, id, WALL) {
+        let plan = match self.books.ledger.plan_append(draft, WALL) {
             Planned::New(plan) => plan,
             Planned::Duplicate(..) => unreachable!("no keys are used"),
             Planned::Refused(error, _) => panic!("accepted: {error}"),
         };
         self.books.ledger.commit_append(&plan, &mut Vec::new());
         self.books.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
-        let (at, delivery) = plan.deliveries[0];
+        let (at, delivery) = plan.copies[0];
         self.books.kept.push(Kept {
             message: Arc::clone(&plan.message),
             delivery,
@@ -432,7 +430,7 @@ impl Post {
         let acked = self.desk.proved_by_end(who, proves);
         let status = if finished { Status::Finished } else { Status::Failed };
         let ending = Ending::plain(status, acked);
-        let plan = self.books.ledger.plan_end(id, &ending, WALL, || 1).expect("it was running");
+        let plan = self.books.ledger.plan_end(id, &ending, WALL).expect("it was running");
         self.books.people[agent] = plan.instance.clone();
         self.books.settle(&plan.settled);
         self.books.ledger.commit_end(&plan, &mut Vec::new());
@@ -474,15 +472,17 @@ impl Post {
             }
         }
         self.books.unflushed.clear();
-        self.books.ledger = Ledger::new(self.limits.clone());
-        self.desk = Desk::new(Proofs::new(&self.limits).with_rules(self.rules));
+        self.desk = Desk::new(Proofs::new(&self.limits, Epoch(1)).with_rules(self.rules));
         let last = self.books.kept.len() as u64;
-        self.books.ledger.load_counters(last, last);
-        for instance in &self.books.people {
-            self.books.ledger.load_instance(instance.clone());
-        }
-        let mailboxes = (0..).zip(self.books.mailboxes.iter().cloned()).collect();
-        self.books.ledger.load_mailboxes(mailboxes);
+        let mut loaded = Loaded {
+            last_seq: last,
+            last_delivery: last,
+            instances: self.books.people.clone(),
+            mailboxes: (0..).zip(self.books.mailboxes.iter().cloned()).collect(),
+            ..Loaded::default()
+        };
+        let mut ledger = Ledger::load(&self.limits, &mut loaded, WALL);
+        let mut backlog = Vec::new();
         for kept in self.books.kept.iter().filter(|kept| kept.end.is_none()) {
             let at = self.books.mailboxes.iter().position(|m| *m == kept.mailbox);
             let entry = Queued {
@@ -492,15 +492,18 @@ impl Post {
                 size: u32::try_from(kept.message.body.len()).expect("a short text"),
                 sender: kept.message.from.instance,
                 urgent: kept.message.priority == Priority::Urgent,
-                marked: !clean || kept.marked,
+                marked: kept.marked,
                 leased_before: false,
                 doubted: false,
                 attempts: kept.attempts,
                 expires_at: kept.message.expires_at,
             };
             let at = u32::try_from(at.expect("a known mailbox")).expect("few mailboxes");
-            assert!(self.books.ledger.load_delivery(at, entry));
+            backlog.push((at, entry));
         }
+        let backlog = BacklogPart::Deliveries(backlog);
+        ledger.load_backlog(backlog, clean, WALL).expect("known mailboxes");
+        self.books.ledger = ledger;
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -1,0 +1,110 @@
+//! A message and its deliveries: all or nothing.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::address::Address;
+use crate::engine::writer::Command;
+use crate::ledger::{AppendPlan, Ledger, Planned};
+use crate::messaging::message::{Draft, Principal, Seq};
+use crate::messaging::send::SendError;
+use crate::ports::change::Change;
+use crate::ports::{Appended, Queue, StoreError, Ticket};
+use crate::time::Timestamp;
+
+/// What became of a draft.
+#[derive(Debug)]
+pub(in crate::engine) enum Accepted {
+    New(Appended),
+    /// The same key was accepted before, as this message; the draft may differ.
+    Before(Seq, Box<Draft>),
+}
+
+pub(in crate::engine) struct Append {
+    from: Principal,
+    to: Address,
+    /// `None` while the plan has its words.
+    draft: Option<Draft>,
+    plan: Option<Box<AppendPlan>>,
+    /// Accepted under the same key.
+    before: Option<Seq>,
+    outcome: Option<Result<Appended, SendError>>,
+    tx: oneshot::Sender<Result<Accepted, SendError>>,
+}
+
+impl Append {
+    pub(in crate::engine) fn new(
+        draft: Draft,
+        tx: oneshot::Sender<Result<Accepted, SendError>>,
+    ) -> Self {
+        let (from, to) = (draft.from, draft.to.clone());
+        Self { from, to, draft: Some(draft), plan: None, before: None, outcome: None, tx }
+    }
+}
+
+impl Command for Append {
+    fn is_early(&self) -> bool {
+        // Whether a key is new, and what an answer settles, must be looked up.
+        self.draft.as_ref().is_some_and(|d| {
+            d.details().idempotency_key.is_none() && d.details().in_reply_to.is_none()
+        })
+    }
+
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool {
+        let Some(draft) = self.draft.take() else { return false };
+        (self.before, self.outcome) = (None, None);
+        let draft = match ledger.plan_append(draft, now) {
+            Planned::New(plan) => {
+                plan.tell(changes);
+                self.plan = Some(plan);
+                return true;
+            }
+            Planned::Duplicate(seq, draft) => {
+                self.before = Some(seq);
+                draft
+            }
+            Planned::Refused(error, draft) => {
+                self.outcome = Some(Err(error));
+                draft
+            }
+        };
+        self.draft = Some(*draft);
+        false
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, tickets: &mut Vec<Ticket>) {
+        if let Some(plan) = &mut self.plan {
+            ledger.commit_append(plan, tickets);
+            self.outcome = Some(Ok(plan.appended()));
+        }
+    }
+
+    fn look(&mut self, queue: &dyn Queue) {
+        if let Some(Ok(appended)) = &mut self.outcome {
+            for recipient in &mut appended.recipients {
+                recipient.waiting = queue.waiting(&recipient.mailbox, self.from);
+            }
+        }
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Some(plan) = self.plan.take() {
+            ledger.undo_append(&plan);
+            // Nobody else has seen the message yet: its words become a draft again.
+            let message = Arc::unwrap_or_clone(plan.message);
+            self.draft = Some(Draft::again(message, self.from, self.to.clone(), plan.thread));
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let outcome = match (failure, self.before.zip(self.draft), self.outcome) {
+            (Some(failure), ..) => Err(failure.into()),
+            (None, Some((seq, draft)), _) => Ok(Accepted::Before(seq, Box::new(draft))),
+            (None, None, Some(outcome)) => outcome.map(Accepted::New),
+            (None, None, None) => Err(StoreError::Closed.into()),
+        };
+        // A sender that went away has its message accepted all the same.
+        let _ = self.tx.send(outcome);
+    }
+}

@@ -1,0 +1,179 @@
+//! What the engine does for itself: expiry, signs of life, pruning, and the note of a
+//! clean stop.
+
+use tokio::sync::oneshot;
+
+use crate::engine::writer::Command;
+use crate::ledger::{BoxNo, DiePlan, Ledger};
+use crate::messaging::message::Seq;
+use crate::ports::change::{Change, Old};
+use crate::ports::{StoreError, Ticket};
+use crate::time::Timestamp;
+
+/// Kills what has outlived its time.
+pub(in crate::engine) struct Expire {
+    plan: DiePlan,
+    tx: oneshot::Sender<Result<usize, StoreError>>,
+}
+
+impl Expire {
+    pub(in crate::engine) fn new(tx: oneshot::Sender<Result<usize, StoreError>>) -> Self {
+        Self { plan: DiePlan::default(), tx }
+    }
+}
+
+impl Command for Expire {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool {
+        self.plan = ledger.plan_expiry(now);
+        self.plan.tell(changes);
+        !self.plan.dead.is_empty()
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        ledger.commit_die(&self.plan);
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        ledger.undo_die(&self.plan);
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(self.plan.dead.len()), Err));
+    }
+}
+
+/// A command that decides nothing: the ledger is only asked for what to write.
+pub(in crate::engine) struct Chore {
+    work: Work,
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// The work of a [`Chore`].
+pub(in crate::engine) enum Work {
+    /// Writes the signs of life since the last time, and where a start may begin to look.
+    Signs,
+    /// Forgets old keys, ids acked by weak proof, ended instances, settled assignments and
+    /// events.
+    Forget { keys: Old, ended: Old, settled: Old, events: Old, has_events: bool },
+    /// Removes messages that nobody needs any more.
+    Prune(Vec<Seq>),
+}
+
+impl Chore {
+    pub(in crate::engine) fn new(work: Work, tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { work, tx }
+    }
+}
+
+impl Command for Chore {
+    fn looks_at_all(&self) -> bool {
+        matches!(self.work, Work::Signs)
+    }
+
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
+        match &self.work {
+            Work::Signs => write_signs(ledger, changes),
+            Work::Forget { keys, ended, settled, events, has_events } => {
+                let forgotten = ledger.forget_keys(keys.before)
+                    + ledger.forget_assignments(settled.before)
+                    + ledger.forget_ended(ended.before);
+                let (keys, ended, settled, events) = (*keys, *ended, *settled, *events);
+                let due = *has_events || forgotten > 0;
+                if due {
+                    changes.push(Change::OldForgotten { keys, ended, settled, events });
+                }
+                due
+            }
+            Work::Prune(seqs) => {
+                changes.push(Change::MessagesPruned(seqs.clone()));
+                true
+            }
+        }
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        if let Work::Prune(_) = self.work {
+            ledger.pruned();
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
+    }
+}
+
+/// A failed write loses a sign of life, not more: the next one comes.
+fn write_signs(ledger: &mut Ledger, changes: &mut Vec<Change>) -> bool {
+    let signs = ledger.take_signs();
+    if signs.is_empty() {
+        return false;
+    }
+    let seen = |(id, at, status)| Change::InstanceSeen { id, at, status };
+    changes.extend(signs.into_iter().map(seen));
+    changes.push(Change::LowWater(ledger.low_water()));
+    true
+}
+
+/// Frees the numbers of mailboxes that nobody owns and no delivery names.
+pub(in crate::engine) struct FreeMailboxes {
+    numbers: Vec<BoxNo>,
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl FreeMailboxes {
+    pub(in crate::engine) fn new(
+        numbers: Vec<BoxNo>,
+        tx: oneshot::Sender<Result<(), StoreError>>,
+    ) -> Self {
+        Self { numbers, tx }
+    }
+}
+
+impl Command for FreeMailboxes {
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
+        // Whoever could not be forgotten is back.
+        self.numbers.retain(|no| ledger.is_abandoned(*no));
+        changes.extend(self.numbers.iter().map(|no| Change::MailboxFreed { no: *no }));
+        !self.numbers.is_empty()
+    }
+
+    fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
+        self.numbers.iter().for_each(|no| ledger.free_mailbox(*no));
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
+    }
+}
+
+/// The last command: marks what anybody may have seen, and notes that the stop was
+/// clean. After a kill this note is missing, and everything counts as seen.
+pub(in crate::engine) struct CleanStop {
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl CleanStop {
+    pub(in crate::engine) fn new(tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { tx }
+    }
+}
+
+impl Command for CleanStop {
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
+        // What is handed out after this note would come again unmarked.
+        ledger.stop_leasing();
+        write_signs(ledger, changes);
+        changes.push(Change::LowWater(ledger.low_water()));
+        changes.push(Change::DeliveriesMarked(ledger.possibly_seen()));
+        changes.push(Change::Stopped);
+        true
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
+    }
+}
