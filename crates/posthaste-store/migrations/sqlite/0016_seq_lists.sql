@@ -1,7 +1,7 @@
 -- The messages of a thread, of a sender, of a mailbox, and those that answer a message:
 -- one row for up to a thousand of them, where four tables had one row for each. Filled
 -- behind like those, so the marks go back to the beginning once.
-CREATE TABLE seq_lists (
+CREATE TABLE IF NOT EXISTS seq_lists (
     kind INTEGER NOT NULL, -- 1 thread, 2 sender, 3 mailbox, 4 answered message
     of INTEGER NOT NULL,
     first INTEGER NOT NULL, -- no number in the list is lower
@@ -11,9 +11,10 @@ CREATE TABLE seq_lists (
     PRIMARY KEY (kind, of, first)
 ) STRICT, WITHOUT ROWID;
 
-DROP TABLE thread_index;
-DROP TABLE sender_index;
-DROP TABLE mailbox_index;
-DROP TABLE reply_index;
+DROP TABLE IF EXISTS thread_index;
+DROP TABLE IF EXISTS sender_index;
+DROP TABLE IF EXISTS mailbox_index;
+DROP TABLE IF EXISTS reply_index;
 
+DELETE FROM seq_lists;
 DELETE FROM meta WHERE key IN ('indexed_seq', 'indexed_delivery');

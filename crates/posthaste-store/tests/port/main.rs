@@ -100,3 +100,4 @@ macro_rules! promises_kept_by {
 }
 
 mod memory;
+mod sqlite;
