@@ -218,3 +218,6 @@ impl Store for MemoryStore {
         self.answer(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,7 @@ impl SqliteStore {
             Arc::clone(&files),
             Arc::clone(&damage),
             vitals.clone(),
+            loaded.epoch,
             ids.first_made,
             Written::new(last, unsorted_keys),
         );

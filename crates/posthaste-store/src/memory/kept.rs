@@ -117,6 +117,11 @@ impl Keys {
         newest_first.find(|(_, at)| **at >= since).map(|((_, seq), _)| *seq)
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.by_digest.is_empty()
+    }
+
     pub(super) fn forget(&mut self, old: Old) {
         for (digest, seq, _) in forget(&mut self.rows, old, |(.., at)| *at) {
             self.by_digest.remove(&(digest.0, seq));

@@ -39,21 +39,18 @@ impl Kept {
     }
 
     pub(super) fn records(&self, which: &[MessageRef], bytes: usize) -> Vec<StoredRecord> {
-        let (mut found, mut room) = (Vec::new(), bytes);
+        let mut found = Found::within(bytes);
         for which in which {
             let seq = match which {
                 MessageRef::Seq(seq) => *seq,
                 MessageRef::Id(id) => self.id_key.seq(*id),
             };
-            let Some(record) = self.record(seq) else { continue };
-            let size = record.message.body.len();
-            if size > room && !found.is_empty() {
+            found.add(self.record(seq));
+            if found.is_full {
                 break;
             }
-            room = room.saturating_sub(size);
-            found.push(record);
         }
-        found
+        found.records
     }
 
     fn record(&self, seq: Seq) -> Option<StoredRecord> {
@@ -93,19 +90,15 @@ impl Kept {
         for source in look.sources.iter() {
             self.candidates(source, look, &mut seqs);
         }
-        let mut part = HistoryPart::default();
-        let mut bytes = 0;
+        let (mut found, mut reached) = (Found::within(look.bytes), None);
         for seq in ends(seqs.into_iter(), look) {
-            part.reached = Some(seq.0);
-            if let Some(record) = self.record(seq) {
-                bytes += record.message.body.len();
-                part.records.push(record);
-            }
-            if bytes >= look.bytes {
+            reached = Some(seq.0);
+            found.add(self.record(seq));
+            if found.is_full {
                 break;
             }
         }
-        part
+        HistoryPart { records: found.records, reached }
     }
 
     fn candidates(&self, source: &Source, look: &HistoryLook, seqs: &mut BTreeSet<Seq>) {
@@ -230,6 +223,27 @@ impl Kept {
     pub(super) fn unnamed(&self, mut mailboxes: Vec<BoxNo>) -> Vec<BoxNo> {
         mailboxes.retain(|no| self.received(*no) == 0);
         mailboxes
+    }
+}
+
+/// Records until their bodies hold so many bytes.
+struct Found {
+    records: Vec<StoredRecord>,
+    room: usize,
+    is_full: bool,
+}
+
+impl Found {
+    fn within(bytes: usize) -> Self {
+        Self { records: Vec::new(), room: bytes, is_full: false }
+    }
+
+    fn add(&mut self, record: Option<StoredRecord>) {
+        if let Some(record) = record {
+            self.is_full = record.message.body.len() >= self.room;
+            self.room = self.room.saturating_sub(record.message.body.len());
+            self.records.push(record);
+        }
     }
 }
 

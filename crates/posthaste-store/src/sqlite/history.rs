@@ -113,12 +113,15 @@ fn in_mailboxes(
     let boxes: HashSet<i64> = boxes.iter().map(|no| i64::from(*no)).collect();
     let mut select = db.prepare_cached(&sql)?;
     let mut rows = select.query(params![after, above, below])?;
-    let mut left = most;
+    let (mut left, mut last) = (most, None);
     while left > 0
         && let Some(row) = rows.next()?
     {
-        if boxes.contains(&row.get(1)?) {
-            seqs.push(row.get(0)?);
+        let seq = row.get(0)?;
+        // The deliveries of a message stand together.
+        if last != Some(seq) && boxes.contains(&row.get(1)?) {
+            seqs.push(seq);
+            last = Some(seq);
             left -= 1;
         }
     }

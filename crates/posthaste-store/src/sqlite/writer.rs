@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use posthaste_core::Vitals;
 use posthaste_core::ports::StoreError;
 use posthaste_core::ports::change::Change;
-use posthaste_core::ports::store::{CommitError, Committed, Group};
+use posthaste_core::ports::store::{CommitError, Committed, Epoch, Group};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::spawn_blocking;
@@ -36,6 +36,7 @@ pub(crate) struct Writer {
     files: Arc<Files>,
     damage: Arc<Damage>,
     vitals: Vitals,
+    epoch: Epoch,
     first_made_id: u64,
     pub(crate) written: Written,
 }
@@ -122,11 +123,12 @@ impl Writer {
         files: Arc<Files>,
         damage: Arc<Damage>,
         vitals: Vitals,
+        epoch: Epoch,
         first_made_id: u64,
         written: Written,
     ) -> Self {
         let desk = Arc::new(tokio::sync::Mutex::new(Desk { db: Some(db), pace: SLOW }));
-        Self { desk, files, damage, vitals, first_made_id, written }
+        Self { desk, files, damage, vitals, epoch, first_made_id, written }
     }
 
     /// Writes a group. A dropped future does not stop it.
@@ -154,6 +156,10 @@ impl Writer {
     }
 
     fn commit_now(&self, desk: &mut Desk, group: &Group) -> Result<Committed, CommitError> {
+        if group.epoch != self.epoch {
+            let why = format!("the store is at epoch {}, not {}", self.epoch.0, group.epoch.0);
+            return Err(CommitError::Nothing(StoreError::Unavailable(why.into())));
+        }
         let write = |db: &Connection| changes::write(db, group, self.first_made_id);
         let ((), done) = self.transact(desk, Flush::Now, write)?;
         desk.pace = (desk.pace * 7 + done.took) / 8;

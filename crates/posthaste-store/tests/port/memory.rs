@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::{self, BoxFuture};
 use posthaste_core::ports::StoreError;
 use posthaste_core::ports::store::{CommitError, Store};
 use posthaste_store::MemoryStore;
@@ -14,11 +15,10 @@ struct Memory {
     part: usize,
 }
 
-#[async_trait]
 impl Backend for Memory {
-    async fn reopen(&mut self, _: Arc<dyn Store>) -> Arc<dyn Store> {
+    fn reopen(&mut self, _: Arc<dyn Store>) -> BoxFuture<'_, Arc<dyn Store>> {
         self.store = self.store.reopen_in_parts(self.part);
-        Arc::clone(&self.store) as Arc<dyn Store>
+        future::ready(Arc::clone(&self.store) as Arc<dyn Store>).boxed()
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) async fn a_message_comes_back_with_every_field(mut rig: Rig) {
         m.thread = ThreadId(u32::MAX);
         m.from = agent(u32::MAX);
         m.to = "mason@main".into();
-        m.kind = Kind::read("question").expect("a kind");
+        m.kind = "question".parse().expect("a kind");
         m.priority = Priority::Urgent;
         m.body = "Grüße, \"quoted\" 'text' \u{1f980}\n\u{0}end".into();
         m.label = Some("a label".into());

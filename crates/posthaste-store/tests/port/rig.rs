@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::events::EventList;
 use posthaste_core::ledger::{BoxNo, End, KeyDigest, Queued, Settled};
@@ -25,10 +25,9 @@ pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
 pub(crate) const MINUTE: i64 = 60_000;
 
 /// What is special about one kind of store.
-#[async_trait]
 pub(crate) trait Backend: Send {
     /// Lets go of the store without a clean stop, and opens it again.
-    async fn reopen(&mut self, store: Arc<dyn Store>) -> Arc<dyn Store>;
+    fn reopen(&mut self, store: Arc<dyn Store>) -> BoxFuture<'_, Arc<dyn Store>>;
 }
 
 /// A store as an engine would use it: it counts messages, deliveries and events.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use posthaste_core::ports::store::Store;
 use posthaste_store::{SqliteStore, StoreConfig};
 use tempfile::TempDir;
@@ -20,11 +21,13 @@ impl Sqlite {
     }
 }
 
-#[async_trait]
 impl Backend for Sqlite {
-    async fn reopen(&mut self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        store.close().await.expect("it lets go of its files");
-        self.open()
+    fn reopen(&mut self, store: Arc<dyn Store>) -> BoxFuture<'_, Arc<dyn Store>> {
+        async move {
+            store.close().await.expect("it lets go of its files");
+            self.open()
+        }
+        .boxed()
     }
 }
 

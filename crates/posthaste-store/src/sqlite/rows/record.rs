@@ -72,8 +72,7 @@ pub(crate) fn record(db: &Connection, seq: u64) -> ReadResult<Option<StoredRecor
     Ok(Some(StoredRecord { message: Arc::new(message), deliveries, unreadable }))
 }
 
-/// Adds records until their bodies hold `bytes`; the first always fits. Returns the last
-/// number that was looked at.
+/// Adds records until their bodies hold `bytes`. Returns the last number that was looked at.
 pub(crate) fn records(
     db: &Connection,
     seqs: impl IntoIterator<Item = u64>,
@@ -82,14 +81,14 @@ pub(crate) fn records(
 ) -> ReadResult<Option<u64>> {
     let (mut held, mut reached) = (0_usize, None);
     for seq in seqs {
+        reached = Some(seq);
         if let Some(record) = record(db, seq)? {
             held = held.saturating_add(record.message.body.len());
-            if held > bytes && !into.is_empty() {
+            into.push(record);
+            if held >= bytes {
                 break;
             }
-            into.push(record);
         }
-        reached = Some(seq);
     }
     Ok(reached)
 }

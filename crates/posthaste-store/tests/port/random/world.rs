@@ -143,13 +143,12 @@ impl World {
     }
 
     fn message(&mut self, seq: u64) -> Message {
-        let from = match self.dice.below(4) {
+        let mut from = match self.dice.below(4) {
             0 => Sender::human(),
             _ => agent(self.dice.small(6)),
         };
-        let mut kind =
-            Kind::read(["text", "result", "question"][self.dice.index(3)]).expect("a kind");
-        let mut from = from;
+        let words = ["text", "result", "question"];
+        let mut kind: Kind = words[self.dice.index(3)].parse().expect("a kind");
         if self.dice.one_in(12) {
             kind = Kind::AGENT_FAILED;
             from = Sender { address: "system".into(), instance: None, kind: SenderKind::System };
