@@ -41,7 +41,8 @@ pub struct InboxQuery {
     /// Most characters of all bodies together; longer ones are clipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chars: Option<usize>,
-    /// `true` when the reader starts anew: what it held unproven comes again, marked.
+    /// `true` for a reader that was restarted: the hub delivers again, marked `redelivered`,
+    /// what it was handed before and did not prove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub begin: Option<bool>,
 }

@@ -19,6 +19,7 @@
 mod append;
 mod changes;
 mod identity;
+mod keys;
 mod lease;
 mod load;
 mod people;
@@ -34,7 +35,8 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 
-pub use append::{AppendPlan, KeyDigest, Planned};
+pub use append::{AppendPlan, Planned};
+pub use keys::{KeyDigest, KeyLook, KeyMark};
 pub use lease::{Heads, Remaining, Sought};
 pub use load::NoSuchMailbox;
 pub use people::{EndPlan, ForgetPlan, JoinPlan};
@@ -194,8 +196,7 @@ pub struct Ledger {
     /// Queued again by an undo, and nobody was told yet.
     unsettled: Vec<Ticket>,
     expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
-    keys: Map<KeyDigest, Seq>,
-    key_times: VecDeque<(Timestamp, KeyDigest)>,
+    keys: keys::Keys,
     /// When the next message is due, of whom it is counted.
     rates: Map<policy::Counted, policy::Due>,
 
@@ -224,6 +225,7 @@ pub struct Ledger {
 impl Ledger {
     pub fn new(limits: Limits) -> Self {
         Self {
+            keys: keys::Keys::new(&limits),
             limits,
             id_key: IdKey::default(),
             next_seq: 1,
@@ -237,8 +239,6 @@ impl Ledger {
             held: Map::default(),
             unsettled: Vec::new(),
             expiries: BTreeSet::new(),
-            keys: Map::default(),
-            key_times: VecDeque::new(),
             rates: Map::default(),
             profiles: BTreeMap::new(),
             teams: BTreeMap::new(),

@@ -113,6 +113,11 @@ limits! {
     tokens: usize = 8;
     /// How long an idempotency key is remembered.
     key_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
+    /// Idempotency keys that are kept whole in memory; older ones as a fingerprint of some
+    /// bytes each, and all of them on disk.
+    keys_in_memory: usize = 10_000;
+    /// Most such fingerprints; beyond them the disk is asked for each key.
+    key_prints: usize = 8_000_000;
     /// How long a settled message stays readable.
     settled_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
     /// How long a dead message stays readable.

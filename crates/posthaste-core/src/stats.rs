@@ -238,8 +238,8 @@ impl Hub {
             seq: held.seq,
             age,
             why: format!("{who} has had it since {} and has not proved it", held.since),
-            hint: "it should give the receipt back, or begin anew (begin=true): then its mail \
-                   comes again, marked"
+            hint: "its reader should give the receipt back, or read with begin=true if it was \
+                   restarted: then the hub delivers it again, marked `redelivered`"
                 .into(),
         })
     }

@@ -127,7 +127,7 @@ pub(crate) enum Command {
     /// Exits with 7 if no mail came. With --wait-for: 8 if not everybody has reported yet, 9 if
     /// everybody has and a worker failed.
     Inbox(InboxArgs),
-    /// Show one message, whole, and where each delivery of it stands; takes nothing
+    /// Show one message, whole, and the state of each delivery; an unread one stays unread
     ///
     /// In a pipe, or with --raw, it is the text alone, byte for byte.
     Read(ReadArgs),
@@ -181,7 +181,7 @@ pub(crate) enum Command {
     Profiles(ProfilesArgs),
     /// Who leads which team, and who is in it
     Teams(TeamsArgs),
-    /// Read again what was sent; takes nothing
+    /// Show messages that were sent before; unread ones stay unread
     History(HistoryArgs),
     /// What happened to a message, and why it was not answered
     Trail(TrailArgs),

@@ -115,7 +115,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && command_word(std::env::args_os()).is_some_and(|word| word == "hook") {
         let _ = error.print();
-        // By 2 a hook forbids its agent to go on; by 1 it has only failed.
+        // Agent programs take exit code 2 of a hook as an order to stop, and 1 as a mere failure.
         return ExitCode::FAILURE;
     }
     if asked || !std::env::args_os().any(|arg| arg == "--json") {

@@ -38,7 +38,7 @@ pub fn subjects() -> &'static [Subject] {
 const SUBJECTS: &[Subject] = &[
     Subject {
         name: "Messages",
-        told: "Sending, and looking at what was sent. Looking takes nothing from anybody.",
+        told: "Sending messages, and looking them up. Looking up an unread message leaves it unread.",
         calls: messages::CALLS,
     },
     Subject {

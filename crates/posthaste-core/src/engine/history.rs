@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::commands::settle::MarkRead;
+use super::commands::upkeep::Barrier;
 use super::line::unanswered;
 use super::{Engine, Shared};
 use crate::address::{InstanceId, Mailbox};
@@ -65,6 +66,10 @@ impl Engine {
 impl Shared {
     async fn history(&self, query: &HistoryQuery) -> Result<Page, StoreError> {
         self.known().await?;
+        if query.unread_by.is_some() {
+            // The call that asks may just have proved what it was given before.
+            self.line.push(Barrier::new).await.map_err(unanswered)??;
+        }
         let room = query.bytes.unwrap_or(usize::MAX);
         let mut look = HistoryLook {
             sources: self.ask(|ledger| sources(ledger, query)),

@@ -11,7 +11,7 @@ use super::commands::set_aside;
 use super::commands::settle::{Ack, Cancel, Nack, Requeue, Requeued};
 use super::line::unanswered;
 use super::{Engine, Shared, Started};
-use crate::ledger::{DeadDelivery, Heads, Queued, Remaining, Sought};
+use crate::ledger::{DeadDelivery, Heads, KeyDigest, KeyMark, Queued, Remaining, Sought};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Draft, MessageRef, Principal, Priority, Recipient, Seq};
 use crate::messaging::send::SendError;
@@ -39,14 +39,11 @@ impl Engine {
         let accepted = self.shared.line.append(draft);
         let shared = Arc::clone(&self.shared);
         async move {
-            match accepted.await {
-                Ok(Ok(Accepted::New(appended))) => Ok(appended),
-                // Boxed: the rare path would enlarge every send's future.
-                Ok(Ok(Accepted::Before(seq, draft))) => {
-                    Box::pin(duplicate(&shared, &draft, seq)).await
-                }
-                Ok(Err(error)) => Err(error),
-                Err(error) => Err(unanswered(error).into()),
+            match accepted.await.map_err(unanswered)?? {
+                Accepted::New(appended) => Ok(appended),
+                // Boxed: the rare paths would enlarge every send's future.
+                Accepted::Before(seq, draft) => Box::pin(duplicate(&shared, &draft, seq)).await,
+                Accepted::Unsure(mark, draft) => Box::pin(look_up(&shared, *draft, mark)).await,
             }
         }
         .boxed()
@@ -183,6 +180,13 @@ fn dead_delivery(
 }
 
 impl Shared {
+    /// The message that the key of this draft was accepted for, as the store knows it.
+    pub(super) async fn accepted_before(&self, draft: &Draft) -> Result<Option<Seq>, StoreError> {
+        let Some(digest) = KeyDigest::of(draft) else { return Ok(None) };
+        let since = self.clock.now() - self.limits.key_retention;
+        self.store.key(digest, since).await
+    }
+
     fn put_back(&self, by: Principal, what: &[DeliveryNo], from: AnswerId) {
         let tickets = self.ledger.lock().put_back(by, what, from);
         self.put_all(tickets);
@@ -304,6 +308,25 @@ impl Drop for Unread<'_> {
             let what: Vec<DeliveryNo> = self.found.iter().map(|sought| sought.delivery).collect();
             self.shared.put_back(self.by, &what, self.answer);
         }
+    }
+}
+
+/// Asks the store for the key of a draft, and appends the draft if the key is new.
+async fn look_up(
+    shared: &Shared,
+    mut draft: Draft,
+    mut mark: KeyMark,
+) -> Result<Appended, SendError> {
+    loop {
+        if let Some(seq) = shared.accepted_before(&draft).await? {
+            return duplicate(shared, &draft, seq).await;
+        }
+        let again = shared.line.append(draft.with_new_key(mark));
+        (mark, draft) = match again.await.map_err(unanswered)?? {
+            Accepted::New(appended) => return Ok(appended),
+            Accepted::Before(seq, draft) => return duplicate(shared, &draft, seq).await,
+            Accepted::Unsure(mark, draft) => (mark, *draft),
+        };
     }
 }
 

@@ -9,6 +9,7 @@ use super::line::unanswered;
 use super::people::stopping;
 use super::{Engine, Shared, Started};
 use crate::address::{InstanceId, Mailbox};
+use crate::ledger::KeyLook;
 use crate::messaging::message::{Draft, MessageRef, Seq};
 use crate::messaging::send::SendError;
 use crate::orchestration::AssignError;
@@ -23,14 +24,22 @@ impl Engine {
         if let Some(damage) = self.shared.damage() {
             return async { Err(damage.into()) }.boxed();
         }
-        let answer = self.shared.line.push(|tx| NewWorker::new(hire, tx));
+        let mut answer = self.shared.line.push(|tx| NewWorker::new(hire, tx));
         let shared = Arc::clone(&self.shared);
         async move {
-            match answer.await {
-                Ok(Ok(HireOutcome::New(hired))) => Ok(*hired),
-                Ok(Ok(HireOutcome::Before(task, hire))) => before(&shared, task, &hire.draft).await,
-                Ok(Err(error)) => Err(error),
-                Err(error) => Err(unanswered(error).into()),
+            loop {
+                let (mark, mut hire) = match answer.await.map_err(unanswered)?? {
+                    HireOutcome::New(hired) => return Ok(*hired),
+                    HireOutcome::Before(task, hire) => {
+                        return before(&shared, task, &hire.draft).await;
+                    }
+                    HireOutcome::Unsure(mark, hire) => (mark, hire),
+                };
+                if let Some(task) = shared.accepted_before(&hire.draft).await? {
+                    return before(&shared, task, &hire.draft).await;
+                }
+                hire.draft = hire.draft.with_new_key(mark);
+                answer = shared.line.push(|tx| NewWorker::new(*hire, tx));
             }
         }
         .boxed()
@@ -38,7 +47,12 @@ impl Engine {
 
     /// The worker that the key of this draft was accepted for, if it was.
     pub async fn hired(&self, draft: &Draft) -> Result<Option<Hired>, AssignError> {
-        match self.ledger(|ledger| ledger.accepted(draft)) {
+        let task = match self.ledger(|ledger| ledger.look_for_key(draft)) {
+            KeyLook::New => None,
+            KeyLook::Known(task) => Some(task),
+            KeyLook::Perhaps(_) => self.shared.accepted_before(draft).await?,
+        };
+        match task {
             Some(task) => before(&self.shared, task, draft).await.map(Some),
             None => Ok(None),
         }

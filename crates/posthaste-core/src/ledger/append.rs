@@ -1,10 +1,8 @@
 //! Taking a message in: idempotency, route, limits, numbers.
 
-use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
+use super::keys::{KeyDigest, KeyLook, KeyMark};
 use super::policy::Before;
 use super::settle::AckPlan;
 use super::{BoxNo, Ledger, Queued};
@@ -18,37 +16,6 @@ use crate::orchestration::Report;
 use crate::ports::change::Copies;
 use crate::ports::{Appended, Ticket, What};
 use crate::time::Timestamp;
-
-/// An idempotency key as it is kept: 128 bits of SHA-256 over sender, recipient as
-/// written, and key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeyDigest(pub u128);
-
-impl KeyDigest {
-    pub(super) fn of(draft: &Draft) -> Option<Self> {
-        let key = draft.details().idempotency_key.as_ref()?;
-        let mut hash = Sha256::new();
-        // Parts are separated by a byte that occurs in none of the first two.
-        let mut text = Hashed(&mut hash);
-        let _ = write!(text, "{}", draft.from);
-        text.0.update([0xff]);
-        let _ = write!(text, "{}", draft.to);
-        text.0.update([0xff]);
-        text.0.update(key);
-        let digest = hash.finalize();
-        digest[..16].try_into().map(u128::from_be_bytes).map(Self).ok()
-    }
-}
-
-/// Takes in what is printed to it.
-struct Hashed<'a>(&'a mut Sha256);
-
-impl fmt::Write for Hashed<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text);
-        Ok(())
-    }
-}
 
 /// Where a message lies before it is written.
 pub(super) struct Places {
@@ -76,6 +43,8 @@ pub enum Planned {
     /// The key was accepted before, as this one. Whether the text is the same, the
     /// store must look up.
     Duplicate(Seq, Box<Draft>),
+    /// The key may have been accepted before: the store must be asked.
+    Unsure(KeyMark, Box<Draft>),
     /// Tell the sender; another look may find it good.
     Refused(SendError, Box<Draft>),
 }
@@ -133,18 +102,15 @@ impl AppendPlan {
 }
 
 impl Ledger {
-    /// The message that the key of a draft was accepted for.
-    pub fn accepted(&self, draft: &Draft) -> Option<Seq> {
-        KeyDigest::of(draft).and_then(|digest| self.keys.get(&digest).copied())
-    }
-
     /// Decides everything about a draft: accepted before, for whom, whether there
     /// is room, which numbers.
     pub fn plan_append(&mut self, mut draft: Draft, now: Timestamp) -> Planned {
         self.fade(now);
         let key = KeyDigest::of(&draft);
-        if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
-            return Planned::Duplicate(*known, Box::new(draft));
+        match key.map(|digest| self.keys.look(digest, draft.key_is_new_since())) {
+            Some(KeyLook::Known(seq)) => return Planned::Duplicate(seq, Box::new(draft)),
+            Some(KeyLook::Perhaps(mark)) => return Planned::Unsure(mark, Box::new(draft)),
+            Some(KeyLook::New) | None => {}
         }
         let Checked { from, mailboxes, skipped, thread, counted } = match self.check(&draft, now) {
             Ok(checked) => checked,
@@ -170,7 +136,7 @@ impl Ledger {
         let Places { seq, copies, opened } = self.place(mailboxes, draft.body().len());
         let settles = settles.zip(Report::of(seq, &copies, reported_to, now));
         if let Some(digest) = key {
-            self.keys.insert(digest, seq);
+            self.keys.plan(digest, seq);
         }
         let message = Arc::new(draft.accept(seq, self.id_key.id(seq), from, thread, now));
         Planned::New(Box::new(AppendPlan {
@@ -207,7 +173,7 @@ impl Ledger {
             self.commit_ack(reply);
         }
         if let Some(digest) = plan.key {
-            self.key_times.push_back((message.created_at, digest));
+            self.keys.commit(digest, message.created_at);
         }
         if let Some((task, report)) = &plan.settles {
             self.commit_report(*task, report.clone());
@@ -264,7 +230,7 @@ impl Ledger {
             self.undo_report(*task);
         }
         if let Some(digest) = plan.key {
-            self.keys.remove(&digest);
+            self.keys.undo(digest);
         }
         for (at, delivery) in plan.copies.iter().rev() {
             let queue = &mut self.queues[*at as usize];
@@ -280,16 +246,6 @@ impl Ledger {
         if let Some(reply) = &plan.reply {
             self.undo_ack(reply);
         }
-    }
-
-    /// Forgets keys older than `before`; how many.
-    pub fn forget_keys(&mut self, before: Timestamp) -> usize {
-        // A run whose clock was behind left earlier times after later ones.
-        let old = self.key_times.iter().take_while(|(at, _)| *at < before).count();
-        for (_, key) in self.key_times.drain(..old) {
-            self.keys.remove(&key);
-        }
-        old
     }
 
     pub(super) fn sender(&self, from: Principal) -> Result<Sender, SendError> {

@@ -102,7 +102,7 @@ impl Ledger {
     }
 
     fn load_key(&mut self, digest: KeyDigest, seq: Seq, at: Timestamp) {
-        self.keys.insert(digest, seq);
-        self.key_times.push_back((at, digest));
+        self.keys.plan(digest, seq);
+        self.keys.commit(digest, at);
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::append::{AppendPlan, KeyDigest};
+use super::append::AppendPlan;
+use super::keys::{KeyDigest, KeyLook, KeyMark};
 use super::people::JoinPlan;
 use super::policy::Before;
 use super::{BoxNo, Ledger};
@@ -89,6 +90,8 @@ pub enum PlannedHire {
     New(Box<HirePlan>),
     /// The key was accepted before, for this task.
     Duplicate(Seq),
+    /// The key may have been accepted before: the store must be asked.
+    Unsure(KeyMark),
 }
 
 /// A worker and its task, before their commit.
@@ -130,8 +133,10 @@ impl Ledger {
         let Hire { mut draft, agent, team, work, line, depth } = hire;
         let by = draft.from;
         let key = KeyDigest::of(&draft);
-        if let Some(known) = key.and_then(|digest| self.keys.get(&digest)) {
-            return Ok(PlannedHire::Duplicate(*known));
+        match key.map(|digest| self.keys.look(digest, draft.key_is_new_since())) {
+            Some(KeyLook::Known(seq)) => return Ok(PlannedHire::Duplicate(seq)),
+            Some(KeyLook::Perhaps(mark)) => return Ok(PlannedHire::Unsure(mark)),
+            Some(KeyLook::New) | None => {}
         }
         let from = self.sender(by)?;
         let team = team.or_else(|| self.instances.get(&by.instance()?).map(|i| i.team.clone()));
@@ -172,7 +177,7 @@ impl Ledger {
         let places = self.place(vec![own], draft.body().len());
         let (task, label) = (places.seq, draft.details().label.as_deref().map(Arc::from));
         if let Some(digest) = key {
-            self.keys.insert(digest, task);
+            self.keys.plan(digest, task);
         }
         let thread = worker.thread;
         let message = draft.accept(task, self.id_key.id(task), from, thread, now);
@@ -368,7 +373,7 @@ impl Ledger {
                 created_at: now,
                 expires_at: None,
                 idempotency_key: None,
-                via: Via::Runner,
+                via: Via::Hub,
                 late: false,
             };
             if let Some(entry) = self.assignments.all.get_mut(&task) {

@@ -7,6 +7,7 @@ use super::message::{
     Kind, Message, MessageId, MessageRef, Principal, Priority, Sender, Seq, ThreadId, Via,
 };
 use crate::address::{Address, Mailbox};
+use crate::ledger::KeyMark;
 use crate::limits::Limits;
 use crate::time::Timestamp;
 
@@ -19,6 +20,8 @@ pub struct Draft {
     body: Body,
     details: Details,
     late: bool,
+    /// The store did not know its key when so many had been accepted.
+    key_is_new_since: Option<KeyMark>,
 }
 
 /// What a sender may add to a message.
@@ -112,7 +115,7 @@ impl Draft {
                 format!("it lies between 1 and {} seconds", limits.ttl.as_secs()),
             );
         }
-        Ok(Self { from, to, via, body, details, late: false })
+        Ok(Self { from, to, via, body, details, late: false, key_is_new_since: None })
     }
 
     /// What a message was before it was accepted.
@@ -135,6 +138,7 @@ impl Draft {
             },
             body: message.body,
             late: false,
+            key_is_new_since: None,
         }
     }
 
@@ -177,6 +181,16 @@ impl Draft {
     /// It asks somebody whom its sender does not direct.
     pub(crate) fn asks(&mut self) {
         self.details.kind = Kind::default();
+    }
+
+    /// The store does not know its idempotency key.
+    pub(crate) fn with_new_key(mut self, since: KeyMark) -> Self {
+        self.key_is_new_since = Some(since);
+        self
+    }
+
+    pub(crate) fn key_is_new_since(&self) -> Option<KeyMark> {
+        self.key_is_new_since
     }
 
     /// It reports on something that is settled.

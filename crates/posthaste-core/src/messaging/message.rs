@@ -179,10 +179,12 @@ pub enum Via {
     File,
     Cli,
     Cao,
+    /// None: the hub itself reports on a worker that has ended.
+    Hub,
 }
 
 impl Via {
-    const ALL: [(Self, &'static str); 7] = [
+    const ALL: [(Self, &'static str); 8] = [
         (Self::Mcp, "mcp"),
         (Self::Rest, "rest"),
         (Self::Runner, "runner"),
@@ -190,6 +192,7 @@ impl Via {
         (Self::File, "file"),
         (Self::Cli, "cli"),
         (Self::Cao, "cao"),
+        (Self::Hub, "hub"),
     ];
 
     pub fn as_str(self) -> &'static str {

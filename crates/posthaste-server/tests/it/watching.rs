@@ -4,7 +4,7 @@ use posthaste_api::error::ErrorCode;
 use posthaste_api::messages::SendRequest;
 use posthaste_core::Limits;
 use posthaste_server::ServerConfig;
-use posthaste_store::StoreConfig;
+use posthaste_store::{Place, StoreConfig};
 use posthaste_testkit::excerpt::excerpt;
 use tokio::io::AsyncWriteExt;
 
@@ -162,7 +162,9 @@ async fn a_hub_that_stops_is_not_ready() {
 #[tokio::test]
 async fn a_hub_whose_disk_is_full_is_not_ready() {
     let store = StoreConfig { wal_bytes: 0, max_bytes: 1 << 20, ..StoreConfig::default() };
-    let house = House::with(Plan { store, ..Plan::default() }).await;
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let place = Place::File(folder.path().to_owned());
+    let house = House::with(Plan { place, store, ..Plan::default() }).await;
     let (bob, as_bob) = house.agent("bob").await;
     // Until not even a little fits.
     for size in [100_000, 10_000, 1_000] {

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::address::Address;
 use crate::engine::writer::Command;
-use crate::ledger::{AppendPlan, Ledger, Planned};
+use crate::ledger::{AppendPlan, KeyLook, KeyMark, Ledger, Planned};
 use crate::messaging::message::{Draft, Principal, Seq};
 use crate::messaging::send::SendError;
 use crate::ports::change::Change;
@@ -19,6 +19,8 @@ pub(in crate::engine) enum Accepted {
     New(Appended),
     /// The same key was accepted before, as this message; the draft may differ.
     Before(Seq, Box<Draft>),
+    /// The store must be asked for the key.
+    Unsure(KeyMark, Box<Draft>),
 }
 
 pub(in crate::engine) struct Append {
@@ -27,8 +29,8 @@ pub(in crate::engine) struct Append {
     /// `None` while the plan has its words.
     draft: Option<Draft>,
     plan: Option<Box<AppendPlan>>,
-    /// Accepted under the same key.
-    before: Option<Seq>,
+    /// What is known of its key.
+    key: KeyLook,
     outcome: Option<Result<Appended, SendError>>,
     tx: oneshot::Sender<Result<Accepted, SendError>>,
 }
@@ -39,7 +41,7 @@ impl Append {
         tx: oneshot::Sender<Result<Accepted, SendError>>,
     ) -> Self {
         let (from, to) = (draft.from, draft.to.clone());
-        Self { from, to, draft: Some(draft), plan: None, before: None, outcome: None, tx }
+        Self { from, to, draft: Some(draft), plan: None, key: KeyLook::New, outcome: None, tx }
     }
 }
 
@@ -53,7 +55,7 @@ impl Command for Append {
 
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool {
         let Some(draft) = self.draft.take() else { return false };
-        (self.before, self.outcome) = (None, None);
+        (self.key, self.outcome) = (KeyLook::New, None);
         let draft = match ledger.plan_append(draft, now) {
             Planned::New(plan) => {
                 plan.tell(changes);
@@ -61,7 +63,11 @@ impl Command for Append {
                 return true;
             }
             Planned::Duplicate(seq, draft) => {
-                self.before = Some(seq);
+                self.key = KeyLook::Known(seq);
+                draft
+            }
+            Planned::Unsure(mark, draft) => {
+                self.key = KeyLook::Perhaps(mark);
                 draft
             }
             Planned::Refused(error, draft) => {
@@ -98,11 +104,16 @@ impl Command for Append {
     }
 
     fn answer(self: Box<Self>, failure: Option<StoreError>) {
-        let outcome = match (failure, self.before.zip(self.draft), self.outcome) {
+        let outcome = match (failure, self.key, self.draft, self.outcome) {
             (Some(failure), ..) => Err(failure.into()),
-            (None, Some((seq, draft)), _) => Ok(Accepted::Before(seq, Box::new(draft))),
-            (None, None, Some(outcome)) => outcome.map(Accepted::New),
-            (None, None, None) => Err(StoreError::Closed.into()),
+            (None, KeyLook::Known(seq), Some(draft), _) => {
+                Ok(Accepted::Before(seq, Box::new(draft)))
+            }
+            (None, KeyLook::Perhaps(mark), Some(draft), _) => {
+                Ok(Accepted::Unsure(mark, Box::new(draft)))
+            }
+            (None, _, _, Some(outcome)) => outcome.map(Accepted::New),
+            (None, _, _, None) => Err(StoreError::Closed.into()),
         };
         // A sender that went away has its message accepted all the same.
         let _ = self.tx.send(outcome);

@@ -42,6 +42,28 @@ impl Command for Expire {
     }
 }
 
+/// Writes nothing. Its answer comes when everything that stood in line before it is
+/// committed.
+pub(in crate::engine) struct Barrier {
+    tx: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Barrier {
+    pub(in crate::engine) fn new(tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+        Self { tx }
+    }
+}
+
+impl Command for Barrier {
+    fn plan(&mut self, _: &mut Ledger, _: Timestamp, _: &mut Vec<Change>) -> bool {
+        false
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let _ = self.tx.send(failure.map_or(Ok(()), Err));
+    }
+}
+
 /// A command that decides nothing: the ledger is only asked for what to write.
 pub(in crate::engine) struct Chore {
     work: Work,

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::people::unavailable;
 use crate::address::InstanceId;
 use crate::engine::writer::Command;
-use crate::ledger::{BeginPlan, HirePlan, Ledger, PlannedHire};
+use crate::ledger::{BeginPlan, HirePlan, KeyMark, Ledger, PlannedHire};
 use crate::messaging::message::Seq;
 use crate::orchestration::AssignError;
 use crate::ports::change::Change;
@@ -18,6 +18,8 @@ pub(in crate::engine) enum HireOutcome {
     New(Box<Hired>),
     /// The key was accepted before, for this task; the wish may differ.
     Before(Seq, Box<Hire>),
+    /// The store must be asked for the key.
+    Unsure(KeyMark, Box<Hire>),
 }
 
 /// A worker and its task: all or nothing.
@@ -47,6 +49,9 @@ impl Command for NewWorker {
             }
             Ok(PlannedHire::Duplicate(seq)) => {
                 self.outcome = Some(Ok(HireOutcome::Before(seq, Box::new(self.hire.clone()))));
+            }
+            Ok(PlannedHire::Unsure(mark)) => {
+                self.outcome = Some(Ok(HireOutcome::Unsure(mark, Box::new(self.hire.clone()))));
             }
             Err(error) => self.outcome = Some(Err(error)),
         }

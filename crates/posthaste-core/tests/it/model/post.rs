@@ -219,7 +219,7 @@ impl Post {
                 .expect("within the limits");
         let plan = match self.books.ledger.plan_append(draft, WALL) {
             Planned::New(plan) => plan,
-            Planned::Duplicate(..) => unreachable!("no keys are used"),
+            Planned::Duplicate(..) | Planned::Unsure(..) => unreachable!("no keys are used"),
             Planned::Refused(error, _) => panic!("accepted: {error}"),
         };
         self.books.ledger.commit_append(&plan, &mut Vec::new());

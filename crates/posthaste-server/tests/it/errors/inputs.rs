@@ -3,7 +3,7 @@
 use posthaste_api::ErrorCode;
 use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_core::Limits;
-use posthaste_store::StoreConfig;
+use posthaste_store::{Place, StoreConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -446,7 +446,9 @@ async fn what_does_not_exist_is_404() {
 #[tokio::test]
 async fn a_full_store_is_503_and_what_was_accepted_stays() {
     let store = StoreConfig { wal_bytes: 0, max_bytes: 400 << 10, ..StoreConfig::default() };
-    let house = House::with(Plan { store, ..Plan::default() }).await;
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let place = Place::File(folder.path().to_owned());
+    let house = House::with(Plan { place, store, ..Plan::default() }).await;
     let (bob, as_bob) = house.agent("bob").await;
     let large = SendRequest::new(bob.instance.clone(), "x".repeat(50_000));
     let mut accepted = 0;

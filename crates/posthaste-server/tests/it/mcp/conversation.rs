@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use posthaste_api::messages::{MessageRef, SendRequest};
 use posthaste_api::threads::ThreadQuery;
-use posthaste_store::StoreConfig;
+use posthaste_store::{Place, StoreConfig};
 use serde_json::json;
 
 use super::agent::Agent;
@@ -61,7 +61,9 @@ async fn an_empty_response_is_refused_and_nobody_hears_of_it() {
 #[tokio::test]
 async fn a_response_that_cannot_be_stored_is_an_error_and_nobody_hears_of_it() {
     let store = StoreConfig { wal_bytes: 0, max_bytes: 400 << 10, ..StoreConfig::default() };
-    let house = House::with(Plan { store, ..Plan::default() }).await;
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let place = Place::File(folder.path().to_owned());
+    let house = House::with(Plan { place, store, ..Plan::default() }).await;
     let (bob, _) = house.agent("bob").await;
     let chat = Agent::speaking(&house, &bob, "chat").await;
     let large = json!({ "message": "x".repeat(50_000) });

@@ -287,7 +287,7 @@ fn a_program_that_does_not_read_on_is_no_failure_of_the_agent() {
     assert!(log(&world).contains("nobody reads stdout"), "{}", log(&world));
 }
 
-/// By 2 a hook forbids its agent to go on.
+/// Agent programs take exit code 2 of a hook as an order to stop.
 #[test]
 fn a_command_line_that_is_wrong_forbids_the_agent_nothing() {
     let world = World::new();
