@@ -57,7 +57,7 @@ pub trait Store: Send + Sync {
     fn messages(&self, seqs: Vec<Seq>, bodies: Bodies) -> Reply<'_, FoundMessages>;
 
     /// Messages with their deliveries, in the order asked for, as far as they are kept and
-    /// until their bodies hold `bytes`; the first always fits.
+    /// their bodies fit into `bytes`; the first always fits.
     fn records(&self, which: Vec<MessageRef>, bytes: usize) -> Reply<'_, Vec<StoredRecord>>;
 
     /// The next messages of a stretch.

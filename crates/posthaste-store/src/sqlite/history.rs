@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 use super::errors::ReadResult;
 use super::index::{self, Of, Stretch};
 use super::rows::meta::marks;
-use super::rows::record::records;
+use super::rows::record::{fitting, record};
 use super::rows::{Cells, Table, principal};
 
 /// The next messages of a stretch.
@@ -29,7 +29,17 @@ pub(crate) fn part(db: &Connection, look: &HistoryLook) -> ReadResult<HistoryPar
     seqs.dedup();
     seqs.truncate(look.most);
     let mut part = HistoryPart::default();
-    part.reached = records(db, seqs, look.bytes, &mut part.records)?;
+    let mut held = 0;
+    for seq in seqs {
+        part.reached = Some(seq);
+        if let Some(record) = record(db, seq)? {
+            held += record.message.body.len();
+            part.records.push(record);
+            if held >= look.bytes {
+                break;
+            }
+        }
+    }
     Ok(part)
 }
 
@@ -137,9 +147,7 @@ pub(crate) fn replies(db: &Connection, to: Seq, most: usize) -> ReadResult<Vec<S
     seqs.sort_unstable();
     seqs.dedup();
     seqs.truncate(most);
-    let mut found = Vec::with_capacity(seqs.len());
-    records(db, seqs, usize::MAX, &mut found)?;
-    Ok(found)
+    fitting(db, seqs, usize::MAX)
 }
 
 static NOTES: Table = Table {
