@@ -107,6 +107,7 @@ impl SqliteStore {
             Arc::clone(&files),
             Arc::clone(&damage),
             vitals.clone(),
+            loaded.epoch,
             ids.first_made,
             Written::new(last, unsorted_keys),
         );
@@ -176,9 +177,7 @@ impl Store for SqliteStore {
         self.query(move |db| {
             let found = which.into_iter().map(|which| ids.find(db, which));
             let seqs: Vec<Option<u64>> = found.collect::<Result<_, _>>()?;
-            let mut found = Vec::new();
-            record::records(db, seqs.into_iter().flatten(), bytes, &mut found)?;
-            Ok(found)
+            record::fitting(db, seqs.into_iter().flatten(), bytes)
         })
     }
 

@@ -77,14 +77,7 @@ impl Shared {
         seqs: &[Seq],
     ) -> Result<(Vec<StoredRecord>, Option<Seq>), StoreError> {
         let asked = |seqs: &[Seq]| seqs.iter().map(|seq| MessageRef::Seq(*seq)).collect();
-        let room = self.limits.answer_bytes;
-        let mut found = self.store.records(asked(seqs), room).await?;
-        // The last one may be too much.
-        let size: usize = found.iter().map(|record| record.message.body.len()).sum();
-        if size > room && found.len() > 1 {
-            let cut = found.pop().map(|record| record.message.seq);
-            return Ok((found, cut));
-        }
+        let found = self.store.records(asked(seqs), self.limits.answer_bytes).await?;
         let last = found.last().map(|record| record.message.seq);
         let left = seqs.iter().position(|seq| Some(*seq) == last).map_or(0, |at| at + 1);
         if left == seqs.len() {

@@ -58,8 +58,8 @@ pub trait Store: Send + Sync {
     /// read does not keep the others back.
     fn messages(&self, seqs: Vec<Seq>, bodies: Bodies) -> Reply<'_, FoundMessages>;
 
-    /// Messages with their deliveries, in the order asked for, as far as they are kept. The
-    /// list ends with the first message by which their bodies hold `bytes` or more.
+    /// Messages with their deliveries, in the order asked for, as far as they are kept and
+    /// their bodies fit into `bytes`; the first always fits.
     fn records(&self, which: Vec<MessageRef>, bytes: usize) -> Reply<'_, Vec<StoredRecord>>;
 
     /// The next messages of a stretch.

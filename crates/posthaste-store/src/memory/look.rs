@@ -39,18 +39,21 @@ impl Kept {
     }
 
     pub(super) fn records(&self, which: &[MessageRef], bytes: usize) -> Vec<StoredRecord> {
-        let mut found = Found::within(bytes);
+        let (mut found, mut room) = (Vec::new(), bytes);
         for which in which {
             let seq = match which {
                 MessageRef::Seq(seq) => *seq,
                 MessageRef::Id(id) => self.id_key.seq(*id),
             };
-            found.add(self.record(seq));
-            if found.is_full {
+            let Some(record) = self.record(seq) else { continue };
+            let size = record.message.body.len();
+            if size > room && !found.is_empty() {
                 break;
             }
+            room = room.saturating_sub(size);
+            found.push(record);
         }
-        found.records
+        found
     }
 
     fn record(&self, seq: Seq) -> Option<StoredRecord> {
@@ -90,15 +93,19 @@ impl Kept {
         for source in look.sources.iter() {
             self.candidates(source, look, &mut seqs);
         }
-        let (mut found, mut reached) = (Found::within(look.bytes), None);
+        let mut part = HistoryPart::default();
+        let mut held = 0;
         for seq in ends(seqs.into_iter(), look) {
-            reached = Some(seq.0);
-            found.add(self.record(seq));
-            if found.is_full {
-                break;
+            part.reached = Some(seq.0);
+            if let Some(record) = self.record(seq) {
+                held += record.message.body.len();
+                part.records.push(record);
+                if held >= look.bytes {
+                    break;
+                }
             }
         }
-        HistoryPart { records: found.records, reached }
+        part
     }
 
     fn candidates(&self, source: &Source, look: &HistoryLook, seqs: &mut BTreeSet<Seq>) {
@@ -223,27 +230,6 @@ impl Kept {
     pub(super) fn unnamed(&self, mut mailboxes: Vec<BoxNo>) -> Vec<BoxNo> {
         mailboxes.retain(|no| self.received(*no) == 0);
         mailboxes
-    }
-}
-
-/// Records until their bodies hold so many bytes.
-struct Found {
-    records: Vec<StoredRecord>,
-    room: usize,
-    is_full: bool,
-}
-
-impl Found {
-    fn within(bytes: usize) -> Self {
-        Self { records: Vec::new(), room: bytes, is_full: false }
-    }
-
-    fn add(&mut self, record: Option<StoredRecord>) {
-        if let Some(record) = record {
-            self.is_full = record.message.body.len() >= self.room;
-            self.room = self.room.saturating_sub(record.message.body.len());
-            self.records.push(record);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Off the path of a send: checkpoints, indexes, and keys that are sorted.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,22 +10,23 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::files::Files;
+use super::index::Batch;
 use super::keys::{self, Run};
 use super::rows::meta::Marks;
 use super::writer::Flush;
-use super::{Shared, index, open};
+use super::{Shared, open};
 
 /// How often the background looks.
 const TICK: Duration = Duration::from_millis(250);
 /// Quiet for this long: the indexes are brought up to date.
 const QUIET: Duration = Duration::from_secs(2);
-/// Never further behind than this many deliveries.
-const FAR_BEHIND: u64 = 100_000;
-/// A step of the indexes may keep a sender waiting for so long.
+/// Never much further behind than this many messages or deliveries.
+const FAR_BEHIND: u64 = 32_768;
+/// A step may keep a sender waiting for so long.
 const STEP_TIME: Duration = Duration::from_millis(3);
-/// Rows of a step: the first, the fewest, the most.
-const STEP: u64 = 500;
-const STEPS: std::ops::RangeInclusive<u64> = 50..=5_000;
+/// Messages of a step: of the first, and the fewest and the most.
+const STEP: u64 = 1_024;
+const STEPS: RangeInclusive<u64> = 128..=8_192;
 
 /// Works until the store stops.
 pub(crate) async fn run(shared: Arc<Shared>, indexed: Marks, stopping: CancellationToken) {
@@ -61,7 +63,8 @@ pub(crate) async fn run(shared: Arc<Shared>, indexed: Marks, stopping: Cancellat
     }
 }
 
-/// Fills the indexes in steps between two groups. Steps are as long as senders can bear.
+/// Fills the lists of numbers, some thousand messages at a time. They are read beside the
+/// senders and written between two groups, in so few rows that nobody waits long.
 struct Indexing {
     done: Marks,
     step: u64,
@@ -70,21 +73,43 @@ struct Indexing {
 impl Indexing {
     async fn run(&mut self, shared: &Shared, now: Marks, quiet: bool) {
         while now.delivery.saturating_sub(self.done.delivery) >= FAR_BEHIND
+            || now.seq.saturating_sub(self.done.seq) >= FAR_BEHIND
             || quiet && self.done != now
         {
-            let from = self.done;
-            let to = Marks {
-                seq: now.seq.min(from.seq + self.step),
-                delivery: now.delivery.min(from.delivery + self.step),
-            };
-            let fill = move |db: &Connection| index::fill(db, from, to);
-            let done = Arc::clone(&shared.writer).write(Flush::Later, fill).await;
-            let Ok(took) = done else { return };
-            self.done = to;
-            let fits = u128::from(self.step) * STEP_TIME.as_micros() / took.as_micros().max(1);
-            let fits = u64::try_from(fits).unwrap_or(*STEPS.end());
-            self.step = (self.step + fits).div_ceil(2).clamp(*STEPS.start(), *STEPS.end());
+            match self.next(shared, now).await {
+                Some(took) => self.adapt(took),
+                None => return,
+            }
         }
+    }
+
+    /// One step; how long senders had to wait for it.
+    async fn next(&mut self, shared: &Shared, now: Marks) -> Option<Duration> {
+        let (from, writer) = (self.done, &shared.writer);
+        let upto = Marks {
+            seq: now.seq.min(from.seq + self.step),
+            delivery: now.delivery.min(from.delivery + self.step),
+        };
+        let prunes = writer.written.prunes();
+        let batch = shared.readers.query(move |db| Batch::gather(db, from, upto)).await.ok()?;
+        let theirs = Arc::clone(writer);
+        let write = move |db: &Connection| match theirs.written.prunes() == prunes {
+            true => batch.write(db).map(|()| true),
+            // Some of them may be gone.
+            false => Ok(false),
+        };
+        let (written, took) = Arc::clone(writer).write(Flush::Later, write).await.ok()?;
+        if written {
+            self.done = upto;
+        }
+        Some(took)
+    }
+
+    /// Many threads and mailboxes make many rows: then a step takes fewer messages.
+    fn adapt(&mut self, took: Duration) {
+        let fits = u128::from(self.step) * STEP_TIME.as_micros() / took.as_micros().max(1);
+        let fits = u64::try_from(fits).unwrap_or(*STEPS.end());
+        self.step = (self.step + fits).div_ceil(2).clamp(*STEPS.start(), *STEPS.end());
     }
 }
 

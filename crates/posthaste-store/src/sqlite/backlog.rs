@@ -3,25 +3,22 @@
 //! A little is read while opening. A million open deliveries are read behind: two threads
 //! read ahead of whoever asks for the next part.
 
+mod take;
+
 use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use posthaste_core::address::InstanceId;
-use posthaste_core::ledger::{BoxNo, Queued};
-use posthaste_core::messaging::delivery::DeliveryNo;
-use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::StoreError;
-use posthaste_core::ports::store::{
-    Backlog, BacklogMark, BacklogPart, Loaded, RowOf, UnreadableRow,
-};
+use posthaste_core::ports::store::{Backlog, BacklogMark, BacklogPart, Loaded};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::errors::{Damage, ReadError, ReadResult};
+use self::take::Taker;
+use super::errors::{Damage, ReadResult};
 use super::files::Files;
-use super::rows::{Cells, Table, meta};
+use super::rows::meta;
 use super::{keys, reader};
 
 /// Numbers of deliveries, or keys, in one part.
@@ -30,25 +27,6 @@ const PART: u64 = 20_000;
 const AHEAD: usize = 2;
 /// Memory for pages: each is needed once.
 const CACHE: usize = 1 << 20;
-
-static OPEN: Table = Table {
-    name: "deliveries",
-    key: "no",
-    columns: &[
-        "no",
-        "mailbox",
-        "seq",
-        "size",
-        "sender",
-        "urgent",
-        "marked",
-        "attempts",
-        "expires_at",
-    ],
-};
-
-static SELECT: LazyLock<String> =
-    LazyLock::new(|| OPEN.select("WHERE no > ?1 AND no <= ?2 AND state = 0 ORDER BY no"));
 
 /// Which rows were there when the store was opened.
 #[derive(Debug, Clone, Copy)]
@@ -88,9 +66,10 @@ impl Extent {
 
     /// Reads everything.
     pub(crate) fn read_into(&self, db: &Connection, loaded: &mut Loaded) -> ReadResult<()> {
+        let taker = Taker::new(db)?;
         let mut next = Some(self.start());
         while let Some(from) = next {
-            let Backlog { part, unreadable, rest } = self.read(db, from)?;
+            let Backlog { part, unreadable, rest } = self.read(db, &taker, from)?;
             loaded.backlog.push(part);
             loaded.unreadable.extend(unreadable);
             next = rest;
@@ -98,30 +77,22 @@ impl Extent {
         Ok(())
     }
 
-    fn read(&self, db: &Connection, from: BacklogMark) -> ReadResult<Backlog> {
+    fn read(&self, db: &Connection, taker: &Taker, from: BacklogMark) -> ReadResult<Backlog> {
         if from.deliveries_after < self.last_delivery {
-            self.read_deliveries(db, from)
+            self.read_deliveries(db, taker, from)
         } else {
             self.read_keys(db, from)
         }
     }
 
-    fn read_deliveries(&self, db: &Connection, from: BacklogMark) -> ReadResult<Backlog> {
+    fn read_deliveries(
+        &self,
+        db: &Connection,
+        taker: &Taker,
+        from: BacklogMark,
+    ) -> ReadResult<Backlog> {
         let upto = from.deliveries_after.saturating_add(PART).min(self.last_delivery);
-        let mut select = db.prepare_cached(&SELECT)?;
-        let mut rows = select.query(params![from.deliveries_after, upto])?;
-        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-        while let Some(row) = rows.next()? {
-            match queued(row) {
-                Ok(entry) => {
-                    if found.is_empty() {
-                        found.reserve(usize::try_from(PART).unwrap_or(0));
-                    }
-                    found.push(entry);
-                }
-                Err(_) => unreadable.push(misread(row)?),
-            }
-        }
+        let (found, unreadable) = taker.take(db, from.deliveries_after, upto)?;
         let rest = BacklogMark { deliveries_after: upto, ..from };
         let is_last = upto == self.last_delivery && from.keys_after >= self.last_key_list;
         Ok(Backlog {
@@ -152,46 +123,6 @@ impl Extent {
     }
 }
 
-/// A row of [`OPEN`], read by the places of its columns: there may be a million.
-fn queued(row: &Row<'_>) -> rusqlite::Result<(BoxNo, Queued)> {
-    let queued = Queued {
-        delivery: DeliveryNo(row.get(0)?),
-        seq: Seq(row.get(2)?),
-        message: None,
-        size: row.get(3)?,
-        sender: row.get::<_, Option<u32>>(4)?.map(InstanceId),
-        urgent: row.get(5)?,
-        marked: row.get(6)?,
-        leased_before: false,
-        doubted: false,
-        attempts: row.get(7)?,
-        expires_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
-    };
-    Ok((row.get(1)?, queued))
-}
-
-/// What is wrong with a row of [`OPEN`].
-fn misread(row: &Row<'_>) -> ReadResult<UnreadableRow> {
-    let cells = Cells::new(&OPEN, row);
-    let check = || -> ReadResult<()> {
-        cells.get::<u32>("mailbox")?;
-        cells.get::<u64>("seq")?;
-        cells.get::<u32>("size")?;
-        cells.get::<Option<u32>>("sender")?;
-        cells.get::<bool>("urgent")?;
-        cells.get::<bool>("marked")?;
-        cells.get::<u8>("attempts")?;
-        cells.get::<Option<i64>>("expires_at").map(drop)
-    };
-    let what = match check() {
-        Err(ReadError::Row(what)) => what,
-        Err(error) => return Err(error),
-        Ok(()) => "deliveries: a row cannot be read".into(),
-    };
-    let seq = Seq(cells.get("seq").unwrap_or_default());
-    Ok(UnreadableRow { of: RowOf::Delivery(DeliveryNo(cells.get("no")?), seq), what })
-}
-
 /// A part that is being read.
 type Reading = JoinHandle<ReadResult<Backlog>>;
 
@@ -201,7 +132,7 @@ pub(crate) struct BacklogReader {
     files: Arc<Files>,
     damage: Arc<Damage>,
     ahead: Mutex<VecDeque<(BacklogMark, Reading)>>,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Mutex<Vec<(Connection, Taker)>>>,
 }
 
 impl BacklogReader {
@@ -243,7 +174,7 @@ impl BacklogReader {
 
     /// Lets go of the connections.
     pub(crate) fn close(&self) {
-        for db in self.idle.lock().drain(..) {
+        for (db, _) in self.idle.lock().drain(..) {
             self.files.leave_log(&db);
         }
     }
@@ -252,9 +183,16 @@ impl BacklogReader {
         let (extent, files, idle) = (self.extent, Arc::clone(&self.files), Arc::clone(&self.idle));
         spawn_blocking(move || {
             let known = idle.lock().pop();
-            let db = known.map_or_else(|| reader::connect(files.database(), CACHE), Ok)?;
-            let read = extent.read(&db, from);
-            idle.lock().push(db);
+            let (db, taker) = match known {
+                Some(known) => known,
+                None => {
+                    let db = reader::connect(files.database(), CACHE)?;
+                    let taker = Taker::new(&db)?;
+                    (db, taker)
+                }
+            };
+            let read = extent.read(&db, &taker, from);
+            idle.lock().push((db, taker));
             read
         })
     }

@@ -134,10 +134,17 @@ impl Writing<'_> {
     }
 }
 
+/// A change that does not fit what is kept is an error.
+fn one(changed: usize) -> rusqlite::Result<()> {
+    match changed {
+        1 => Ok(()),
+        _ => Err(rusqlite::Error::StatementChangedRows(changed)),
+    }
+}
+
 fn delivery_returned(db: &Connection, delivery: DeliveryNo, attempts: u8) -> rusqlite::Result<()> {
-    db.prepare_cached("UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1")?
-        .execute(params![delivery.0, attempts])?;
-    Ok(())
+    let sql = "UPDATE deliveries SET attempts = ?2, marked = 1 WHERE no = ?1 AND state = 0";
+    one(db.prepare_cached(sql)?.execute(params![delivery.0, attempts])?)
 }
 
 fn deliveries_marked(db: &Connection, deliveries: &[DeliveryNo]) -> rusqlite::Result<()> {

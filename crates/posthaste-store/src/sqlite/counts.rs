@@ -11,45 +11,42 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::errors::ReadResult;
+use super::index::{self, Of, Stretch};
+use super::rows::meta::marks;
 
 /// One statement is one moment: the mark and the index cannot drift apart.
-const MAILBOXES: &str = "SELECT mailbox, sum(n) FROM ( \
-    SELECT mailbox, count(*) AS n FROM mailbox_index GROUP BY mailbox \
+const MAILBOXES: &str = "SELECT of, sum(n) FROM ( \
+    SELECT of, sum(count) AS n FROM seq_lists WHERE kind = 3 GROUP BY of \
     UNION ALL \
     SELECT mailbox, count(*) FROM deliveries WHERE no > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_delivery'), 0) GROUP BY mailbox \
-    ) GROUP BY mailbox";
+    ) GROUP BY of";
 
 const MAILBOX: &str = "SELECT ?1, \
-    (SELECT count(*) FROM mailbox_index WHERE mailbox = ?1) + \
+    (SELECT coalesce(sum(count), 0) FROM seq_lists WHERE kind = 3 AND of = ?1) + \
     (SELECT count(*) FROM deliveries WHERE mailbox = ?1 AND no > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_delivery'), 0))";
 
-const SENDERS: &str = "SELECT sender, sum(n) FROM ( \
-    SELECT sender, count(*) AS n FROM sender_index GROUP BY sender \
+const SENDERS: &str = "SELECT of, sum(n) FROM ( \
+    SELECT of, sum(count) AS n FROM seq_lists WHERE kind = 2 GROUP BY of \
     UNION ALL \
     SELECT sender_instance, count(*) FROM messages WHERE sender_instance IS NOT NULL AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0) GROUP BY sender_instance \
-    ) GROUP BY sender";
+    ) GROUP BY of";
 
 const SENDER: &str = "SELECT ?1, \
-    (SELECT count(*) FROM sender_index WHERE sender = ?1) + \
+    (SELECT coalesce(sum(count), 0) FROM seq_lists WHERE kind = 2 AND of = ?1) + \
     (SELECT count(*) FROM messages WHERE sender_instance = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0))";
 
 const THREAD: &str = "SELECT \
-    (SELECT count(*) FROM thread_index WHERE thread = ?1) + \
+    (SELECT coalesce(sum(count), 0) FROM seq_lists WHERE kind = 1 AND of = ?1) + \
     (SELECT count(*) FROM messages WHERE thread = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)), \
     (SELECT created_at FROM messages WHERE seq = max( \
-        coalesce((SELECT max(seq) FROM thread_index WHERE thread = ?1), 0), \
+        coalesce((SELECT max(last) FROM seq_lists WHERE kind = 1 AND of = ?1), 0), \
         coalesce((SELECT max(seq) FROM messages WHERE thread = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)), 0)))";
-
-const IN_THREAD: &str = "SELECT seq FROM thread_index WHERE thread = ?1 \
-    UNION ALL \
-    SELECT seq FROM messages WHERE thread = ?1 AND seq > \
-        coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)";
 
 /// Of these mailboxes and this sender, or of all.
 pub(crate) fn kept(db: &Connection, of: Option<CountsOf>) -> ReadResult<StoredCounts> {
@@ -115,20 +112,31 @@ fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> ReadR
         }
     } else {
         let unread: HashSet<u64> = unread.iter().map(|seq| seq.0).collect();
-        let mut of_it = db.prepare_cached(IN_THREAD)?;
-        let mut rows = of_it.query(params![thread.0])?;
-        while let Some(row) = rows.next()? {
-            found += u64::from(unread.contains(&row.get(0)?));
-        }
+        let all = seqs_of(db, thread)?;
+        found = all.into_iter().filter(|seq| unread.contains(seq)).count() as u64;
     }
     Ok(found)
+}
+
+/// All messages of a thread.
+fn seqs_of(db: &Connection, thread: ThreadId) -> ReadResult<HashSet<u64>> {
+    let mark = marks(db)?.seq;
+    let mut all = Vec::new();
+    index::seqs(db, Of::Thread(thread.0), Stretch::ALL, &mut all)?;
+    let mut tail = db.prepare_cached("SELECT seq FROM messages WHERE thread = ?1 AND seq > ?2")?;
+    for seq in tail.query_map(params![thread.0, mark], |row| row.get(0))? {
+        all.push(seq?);
+    }
+    Ok(all.into_iter().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use rusqlite::StatementStatus;
 
+    use super::super::index::Batch;
     use super::super::migrate::MIGRATIONS;
+    use super::super::rows::meta::Marks;
     use super::*;
 
     /// A database with so many indexed messages in each of two threads, 1 and 2, and one
@@ -144,13 +152,10 @@ mod tests {
                 sender, recipient, kind, urgent, via, body) \
                 VALUES (?1, ?1, ?2, ?1, ?1, 1, 'a', 'b', 'text', 0, 'rest', 'x')";
             db.execute(insert, params![seq, thread]).expect("a message");
-            if seq <= first + second {
-                let index = "INSERT INTO thread_index (thread, seq) VALUES (?2, ?1)";
-                db.execute(index, params![seq, thread]).expect("indexed");
-            }
         }
-        let mark = "INSERT INTO meta VALUES ('indexed_seq', ?1)";
-        db.execute(mark, params![first + second]).expect("a mark");
+        let upto = Marks { seq: first + second, delivery: 0 };
+        let batch = Batch::gather(&db, Marks::default(), upto).expect("a batch");
+        batch.write(&db).expect("indexed");
         db
     }
 
@@ -168,13 +173,10 @@ mod tests {
         let (alone, among_many) = (database(10, 10), database(10, 5_000));
         assert_eq!(effort(&alone), effort(&among_many));
         assert_eq!(effort(&among_many).1, 0, "no table is read through");
-        let mut all = among_many.prepare(IN_THREAD).expect("a statement");
-        let seqs: Vec<u64> = all
-            .query_map(params![1], |row| row.get(0))
-            .and_then(Iterator::collect)
-            .expect("its messages");
+        let mut seqs: Vec<u64> =
+            seqs_of(&among_many, ThreadId(1)).expect("its messages").into_iter().collect();
+        seqs.sort_unstable();
         assert_eq!(seqs, (1..=10).chain([5_011]).collect::<Vec<u64>>());
-        assert_eq!(all.get_status(StatementStatus::FullscanStep), 0, "nor for its messages");
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Looking through what is kept: stretches of history, replies, notes.
 
+use std::collections::HashSet;
+
+use posthaste_core::ledger::BoxNo;
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::store::{HistoryLook, HistoryPart, Source, StoredRecord};
 use posthaste_core::ports::{Note, Noted};
 use posthaste_core::time::Timestamp;
-use rusqlite::{Connection, ToSql, params};
+use rusqlite::{Connection, params};
 
 use super::errors::ReadResult;
+use super::index::{self, Of, Stretch};
 use super::rows::meta::marks;
-use super::rows::record::records;
+use super::rows::record::{fitting, record};
 use super::rows::{Cells, Table, principal};
 
 /// The next messages of a stretch.
@@ -25,41 +29,46 @@ pub(crate) fn part(db: &Connection, look: &HistoryLook) -> ReadResult<HistoryPar
     seqs.dedup();
     seqs.truncate(look.most);
     let mut part = HistoryPart::default();
-    part.reached = records(db, seqs, look.bytes, &mut part.records)?;
+    let mut held = 0;
+    for seq in seqs {
+        part.reached = Some(seq);
+        if let Some(record) = record(db, seq)? {
+            held += record.message.body.len();
+            part.records.push(record);
+            if held >= look.bytes {
+                break;
+            }
+        }
+    }
     Ok(part)
 }
 
-/// Numbers from the indexes, and from the short tail that is not indexed yet.
+/// Numbers from the lists, and from the short tail that is in none yet.
 fn candidates(
     db: &Connection,
     source: &Source,
     look: &HistoryLook,
     seqs: &mut Vec<u64>,
 ) -> ReadResult<()> {
+    let stretch = Stretch {
+        above: look.above,
+        below: look.below.min(i64::MAX as u64),
+        forward: look.forward,
+        most: look.most,
+    };
+    let (above, below) = (stretch.above, stretch.below);
     // The mark first: what is indexed meanwhile is found twice, not missed.
     let marks = marks(db)?;
-    let below = look.below.min(i64::MAX as u64);
-    let order = if look.forward { "ASC" } else { "DESC" };
-    let mut add = |sql: &str, of: &dyn ToSql, above: u64| -> ReadResult<()> {
-        let sql = format!("{sql} AND seq > ?2 AND seq < ?3 ORDER BY seq {order} LIMIT ?4");
-        let mut select = db.prepare_cached(&sql)?;
-        let rows = select.query_map(params![of, above, below, look.most], |row| row.get(0))?;
-        for seq in rows {
-            seqs.push(seq?);
-        }
-        Ok(())
-    };
-    let above = look.above;
-    let tail = above.max(marks.seq);
+    let tail = Stretch { above: above.max(marks.seq), ..stretch };
     match source {
-        Source::All => add("SELECT seq FROM messages WHERE ?1", &true, above),
+        Source::All => select(db, "true", 0, stretch, seqs),
         Source::Thread(thread) => {
-            add("SELECT seq FROM thread_index WHERE thread = ?1", &thread.0, above)?;
-            add("SELECT seq FROM messages WHERE thread = ?1", &thread.0, tail)
+            index::seqs(db, Of::Thread(thread.0), stretch, seqs)?;
+            select(db, "thread = ?1", thread.0.into(), tail, seqs)
         }
         Source::Sender(id) => {
-            add("SELECT seq FROM sender_index WHERE sender = ?1", &id.0, above)?;
-            add("SELECT seq FROM messages WHERE sender_instance = ?1", &id.0, tail)
+            index::seqs(db, Of::Sender(id.0), stretch, seqs)?;
+            select(db, "sender_instance = ?1", id.0.into(), tail, seqs)
         }
         Source::Listed(listed) => {
             let inside = listed.iter().map(|seq| seq.0).filter(|seq| above < *seq && *seq < below);
@@ -71,51 +80,74 @@ fn candidates(
         }
         Source::Mailboxes(boxes) => {
             for no in boxes {
-                add("SELECT seq FROM mailbox_index WHERE mailbox = ?1", no, above)?;
+                index::seqs(db, Of::Mailbox(*no), stretch, seqs)?;
             }
-            let sql = format!(
-                "SELECT seq, mailbox FROM deliveries WHERE no > ?1 AND seq > ?2 AND seq < ?3 \
-                 ORDER BY no {order}"
-            );
-            let mut select = db.prepare_cached(&sql)?;
-            let mut rows = select.query(params![marks.delivery, above, below])?;
-            let mut left = look.most;
-            while left > 0
-                && let Some(row) = rows.next()?
-            {
-                if boxes.contains(&row.get(1)?) {
-                    seqs.push(row.get(0)?);
-                    left -= 1;
-                }
-            }
-            Ok(())
+            in_mailboxes(db, boxes, marks.delivery, stretch, seqs)
         }
     }
 }
 
-/// Messages that name this one in `in_reply_to`, oldest first.
-pub(crate) fn replies(db: &Connection, to: Seq, most: usize) -> ReadResult<Vec<StoredRecord>> {
-    let marks = marks(db)?;
-    let mut seqs: Vec<u64> = Vec::new();
-    for (sql, above) in [
-        ("SELECT seq FROM reply_index WHERE answered = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3", 0),
-        (
-            "SELECT seq FROM messages WHERE in_reply_to = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-            marks.seq,
-        ),
-    ] {
-        let mut select = db.prepare_cached(sql)?;
-        let rows = select.query_map(params![to.0, above, most], |row| row.get(0))?;
-        for seq in rows {
-            seqs.push(seq?);
+/// Messages of which this is true, with `of` as its first parameter.
+fn select(
+    db: &Connection,
+    is_wanted: &str,
+    of: i64,
+    Stretch { above, below, forward, most }: Stretch,
+    seqs: &mut Vec<u64>,
+) -> ReadResult<()> {
+    let order = if forward { "ASC" } else { "DESC" };
+    let sql = format!(
+        "SELECT seq FROM messages WHERE ?1 IS NOT NULL AND {is_wanted} AND seq > ?2 AND seq < ?3 \
+         ORDER BY seq {order} LIMIT ?4"
+    );
+    let mut select = db.prepare_cached(&sql)?;
+    for seq in select.query_map(params![of, above, below, most], |row| row.get(0))? {
+        seqs.push(seq?);
+    }
+    Ok(())
+}
+
+/// Messages with deliveries after this one in any of the mailboxes.
+fn in_mailboxes(
+    db: &Connection,
+    boxes: &[BoxNo],
+    after: u64,
+    Stretch { above, below, forward, most }: Stretch,
+    seqs: &mut Vec<u64>,
+) -> ReadResult<()> {
+    let order = if forward { "ASC" } else { "DESC" };
+    let sql = format!(
+        "SELECT seq, mailbox FROM deliveries WHERE no > ?1 AND seq > ?2 AND seq < ?3 \
+         ORDER BY no {order}"
+    );
+    let boxes: HashSet<i64> = boxes.iter().map(|no| i64::from(*no)).collect();
+    let mut select = db.prepare_cached(&sql)?;
+    let mut rows = select.query(params![after, above, below])?;
+    let (mut left, mut last) = (most, None);
+    while left > 0
+        && let Some(row) = rows.next()?
+    {
+        let seq = row.get(0)?;
+        // The deliveries of a message stand together.
+        if last != Some(seq) && boxes.contains(&row.get(1)?) {
+            seqs.push(seq);
+            last = Some(seq);
+            left -= 1;
         }
     }
+    Ok(())
+}
+
+/// Messages that name this one in `in_reply_to`, oldest first.
+pub(crate) fn replies(db: &Connection, to: Seq, most: usize) -> ReadResult<Vec<StoredRecord>> {
+    let mut seqs = Vec::new();
+    let tail = Stretch { above: marks(db)?.seq, most, ..Stretch::ALL };
+    index::seqs(db, Of::Reply(to.0), Stretch { most, ..Stretch::ALL }, &mut seqs)?;
+    select(db, "in_reply_to = ?1", to.0.cast_signed(), tail, &mut seqs)?;
     seqs.sort_unstable();
     seqs.dedup();
     seqs.truncate(most);
-    let mut found = Vec::with_capacity(seqs.len());
-    records(db, seqs, usize::MAX, &mut found)?;
-    Ok(found)
+    fitting(db, seqs, usize::MAX)
 }
 
 static NOTES: Table = Table {

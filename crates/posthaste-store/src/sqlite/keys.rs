@@ -190,3 +190,90 @@ pub(crate) fn forget(db: &Connection, old: Old) -> rusqlite::Result<()> {
     forget_old(db, "key_lists", old)?;
     forget_old(db, "key_runs", old)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::migrate::MIGRATIONS;
+    use super::*;
+
+    /// Digests as random as those of SHA-256.
+    fn digest(of: u64) -> KeyDigest {
+        let mixed = u128::from(of).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        KeyDigest(mixed ^ mixed >> 61)
+    }
+
+    fn database() -> Connection {
+        let db = Connection::open_in_memory().expect("a database");
+        MIGRATIONS.iter().for_each(|step| db.execute_batch(step).expect("the schema"));
+        db
+    }
+
+    /// Lists of seven keys; every 1,000th key is that of 999 messages before.
+    fn lists(db: &Connection, seqs: std::ops::Range<u64>) {
+        let seqs: Vec<u64> = seqs.collect();
+        for part in seqs.chunks(7) {
+            let mut list = KeyList::default();
+            for seq in part {
+                let of = if seq % 1_000 == 999 { seq - 999 } else { *seq };
+                list.add(digest(of), Seq(*seq), Timestamp(seq.cast_signed()));
+            }
+            list.write(db).expect("written");
+        }
+    }
+
+    fn check(db: &Connection, last: u64) {
+        let find = |of, since| find(db, digest(of), Timestamp(since)).expect("a look");
+        for seq in (1..last).step_by(97) {
+            let newest = match seq % 1_000 {
+                0 if seq + 999 < last => Some(Seq(seq + 999)),
+                999 => None,
+                _ => Some(Seq(seq)),
+            };
+            assert_eq!(find(seq, 0), newest, "{seq}");
+            assert_eq!(find(seq, last.cast_signed()), None, "{seq} is too old");
+        }
+        assert_eq!(find(last + 5, 0), None);
+    }
+
+    #[test]
+    fn a_key_is_found_in_lists_and_in_runs() {
+        let db = database();
+        assert!(Run::gather(&db).expect("a look").is_none());
+        lists(&db, 0..8_000);
+        assert!(Run::gather(&db).expect("a look").is_none(), "too few");
+        check(&db, 8_000);
+        lists(&db, 8_000..30_000);
+        check(&db, 30_000);
+        let mut sorted = 0;
+        while let Some(run) = Run::gather(&db).expect("a look") {
+            run.write(&db).expect("written");
+            sorted += run.keys;
+            check(&db, 30_000);
+        }
+        assert!((24_576..24_600).contains(&sorted), "{sorted}");
+        assert_eq!(count(&db, super::sorted(&db).expect("a mark"), u64::MAX).expect("a count"), {
+            30_000 - sorted
+        });
+        lists(&db, 30_000..31_000);
+        check(&db, 31_000);
+    }
+
+    #[test]
+    fn old_keys_are_forgotten_in_both() {
+        let db = database();
+        lists(&db, 0..20_000);
+        while let Some(run) = Run::gather(&db).expect("a look") {
+            run.write(&db).expect("written");
+        }
+        let (now, before) = (Timestamp(20_000), Timestamp(12_000));
+        forget(&db, Old { before, beyond: Timestamp(i64::MAX), now }).expect("forgotten");
+        let rows = |table: &str| -> u64 {
+            let sql = format!("SELECT count(*) FROM {table}");
+            db.query_row(&sql, [], |row| row.get(0)).expect("a count")
+        };
+        assert_eq!(rows("key_runs"), 256, "the second run has younger keys");
+        assert!((1_140..1_150).contains(&rows("key_lists")), "{}", rows("key_lists"));
+        assert_eq!(find(&db, digest(15_001), Timestamp(0)).expect("a look"), Some(Seq(15_001)));
+        assert_eq!(find(&db, digest(5_001), Timestamp(0)).expect("a look"), None);
+    }
+}

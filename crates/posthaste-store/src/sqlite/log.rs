@@ -81,7 +81,7 @@ pub(crate) fn bury(db: &Connection, log: &File) -> rusqlite::Result<()> {
 /// Whether the log holds a commit behind the last one that SQLite knows of, as the format of
 /// the log says (<https://sqlite.org/fileformat2.html#walformat>): a start reads on while
 /// frames have the salts of the log's head, and a frame with a size of the database is the
-/// end of a transaction.
+/// end of a transaction. Checksums are not looked at: what was buried before counts, too.
 fn may_come_back(db: &Connection, log: &File) -> io::Result<bool> {
     let told = |sql, column: usize| db.query_row(sql, [], |row| row.get::<_, u64>(column));
     let frames = told("PRAGMA wal_checkpoint(NOOP)", 1).map_err(io::Error::other)?;
@@ -103,5 +103,119 @@ fn may_come_back(db: &Connection, log: &File) -> io::Result<bool> {
             return Ok(true);
         }
         at += frame;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn connect(folder: &Path) -> Connection {
+        let db = Connection::open(folder.join("x.db")).expect("a database");
+        db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).expect("a log");
+        db.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(())).expect("set");
+        db
+    }
+
+    /// The texts that a start would find after a kill at this moment.
+    fn after_a_kill(folder: &Path) -> Vec<String> {
+        let copy = copy_of(folder);
+        let db = connect(copy.path());
+        let mut select = db.prepare("SELECT text FROM texts ORDER BY rowid").expect("a query");
+        let texts = select.query_map([], |row| row.get(0)).expect("rows");
+        texts.map(|text| text.expect("a text")).collect()
+    }
+
+    /// The database and its log, without the index of the log.
+    fn copy_of(folder: &Path) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().expect("a scratch folder");
+        for name in ["x.db", "x.db-wal"] {
+            std::fs::copy(folder.join(name), copy.path().join(name)).expect("copied");
+        }
+        copy
+    }
+
+    /// A connection with one text, and a log that has a second one: as a commit leaves it
+    /// that is written and cannot be told, because the index of the log is full.
+    fn failed_commit(folder: &Path) -> (Connection, File) {
+        let db = connect(folder);
+        db.execute_batch(
+            "CREATE TABLE meta (key TEXT PRIMARY KEY, value); CREATE TABLE texts (text);
+             INSERT INTO meta VALUES ('failed_commits', 0); INSERT INTO texts VALUES ('good')",
+        )
+        .expect("written");
+        let copy = copy_of(folder);
+        let other = connect(copy.path());
+        let long = "x".repeat(30_000);
+        other.execute("INSERT INTO texts VALUES (?1 || 'bad')", [&long]).expect("written");
+        let whole = std::fs::read(copy.path().join("x.db-wal")).expect("a log");
+        let path = folder.join("x.db-wal");
+        let good = std::fs::read(&path).expect("a log");
+        assert!(whole.starts_with(&good) && whole.len() > good.len() + 8 * 4096);
+        std::fs::write(&path, &whole).expect("the failed commit");
+        let log = File::options().read(true).write(true).open(&path).expect("a log");
+        (db, log)
+    }
+
+    #[test]
+    fn what_could_not_be_committed_is_not_found_after_a_kill() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let (db, log) = failed_commit(folder.path());
+        assert_eq!(after_a_kill(folder.path()).len(), 2, "the log has both");
+        assert!(may_come_back(&db, &log).expect("the log is read"));
+        bury(&db, &log).expect("overwritten");
+        assert_eq!(after_a_kill(folder.path()), ["good"]);
+
+        // The connection goes on, and what it commits is found.
+        db.execute("INSERT INTO texts VALUES ('next')", []).expect("written");
+        assert_eq!(after_a_kill(folder.path()), ["good", "next"]);
+        drop(db);
+        let counted: i64 = connect(folder.path())
+            .query_row("SELECT value FROM meta", [], |row| row.get(0))
+            .expect("a count");
+        assert_eq!(counted, 1);
+    }
+
+    #[test]
+    fn where_nothing_was_written_nothing_is_overwritten() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let (db, log) = failed_commit(folder.path());
+        // Only the first frames were written: none of them ends a transaction.
+        let frames: u64 =
+            db.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1)).expect("a count");
+        log.set_len(HEAD + (frames + 2) * (FRAME_HEAD as u64 + 4096)).expect("cut");
+        let before = std::fs::read(folder.path().join("x.db-wal")).expect("a log");
+        bury(&db, &log).expect("nothing to do");
+        assert_eq!(std::fs::read(folder.path().join("x.db-wal")).expect("a log"), before);
+        assert_eq!(after_a_kill(folder.path()), ["good"]);
+
+        // Zeros, or frames from before the log was begun anew.
+        log.write_all_at(&[0; 64], HEAD + frames * (FRAME_HEAD as u64 + 4096)).expect("zeros");
+        assert!(!may_come_back(&db, &log).expect("the log is read"));
+    }
+
+    #[test]
+    fn it_is_said_when_nobody_can_know() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let (db, log) = failed_commit(folder.path());
+        db.pragma_update(None, "query_only", true).expect("set");
+        bury(&db, &log).expect_err("nothing can be written");
+        assert!(db.is_autocommit());
+        db.pragma_update(None, "query_only", false).expect("set");
+        bury(&db, &log).expect("now it can");
+        assert_eq!(after_a_kill(folder.path()), ["good"]);
+    }
+
+    #[test]
+    fn a_log_that_began_anew_is_judged_by_its_own_frames() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let (db, log) = failed_commit(folder.path());
+        bury(&db, &log).expect("overwritten");
+        db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).expect("copied");
+        db.execute("INSERT INTO texts VALUES ('anew')", []).expect("written");
+        // Behind it stand frames of the first round, commits among them.
+        assert!(!may_come_back(&db, &log).expect("the log is read"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use posthaste_core::Map;
 use posthaste_core::ledger::BoxNo;
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::change::Old;
@@ -11,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::errors::ReadResult;
 use super::events;
+use super::index::{self, Of};
 use super::rows::meta::marks;
 
 /// Messages whose last delivery was settled long enough ago. What is open is never among
@@ -78,52 +80,66 @@ fn last_before(db: &Connection, acked: Old, dead: Old) -> ReadResult<u64> {
     Ok(low)
 }
 
-/// Removes a message, its deliveries and what points at it, unless one of them is open: it
+/// Removes messages, their deliveries and what points at them, unless one of them is open: it
 /// may have been queued again since the list of the old was made.
-pub(crate) fn remove_message(
+pub(crate) fn remove_messages(
     db: &Connection,
-    seq: Seq,
+    seqs: &[Seq],
     first_made_id: u64,
 ) -> rusqlite::Result<()> {
-    let found = db
-        .prepare_cached("SELECT id, thread, first_delivery, copies FROM messages WHERE seq = ?1")?
-        .query_row(params![seq.0], |row| {
-            let number = |column| row.get::<_, i64>(column);
-            Ok((number(0)?, number(1)?, number(2)?, number(3)?))
-        })
-        .optional()?;
-    let Some((id, thread, first, copies)) = found else { return Ok(()) };
+    let mut listed: Map<Of, Vec<u64>> = Map::default();
+    for seq in seqs {
+        remove_message(db, seq.0, first_made_id, &mut listed)?;
+    }
+    for (of, mut seqs) in listed {
+        seqs.sort_unstable();
+        index::remove(db, of, &seqs)?;
+    }
+    Ok(())
+}
+
+/// Adds the lists in which it may be to `listed`.
+fn remove_message(
+    db: &Connection,
+    seq: u64,
+    first_made_id: u64,
+    listed: &mut Map<Of, Vec<u64>>,
+) -> rusqlite::Result<()> {
+    let mut select = db.prepare_cached(
+        "SELECT id, first_delivery, copies, thread, sender_instance, in_reply_to \
+         FROM messages WHERE seq = ?1",
+    )?;
+    let mut rows = select.query(params![seq])?;
+    let Some(row) = rows.next()? else { return Ok(()) };
+    let (id, first, copies): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let deliveries = params![first, first + copies];
     let is_open = db
         .prepare_cached("SELECT 1 FROM deliveries WHERE no >= ?1 AND no < ?2 AND state = 0")?
-        .exists(params![first, first + copies])?;
+        .exists(deliveries)?;
     if is_open {
         return Ok(());
     }
-    db.prepare_cached(
-        "DELETE FROM sender_index WHERE seq = ?1 AND sender = \
-         (SELECT sender_instance FROM messages WHERE seq = ?1)",
-    )?
-    .execute(params![seq.0])?;
-    db.prepare_cached(
-        "DELETE FROM reply_index WHERE seq = ?1 AND answered = \
-         (SELECT in_reply_to FROM messages WHERE seq = ?1)",
-    )?
-    .execute(params![seq.0])?;
-    db.prepare_cached(
-        "DELETE FROM mailbox_index WHERE seq = ?3 AND mailbox IN \
-         (SELECT mailbox FROM deliveries WHERE no >= ?1 AND no < ?2)",
-    )?
-    .execute(params![first, first + copies, seq.0])?;
+    // What cannot be read is in no list.
+    let mut lists: Vec<Of> = row.get(3).map(Of::Thread).into_iter().collect();
+    lists.extend(row.get::<_, Option<u32>>(4).ok().flatten().map(Of::Sender));
+    lists.extend(row.get::<_, Option<u64>>(5).ok().flatten().map(Of::Reply));
+    let mut select =
+        db.prepare_cached("SELECT mailbox FROM deliveries WHERE no >= ?1 AND no < ?2")?;
+    let mut boxes = select.query(deliveries)?;
+    while let Some(row) = boxes.next()? {
+        lists.extend(row.get(0).ok().map(Of::Mailbox));
+    }
+    for of in lists {
+        listed.entry(of).or_default().push(seq);
+    }
     for table in ["deliveries WHERE no", "delivery_notes WHERE delivery"] {
         db.prepare_cached(&format!("DELETE FROM {table} BETWEEN ?1 AND ?2 - 1"))?
-            .execute(params![first, first + copies])?;
+            .execute(deliveries)?;
     }
-    db.prepare_cached("DELETE FROM thread_index WHERE thread = ?1 AND seq = ?2")?
-        .execute(params![thread, seq.0])?;
-    if seq.0 < first_made_id {
+    if seq < first_made_id {
         db.prepare_cached("DELETE FROM message_ids WHERE id = ?1")?.execute(params![id])?;
     }
-    db.prepare_cached("DELETE FROM messages WHERE seq = ?1")?.execute(params![seq.0])?;
+    db.prepare_cached("DELETE FROM messages WHERE seq = ?1")?.execute(params![seq])?;
     Ok(())
 }
 
@@ -164,10 +180,11 @@ pub(crate) fn unnamed(db: &Connection, mailboxes: &[BoxNo]) -> ReadResult<Vec<Bo
         // A damaged number names no mailbox, and keeps none.
         .filter_map(|no| no.map(|no| BoxNo::try_from(no).ok()).transpose())
         .collect::<rusqlite::Result<_>>()?;
-    let mut names = db.prepare_cached("SELECT 1 FROM mailbox_index WHERE mailbox = ?1")?;
+    let mut names = db.prepare_cached("SELECT 1 FROM seq_lists WHERE kind = ?1 AND of = ?2")?;
     let mut unnamed = Vec::new();
     for no in mailboxes.iter().filter(|no| !recent.contains(no)) {
-        if !names.exists(params![no])? {
+        let (kind, of) = Of::Mailbox(*no).key();
+        if !names.exists(params![kind, of])? {
             unnamed.push(*no);
         }
     }

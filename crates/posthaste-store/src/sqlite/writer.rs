@@ -4,25 +4,32 @@
 //! group is light, else on a thread. The store's own work in the background writes with the
 //! same connection, between two groups.
 
-use std::fs::File;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod transaction;
+mod written;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use futures_util::FutureExt;
 use posthaste_core::Vitals;
 use posthaste_core::ports::StoreError;
-use posthaste_core::ports::change::Change;
-use posthaste_core::ports::store::{CommitError, Committed, Group};
+use posthaste_core::ports::store::{CommitError, Committed, Epoch, Group};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::spawn_blocking;
 
+use self::thread::on_a_thread;
+pub(crate) use self::transaction::Flush;
+use self::transaction::{Cause, Done, Failed, transaction};
+pub(crate) use self::written::Written;
+use super::changes;
 use super::errors::Damage;
 use super::files::Files;
-use super::rows::meta::Marks;
-use super::{changes, log};
 
 /// Commits that take less than this, on average, are done on the event loop itself:
 /// two changes of threads cost more than the others wait. A slow disk gets a thread
@@ -36,6 +43,7 @@ pub(crate) struct Writer {
     files: Arc<Files>,
     damage: Arc<Damage>,
     vitals: Vitals,
+    epoch: Epoch,
     first_made_id: u64,
     pub(crate) written: Written,
 }
@@ -48,85 +56,29 @@ pub(crate) struct Desk {
     pace: Duration,
 }
 
-/// How much was written, for the work behind.
-#[derive(Default)]
-pub(crate) struct Written {
-    seq: AtomicU64,
-    delivery: AtomicU64,
-    /// Keys that are in no run yet.
-    pub(crate) unsorted_keys: AtomicU64,
-    transactions: AtomicU64,
-}
-
-impl Written {
-    pub(crate) fn new(last: Marks, unsorted_keys: u64) -> Self {
-        Self {
-            seq: AtomicU64::new(last.seq),
-            delivery: AtomicU64::new(last.delivery),
-            unsorted_keys: AtomicU64::new(unsorted_keys),
-            transactions: AtomicU64::new(0),
-        }
-    }
-
-    /// The highest numbers.
-    pub(crate) fn last(&self) -> Marks {
-        Marks {
-            seq: self.seq.load(Ordering::Relaxed),
-            delivery: self.delivery.load(Ordering::Relaxed),
-        }
-    }
-
-    /// How many transactions there were.
-    pub(crate) fn transactions(&self) -> u64 {
-        self.transactions.load(Ordering::Relaxed)
-    }
-
-    fn note(&self, changes: &[Change]) {
-        let mut keys = 0;
-        for change in changes {
-            if let Change::MessageAdded { message, copies, key } = change {
-                self.seq.fetch_max(message.seq.0, Ordering::Relaxed);
-                if let Some((_, delivery)) = copies.last() {
-                    self.delivery.fetch_max(delivery.0, Ordering::Relaxed);
-                }
-                keys += u64::from(key.is_some());
-            }
-        }
-        self.unsorted_keys.fetch_add(keys, Ordering::Relaxed);
-    }
-}
-
-/// Whether a transaction is on disk when it is done.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flush {
-    Now,
-    /// With the next one that is: what can be made again.
-    Later,
-}
-
 impl Writer {
     pub(crate) fn new(
         db: Connection,
         files: Arc<Files>,
         damage: Arc<Damage>,
         vitals: Vitals,
+        epoch: Epoch,
         first_made_id: u64,
         written: Written,
     ) -> Self {
         let desk = Arc::new(tokio::sync::Mutex::new(Desk { db: Some(db), pace: SLOW }));
-        Self { desk, files, damage, vitals, first_made_id, written }
+        Self { desk, files, damage, vitals, epoch, first_made_id, written }
     }
 
     /// Writes a group. A dropped future does not stop it.
     pub(crate) async fn commit(self: Arc<Self>, group: Group) -> Result<Committed, CommitError> {
-        if let Ok(desk) = Arc::clone(&self.desk).try_lock_owned() {
+        let mut desk = Box::pin(Arc::clone(&self.desk).lock_owned());
+        // A look at the lock is a place in its line: no later group comes first.
+        if let Some(desk) = desk.as_mut().now_or_never() {
             return self.commit_at(desk, group).await;
         }
         // The work behind is at it. A task waits for it, so that nobody must.
-        let task = async move {
-            let desk = Arc::clone(&self.desk).lock_owned().await;
-            self.commit_at(desk, group).await
-        };
+        let task = async move { self.commit_at(desk.await, group).await };
         tokio::spawn(task).await.unwrap_or_else(|error| Err(lost(error.to_string())))
     }
 
@@ -142,24 +94,28 @@ impl Writer {
     }
 
     fn commit_now(&self, desk: &mut Desk, group: &Group) -> Result<Committed, CommitError> {
+        if group.epoch != self.epoch {
+            let why = format!("the store is at epoch {}, not {}", self.epoch.0, group.epoch.0);
+            return Err(CommitError::Nothing(StoreError::Unavailable(why.into())));
+        }
         let write = |db: &Connection| changes::write(db, group, self.first_made_id);
-        let done = self.transact(desk, Flush::Now, write)?;
+        let ((), done) = self.transact(desk, Flush::Now, write)?;
         desk.pace = (desk.pace * 7 + done.took) / 8;
         self.written.note(&group.changes);
         Ok(Committed { took: done.took, doubt: done.doubt })
     }
 
-    /// Writes something of the store's own, on a thread, between two groups; how long a
+    /// Writes something of the store's own, on a thread, between two groups; and how long a
     /// group had to wait for it.
-    pub(crate) async fn write(
+    pub(crate) async fn write<T: Send + 'static>(
         self: Arc<Self>,
         flush: Flush,
-        write: impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
-    ) -> Result<Duration, CommitError> {
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<(T, Duration), CommitError> {
         let mut desk = Arc::clone(&self.desk).lock_owned().await;
         let work = move || {
             let began = Instant::now();
-            self.transact(&mut desk, flush, write).map(|_| began.elapsed())
+            self.transact(&mut desk, flush, write).map(|(value, _)| (value, began.elapsed()))
         };
         on_a_thread(work).await?
     }
@@ -192,12 +148,12 @@ impl Writer {
     }
 
     /// One transaction. After a panic the connection is gone: nobody knows what it did.
-    fn transact(
+    fn transact<T>(
         &self,
         desk: &mut Desk,
         flush: Flush,
-        write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-    ) -> Result<Done, CommitError> {
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<(T, Done), CommitError> {
         let Some(db) = desk.db.take() else { return Err(CommitError::Nothing(StoreError::Closed)) };
         let work = || {
             let done = transaction(&db, &self.files, flush, write);
@@ -248,131 +204,6 @@ fn is_of_one_change(error: &rusqlite::Error) -> bool {
                 | ErrorCode::OutOfMemory
         )
     )
-}
-
-/// What a transaction tells.
-struct Done {
-    /// How long the disk took. The statements before it are work that must be done
-    /// somewhere.
-    took: Duration,
-    /// The files were moved in the middle of it: nobody knows whether the next start finds
-    /// it.
-    doubt: Option<StoreError>,
-}
-
-/// Why a transaction was not committed.
-struct Failed {
-    cause: Cause,
-    /// It may be in the log, and the next start may find it there.
-    lingers: bool,
-}
-
-impl From<rusqlite::Error> for Failed {
-    fn from(error: rusqlite::Error) -> Self {
-        Self { cause: error.into(), lingers: false }
-    }
-}
-
-enum Cause {
-    Sqlite(rusqlite::Error),
-    /// The files were not in their place: nothing was tried.
-    Misplaced(StoreError),
-}
-
-impl From<rusqlite::Error> for Cause {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-fn transaction(
-    db: &Connection,
-    files: &Files,
-    flush: Flush,
-    write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> Result<Done, Failed> {
-    if flush == Flush::Later {
-        set_flush(db, "NORMAL", 1)?;
-    }
-    let done = attempt(db, files, write).map_err(|(cause, committing)| {
-        if !db.is_autocommit() {
-            // A failed rollback leaves nothing committed either.
-            let _ = db.execute_batch("ROLLBACK");
-        }
-        Failed { cause, lingers: committing && lingers(db, files.log()) }
-    });
-    if flush == Flush::Later {
-        // A connection that does not flush must write no group.
-        let flushes = set_flush(db, "FULL", 2);
-        assert!(flushes.is_ok(), "the connection flushes what it writes");
-    }
-    done
-}
-
-/// Sets how SQLite flushes, and makes sure that it is so.
-fn set_flush(db: &Connection, level: &str, number: i64) -> Result<(), Failed> {
-    let set = db
-        .pragma_update(None, "synchronous", level)
-        .and_then(|()| db.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)));
-    match set {
-        Ok(is) if is == number => Ok(()),
-        Ok(_) => Err(Failed::from(rusqlite::Error::InvalidQuery)),
-        Err(error) => Err(Failed::from(error)),
-    }
-}
-
-/// Returns with an error whether the commit had begun.
-fn attempt(
-    db: &Connection,
-    files: &Files,
-    write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> Result<Done, (Cause, bool)> {
-    let before = || -> Result<(), Cause> {
-        db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        // Another hub that takes the folder waits for this transaction before it reads
-        // ([`open`](super::open)); or it was quicker, and is seen here.
-        files.glance().map_err(Cause::Misplaced)?;
-        Ok(write(db)?)
-    };
-    before().map_err(|cause| (cause, false))?;
-    let began = Instant::now();
-    let commit = || db.prepare_cached("COMMIT")?.execute([]);
-    commit().map_err(|error| (error.into(), true))?;
-    let took = began.elapsed();
-    let doubt = files.glance().err();
-    let doubt = doubt.map(|error| StoreError::Unknown(error.to_string().into()));
-    Ok(Done { took, doubt })
-}
-
-/// Whether a start may find what could not be committed.
-fn lingers(db: &Connection, log: &File) -> bool {
-    let buried = log::bury(db, log);
-    if let Err(error) = &buried {
-        tracing::error!(%error, "what was not committed cannot be taken out of the log");
-    }
-    buried.is_err()
-}
-
-/// Runs `work` on a thread of its own; where the system grants none, here.
-async fn on_a_thread<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, CommitError> {
-    let work = Arc::new(Mutex::new(Some(work)));
-    let theirs = Arc::clone(&work);
-    let take = move || {
-        let work = theirs.lock().take();
-        work.map(|work| work())
-    };
-    // The runtime panics if it gets no thread, and keeps what it was given for later.
-    let spawned = catch_unwind(AssertUnwindSafe(|| spawn_blocking(take)));
-    let done = match spawned {
-        Ok(running) => running.await.map_err(|panic| panic.to_string()),
-        Err(_) => {
-            let work = work.lock().take();
-            Ok(work.map(|work| work()))
-        }
-    };
-    done.map_err(lost)?.ok_or_else(|| lost("it was given up".into()))
 }
 
 fn lost(why: String) -> CommitError {

@@ -69,7 +69,7 @@ macro_rules! promises_kept_by {
             looks:
                 messages_are_found_with_and_without_bodies,
                 records_come_in_the_order_asked_for,
-                records_end_when_their_bodies_hold_enough,
+                records_are_as_many_as_fit,
                 history_goes_page_by_page_in_both_directions,
                 history_joins_its_sources,
                 history_looks_at_listed_messages_that_are_gone,
@@ -100,3 +100,4 @@ macro_rules! promises_kept_by {
 }
 
 mod memory;
+mod sqlite;

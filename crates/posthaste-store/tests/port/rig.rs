@@ -1,6 +1,7 @@
 //! An empty store, the way to open it again, and plain rows to put into it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -28,6 +29,11 @@ pub(crate) const MINUTE: i64 = 60_000;
 pub(crate) trait Backend: Send {
     /// Lets go of the store without a clean stop, and opens it again.
     fn reopen(&mut self, store: Arc<dyn Store>) -> BoxFuture<'_, Arc<dyn Store>>;
+
+    /// Where its files are, if it has any.
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// A store as an engine would use it: it counts messages, deliveries and events.
@@ -50,7 +56,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    async fn of(store: &dyn Store) -> Self {
+    pub(crate) async fn of(store: &dyn Store) -> Self {
         let mut loaded = store.load().await.expect("it is loaded");
         let mut start =
             Self { loaded: Loaded::default(), deliveries: Vec::new(), keys: Vec::new() };
@@ -95,6 +101,10 @@ impl Rig {
         let mut rig = Self { backend, store, epoch, id_key, now, seq, delivery, event };
         rig.start().await;
         rig
+    }
+
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.backend.folder()
     }
 
     /// Opens the store again and counts on from what it remembers.

@@ -8,6 +8,8 @@ use posthaste_core::registry::{Instance, Status, Team, TokenHash, Work};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, Params, params};
 
+use super::one;
+
 fn execute(db: &Connection, sql: &str, params: impl Params) -> rusqlite::Result<()> {
     db.prepare_cached(sql)?.execute(params).map(drop)
 }
@@ -24,10 +26,7 @@ pub(super) fn mailbox_opened(
         )?
         .execute(params![no, mailbox.to_string()])?;
     // A number that is somebody else's would give him this mail.
-    match opened {
-        1 => Ok(()),
-        _ => Err(rusqlite::Error::StatementChangedRows(opened)),
-    }
+    one(opened)
 }
 
 pub(super) fn mailbox_freed(db: &Connection, no: BoxNo) -> rusqlite::Result<()> {

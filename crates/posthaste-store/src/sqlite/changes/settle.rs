@@ -6,11 +6,11 @@ use posthaste_core::messaging::message::Principal;
 use posthaste_core::time::Timestamp;
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::ROOM;
+use super::{ROOM, one};
 use crate::sqlite::rows::delivery::{ACKED, DEAD};
 
 const SETTLE: &str = "UPDATE deliveries SET state = ?2, leased_at = ?3, settled_at = ?4, \
-    settled_by = ?5, how = ?6, maybe_seen = ?7, room = ?8 WHERE no = ?1";
+    settled_by = ?5, how = ?6, maybe_seen = ?7, room = ?8 WHERE no = ?1 AND state = 0";
 /// What a point in time takes in a row.
 const TIME: usize = 6;
 
@@ -38,7 +38,7 @@ impl<'c> Settling<'c> {
             self.bound = Some(alike);
         }
         self.update.raw_bind_parameter(1, settled.delivery.0)?;
-        self.update.raw_execute()?;
+        one(self.update.raw_execute()?)?;
         match (settled.end, &self.by) {
             (End::Acked(proof), Some(by)) if proof.is_weak() => self
                 .db
@@ -80,9 +80,7 @@ pub(super) fn requeued(
              maybe_seen = NULL, room = ?3 WHERE no = ?1 AND state = 2",
         )?
         .execute(params![delivery.0, marked, [0_u8; ROOM]])?;
-    if changed != 1 {
-        return Err(rusqlite::Error::StatementChangedRows(changed));
-    }
+    one(changed)?;
     // A delivery from below the mark is open again: the next start looks there.
     db.prepare_cached("UPDATE meta SET value = min(value, ?1) WHERE key = 'low_water'")?
         .execute(params![delivery.0])?;

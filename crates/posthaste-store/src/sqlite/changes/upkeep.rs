@@ -5,13 +5,13 @@ use posthaste_core::messaging::message::Seq;
 use posthaste_core::ports::change::Old;
 use rusqlite::{Connection, params};
 
-use crate::sqlite::prune::{forget_old, note_last_numbers, remove_message};
+use crate::sqlite::prune::{forget_old, note_last_numbers, remove_messages};
 use crate::sqlite::rows::meta;
 use crate::sqlite::{events, keys};
 
 pub(super) fn pruned(db: &Connection, seqs: &[Seq], first_made_id: u64) -> rusqlite::Result<()> {
     note_last_numbers(db)?;
-    seqs.iter().try_for_each(|seq| remove_message(db, *seq, first_made_id))
+    remove_messages(db, seqs, first_made_id)
 }
 
 pub(super) fn old_forgotten(

@@ -72,24 +72,21 @@ pub(crate) fn record(db: &Connection, seq: u64) -> ReadResult<Option<StoredRecor
     Ok(Some(StoredRecord { message: Arc::new(message), deliveries, unreadable }))
 }
 
-/// Adds records until their bodies hold `bytes`; the first always fits. Returns the last
-/// number that was looked at.
-pub(crate) fn records(
+/// As many records as fit: their bodies hold at most `bytes`, but for the first.
+pub(crate) fn fitting(
     db: &Connection,
     seqs: impl IntoIterator<Item = u64>,
     bytes: usize,
-    into: &mut Vec<StoredRecord>,
-) -> ReadResult<Option<u64>> {
-    let (mut held, mut reached) = (0_usize, None);
+) -> ReadResult<Vec<StoredRecord>> {
+    let (mut found, mut room) = (Vec::new(), bytes);
     for seq in seqs {
-        if let Some(record) = record(db, seq)? {
-            held = held.saturating_add(record.message.body.len());
-            if held > bytes && !into.is_empty() {
-                break;
-            }
-            into.push(record);
+        let Some(record) = record(db, seq)? else { continue };
+        let size = record.message.body.len();
+        if size > room && !found.is_empty() {
+            break;
         }
-        reached = Some(seq);
+        room = room.saturating_sub(size);
+        found.push(record);
     }
-    Ok(reached)
+    Ok(found)
 }
