@@ -6,16 +6,19 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::{Response, StatusCode};
 use compact_str::CompactString;
 use posthaste_api::error::ApiError;
-use posthaste_core::messaging::message::{Principal, Seq};
+use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
-use posthaste_core::orchestration::Waited;
+use posthaste_core::orchestration::{
+    Assign, Assigned, HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport,
+};
 use posthaste_core::ports::{StoreError, Survey};
+use posthaste_core::registry::Status;
 use posthaste_core::road::TraceParent;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -57,7 +60,6 @@ pub(crate) struct Ctx {
     pub(crate) key: Option<String>,
     /// What the caller was doing, where anybody follows.
     pub(crate) trace: Option<TraceParent>,
-    pub(crate) began: Instant,
     /// What its request takes of the room for bodies, until it waits or is answered.
     share: Option<Share>,
     open: Open,
@@ -130,7 +132,6 @@ impl<'a> Calling<'a> {
             hears: self.hears,
             key,
             trace: self.trace,
-            began: Instant::now(),
             share,
             open,
         }
@@ -275,14 +276,31 @@ impl Ctx {
         Done { blocks, is_error, handed: Some(batch.handed) }
     }
 
-    /// Waits in this call until a task is settled. Nothing is taken.
-    pub(crate) async fn await_report(
-        &mut self,
-        task: Seq,
-        timeout: Duration,
-    ) -> Result<Waited, ApiError> {
-        self.share = None;
-        Ok(self.app.hub.await_report(&self.open, task, timeout).await?)
+    /// Gives an agent work and waits for its report within what the client endures.
+    pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> Heard {
+        let Self { app, me, client, hears, key, trace, share, open } = self;
+        let budget = Budget::Json {
+            chars: client.chars.saturating_sub(mail::WRAPPER),
+            beside: mail::beside,
+        };
+        let timeout = timeout.min(client.patience(hears));
+        let handoff = Handoff { assign, timeout, budget, request: share };
+        let handed_off = app.hub.handoff(open, handoff).await;
+        let goes_on = |open| Self { app, me, client, hears, key, trace, share: None, open };
+        match handed_off {
+            Ok(HandedOff { assigned, status, end }) => match end {
+                HandoffEnd::Reported { report, batch } => {
+                    Heard::Report { assigned, status, report, batch }
+                }
+                HandoffEnd::Job { interrupted, open } => {
+                    Heard::Job { ctx: goes_on(open), assigned, status, interrupted }
+                }
+            },
+            Err(HandoffError::Refused { error, open }) => {
+                Heard::Refused { ctx: goes_on(*open), error: (*error).into() }
+            }
+            Err(error) => Heard::Failed(error.into()),
+        }
     }
 
     /// Waits for mail in this call.
@@ -290,6 +308,30 @@ impl Ctx {
         drop(self.share);
         self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, ..ask }).await
     }
+}
+
+/// What a handoff came to.
+pub(crate) enum Heard {
+    /// The report is in this answer, and proven like any other mail.
+    Report {
+        assigned: Assigned,
+        status: Status,
+        report: WorkerReport,
+        batch: Batch,
+    },
+    /// Patience ended, or something came first. The call can still be answered.
+    Job {
+        ctx: Ctx,
+        assigned: Assigned,
+        status: Status,
+        interrupted: bool,
+    },
+    /// Nobody got the work. The call can still be answered.
+    Refused {
+        ctx: Ctx,
+        error: ApiError,
+    },
+    Failed(ApiError),
 }
 
 /// A tool error: the code of the one table, and what to do instead.

@@ -125,6 +125,7 @@ pub struct Open {
     pub(super) reader: Principal,
     pub(super) running: Running,
     pub(super) handed: Handed,
+    began: Instant,
     /// Its instance is alive while the call is open.
     _calling: Calling,
 }
@@ -138,10 +139,14 @@ impl Open {
         &self.running
     }
 
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
     pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
         let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
         let calling = Calling::new(&hub.store, reader);
-        Self { reader, running, handed, _calling: calling }
+        Self { reader, running, handed, began: Instant::now(), _calling: calling }
     }
 }
 
@@ -164,7 +169,7 @@ impl Hub {
         judged: Judged,
         began: Instant,
     ) -> Batch {
-        let Open { reader, running, mut handed, _calling } = open;
+        let Open { reader, running, mut handed, .. } = open;
         let (id, mail) = (running.id, &lease.mail);
         let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail));
         let Some(told) = told else {

@@ -3,7 +3,7 @@
 use posthaste_api::error::ApiError;
 use posthaste_api::work::AssignRequest;
 use posthaste_core::messaging::message::Via;
-use posthaste_core::orchestration::Assigned;
+use posthaste_core::orchestration::{Assign, Assigned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -94,8 +94,12 @@ async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
     })
 }
 
-/// A call that is repeated is the same assignment.
 pub(crate) async fn assign(ctx: &Ctx, request: AssignRequest) -> Result<Assigned, ApiError> {
+    Ok(ctx.app.hub.assign(wish(ctx, request)?).await?)
+}
+
+/// A call that is repeated is the same assignment.
+pub(crate) fn wish(ctx: &Ctx, request: AssignRequest) -> Result<Assign, ApiError> {
     let request = AssignRequest { idempotency_key: ctx.key.clone(), ..request };
-    work::assign(&ctx.app.hub, ctx.me, Via::Mcp, request).await
+    work::wish(ctx.me, Via::Mcp, request)
 }
