@@ -162,9 +162,9 @@ fn answer(
     match (request.method(), request.uri().path()) {
         (&Method::POST, rest::SEND) => {
             call.route = Route::Send;
-            match rest::messages::origin(app, request.headers()) {
+            match rest::messages::author(app, request.headers()) {
                 Ok(from) => {
-                    call.who = Some(from.caller);
+                    call.who = Some(from.who);
                     let body = request.into_body();
                     Box::pin(async move {
                         let sent = rest::messages::send(&house.app, from, body).await;

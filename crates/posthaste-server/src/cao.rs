@@ -24,7 +24,7 @@ use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Params, PathPart, Whole, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
-use crate::rest::inbox::seconds;
+use crate::words::params::{seconds, within};
 use crate::written::{Outgoing, watched};
 
 /// Seconds for which CAO collects more after the first message.
@@ -100,10 +100,7 @@ async fn list(
 ) -> Result<Answer<Vec<CaoMessage>>, Failure> {
     let id = terminal(&id)?;
     let reader = act_as(&app, caller, id)?;
-    let limit = query.limit.unwrap_or(10);
-    if !(1..=100).contains(&limit) {
-        return Err(invalid("limit", "it lies between 1 and 100"));
-    }
+    let limit = within("limit", query.limit.unwrap_or(10), 1..=100)?;
     let status = match query.status.as_deref().map(str::to_ascii_lowercase).as_deref() {
         None => None,
         Some("pending") => Some("queued"),

@@ -22,7 +22,7 @@ mod places;
 mod rest;
 mod silence;
 mod unread;
-mod work;
+mod words;
 mod written;
 
 use std::io;

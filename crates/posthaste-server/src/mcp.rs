@@ -21,7 +21,6 @@ mod dialects;
 mod events;
 mod handler;
 mod label;
-pub(crate) mod mail;
 mod rpc;
 mod schema;
 mod stream;

@@ -27,11 +27,11 @@ use smallvec::SmallVec;
 use super::asker::Asker;
 use super::clients::Client;
 use super::events::Events;
-use super::mail::{self, Piggyback, Unopened};
 use super::rpc::{self, Block, Era, Params};
 use crate::App;
 use crate::auth;
 use crate::bodies::Share;
+use crate::words::brief::{self, Piggyback, Unopened};
 use crate::written::{Outgoing, Reply, json, watched};
 
 /// The work of a tool.
@@ -251,7 +251,7 @@ impl Ctx {
         let hub = Arc::clone(&self.app.hub);
         let me = self.me;
         let budget =
-            Budget::Json { chars: room.saturating_sub(mail::WRAPPER), beside: mail::beside };
+            Budget::Json { chars: room.saturating_sub(brief::WRAPPER), beside: brief::beside };
         let fits = room >= LITTLE;
         let batch = match hub.enclose(self.open, (with_mail && fits).then_some(budget)).await {
             Ok(batch) => batch,
@@ -280,8 +280,8 @@ impl Ctx {
     pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> Heard {
         let Self { app, me, client, hears, key, trace, share, open } = self;
         let budget = Budget::Json {
-            chars: client.chars.saturating_sub(mail::WRAPPER),
-            beside: mail::beside,
+            chars: client.chars.saturating_sub(brief::WRAPPER),
+            beside: brief::beside,
         };
         let timeout = timeout.min(client.patience(hears));
         let handoff = Handoff { assign, timeout, budget, request: share };
@@ -356,6 +356,6 @@ pub(crate) fn done(text: String, is_error: bool, handed: Option<Handed>) -> Done
 /// beside it.
 pub(crate) fn done_beside(text: String, batch: Batch) -> Done {
     let mut blocks = vec![Block::from(text)];
-    blocks.extend(mail::settled(&batch).map(Block::from));
+    blocks.extend(brief::settled(&batch).map(Block::from));
     Done { blocks, is_error: false, handed: Some(batch.handed) }
 }

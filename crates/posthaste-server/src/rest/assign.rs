@@ -12,13 +12,13 @@ use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Batch, Budget};
 use posthaste_core::orchestration::{self, HandedOff, Handoff, HandoffEnd, WorkerReport};
 
-use super::inbox::{print_receipt, seconds};
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::bodies::Held;
 use crate::extract::Json;
 use crate::failure::{Failure, unwritable};
-use crate::work;
+use crate::words::params::{print_receipt, seconds};
+use crate::words::work;
 use crate::written::{Outgoing, watched};
 
 /// Seconds that a handoff waits if it does not say.

@@ -9,7 +9,7 @@ use posthaste_core::messaging::message::Principal;
 use crate::App;
 use crate::auth::Caller;
 use crate::failure::Failure;
-use crate::work;
+use crate::words::work;
 
 /// `GET /v1/context`
 pub(crate) async fn context(

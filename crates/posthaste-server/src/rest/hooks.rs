@@ -23,7 +23,7 @@ use crate::App;
 use crate::auth::Somebody;
 use crate::extract::{Json, PathPart};
 use crate::failure::{Failure, invalid, unwritable};
-use crate::mcp::mail;
+use crate::words::brief;
 use crate::written::{Outgoing, watched};
 
 /// Text around the mail.
@@ -87,7 +87,7 @@ pub(crate) async fn fired(
     let most = app.mcp.hook_chars();
     let chars = request.max_chars.map_or(most, |given| given.min(most));
     let mute = chars < LEAST;
-    let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
+    let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: brief::beside };
     let budget = (!mute).then_some(budget);
     let batch = match event {
         HookEvent::Stop => app.hub.enclose_at_stop(open, budget).await?,
@@ -127,7 +127,7 @@ async fn told(
     batch: &Batch,
 ) -> Result<HookAnswer, Failure> {
     let stop = event == HookEvent::Stop;
-    let block = mail::Piggyback::text(batch, None);
+    let block = brief::Piggyback::text(batch, None);
     if !batch.mail.is_empty() {
         let preface = if stop { BEFORE } else { MAIL };
         return Ok(HookAnswer {

@@ -2,21 +2,17 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{Request, Response};
-use compact_str::{CompactString, ToCompactString, format_compact};
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_api::inbox::{
-    Acked, Already, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest,
-};
+use posthaste_api::inbox::{Acked, Already, Inbox, InboxQuery, Missing, Returned, SettleRequest};
 use posthaste_api::messages::MessageRef;
-use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
+use posthaste_core::messaging::message::{MessageRef as Which, Principal, Seq};
 use posthaste_core::messaging::proof::Door;
-use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, WaitFor};
+use posthaste_core::messaging::receive::{Ask, Batch, Budget, WaitFor};
 use posthaste_core::ports::Filter;
 use posthaste_core::{Hub, Limits};
 
@@ -25,6 +21,8 @@ use crate::auth::{self, Caller};
 use crate::extract::{Json, query};
 use crate::failure::{Failure, invalid, unwritable};
 use crate::unread::Inlet;
+use crate::words::entry;
+use crate::words::params::{parse_receipt, print_receipt, seconds, wait_for};
 use crate::written::{Outgoing, Reply, watched};
 
 const TIMEOUT: f64 = 60.0;
@@ -113,64 +111,9 @@ fn listed(limits: &Limits, names: &str) -> Result<Arc<[String]>, Failure> {
     }
 }
 
-pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, Failure> {
-    match word {
-        None | Some("any") => Ok(WaitFor::Any),
-        Some("all") => Ok(WaitFor::All),
-        Some(number) => match number.parse() {
-            Ok(n) if n >= 1 => Ok(WaitFor::Senders(n)),
-            _ => Err(invalid("wait_for", "it is `any`, `all` or a number from 1")),
-        },
-    }
-}
-
-/// Out of range is refused, not clamped.
-pub(crate) fn seconds(
-    field: &'static str,
-    given: Option<f64>,
-    default: f64,
-    most: Duration,
-) -> Result<Duration, Failure> {
-    let seconds = given.unwrap_or(default.min(most.as_secs_f64()));
-    if !(0.0..=most.as_secs_f64()).contains(&seconds) {
-        return Err(invalid(field, format!("it lies between 0 and {} seconds", most.as_secs())));
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-pub(crate) fn entry(e: &Handed) -> Entry<'_> {
-    let m = &e.leased.message;
-    Entry {
-        seq: m.seq.0,
-        id: m.seq.0,
-        uid: m.id.text(),
-        from: Cow::Borrowed(&m.from.address),
-        sender_id: match m.from.instance {
-            Some(id) => id.text(),
-            None => m.from.id().into(),
-        },
-        relation: Cow::Borrowed(e.leased.relation.as_str()),
-        to: Cow::Borrowed(&m.to),
-        message: Cow::Borrowed(e.text()),
-        kind: Cow::Borrowed(m.kind.as_str()),
-        urgent: m.priority == Priority::Urgent,
-        thread_id: m.thread.text(),
-        created_at: m.created_at.to_compact_string(),
-        via: Cow::Borrowed(m.via.as_str()),
-        label: m.label.as_deref().map(Cow::Borrowed),
-        in_reply_to: m.in_reply_to.map(|s| s.0),
-        redelivered: e.leased.redelivered,
-        late: m.late,
-        truncated: e.clip.is_some(),
-        total_chars: e.clip.map(|c| c.total_chars),
-        next_offset: e.clip.map(|c| c.chars),
-        metadata: m.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()),
-    }
-}
-
 fn inbox(batch: &Batch) -> Inbox<'_> {
     Inbox {
-        messages: batch.mail.iter().map(entry).collect(),
+        messages: batch.mail.iter().map(entry::full).collect(),
         total: batch.mail.len(),
         status: Cow::Borrowed(batch.status.as_str()),
         waited_s: (batch.waited.as_secs_f64() * 1000.0).round() / 1000.0,
@@ -192,15 +135,6 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
         settled: batch.settled.iter().map(|s| s.0).collect(),
         receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),
     }
-}
-
-pub(crate) fn print_receipt(receipt: u64) -> CompactString {
-    format_compact!("r-{receipt:016x}")
-}
-
-/// An unreadable receipt is an unknown one: ignored, never an error.
-pub(crate) fn parse_receipt(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.strip_prefix("r-")?, 16).ok()
 }
 
 /// What `ack` and `nack` name.

@@ -7,10 +7,8 @@ use posthaste_api::instances::{
     CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
     Pruned, Stopped, StoppedAll,
 };
-use posthaste_core::Hub;
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::orchestration::Assignment;
 use posthaste_core::registry::{
     self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status, joined_token,
 };
@@ -19,7 +17,8 @@ use crate::App;
 use crate::auth::{Caller, Joiner, Operator, digest, hex, secret_of, seed_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
-use crate::work::assignment;
+use crate::words::params::within;
+use crate::words::work::{activity, assignment};
 
 type Created = (StatusCode, Answer<Joined>);
 
@@ -111,10 +110,7 @@ pub(crate) async fn list(
     Caller(caller): Caller,
     Params(query): Params<InstancesQuery>,
 ) -> Result<Answer<Instances>, Failure> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=1000).contains(&limit) {
-        return Err(invalid("limit", "it lies between 1 and 1000"));
-    }
+    let limit = within("limit", query.limit.unwrap_or(100), 1..=1000)?;
     let statuses = match query.status.as_deref() {
         None => vec![Status::Starting, Status::Running, Status::Away, Status::Lost],
         Some("active") => vec![Status::Starting, Status::Running],
@@ -217,29 +213,5 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         why: work.why,
         session,
         assignments: taken.iter().map(|given| assignment(&app.hub, given)).collect(),
-    }
-}
-
-/// What somebody is at. Of those who came by themselves only their waits are known.
-pub(crate) fn activity(
-    hub: &Hub,
-    found: &registry::InstanceView,
-    taken: &[Assignment],
-) -> &'static str {
-    let i = &found.instance;
-    let worker = i.work.is_some() && i.status == Status::Running;
-    let waits = || !i.status.has_ended() && hub.is_waiting(i.id);
-    match () {
-        () if hub.is_asking(Principal::Instance(i.id)) => "waiting_user",
-        () if waits() => "waiting_inbox",
-        () if worker && taken.iter().any(|given| given.report.is_none()) => {
-            if hub.is_quiet(found) {
-                "quiet"
-            } else {
-                "busy"
-            }
-        }
-        () if worker => "idle",
-        () => "unknown",
     }
 }

@@ -13,6 +13,7 @@ use crate::App;
 use crate::auth::Caller;
 use crate::extract::{Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
+use crate::words::params::within;
 
 /// Bytes of one answer if nobody says, the fewest and the most.
 const USUAL: usize = 64 * 1024;
@@ -37,10 +38,7 @@ pub(crate) async fn output(
         Some("base64") => true,
         Some(_) => return Err(invalid("encoding", "it is `text` or `base64`")),
     };
-    let most = query.most.unwrap_or(USUAL);
-    if !(FEWEST..=MOST).contains(&most) {
-        return Err(invalid("most", format!("it lies between {FEWEST} and {MOST}")));
-    }
+    let most = within("most", query.most.unwrap_or(USUAL), FEWEST..=MOST)?;
     let from = query.from.unwrap_or(0);
     let worker = app.hub.instance(id).ok_or_else(|| not_found("instance"))?.instance;
     if !app.hub.is_above(caller, id) {

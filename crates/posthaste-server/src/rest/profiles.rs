@@ -17,6 +17,7 @@ use crate::App;
 use crate::auth::{Caller, Operator};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid};
+use crate::words::params::within;
 
 /// Most profiles in one answer.
 const MOST: u32 = 100;
@@ -38,7 +39,7 @@ pub(crate) async fn list(
     if page < 1 {
         return Err(invalid("page", "it counts from 1"));
     }
-    let size = within("page_size", query.page_size.unwrap_or(20))?;
+    let size = within("page_size", query.page_size.unwrap_or(20), 1..=MOST)?;
     let found = app.hub.profiles(page, size).await?;
     let items = found.items.into_iter().map(ProfileView::listed).collect();
     Ok(Answer(Profiles { items, total: found.total }))
@@ -50,7 +51,7 @@ pub(crate) async fn search(
     _: Caller,
     Params(query): Params<ProfileSearch>,
 ) -> Result<Answer<FoundProfiles>, Failure> {
-    let limit = within("limit", query.limit.unwrap_or(10))?;
+    let limit = within("limit", query.limit.unwrap_or(10), 1..=MOST)?;
     let found = app.hub.search_profiles(query.q, limit).await?;
     Ok(Answer(FoundProfiles { items: found.into_iter().map(ProfileView::listed).collect() }))
 }
@@ -128,13 +129,6 @@ pub(crate) async fn remove(
     let name: Name = name.parse()?;
     let waiting = app.hub.remove_profile(name.clone(), Source::Api).await?;
     Ok(Answer(RemovedProfile { name: name.to_string(), waiting }))
-}
-
-fn within(field: &'static str, number: u32) -> Result<u32, Failure> {
-    match (1..=MOST).contains(&number) {
-        true => Ok(number),
-        false => Err(invalid(field, format!("it lies between 1 and {MOST}"))),
-    }
 }
 
 /// What the writer saw: in `If-Match`, in the body, or both alike.

@@ -6,11 +6,11 @@ use posthaste_api::threads::{ThreadMessages, ThreadQuery};
 use posthaste_core::history::ThreadAsk;
 use posthaste_core::time::Timestamp;
 
-use super::messages::last_n;
 use crate::App;
 use crate::auth::Caller;
 use crate::extract::{Params, PathPart};
 use crate::failure::Failure;
+use crate::words::params::last_n;
 
 /// `GET /v1/threads/{thread_id}/messages`
 pub(crate) async fn read(

@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cao::WINDOW;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
 use crate::mcp::tools::check_inbox::{Wait, call_again};
 use crate::mcp::tools::send_message::{Told, send};
-use crate::mcp::{mail, schema, text};
-use crate::rest::inbox::{entry, parse_receipt, print_receipt, seconds};
+use crate::mcp::{schema, text};
+use crate::words::params::{parse_receipt, print_receipt, seconds};
+use crate::words::{brief, entry};
 
 pub(crate) const TOOLS: &[Tool] = &[
     Tool {
@@ -184,8 +184,8 @@ struct Inbox<'a> {
 
 /// What a full entry takes beside its text.
 fn beside(e: &Handed) -> usize {
-    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry(e) };
-    json(&empty).map_or(mail::WRAPPER, |json| json.len() + 1)
+    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry::full(e) };
+    json(&empty).map_or(brief::WRAPPER, |json| json.len() + 1)
 }
 
 fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -204,12 +204,11 @@ fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
 
 fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
     let limits = ctx.app.hub.limits();
-    let plain = |Failure(error)| error;
-    let timeout = seconds("timeout", args.timeout, 60.0, limits.wait).map_err(plain)?;
-    let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window);
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    let timeout = seconds("timeout", args.timeout, 60.0, limits.wait)?;
+    let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window)?;
+    let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let ask = Ask {
-        window: window.map_err(plain)?,
+        window,
         filter: Filter {
             label: args.label,
             thread: args.thread_id.as_deref().map(str::parse).transpose()?,
@@ -231,7 +230,7 @@ async fn take(ctx: Ctx, wait: Wait) -> Done {
     let inbox = Inbox {
         success: true,
         terminal_id: my_id(me),
-        messages: batch.mail.iter().map(entry).collect(),
+        messages: batch.mail.iter().map(entry::full).collect(),
         total: batch.mail.len(),
         call_again: call_again(&batch),
         receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),

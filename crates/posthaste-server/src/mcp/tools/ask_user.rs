@@ -14,8 +14,8 @@ use super::Tool;
 use super::check_inbox::Wait;
 use super::send_message::{Told, send};
 use crate::mcp::call::{Ctx, Job, done, refusal, text as json};
-use crate::mcp::mail;
 use crate::mcp::{schema, text};
+use crate::words::brief;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "ask_user",
@@ -148,10 +148,10 @@ pub(crate) async fn answer(
     question: u64,
 ) -> Result<posthaste_core::messaging::receive::Batch, ApiError> {
     let _asking = ctx.app.hub.asks(ctx.me);
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let ask = Ask {
         filter: Filter { answers: Some(Seq(question)), own: true, ..Filter::default() },
-        budget: Budget::Json { chars: room, beside: mail::beside },
+        budget: Budget::Json { chars: room, beside: brief::beside },
         most: 1,
         ..Ask::now(ctx.me)
     };

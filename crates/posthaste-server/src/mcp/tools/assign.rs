@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::Tool;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::work;
+use crate::words::work;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "assign",

@@ -13,11 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
-use crate::mcp::mail::{self, Entry};
 use crate::mcp::{schema, text};
-use crate::rest::inbox::{seconds, wait_for};
+use crate::words::brief::{self, Entry};
+use crate::words::params::{seconds, wait_for};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "check_inbox",
@@ -77,10 +76,10 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
         );
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));
     }
-    let asked = seconds("timeout", args.timeout, TIMEOUT, limits.wait).map_err(|Failure(e)| e)?;
-    let wait_for = wait_for(args.wait_for.as_deref()).map_err(|Failure(e)| e)?;
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER + named);
-    let budget = Budget::Json { chars: room, beside: mail::beside };
+    let asked = seconds("timeout", args.timeout, TIMEOUT, limits.wait)?;
+    let wait_for = wait_for(args.wait_for.as_deref())?;
+    let room = ctx.client.chars.saturating_sub(brief::WRAPPER + named);
+    let budget = Budget::Json { chars: room, beside: brief::beside };
     Ok(Wait::new(
         ctx,
         asked,

@@ -12,10 +12,9 @@ use serde_json::value::RawValue;
 
 use super::Tool;
 use super::assign::wish;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Heard, Job, done, refusal, text as json};
 use crate::mcp::{schema, text};
-use crate::rest::inbox::seconds;
+use crate::words::params::seconds;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "handoff",
@@ -115,7 +114,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
 
 fn asked(ctx: &Ctx, args: Args) -> Result<(Assign, Duration), ApiError> {
     let most = ctx.app.hub.limits().wait;
-    let timeout = seconds("timeout", args.timeout, TIMEOUT, most).map_err(|Failure(e)| e)?;
+    let timeout = seconds("timeout", args.timeout, TIMEOUT, most)?;
     let Args { agent, message, label, working_directory, team, worktree, .. } = args;
     let request = AssignRequest {
         agent,

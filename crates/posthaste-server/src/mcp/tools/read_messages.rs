@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::rest::messages::last_n;
+use crate::words::params::last_n;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "read_messages",
@@ -116,7 +115,7 @@ async fn look(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
     if args.offset.is_some() {
         return Err(ApiError::new(ErrorCode::InvalidArgument, "offset: it needs an id"));
     }
-    let last = last_n(args.last_n).map_err(|Failure(error)| error)?;
+    let last = last_n(args.last_n)?;
     let query = HistoryQuery {
         thread: args.thread_id.as_deref().map(str::parse).transpose()?,
         team: args.team.as_deref().map(str::parse).transpose()?,

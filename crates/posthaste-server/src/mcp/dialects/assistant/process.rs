@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::{Failure, invalid};
 use crate::mcp::call::{Ctx, Heard, Job, done, done_beside, refusal, text as json};
 use crate::mcp::text;
 use crate::mcp::tools::agent_status::{exactly, unknown};
 use crate::mcp::tools::assign::{assign, wish};
+use crate::words::params::wrong;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -144,8 +144,7 @@ fn asked(ctx: &Ctx, args: Spawn) -> Result<(AssignRequest, Option<Duration>), Ap
         None | Some("async") => None,
         Some("sync") => Some(ctx.app.hub.limits().wait),
         Some(_) => {
-            let Failure(error) = invalid("run_mode", "it is `async` or `sync`");
-            return Err(error);
+            return Err(wrong("run_mode", "it is `async` or `sync`"));
         }
     };
     let request =

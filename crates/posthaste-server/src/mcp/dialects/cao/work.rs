@@ -9,11 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Heard, Job, done, done_beside, text as json};
 use crate::mcp::text;
 use crate::mcp::tools::assign::{assign as give, wish};
-use crate::rest::inbox::seconds;
+use crate::words::params::seconds;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -136,7 +135,7 @@ pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
 
 fn asked(ctx: &Ctx, args: Handoff) -> Result<(core::Assign, Duration), ApiError> {
     let most = ctx.app.hub.limits().wait;
-    let timeout = seconds("timeout", args.timeout, 600.0, most).map_err(|Failure(e)| e)?;
+    let timeout = seconds("timeout", args.timeout, 600.0, most)?;
     let Handoff { agent_profile, message, working_directory, .. } = args;
     Ok((wish(ctx, request(agent_profile, message, working_directory))?, timeout))
 }

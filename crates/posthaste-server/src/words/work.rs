@@ -9,6 +9,7 @@ use posthaste_core::Hub;
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::{Principal, Via};
 use posthaste_core::orchestration::{Assign, Assignment};
+use posthaste_core::registry::{InstanceView, Status};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -78,5 +79,25 @@ pub(crate) fn assignment(hub: &Hub, given: &Assignment) -> AssignmentView {
         status: if given.report.is_some() { "settled" } else { "open" }.to_owned(),
         opened_at: given.opened_at.to_string(),
         report: given.report.as_ref().map(|report| report.seq.0),
+    }
+}
+
+/// What somebody is at. Of those who came by themselves only their waits are known.
+pub(crate) fn activity(hub: &Hub, found: &InstanceView, taken: &[Assignment]) -> &'static str {
+    let i = &found.instance;
+    let worker = i.work.is_some() && i.status == Status::Running;
+    let waits = || !i.status.has_ended() && hub.is_waiting(i.id);
+    match () {
+        () if hub.is_asking(Principal::Instance(i.id)) => "waiting_user",
+        () if waits() => "waiting_inbox",
+        () if worker && taken.iter().any(|given| given.report.is_none()) => {
+            if hub.is_quiet(found) {
+                "quiet"
+            } else {
+                "busy"
+            }
+        }
+        () if worker => "idle",
+        () => "unknown",
     }
 }
