@@ -86,16 +86,17 @@ impl Desk {
         running
     }
 
-    /// The call is answered with this mail. `None`: it was ended while its mail was
-    /// fetched; the mail is for the next call.
+    /// The call is answered with this mail, `waited` after it began. `None`: it was ended
+    /// while its mail was fetched; the mail is for the next call.
     pub fn answered(
         &mut self,
         books: &mut impl Books,
         by: Principal,
         id: AnswerId,
         mail: &[Leased],
+        waited: Duration,
     ) -> Option<Told> {
-        let told = self.proofs.answered(id, mail);
+        let told = self.proofs.answered(id, mail, waited);
         if told.is_none() && !mail.is_empty() {
             self.left_behind(books, by, id, mail);
         }
@@ -187,10 +188,6 @@ impl Desk {
     pub fn attach(&mut self, books: &impl Books, who: Principal, most: usize) -> Option<u64> {
         self.recall(books, who);
         self.proofs.attach(who, most)
-    }
-
-    pub fn waited(&mut self, id: AnswerId, waited: Duration) {
-        self.proofs.waited(id, waited);
     }
 
     /// The hub answers the call with an error.

@@ -11,6 +11,8 @@
 //! * **return**: a suspicious answer gives its mail back at once, marked.
 //! * **grace**: a later call proves an answer 2 s after it began (5 s for a reader with
 //!   hooks), unless a cancel came; a cancel before proof is suspicion.
+//! * **late**: an answer that leaves at the edge of the client's patience may have been
+//!   dropped without a sign; its mail goes back at the reader's next call.
 //! * **again**: a repeated call is no later call; it makes the first suspicious.
 //! * **own**: a call proves what calls of the same process were given, and nothing while
 //!   two processes share an identity.
@@ -272,11 +274,12 @@ impl Proofs {
         (!repeated.is_empty(), effects)
     }
 
-    /// The call is answered with this mail; tells what else the answer must say.
-    /// `None`: the call was ended while its mail was fetched, and none of it may be
-    /// given.
-    pub fn answered(&mut self, id: AnswerId, mail: &[Leased]) -> Option<Told> {
+    /// The call is answered with this mail, `waited` after it began; tells what else the
+    /// answer must say. `None`: the call was ended while its mail was fetched, and none of
+    /// it may be given.
+    pub fn answered(&mut self, id: AnswerId, mail: &[Leased], waited: Duration) -> Option<Told> {
         let answer = self.answers.get_mut(&id).filter(|a| a.written == Written::No)?;
+        answer.late = answer.client.may_have_given_up(waited) && self.rules.has(Rule::Late);
         let held = |l: &Leased| Held {
             delivery: l.delivery,
             seq: l.message.seq,
@@ -310,14 +313,6 @@ impl Proofs {
     pub fn names_nothing(&mut self, id: AnswerId) {
         if let Some(answer) = self.answers.get_mut(&id) {
             answer.named.clear();
-        }
-    }
-
-    /// The call was answered after so long. At the edge of the client's patience its
-    /// answer may have been dropped: then its mail returns at the reader's next call.
-    pub fn waited(&mut self, id: AnswerId, waited: Duration) {
-        if let Some(answer) = self.answers.get_mut(&id) {
-            answer.late |= answer.client.may_have_given_up(waited);
         }
     }
 

@@ -35,6 +35,9 @@ pub struct Ask {
     /// What the client calls this call, where it tells.
     pub call: Option<String>,
     pub timeout: Duration,
+    /// How long the reader's client waits for an answer. A wait that it cuts short ends
+    /// with `call_again`.
+    pub patience: Duration,
     pub window: Duration,
     pub wait_for: WaitFor,
     pub filter: Filter,
@@ -55,6 +58,7 @@ impl Ask {
             door: Door::Rest,
             call: None,
             timeout: Duration::ZERO,
+            patience: Duration::MAX,
             window: Duration::ZERO,
             wait_for: WaitFor::Any,
             filter: Filter::default(),
@@ -148,7 +152,8 @@ impl Hub {
             }
         };
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
-        let judged = Judged { status, found: Gathered::default(), gathers: false };
+        let found = Gathered::default();
+        let judged = Judged { status, found, gathers: false, cut_short: false };
         Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), too_large, judged, began))
     }
 
@@ -171,7 +176,7 @@ impl Hub {
             // Before it waits, it listens, then looks again: what arrives in between rings
             // the bell that it already holds. What is there at the first look needs none.
             let mut bell: Option<Box<dyn Bell>> = None;
-            let deadline = began + ask.timeout;
+            let deadline = began + ask.timeout.min(ask.patience);
             let mut endings = hub.endings_for(&ask);
             let (lease, status, found) = loop {
                 let until = match hub.look(&ask, &owed, deadline).await? {
@@ -223,7 +228,9 @@ impl Hub {
             if ask.auto_ack {
                 open.handed.consumes(ask.reader, taken);
             }
-            let judged = Judged { status, found, gathers: ask.wait_for != WaitFor::Any };
+            let gathers = ask.wait_for != WaitFor::Any;
+            let cut_short = ask.patience < ask.timeout && began.elapsed() >= ask.patience;
+            let judged = Judged { status, found, gathers, cut_short };
             Ok(hub.hand(open, lease, ask.budget, TooLarge::Clip, judged, began))
         }
     }

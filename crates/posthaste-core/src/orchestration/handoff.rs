@@ -176,10 +176,9 @@ impl Hub {
         seq: Seq,
         budget: Budget,
     ) -> Result<HandoffEnd, HandoffError> {
-        let (reader, began) = (open.reader(), open.began());
+        let reader = open.reader();
         let filter = Filter { among: [seq].into(), own: true, ..Filter::default() };
         let batch = self.receive_on(open, Ask { filter, budget, ..Ask::now(reader) }).await?;
-        batch.handed.waited(began.elapsed());
         let (message, clip, redelivered) = match batch.mail.first() {
             Some(entry) => {
                 let leased = &entry.leased;

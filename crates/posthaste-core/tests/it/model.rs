@@ -189,6 +189,10 @@ scenarios! {
     time_outs_judged_strictly: Scenario { unsent: true, strict: true, ..Scenario::with(&[
         Fault::TimeoutAndCancel,
     ])}, 2_873; Grace; ;
+    answers_at_the_edge_of_patience: Scenario { gives_up: true, strict: true, ..Scenario::with(&[
+        Fault::AtTheEdge,
+        Fault::JustInTime,
+    ])}, 866; Late; ;
     healthy_without_hooks: Scenario { calls: 4, ..Scenario::with(&[]) }, 406; ; ;
     healthy_one_of_mailbox_with_two_readers:
         Scenario { agents: 2, one_of: true, ..Scenario::with(&[]) }, 1_519; ; ;

@@ -29,6 +29,9 @@ const BACK: Fate = Fate::Queued { marked: true };
 const AS_IT_WAS: Fate = Fate::Queued { marked: false };
 const TAKEN: Fate = Fate::Acked("next_call");
 
+/// So long after its call Codex may have given up.
+const AT_THE_EDGE: Duration = Duration::from_secs(297);
+
 /// The one message, as it came the first time.
 fn first() -> Given {
     Given { mail: vec![(0, false)], settled: vec![] }
@@ -69,11 +72,10 @@ fn return_gives_the_mail_of_an_unwritten_answer_back_at_once_and_marked() {
 }
 
 #[test]
-fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
+fn late_an_answer_at_the_edge_of_patience_goes_back_at_the_next_call() {
     let mut post = one_message();
     let call = opens_as_codex(&mut post);
-    post.waited(&call, Duration::from_secs(297));
-    assert_eq!(post.answers(0, &call), first());
+    assert_eq!(post.answers_after(0, &call, AT_THE_EDGE), first());
     post.written(&call);
     assert_eq!(post.fate(0), HELD, "nothing is known yet");
 
@@ -83,12 +85,11 @@ fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
 }
 
 #[test]
-fn return_an_answer_that_came_too_late_is_proved_neither_by_a_stop_nor_by_an_end() {
+fn late_an_answer_at_the_edge_of_patience_is_proved_neither_by_a_stop_nor_by_an_end() {
     let late = || {
         let mut post = one_message();
         let call = opens_as_codex(&mut post);
-        post.waited(&call, Duration::from_secs(297));
-        post.answers(0, &call);
+        post.answers_after(0, &call, AT_THE_EDGE);
         post.written(&call);
         post
     };
@@ -341,7 +342,7 @@ fn cut_a_call_that_was_ended_while_its_mail_was_fetched_gives_it_back() {
     assert_eq!(post.fate(0), HELD);
 
     post.begins(0, Scope::All);
-    assert_eq!(post.gives(0, &old, fetched), Given::default());
+    assert_eq!(post.gives(0, &old, fetched, Duration::ZERO), Given::default());
 
     assert_eq!(post.fate(0), AS_IT_WAS, "nobody was shown it");
 }

@@ -303,10 +303,11 @@ impl Ctx {
         }
     }
 
-    /// Waits for mail in this call.
+    /// Waits for mail in this call, within what the client endures.
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
         drop(self.share);
-        self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, ..ask }).await
+        let patience = self.client.patience(self.hears);
+        self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, patience, ..ask }).await
     }
 }
 

@@ -8,6 +8,7 @@
 pub enum Rule {
     Return,
     Grace,
+    Late,
     Again,
     Own,
     Driver,

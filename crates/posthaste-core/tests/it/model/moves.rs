@@ -9,6 +9,10 @@ pub(crate) enum Fault {
     ClosedBeforeWritten,
     TimeoutAndCancel,
     SilentDrop,
+    /// The answer leaves when the client has just given up, and the client does not say so.
+    AtTheEdge,
+    /// The same, and the client takes the answer after all.
+    JustInTime,
     Repeat,
     ToolFails,
     /// The client gives up a call of the hub and says so with its hook.
@@ -74,6 +78,8 @@ pub(crate) struct Scenario {
     pub(crate) always_cancels: bool,
     /// The hub knows that.
     pub(crate) known: bool,
+    /// The client gives up at a limit that the hub knows.
+    pub(crate) gives_up: bool,
     /// A crashed client comes back in the end.
     pub(crate) restarts: bool,
     /// The mail has not been sent yet.
@@ -104,6 +110,7 @@ impl Scenario {
             stores: Stores::Sometime,
             always_cancels: false,
             known: true,
+            gives_up: false,
             restarts: true,
             unsent: false,
             unstarted: false,

@@ -273,8 +273,18 @@ impl Post {
 
     /// The call is answered with what is there.
     pub(crate) fn answers(&mut self, agent: usize, call: &Running) -> Given {
+        self.answers_after(agent, call, Duration::ZERO)
+    }
+
+    /// The same, so long after the call began.
+    pub(crate) fn answers_after(
+        &mut self,
+        agent: usize,
+        call: &Running,
+        waited: Duration,
+    ) -> Given {
         let mail = self.leases(agent, call);
-        self.gives(agent, call, mail)
+        self.gives(agent, call, mail, waited)
     }
 
     /// The first half of an answer: the mail is fetched.
@@ -300,11 +310,16 @@ impl Post {
     }
 
     /// The second half: the mail goes into the answer, unless the call has ended.
-    pub(crate) fn gives(&mut self, agent: usize, call: &Running, mail: Vec<Leased>) -> Given {
+    pub(crate) fn gives(
+        &mut self,
+        agent: usize,
+        call: &Running,
+        mail: Vec<Leased>,
+        waited: Duration,
+    ) -> Given {
         let by = self.reader(agent);
-        let Some(told) = self.desk.answered(&mut self.books, by, call.id, &mail) else {
-            return Given::default();
-        };
+        let told = self.desk.answered(&mut self.books, by, call.id, &mail, waited);
+        let Some(told) = told else { return Given::default() };
         let given = mail.iter().map(|l| (self.number(l.message.seq), l.redelivered));
         Given {
             mail: given.collect(),
@@ -323,11 +338,6 @@ impl Post {
     /// The call is answered with an error.
     pub(crate) fn errs(&mut self, call: &Running) {
         self.desk.erred(call.id);
-    }
-
-    /// The call was answered after so long.
-    pub(crate) fn waited(&mut self, call: &Running, waited: Duration) {
-        self.desk.waited(call.id, waited);
     }
 
     pub(crate) fn begins(&mut self, agent: usize, scope: Scope) {

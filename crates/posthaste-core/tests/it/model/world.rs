@@ -2,6 +2,7 @@
 //! hub cannot know is kept here, beside the hub's own view.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use posthaste_core::messaging::clients::{self, Client};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo};
@@ -157,9 +158,11 @@ impl World {
     }
 
     fn client(&self) -> &'static Client {
-        match self.scenario.always_cancels && self.scenario.known {
-            true => Client::called("opencode"),
-            false => &clients::UNKNOWN,
+        let Scenario { always_cancels, known, gives_up, .. } = self.scenario;
+        match () {
+            () if always_cancels && known => Client::called("opencode"),
+            () if gives_up => Client::called("codex"),
+            () => &clients::UNKNOWN,
         }
     }
 
@@ -303,6 +306,8 @@ impl World {
             Fault::ClosedBeforeWritten
             | Fault::TimeoutAndCancel
             | Fault::SilentDrop
+            | Fault::AtTheEdge
+            | Fault::JustInTime
             | Fault::Repeat
             | Fault::ToolFails
             | Fault::CallFails
@@ -340,6 +345,7 @@ impl World {
                 waits_for_hub() && (late || self.scenario.busy && call().hub != AtHub::Closed)
             }
             Fault::TimeoutAndCancel | Fault::SilentDrop => waits_for_hub(),
+            Fault::AtTheEdge | Fault::JustInTime => waits_for_hub() && call().hub == AtHub::Open,
             Fault::ToolFails => waits() && call().kind == Kind::Tool,
             Fault::CallFails => waits_for_hub() && self.scenario.hooks,
             Fault::Receipt | Fault::Reply | Fault::Nack => {
@@ -447,7 +453,7 @@ impl World {
             }
             Move::StreamCloses(w) => self.loses_stream(w),
             Move::Answers(c) => {
-                self.answers(c);
+                self.answers(c, Duration::ZERO);
                 if !self.scenario.busy {
                     self.happens(Move::Writes(c));
                 }
@@ -498,7 +504,7 @@ impl World {
         match fault {
             Fault::ClosedBeforeWritten => {
                 if self.calls[which].hub == AtHub::Open {
-                    self.answers(which);
+                    self.answers(which, Duration::ZERO);
                 }
                 if let Some(running) = &self.calls[which].running {
                     self.post.unwritten(running);
@@ -511,6 +517,13 @@ impl World {
                 self.calls[which].cancel = true;
             }
             Fault::SilentDrop => self.calls[which].client = AtClient::Gone,
+            Fault::AtTheEdge | Fault::JustInTime => {
+                self.answers(which, self.client().limit.unwrap_or_default());
+                self.happens(Move::Writes(which));
+                if fault == Fault::AtTheEdge {
+                    self.calls[which].client = AtClient::Gone;
+                }
+            }
             Fault::ToolFails | Fault::CallFails => {
                 self.calls[which].client = AtClient::Got;
                 self.calls[which].failed = true;
@@ -700,10 +713,11 @@ impl World {
         }
     }
 
-    fn answers(&mut self, c: usize) {
+    /// The hub answers a call so long after it began.
+    fn answers(&mut self, c: usize, waited: Duration) {
         let agent = self.calls[c].agent;
         let Some(running) = self.calls[c].running.clone() else { return };
-        let given = self.post.answers(agent, &running);
+        let given = self.post.answers_after(agent, &running, waited);
         self.calls[c].hub = AtHub::Answered;
         self.gives(c, given);
     }

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::cao::WINDOW;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
-use crate::mcp::tools::check_inbox::{Wait, call_again};
+use crate::mcp::tools::check_inbox::call_again;
 use crate::mcp::tools::send_message::{Told, send};
 use crate::mcp::{schema, text};
 use crate::words::params::{parse_receipt, print_receipt, seconds};
@@ -189,25 +189,26 @@ fn beside(e: &Handed) -> usize {
 }
 
 fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
-    let wait = text::arguments::<Check>(given).and_then(|args| asked(&ctx, args));
+    let asked = text::arguments::<Check>(given).and_then(|args| asked(&ctx, args));
     Box::pin(async move {
-        let (wait, receipt) = match wait {
+        let (ask, receipt) = match asked {
             Ok(asked) => asked,
             Err(error) => return ctx.refuse(error, failed).await,
         };
         if let Some(receipt) = receipt {
             ctx.app.hub.ack_receipt_beside(ctx.me, receipt);
         }
-        take(ctx, wait).await
+        take(ctx, ask).await
     })
 }
 
-fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
+fn asked(ctx: &Ctx, args: Check) -> Result<(Ask, Option<u64>), ApiError> {
     let limits = ctx.app.hub.limits();
     let timeout = seconds("timeout", args.timeout, 60.0, limits.wait)?;
     let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window)?;
     let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let ask = Ask {
+        timeout,
         window,
         filter: Filter {
             label: args.label,
@@ -218,14 +219,14 @@ fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
         ..Ask::now(ctx.me)
     };
     let receipt = args.receipt.as_deref().and_then(parse_receipt);
-    Ok((Wait::new(ctx, timeout, ask), receipt))
+    Ok((ask, receipt))
 }
 
-async fn take(ctx: Ctx, wait: Wait) -> Done {
+async fn take(ctx: Ctx, ask: Ask) -> Done {
     let me = ctx.me;
-    let batch = match wait.take(ctx).await {
+    let batch = match ctx.receive(ask).await {
         Ok(batch) => batch,
-        Err(error) => return done(failed(&error), true, None),
+        Err(error) => return done(failed(&error.into()), true, None),
     };
     let inbox = Inbox {
         success: true,

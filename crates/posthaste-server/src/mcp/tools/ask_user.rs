@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Tool;
-use super::check_inbox::Wait;
 use super::send_message::{Told, send};
 use crate::mcp::call::{Ctx, Job, done, refusal, text as json};
 use crate::mcp::{schema, text};
@@ -150,11 +149,11 @@ pub(crate) async fn answer(
     let _asking = ctx.app.hub.asks(ctx.me);
     let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let ask = Ask {
+        timeout: ctx.app.hub.limits().wait,
         filter: Filter { answers: Some(Seq(question)), own: true, ..Filter::default() },
         budget: Budget::Json { chars: room, beside: brief::beside },
         most: 1,
         ..Ask::now(ctx.me)
     };
-    let longest = ctx.app.hub.limits().wait;
-    Wait::new(&ctx, longest, ask).take(ctx).await
+    Ok(ctx.receive(ask).await?)
 }
