@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::{Call, Effect, Hook, Process, Proofs, Proves, Running, Scope, Told};
+use crate::messaging::proof::{
+    Call, Effect, Hello, Hook, Process, Proofs, Proves, Running, Scope, Told,
+};
 use crate::ports::{Acked, Leased, What};
 
 /// What the desk asks of the store.
@@ -50,10 +52,20 @@ impl Desk {
         perform(books, effects);
     }
 
-    /// A request of the reader came through the MCP door, from this process.
-    pub fn meet(&mut self, books: &mut impl Books, who: Principal, process: Process<'_>) {
+    /// A request of the reader came through the MCP door, from this process; `hello` if it
+    /// is a first word. Only a bridge and a first word can be a beginning.
+    pub fn meet(
+        &mut self,
+        books: &mut impl Books,
+        who: Principal,
+        process: Process<'_>,
+        hello: Option<Hello>,
+    ) {
+        if process.bridge.is_none() && hello.is_none() {
+            return;
+        }
         self.recall(books, who);
-        let effects = self.proofs.meet(who, process);
+        let effects = self.proofs.meet(who, process, hello);
         perform(books, effects);
     }
 

@@ -90,11 +90,8 @@ impl Hub {
         if ask.begin {
             self.begin(ask.reader, Scope::Door(ask.door));
         }
-        let names: &[&str] = match &ask.call {
-            Some(name) => &[name],
-            None => &[],
-        };
-        let open = self.open(ask.reader, &Call { names, ..Call::through(ask.door) });
+        let call_id = ask.call.as_deref();
+        let open = self.open(ask.reader, &Call { call_id, ..Call::through(ask.door) });
         self.receive_on(open, ask)
     }
 

@@ -11,7 +11,7 @@ use crate::address::InstanceId;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::desk::{Books, Desk};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Call, Door, Hook, Process, Proves, Running, Scope};
+use crate::messaging::proof::{Call, Door, Hello, Hook, Process, Proves, Running, Scope};
 use crate::messaging::receive::Open;
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, Started, StoreError, What};
 use crate::presence::Staying;
@@ -101,9 +101,10 @@ impl Hub {
         self.at_desk(|desk, books| desk.begin(books, who, scope));
     }
 
-    /// A request of the reader came through the MCP door, from this process.
-    pub fn meet(&self, who: Principal, process: Process<'_>) {
-        self.at_desk(|desk, books| desk.meet(books, who, process));
+    /// A request of the reader came through the MCP door, from this process; `hello` if it
+    /// is a first word.
+    pub fn meet(&self, who: Principal, process: Process<'_>, hello: Option<Hello>) {
+        self.at_desk(|desk, books| desk.meet(books, who, process, hello));
     }
 
     /// A hook of the reader runs. `None`: its answer carries no mail.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::messaging::clients::Client;
 use posthaste_core::messaging::delivery::Proof;
-use posthaste_core::messaging::proof::{Call, Door, Moment, Running, Scope};
+use posthaste_core::messaging::proof::{Call, Door, Moment, Process, Running, Scope};
 use posthaste_core::ports::{RecordState, Upkeep};
 use posthaste_store::Place;
 use posthaste_testkit::world::World;
@@ -46,7 +46,8 @@ fn one_message() -> Post {
 fn opens_as_codex(post: &mut Post) -> Running {
     let through = Call::through(Door::Mcp);
     let client = Client::called("codex");
-    post.opens_call(0, &Call { client, names: &["1"], tool: "check_inbox", ..through }, 1)
+    let call = Call { client, call_id: Some("1"), tool: "check_inbox", ..through };
+    post.opens_call(0, &call, 1)
 }
 
 /// Two seconds pass, and a moment more.
@@ -689,12 +690,21 @@ async fn commit_once_it_is_flushed_the_sender_and_the_reader_are_told() {
 
 #[test]
 fn again_is_known_by_any_of_the_names_of_a_call() {
-    let mut post = one_message();
-    let call = post.opens_as(0, &["a|1", "toolu_1"], 1);
-    post.answers(0, &call);
-    post.written(&call);
-    let repeated = post.opens_as(0, &["a|2", "toolu_1"], 2);
-    assert_eq!(post.answers(0, &repeated).mail, [(0, true)]);
+    let process = Process { session: Some("a"), ..Process::default() };
+    let call = |request, call_id| Call {
+        process,
+        request: Some(request),
+        call_id,
+        ..Call::through(Door::Mcp)
+    };
+    for again in [call("2", Some("toolu_1")), call("1", None), call("1", Some("toolu_2"))] {
+        let mut post = one_message();
+        let first = post.opens_call(0, &call("1", Some("toolu_1")), 1);
+        post.answers(0, &first);
+        post.written(&first);
+        let repeated = post.opens_call(0, &again, 2);
+        assert_eq!(post.answers(0, &repeated).mail, [(0, true)], "{again:?}");
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Who asks, through which client, and in which words.
 
 use axum::http::request::Parts;
-use compact_str::{CompactString, format_compact};
+use compact_str::CompactString;
 use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::proof::Process;
 use posthaste_core::road::TraceParent;
 use serde::Deserialize;
 
@@ -26,10 +27,9 @@ const LONG: usize = 100;
 #[derive(Clone)]
 pub(crate) struct Asker {
     pub(crate) from: Origin,
-    pub(crate) bridge: Option<CompactString>,
-    pub(crate) conversation: Option<CompactString>,
-    /// The name space of this client's request ids; empty when there is none.
-    pub(crate) label: CompactString,
+    bridge: Option<CompactString>,
+    session: Option<CompactString>,
+    conversation: Option<CompactString>,
     /// As its label says; `None` in the era without labels.
     pub(crate) client: Option<CompactString>,
     pub(crate) dialect: Dialect,
@@ -56,14 +56,13 @@ impl Asker {
         Ok(who)
     }
 
-    /// Tells one process of the caller from another; bridges of one conversation are one.
-    pub(crate) fn process(&self) -> &CompactString {
-        self.conversation.as_ref().unwrap_or(&self.label)
-    }
-
-    /// What a request of this client is called, where ids mean something.
-    pub(crate) fn name_of(&self, id: &str) -> Option<CompactString> {
-        (!self.label.is_empty()).then(|| format_compact!("{}|{id}", self.label))
+    /// What the request says of the process behind it.
+    pub(crate) fn process(&self) -> Process<'_> {
+        Process {
+            bridge: self.bridge.as_deref(),
+            session: self.session.as_deref(),
+            conversation: self.conversation.as_deref(),
+        }
     }
 }
 
@@ -86,7 +85,7 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
     };
     let bridge = auth::text(headers, BRIDGE)?.map(short);
     let conversation = auth::text(headers, CONVERSATION)?.map(short);
-    let label = bridge.clone().or(session.map(short)).unwrap_or_default();
+    let session = session.map(short);
     let dialect = match parts.uri.query() {
         None => Dialect::Native,
         Some(_) => match query::<Query>(&parts.uri)?.dialect {
@@ -95,7 +94,7 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
         },
     };
     let trace = auth::trace(app, headers);
-    Ok(Asker { from, bridge, conversation, label, client, dialect, trace })
+    Ok(Asker { from, bridge, session, conversation, client, dialect, trace })
 }
 
 /// A client may call itself what it likes, but not at any length.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Response, StatusCode};
-use compact_str::CompactString;
 use posthaste_api::error::ApiError;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Call, Door};
@@ -22,7 +21,6 @@ use posthaste_core::registry::Status;
 use posthaste_core::road::TraceParent;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use smallvec::SmallVec;
 
 use super::asker::Asker;
 use super::clients::Client;
@@ -65,76 +63,45 @@ pub(crate) struct Ctx {
     open: Open,
 }
 
-/// What is known of a call before its tool is.
-pub(crate) struct Calling<'a> {
-    pub(crate) app: &'a App,
-    pub(crate) who: Principal,
-    pub(crate) client: Client,
-    pub(crate) hears: bool,
-    /// Which process of the caller it is.
-    label: CompactString,
-    /// What the client calls it: by its own counting, and by its model's.
-    pub(crate) names: SmallVec<[CompactString; 2]>,
-    /// The first of them will never mean another call.
-    unique: bool,
-    trace: Option<TraceParent>,
+/// The call of this tool has begun.
+pub(crate) fn open(
+    app: &App,
+    who: Principal,
+    asker: &Asker,
+    id: &RawValue,
+    params: &Params<'_>,
+    tool: &'static str,
+    share: Option<Share>,
+) -> Ctx {
+    let meta = params.meta.as_ref();
+    let client = Client::new(params.client().or(asker.client.as_deref()), &app.mcp.config);
+    let call = Call {
+        door: Door::Mcp,
+        client: client.program,
+        process: asker.process(),
+        request: Some(id.get()),
+        call_id: meta.and_then(|meta| meta.call_id()),
+        tool,
+    };
+    Ctx {
+        me: who,
+        client,
+        hears: meta.is_some_and(|meta| meta.progress.is_some()),
+        key: call.unique_name().map(|name| key(&name, app.hub.limits().key_chars)),
+        trace: asker.trace,
+        share,
+        open: app.hub.open(who, &call),
+        app: app.clone(),
+    }
 }
 
-impl<'a> Calling<'a> {
-    pub(crate) fn new(
-        app: &'a App,
-        who: Principal,
-        asker: &Asker,
-        id: &RawValue,
-        params: &Params<'_>,
-    ) -> Self {
-        let meta = params.meta.as_ref();
-        let counted = asker.name_of(id.get());
-        let used = meta.and_then(|meta| meta.call_id()).map(CompactString::from);
-        let client = params.client().or(asker.client.as_deref());
-        Self {
-            app,
-            who,
-            client: Client::new(client, &app.mcp.config),
-            label: asker.process().clone(),
-            hears: meta.is_some_and(|meta| meta.progress.is_some()),
-            // Some scripts give every request the same number; a bridge does not.
-            unique: used.is_some() || asker.bridge.is_some(),
-            names: used.into_iter().chain(counted).collect(),
-            trace: asker.trace,
-        }
-    }
-
-    /// The call of this tool has begun.
-    pub(crate) fn begin(self, tool: &'static str, share: Option<Share>) -> Ctx {
-        let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
-        let call = Call {
-            door: Door::Mcp,
-            client: self.client.program,
-            label: &self.label,
-            names: &names,
-            tool,
-        };
-        let open = self.app.hub.open(self.who, &call);
-        let most = self.app.hub.limits().key_chars;
-        let key = self.names.first().filter(|_| self.unique).map(|name| {
-            let whole = format!("mcp:{name}");
-            match whole.chars().count() > most {
-                // Too long to be kept as it is, and still the same each time.
-                true => format!("mcp:{}", auth::fingerprint(name)),
-                false => whole,
-            }
-        });
-        Ctx {
-            app: self.app.clone(),
-            me: self.who,
-            client: self.client,
-            hears: self.hears,
-            key,
-            trace: self.trace,
-            share,
-            open,
-        }
+/// The idempotency key of a call that has a name of its own. A name that is too long to
+/// be kept as it is becomes a shorter one, the same each time.
+fn key(name: &str, most: usize) -> String {
+    let whole = format!("mcp:{name}");
+    match whole.chars().count() > most {
+        true => format!("mcp:{}", auth::fingerprint(name)),
+        false => whole,
     }
 }
 
@@ -161,7 +128,7 @@ pub(crate) fn begin(
         let json_text = rpc::fault(id, rpc::INVALID_PARAMS, &unknown(name));
         return Err(Box::new(json(StatusCode::OK, json_text)));
     };
-    let ctx = Calling::new(app, who, asker, id, params).begin(tool.name, Some(share));
+    let ctx = open(app, who, asker, id, params, tool.name, Some(share));
     let token = params.meta.as_ref().and_then(|meta| meta.progress).filter(|_| tool.waits);
     Ok(Begun {
         job: (tool.run)(ctx, params.arguments),

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::LONGEST_REFUSAL;
 use super::asker::Asker;
-use super::call::{self, Calling};
+use super::call;
 use super::dialects::Dialect;
 use super::rpc::Params;
 use super::tools::{INSTRUCTIONS, Tool, is_listed};
@@ -157,8 +157,9 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.map(|object| serde_json::value::to_raw_value(&object));
         let arguments =
             arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
-        let calling = Calling::new(&front.app, who, &asker, &id, &Params::default());
-        let job = (tool.run)(calling.begin(tool.name, front.held.take()), arguments.as_deref());
+        let (params, share) = (Params::default(), front.held.take());
+        let ctx = call::open(&front.app, who, &asker, &id, &params, tool.name, share);
+        let job = (tool.run)(ctx, arguments.as_deref());
         // A call that waits keeps nothing of its request.
         drop(arguments);
         let done = tokio::select! {

@@ -10,6 +10,8 @@ pub enum Rule {
     Grace,
     Late,
     Again,
+    Once,
+    Same,
     Own,
     Driver,
     Doubt,

@@ -17,7 +17,7 @@ use posthaste_core::messaging::message::{
     Details, Draft, Message, MessageId, Principal, Priority, Seq, Via,
 };
 use posthaste_core::messaging::proof::{
-    Call, Door, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
+    Call, Door, Hello, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
 };
 use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
 use posthaste_core::registry::{Instance, NewInstance, Origin, Relation, Status};
@@ -243,23 +243,20 @@ impl Post {
 
     /// A call begins: any call is a sign of life, too.
     pub(crate) fn opens(&mut self, agent: usize, call: &str, receipt: u64) -> Running {
-        self.opens_as(agent, &[call], receipt)
-    }
-
-    pub(crate) fn opens_as(&mut self, agent: usize, names: &[&str], receipt: u64) -> Running {
-        self.opens_call(agent, &Call { names, ..Call::through(Door::Mcp) }, receipt)
+        let call = Call { call_id: Some(call), ..Call::through(Door::Mcp) };
+        self.opens_call(agent, &call, receipt)
     }
 
     /// A call of one of the agent's processes.
     pub(crate) fn opens_from(
         &mut self,
         agent: usize,
-        label: &str,
-        call: &str,
+        bridge: &str,
+        request: &str,
         receipt: u64,
     ) -> Running {
-        let name = format!("{label}|{call}");
-        let call = Call { label, names: &[&name], ..Call::through(Door::Mcp) };
+        let process = Process { bridge: Some(bridge), ..Process::default() };
+        let call = Call { process, request: Some(request), ..Call::through(Door::Mcp) };
         self.opens_call(agent, &call, receipt)
     }
 
@@ -346,9 +343,9 @@ impl Post {
     }
 
     /// A request of this process of the agent.
-    pub(crate) fn meets(&mut self, agent: usize, process: Process<'_>) {
+    pub(crate) fn meets(&mut self, agent: usize, process: Process<'_>, hello: Option<Hello>) {
         let who = self.reader(agent);
-        self.desk.meet(&mut self.books, who, process);
+        self.desk.meet(&mut self.books, who, process, hello);
     }
 
     /// A stream of the agent is open.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use posthaste_core::messaging::clients::{self, Client};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo};
-use posthaste_core::messaging::proof::{Call as HubCall, Door, Hook, Moment, Rules, Scope};
+use posthaste_core::messaging::proof::{
+    Call as HubCall, Door, Hook, Moment, Process, Rules, Scope,
+};
 
 use super::moves::{Fault, Move, Scenario, Stores};
 use super::post::{Fate, Given, Post, Promise};
@@ -14,6 +16,10 @@ use super::post::{Fate, Given, Post, Promise};
 /// The hub's tool and the client's own, as the client calls them.
 const OURS: &str = "mcp__hub__check_inbox";
 const OTHER: &str = "Bash";
+
+/// The process of an agent that has one.
+const SESSION: Process<'static> =
+    Process { bridge: None, session: Some("session"), conversation: None };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum AtHub {
@@ -485,7 +491,9 @@ impl World {
             Move::CancelArrives(c) => {
                 self.calls[c].cancel = false;
                 let call = &self.calls[c];
-                self.post.cancelled(call.agent, &call.name);
+                if let Some(name) = SESSION.name_of(&call.name) {
+                    self.post.cancelled(call.agent, &name);
+                }
             }
             Move::GraceEnds(c) => {
                 if let Some(answer) = self.calls[c].answer {
@@ -586,10 +594,14 @@ impl World {
             self.hook_of(agent, Moment::BeforeTool, tool, &name, false);
         }
         let running = (kind == Kind::Hub).then(|| {
-            let names = [name.as_str()];
-            let client = self.client();
-            let through = HubCall::through(Door::Mcp);
-            let call = HubCall { client, names: &names, tool: "check_inbox", ..through };
+            let call = HubCall {
+                client: self.client(),
+                process: SESSION,
+                request: Some(&name),
+                call_id: self.scenario.hooks.then_some(&name),
+                tool: "check_inbox",
+                ..HubCall::through(Door::Mcp)
+            };
             self.post.opens_call(agent, &call, receipt)
         });
         self.calls.push(Call {
