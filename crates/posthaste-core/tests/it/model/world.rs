@@ -4,13 +4,14 @@
 mod calling;
 mod faults;
 mod possible;
+mod starting;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use posthaste_core::messaging::clients::{self, Client};
 use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo};
-use posthaste_core::messaging::proof::{Moment, Process, Rules};
+use posthaste_core::messaging::proof::{Moment, Rules};
 
 use self::possible::Level;
 use super::moves::{Fault, Move, Scenario};
@@ -19,10 +20,6 @@ use super::post::{Fate, Given, Post, Promise};
 /// The hub's tool and the client's own, as the client calls them.
 const OURS: &str = "mcp__hub__check_inbox";
 const OTHER: &str = "Bash";
-
-/// The process of an agent that has one.
-const SESSION: Process<'static> =
-    Process { bridge: None, session: Some("session"), conversation: None };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum AtHub {
@@ -91,6 +88,8 @@ pub(super) struct Agent {
     /// Two processes seem to use the identity: only strong proofs count.
     pub(super) shared: bool,
     stream: Option<u64>,
+    /// The bridge of its process, where it has one.
+    bridge: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,7 +131,8 @@ impl World {
     pub(crate) fn new(scenario: Scenario, rules: Rules, broken: Option<Promise>) -> Self {
         let slow_disk = scenario.busy || scenario.kinds.contains(&Fault::Kill);
         let sent = if scenario.unsent { 0 } else { scenario.mails };
-        let post = Post::new(scenario.agents, sent, scenario.one_of, slow_disk);
+        let people = if scenario.twins { 1 } else { scenario.agents };
+        let post = Post::new(people, sent, scenario.one_of, slow_disk);
         let mut world = Self {
             post: post.with(rules, broken),
             agents: Vec::new(),
@@ -143,27 +143,8 @@ impl World {
             wrong: None,
             scenario,
         };
-        for agent in 0..scenario.agents {
-            if scenario.hooks && !scenario.unstarted {
-                world.post.hooks(agent, Moment::SessionStart);
-            }
-            let stream = world.connects(agent);
-            world.agents.push(Agent {
-                alive: !scenario.unstarted,
-                ended: false,
-                batch: 0,
-                idle: scenario.unstarted.then_some(Idle::Cut),
-                calls: 0,
-                shared: false,
-                stream,
-            });
-        }
+        (0..scenario.agents).for_each(|agent| world.places(agent));
         world
-    }
-
-    /// Streams matter where a message can go to another reader.
-    fn connects(&mut self, agent: usize) -> Option<u64> {
-        (self.scenario.one_of && !self.scenario.restarts).then(|| self.post.attaches(agent))
     }
 
     fn client(&self) -> &'static Client {
@@ -193,7 +174,7 @@ impl World {
     pub(crate) fn goes(&mut self, next: Move) {
         let mine = self.concerns(next);
         let before: Vec<Vec<DeliveryNo>> = match mine {
-            Some(_) if self.agents.len() > 1 => self.leases(),
+            Some(_) if self.agents.len() > 1 && !self.scenario.twins => self.leases(),
             _ => Vec::new(),
         };
         self.happens(next);
@@ -305,7 +286,8 @@ impl World {
             Move::CancelArrives(c) => {
                 self.calls[c].cancel = false;
                 let call = &self.calls[c];
-                if let Some(name) = SESSION.name_of(&call.name) {
+                let process = self.scenario.connects.process(&self.agents[call.agent].bridge);
+                if let Some(name) = process.name_of(&call.name) {
                     self.post.cancelled(call.agent, &name);
                 }
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use posthaste_core::messaging::proof::{Call as HubCall, Door, Hook, Moment};
 
-use super::{AtClient, AtHub, Call, Kind, OTHER, OURS, SESSION, World};
+use super::{AtClient, AtHub, Call, Kind, OTHER, OURS, World};
 use crate::model::moves::Stores;
 use crate::model::post::{Fate, Given};
 
@@ -26,7 +26,7 @@ impl World {
         let running = (kind == Kind::Hub).then(|| {
             let call = HubCall {
                 client: self.client(),
-                process: SESSION,
+                process: self.scenario.connects.process(&self.agents[agent].bridge),
                 request: Some(&name),
                 call_id: self.scenario.hooks.then_some(&name),
                 tool: "check_inbox",

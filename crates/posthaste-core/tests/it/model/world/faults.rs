@@ -1,10 +1,10 @@
-//! What goes wrong, and how clients start and end.
+//! What goes wrong.
 
 use std::time::Duration;
 
-use posthaste_core::messaging::proof::{Door, Moment, Scope};
+use posthaste_core::messaging::proof::Moment;
 
-use super::{AtClient, AtHub, Call, Idle, Kind, World};
+use super::{AtClient, AtHub, Idle, Kind, World};
 use crate::model::moves::{Fault, Move};
 
 impl World {
@@ -66,7 +66,7 @@ impl World {
                 self.post.hooks(which, Moment::Prompt);
             }
             Fault::ClientCrash => self.crashes(which),
-            Fault::ExtraBeginning => self.begins(which, Scope::Door(Door::Mcp)),
+            Fault::ExtraBeginning => self.opens_window(which),
             Fault::StartWithoutBeginning => self.agents[which].alive = true,
             Fault::CleanEnd => self.ends(which, true),
             Fault::UncleanEnd => self.ends(which, false),
@@ -76,52 +76,6 @@ impl World {
             Fault::DiskFull => self.post.fails_to_flush(),
             Fault::Expiry => self.post.expires(),
             Fault::OperatorCancel => self.post.cancels_mail(which),
-        }
-    }
-
-    pub(super) fn starts(&mut self, agent: usize) {
-        self.loses_stream(agent);
-        if self.scenario.hooks {
-            self.is_noticed_dead(agent);
-        }
-        self.begins(agent, Scope::All);
-        let stream = self.connects(agent);
-        let agent = &mut self.agents[agent];
-        (agent.alive, agent.calls, agent.stream) = (true, 0, stream);
-    }
-
-    pub(super) fn begins(&mut self, agent: usize, scope: Scope) {
-        // As far as the hub knows, an answer without mail has not left before it is
-        // written.
-        let waits = |c: &Call| match c.hub {
-            AtHub::Open => c.kind == Kind::Hub,
-            AtHub::Answered => c.given.mail.is_empty(),
-            AtHub::Written | AtHub::Unwritten | AtHub::Closed | AtHub::Forgotten => false,
-        };
-        let alive = self.calls.iter().any(|c| c.agent == agent && waits(c));
-        self.agents[agent].shared |= alive;
-        match scope {
-            Scope::All if self.scenario.hooks => {
-                self.post.hooks(agent, Moment::SessionStart);
-            }
-            scope => self.post.begins(agent, scope),
-        }
-    }
-
-    /// The connections of a dead process close before its successor runs a hook.
-    pub(super) fn is_noticed_dead(&mut self, agent: usize) {
-        for c in 0..self.calls.len() {
-            let call = &self.calls[c];
-            let open = matches!(call.hub, AtHub::Open | AtHub::Answered);
-            if call.agent == agent && call.client == AtClient::Dead && open {
-                self.happens(Move::CloseNoticed(c));
-            }
-        }
-    }
-
-    pub(super) fn loses_stream(&mut self, agent: usize) {
-        if let Some(stream) = self.agents[agent].stream.take() {
-            self.post.detaches(agent, stream);
         }
     }
 
