@@ -54,11 +54,7 @@ impl Hub {
             return Ok(Marked { page, marked: Vec::new() });
         }
         let marked = self.store.mark_read(by, query).await?;
-        // Answers that still held some of it hold it no more.
-        let mut desk = self.desk.lock();
-        let answers = desk.holding(by, &marked.marked);
-        desk.let_go(&answers, &marked.marked);
-        drop(desk);
+        self.desk.lock().marked(by, &marked.marked);
         Ok(marked)
     }
 }

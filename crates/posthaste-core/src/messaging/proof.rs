@@ -366,9 +366,9 @@ impl Proofs {
     }
 
     /// The reader names a receipt. An unknown one is ignored.
-    pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
+    pub fn receipt(&self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
         let id = *self.receipts.get(&receipt)?;
-        let answer = self.answers.get_mut(&id).filter(|a| a.who == who)?;
+        let answer = self.answers.get(&id).filter(|a| a.who == who)?;
         let what = answer.mail.iter().map(|h| h.delivery).collect();
         Some((id, what))
     }
