@@ -176,19 +176,13 @@ fn answer(
         }
         (&Method::GET, rest::RECEIVE) => {
             call.route = Route::Receive;
-            let (ask, receipt) = match rest::inbox::asked(app, &request) {
-                Ok(asked) => asked,
-                Err(refused) => return refuse(call, refused),
-            };
-            call.who = Some(ask.reader);
-            let finish = |received| finish(call, received);
-            match receipt {
-                Some(receipt) if ask.begin => {
-                    let hub = Arc::clone(&app.hub);
-                    let waits = rest::inbox::prove_and_receive(hub, ask, receipt, outgoing);
-                    Box::pin(waits.map(finish))
+            match rest::inbox::asked(app, &request) {
+                Ok(ask) => {
+                    call.who = Some(ask.reader);
+                    let received = rest::inbox::receive(&app.hub, ask, outgoing);
+                    Box::pin(received.map(|received| finish(call, received)))
                 }
-                _ => Box::pin(rest::inbox::receive(&app.hub, ask, receipt, outgoing).map(finish)),
+                Err(refused) => refuse(call, refused),
             }
         }
         (_, mcp::PATH) => {

@@ -53,7 +53,6 @@ pub(crate) struct App {
     /// Bodies that are thrown away just now.
     pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
-    pub(crate) hooks: Arc<rest::hooks::Reminded>,
     /// CAO's routes are there.
     pub(crate) cao: bool,
 }
@@ -87,7 +86,6 @@ pub async fn serve(
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
         unread: TaskTracker::new(),
-        hooks: Arc::default(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao,
     };

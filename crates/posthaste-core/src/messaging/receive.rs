@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -48,6 +49,8 @@ pub struct Ask {
     pub auto_ack: bool,
     /// The reader starts anew.
     pub begin: bool,
+    /// The receipt of an answer that the reader has.
+    pub receipt: Option<u64>,
 }
 
 impl Ask {
@@ -66,6 +69,7 @@ impl Ask {
             most: usize::MAX,
             auto_ack: false,
             begin: false,
+            receipt: None,
         }
     }
 }
@@ -84,6 +88,28 @@ impl Hub {
     /// Waits for mail. Time up is an empty answer, not an error.
     // Not async: a waiting call would hold everything twice.
     pub fn receive(
+        self: &Arc<Self>,
+        mut ask: Ask,
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
+        match ask.receipt.take() {
+            // A beginning returns what is unproven, so the proof comes first; if it is not
+            // kept, its mail comes again. Boxed: it is rare.
+            Some(receipt) if ask.begin => {
+                let hub = Arc::clone(self);
+                Either::Right(Box::pin(async move {
+                    drop(hub.ack_receipt(ask.reader, receipt).await);
+                    hub.open_and_receive(ask).await
+                }))
+            }
+            Some(receipt) => {
+                self.ack_receipt_beside(ask.reader, receipt);
+                Either::Left(self.open_and_receive(ask))
+            }
+            None => Either::Left(self.open_and_receive(ask)),
+        }
+    }
+
+    fn open_and_receive(
         self: &Arc<Self>,
         ask: Ask,
     ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
@@ -166,6 +192,9 @@ impl Hub {
         mut open: Open,
         ask: Ask,
     ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
+        if let Some(receipt) = ask.receipt {
+            self.ack_receipt_beside(ask.reader, receipt);
+        }
         let (hub, began) = (Arc::clone(self), Instant::now());
         async move {
             // What it waits for is what it had given out by now.

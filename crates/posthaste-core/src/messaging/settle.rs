@@ -26,7 +26,7 @@ impl Hub {
     }
 
     /// The same beside another call, which does not wait for it.
-    pub fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
+    pub(crate) fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
         self.at_desk(|desk, books| desk.receipt_beside(books, by, receipt));
     }
 

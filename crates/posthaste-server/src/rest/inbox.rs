@@ -31,25 +31,9 @@ const TIMEOUT: f64 = 60.0;
 pub(crate) fn receive(
     hub: &Arc<Hub>,
     ask: Ask,
-    receipt: Option<u64>,
     outgoing: Arc<Outgoing>,
 ) -> impl Future<Output = Result<Response<Reply>, Failure>> + Send + use<> {
-    if let Some(receipt) = receipt {
-        hub.ack_receipt_beside(ask.reader, receipt);
-    }
     hub.receive(ask).map(|received| answer(received?, outgoing))
-}
-
-/// The same for a reader that starts anew. A beginning returns what is unproven, so
-/// the proof comes first; if it is not kept, its mail comes again.
-pub(crate) async fn prove_and_receive(
-    hub: Arc<Hub>,
-    ask: Ask,
-    receipt: u64,
-    outgoing: Arc<Outgoing>,
-) -> Result<Response<Reply>, Failure> {
-    drop(hub.ack_receipt(ask.reader, receipt).await);
-    answer(hub.receive(ask).await?, outgoing)
 }
 
 fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Failure> {
@@ -57,12 +41,10 @@ fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Fail
     Ok(watched(json, batch.handed, outgoing))
 }
 
-/// What a reader asks for, and the receipt that it brings.
-pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<(Ask, Option<u64>), Failure> {
+/// What a reader asks for.
+pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<Ask, Failure> {
     let reader = auth::caller(app, request.headers())?;
-    let query: InboxQuery = query(request.uri())?;
-    let receipt = query.receipt.as_deref().and_then(parse_receipt);
-    Ok((ask(&app.hub, reader, &query)?, receipt))
+    ask(&app.hub, reader, &query(request.uri())?)
 }
 
 fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure> {
@@ -97,6 +79,7 @@ fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure>
         budget,
         auto_ack,
         begin: query.begin.unwrap_or(false),
+        receipt: query.receipt.as_deref().and_then(parse_receipt),
         ..Ask::now(reader)
     })
 }

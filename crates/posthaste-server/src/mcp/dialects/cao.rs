@@ -191,23 +191,19 @@ fn beside(e: &Handed) -> usize {
 fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
     let asked = text::arguments::<Check>(given).and_then(|args| asked(&ctx, args));
     Box::pin(async move {
-        let (ask, receipt) = match asked {
-            Ok(asked) => asked,
-            Err(error) => return ctx.refuse(error, failed).await,
-        };
-        if let Some(receipt) = receipt {
-            ctx.app.hub.ack_receipt_beside(ctx.me, receipt);
+        match asked {
+            Ok(ask) => take(ctx, ask).await,
+            Err(error) => ctx.refuse(error, failed).await,
         }
-        take(ctx, ask).await
     })
 }
 
-fn asked(ctx: &Ctx, args: Check) -> Result<(Ask, Option<u64>), ApiError> {
+fn asked(ctx: &Ctx, args: Check) -> Result<Ask, ApiError> {
     let limits = ctx.app.hub.limits();
     let timeout = seconds("timeout", args.timeout, 60.0, limits.wait)?;
     let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window)?;
     let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
-    let ask = Ask {
+    Ok(Ask {
         timeout,
         window,
         filter: Filter {
@@ -216,10 +212,9 @@ fn asked(ctx: &Ctx, args: Check) -> Result<(Ask, Option<u64>), ApiError> {
             ..Filter::default()
         },
         budget: Budget::Json { chars: room, beside },
+        receipt: args.receipt.as_deref().and_then(parse_receipt),
         ..Ask::now(ctx.me)
-    };
-    let receipt = args.receipt.as_deref().and_then(parse_receipt);
-    Ok((ask, receipt))
+    })
 }
 
 async fn take(ctx: Ctx, ask: Ask) -> Done {
