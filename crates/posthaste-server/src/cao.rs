@@ -11,9 +11,10 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::response::Response;
-use axum::routing::get;
 use axum::{Extension, Json as Answer, Router};
-use posthaste_api::cao::{CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait};
+use posthaste_api::cao::{
+    self as wire, CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait,
+};
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{Address, InstanceId, Mailbox};
 use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
@@ -24,6 +25,7 @@ use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Params, PathPart, Whole, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
+use crate::routes::Routes;
 use crate::words::params::{seconds, within};
 use crate::written::{Outgoing, watched};
 
@@ -36,9 +38,7 @@ const HOW_TO_GET_A_TOKEN: &str = "send `Authorization: Bearer TOKEN`: a worker's
     cao-mcp-server, which sends none, run `posthaste mcp --dialect cao`";
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new()
-        .route("/terminals/{id}/inbox/messages", get(list).post(post))
-        .route("/terminals/{id}/inbox/messages/wait", get(wait))
+    Router::new().on(&wire::POST, post).on(&wire::LIST, list).on(&wire::WAIT, wait)
 }
 
 /// `POST /terminals/{receiver}/inbox/messages`: words in the query or the body.

@@ -20,6 +20,7 @@ mod mcp;
 mod meters;
 mod places;
 mod rest;
+mod routes;
 mod silence;
 mod unread;
 mod words;

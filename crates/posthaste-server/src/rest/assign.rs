@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::{Extension, Json as Answer};
+use axum::{Extension, Json as Answer, Router};
 use posthaste_api::work::{self as wire, AssignRequest, Assigned, HandoffRequest};
 use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Batch, Budget};
@@ -17,9 +17,14 @@ use crate::auth::{self, Caller};
 use crate::bodies::Held;
 use crate::extract::Json;
 use crate::failure::{Failure, unwritable};
+use crate::routes::Routes;
 use crate::words::params::{print_receipt, seconds};
 use crate::words::work;
 use crate::written::{Outgoing, watched};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::ASSIGN, assign).on(&wire::HANDOFF, handoff)
+}
 
 /// Seconds that a handoff waits if it does not say.
 const TIMEOUT: f64 = 600.0;
@@ -28,7 +33,7 @@ const GOES_ON: &str = "it goes on: its report comes to your inbox (GET /v1/inbox
 const INTERRUPTED: &str = "something that ends every wait came: read your inbox; the work goes on, and its report comes there, too";
 
 /// `POST /v1/assign`
-pub(crate) async fn assign(
+async fn assign(
     State(app): State<App>,
     Caller(by): Caller,
     headers: HeaderMap,
@@ -55,7 +60,7 @@ fn view(assigned: orchestration::Assigned) -> Assigned {
 }
 
 /// `POST /v1/handoff`. A client that hangs up loses nothing: the report waits.
-pub(crate) async fn handoff(
+async fn handoff(
     State(app): State<App>,
     Caller(by): Caller,
     Extension(outgoing): Extension<Arc<Outgoing>>,

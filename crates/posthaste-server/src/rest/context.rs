@@ -1,18 +1,23 @@
 //! `/v1/context`: what an agent is told of its own part in the whole.
 
-use axum::Json as Answer;
 use axum::extract::State;
-use posthaste_api::work::{ContextState, ContextView, RunningView};
+use axum::{Json as Answer, Router};
+use posthaste_api::work::{self as wire, ContextState, ContextView, RunningView};
 use posthaste_core::Hub;
 use posthaste_core::messaging::message::Principal;
 
 use crate::App;
 use crate::auth::Caller;
 use crate::failure::Failure;
+use crate::routes::Routes;
 use crate::words::work;
 
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::CONTEXT, context)
+}
+
 /// `GET /v1/context`
-pub(crate) async fn context(
+async fn context(
     State(app): State<App>,
     Caller(caller): Caller,
 ) -> Result<Answer<ContextView>, Failure> {

@@ -9,6 +9,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
@@ -17,7 +18,9 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
-use posthaste_api::events::{ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset};
+use posthaste_api::events::{
+    self as wire, ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset,
+};
 use posthaste_api::messages::{DeliveryView, MessageView};
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
@@ -28,6 +31,11 @@ use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::Params;
 use crate::failure::{Failure, invalid};
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::FOLLOW, follow)
+}
 
 /// How often a follower hears that the hub is there.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -36,7 +44,7 @@ const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const MOST_LAST: u64 = 1000;
 
 /// `GET /v1/events`
-pub(crate) async fn follow(
+async fn follow(
     State(app): State<App>,
     Caller(caller): Caller,
     headers: HeaderMap,

@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
+use axum::{Extension, Router};
+use posthaste_api::hooks::{self as wire, HookAnswer, HookEvent, HookRequest};
 use posthaste_core::messaging::clients::{self, Client};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Hook, Moment};
@@ -21,8 +21,13 @@ use crate::App;
 use crate::auth::Somebody;
 use crate::extract::{Json, PathPart};
 use crate::failure::{Failure, invalid, unwritable};
+use crate::routes::Routes;
 use crate::words::brief;
 use crate::written::{Outgoing, watched};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::FIRE, fired)
+}
 
 /// Text around the mail.
 const AROUND: usize = 700;
@@ -41,7 +46,7 @@ const QUESTIONS: &str = "Posthaste: do not finish yet. Somebody waits for your a
     there that you will not), then finish.";
 
 /// `POST /v1/hooks/{event}`
-pub(crate) async fn fired(
+async fn fired(
     State(app): State<App>,
     Somebody(who): Somebody,
     Extension(outgoing): Extension<Arc<Outgoing>>,

@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{Request, Response};
+use axum::routing::any;
+use axum::{Json as Answer, Router};
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_api::inbox::{Acked, Already, Inbox, InboxQuery, Missing, Returned, SettleRequest};
+use posthaste_api::inbox::{
+    self as wire, Acked, Already, Inbox, InboxQuery, Missing, Returned, SettleRequest,
+};
 use posthaste_api::messages::MessageRef;
 use posthaste_core::messaging::message::{MessageRef as Which, Principal, Seq};
 use posthaste_core::messaging::proof::Door;
@@ -19,11 +22,20 @@ use posthaste_core::{Hub, Limits};
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Json, query};
-use crate::failure::{Failure, invalid, unwritable};
+use crate::failure::{Failure, invalid, takes_only, unwritable};
+use crate::routes::Routes;
 use crate::unread::Inlet;
 use crate::words::entry;
 use crate::words::params::{parse_receipt, print_receipt, seconds, wait_for};
 use crate::written::{Outgoing, Reply, watched};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::ACK, ack)
+        .on(&wire::NACK, nack)
+        // A read goes around the router.
+        .route(wire::RECEIVE.path, any(async || takes_only(wire::RECEIVE.path, "GET")))
+}
 
 const TIMEOUT: f64 = 60.0;
 
@@ -157,7 +169,7 @@ async fn seq(app: &App, by: Principal, id: &MessageRef) -> Result<Seq, Failure> 
 }
 
 /// `POST /v1/inbox/ack`
-pub(crate) async fn ack(
+async fn ack(
     State(app): State<App>,
     Caller(by): Caller,
     Json(request): Json<SettleRequest>,
@@ -174,7 +186,7 @@ pub(crate) async fn ack(
 }
 
 /// `POST /v1/inbox/nack`
-pub(crate) async fn nack(
+async fn nack(
     State(app): State<App>,
     Caller(by): Caller,
     Json(request): Json<SettleRequest>,

@@ -1,11 +1,11 @@
 //! `/v1/instances` and `/v1/join`: who is here.
 
-use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::{Json as Answer, Router};
 use posthaste_api::instances::{
-    CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
-    Pruned, Stopped, StoppedAll,
+    self as wire, CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest,
+    Joined, Pruned, Stopped, StoppedAll,
 };
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
@@ -17,13 +17,25 @@ use crate::App;
 use crate::auth::{Caller, Joiner, Operator, digest, hex, secret_of, seed_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
+use crate::routes::Routes;
 use crate::words::params::within;
 use crate::words::work::{activity, assignment};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::JOIN, join)
+        .on(&wire::CREATE, create)
+        .on(&wire::LIST, list)
+        .on(&wire::SHOW, show)
+        .on(&wire::STOP, stop)
+        .on(&wire::PRUNE, prune)
+        .on(&wire::STOP_ALL, stop_all)
+}
 
 type Created = (StatusCode, Answer<Joined>);
 
 /// `POST /v1/instances`
-pub(crate) async fn create(
+async fn create(
     State(app): State<App>,
     _: Operator,
     Json(request): Json<CreateInstance>,
@@ -43,7 +55,7 @@ pub(crate) async fn create(
 }
 
 /// `POST /v1/join`
-pub(crate) async fn join(
+async fn join(
     State(app): State<App>,
     _: Joiner,
     Json(request): Json<JoinRequest>,
@@ -105,7 +117,7 @@ async fn admit(
 }
 
 /// `GET /v1/instances`
-pub(crate) async fn list(
+async fn list(
     State(app): State<App>,
     Caller(caller): Caller,
     Params(query): Params<InstancesQuery>,
@@ -135,7 +147,7 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/instances/{id}`
-pub(crate) async fn show(
+async fn show(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
@@ -145,7 +157,7 @@ pub(crate) async fn show(
 }
 
 /// `DELETE /v1/instances/{id}`: ends it and everybody below it.
-pub(crate) async fn stop(
+async fn stop(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
@@ -157,15 +169,12 @@ pub(crate) async fn stop(
 }
 
 /// `POST /v1/stop`
-pub(crate) async fn stop_all(
-    State(app): State<App>,
-    _: Operator,
-) -> Result<Answer<StoppedAll>, Failure> {
+async fn stop_all(State(app): State<App>, _: Operator) -> Result<Answer<StoppedAll>, Failure> {
     Ok(Answer(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
 /// `POST /v1/instances/prune`: forgets who is gone and has nothing to lose.
-pub(crate) async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<Pruned>, Failure> {
+async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<Pruned>, Failure> {
     let gone = app.hub.forget_all_gone().await?;
     let forgotten = |i: Instance| Forgotten {
         instance: i.id.to_string(),

@@ -1,25 +1,37 @@
 //! `/v1/messages`: sending, and reading again.
 
-use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{self, HeaderMap, StatusCode};
+use axum::{Json as Answer, Router};
 use posthaste_api::messages::{
-    History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendOne, SendOutcome,
-    SendRequest, To,
+    self as wire, History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendOne,
+    SendOutcome, SendRequest, To,
 };
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::message::{Details, MessageRef, Seq};
 use posthaste_core::ports::HistoryQuery as Query;
 use posthaste_core::time::Timestamp;
 
+use super::unknown_method;
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Params, PathPart, Whole, parse, whole_body};
 use crate::failure::{Failure, invalid, not_found, unwritable};
+use crate::routes::Routes;
 use crate::unread::Inlet;
 use crate::words::draft::{self, Author};
 use crate::words::params::last_n;
 use crate::written::{Reply, json};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::HISTORY, history)
+        .on(&wire::READ, read)
+        .on(&wire::CANCEL, cancel)
+        .on(&wire::REQUEUE, requeue)
+        // A send goes around the router.
+        .on(&wire::SEND, unknown_method)
+}
 
 pub(crate) fn author(app: &App, headers: &HeaderMap) -> Result<Author, Failure> {
     let who = auth::caller(app, headers)?;
@@ -68,7 +80,7 @@ async fn send_many(
 }
 
 /// `GET /v1/messages/{id or seq}`
-pub(crate) async fn read(
+async fn read(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
@@ -87,7 +99,7 @@ pub(crate) async fn read(
 }
 
 /// `GET /v1/messages`
-pub(crate) async fn history(
+async fn history(
     State(app): State<App>,
     Caller(caller): Caller,
     Params(query): Params<HistoryQuery>,
@@ -139,7 +151,7 @@ fn status(text: &str) -> Result<&'static str, Failure> {
 }
 
 /// `POST /v1/messages/{id}/cancel`
-pub(crate) async fn cancel(
+async fn cancel(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
@@ -148,7 +160,7 @@ pub(crate) async fn cancel(
 }
 
 /// `POST /v1/messages/{id}/requeue`
-pub(crate) async fn requeue(
+async fn requeue(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,

@@ -1,11 +1,11 @@
 //! `/v1/instances/{id}/output`: what a worker wrote.
 
-use axum::Json as Answer;
 use axum::extract::State;
+use axum::{Json as Answer, Router};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_api::work::{OutputQuery, OutputView};
+use posthaste_api::work::{self as wire, OutputQuery, OutputView};
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{Output, Stream};
 
@@ -13,7 +13,12 @@ use crate::App;
 use crate::auth::Caller;
 use crate::extract::{Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
+use crate::routes::Routes;
 use crate::words::params::within;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::OUTPUT, output)
+}
 
 /// Bytes of one answer if nobody says, the fewest and the most.
 const USUAL: usize = 64 * 1024;
@@ -21,7 +26,7 @@ const FEWEST: usize = 16;
 const MOST: usize = 1024 * 1024;
 
 /// `GET /v1/instances/{id}/output`
-pub(crate) async fn output(
+async fn output(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,

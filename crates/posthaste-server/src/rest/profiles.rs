@@ -1,11 +1,11 @@
 //! `/v1/profiles`: what an agent of a name is.
 
-use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::{Json as Answer, Router};
 use posthaste_api::profiles::{
-    FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
+    self as wire, FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
     ProfilesQuery, RemovedProfile,
 };
 use posthaste_core::address::Name;
@@ -17,7 +17,19 @@ use crate::App;
 use crate::auth::{Caller, Operator};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid};
+use crate::routes::Routes;
 use crate::words::params::within;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::LIST, list)
+        .on(&wire::SEARCH, search)
+        .on(&wire::ERRORS, errors)
+        .on(&wire::CREATE, create)
+        .on(&wire::SHOW, show)
+        .on(&wire::PUT, put)
+        .on(&wire::REMOVE, remove)
+}
 
 /// Most profiles in one answer.
 const MOST: u32 = 100;
@@ -30,7 +42,7 @@ fn whole(status: StatusCode, profile: Profile) -> Tagged {
 }
 
 /// `GET /v1/profiles`
-pub(crate) async fn list(
+async fn list(
     State(app): State<App>,
     _: Caller,
     Params(query): Params<ProfilesQuery>,
@@ -46,7 +58,7 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/profiles/search`
-pub(crate) async fn search(
+async fn search(
     State(app): State<App>,
     _: Caller,
     Params(query): Params<ProfileSearch>,
@@ -57,13 +69,13 @@ pub(crate) async fn search(
 }
 
 /// `GET /v1/profiles/errors`
-pub(crate) async fn errors(State(app): State<App>, _: Caller) -> Answer<ProfileErrors> {
+async fn errors(State(app): State<App>, _: Caller) -> Answer<ProfileErrors> {
     let errors = app.hub.profile_faults().into_iter().map(Into::into).collect();
     Answer(ProfileErrors { errors })
 }
 
 /// `POST /v1/profiles`
-pub(crate) async fn create(
+async fn create(
     State(app): State<App>,
     _: Operator,
     Json(request): Json<ProfileInput>,
@@ -82,7 +94,7 @@ pub(crate) async fn create(
 }
 
 /// `GET /v1/profiles/{name}`
-pub(crate) async fn show(
+async fn show(
     State(app): State<App>,
     _: Caller,
     PathPart(name): PathPart,
@@ -106,7 +118,7 @@ fn missing(app: &App, name: &Name) -> Failure {
 }
 
 /// `PUT /v1/profiles/{name}`
-pub(crate) async fn put(
+async fn put(
     State(app): State<App>,
     _: Operator,
     PathPart(name): PathPart,
@@ -121,7 +133,7 @@ pub(crate) async fn put(
 }
 
 /// `DELETE /v1/profiles/{name}`
-pub(crate) async fn remove(
+async fn remove(
     State(app): State<App>,
     _: Operator,
     PathPart(name): PathPart,

@@ -1,15 +1,24 @@
 //! `/v1/stats`: counts, and what does not move.
 
-use axum::Json as Answer;
 use axum::extract::State;
-use posthaste_api::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
+use axum::{Json as Answer, Router};
+use posthaste_api::stats::{self as wire, AgentsStats, MailboxStats, Stuck, TeamsStats};
 
 use crate::App;
 use crate::auth::Caller;
 use crate::failure::Failure;
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::MAILBOXES, mailboxes)
+        .on(&wire::AGENTS, agents)
+        .on(&wire::TEAMS, teams)
+        .on(&wire::STUCK, stuck)
+}
 
 /// `GET /v1/stats/mailboxes`
-pub(crate) async fn mailboxes(
+async fn mailboxes(
     State(app): State<App>,
     Caller(caller): Caller,
 ) -> Result<Answer<Vec<MailboxStats>>, Failure> {
@@ -18,7 +27,7 @@ pub(crate) async fn mailboxes(
 }
 
 /// `GET /v1/stats/agents`
-pub(crate) async fn agents(
+async fn agents(
     State(app): State<App>,
     Caller(caller): Caller,
 ) -> Result<Answer<AgentsStats>, Failure> {
@@ -26,7 +35,7 @@ pub(crate) async fn agents(
 }
 
 /// `GET /v1/stats/teams`
-pub(crate) async fn teams(
+async fn teams(
     State(app): State<App>,
     Caller(caller): Caller,
 ) -> Result<Answer<TeamsStats>, Failure> {
@@ -34,7 +43,7 @@ pub(crate) async fn teams(
 }
 
 /// `GET /v1/stats/stuck`
-pub(crate) async fn stuck(
+async fn stuck(
     State(app): State<App>,
     Caller(caller): Caller,
 ) -> Result<Answer<Vec<Stuck>>, Failure> {

@@ -1,8 +1,8 @@
 //! `/v1/threads`: a conversation, as those read it who poll.
 
-use axum::Json as Answer;
 use axum::extract::State;
-use posthaste_api::threads::{ThreadMessages, ThreadQuery};
+use axum::{Json as Answer, Router};
+use posthaste_api::threads::{self as wire, ThreadMessages, ThreadQuery};
 use posthaste_core::history::ThreadAsk;
 use posthaste_core::time::Timestamp;
 
@@ -10,10 +10,15 @@ use crate::App;
 use crate::auth::Caller;
 use crate::extract::{Params, PathPart};
 use crate::failure::Failure;
+use crate::routes::Routes;
 use crate::words::params::last_n;
 
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::READ_THREAD, read)
+}
+
 /// `GET /v1/threads/{thread_id}/messages`
-pub(crate) async fn read(
+async fn read(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,

@@ -1,16 +1,21 @@
 //! `/v1/messages/{id}/trail`: what happened to a message.
 
-use axum::Json as Answer;
 use axum::extract::State;
-use posthaste_api::trail::TrailView;
+use axum::{Json as Answer, Router};
+use posthaste_api::trail::{self as wire, TrailView};
 
 use crate::App;
 use crate::auth::Caller;
 use crate::extract::PathPart;
 use crate::failure::{Failure, not_found};
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::TRAIL, trail)
+}
 
 /// `GET /v1/messages/{id or seq}/trail`
-pub(crate) async fn trail(
+async fn trail(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
