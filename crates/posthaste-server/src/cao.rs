@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::response::Response;
-use axum::{Extension, Json as Answer, Router};
+use axum::{Extension, Router};
 use posthaste_api::cao::{
     self as wire, CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait,
 };
@@ -23,7 +23,7 @@ use posthaste_core::ports::{DeliveryRecord, HistoryQuery, Record};
 
 use crate::App;
 use crate::auth::{self, Caller};
-use crate::extract::{Params, PathPart, Whole, parse, query, whole_body};
+use crate::extract::{Json, Params, PathPart, Whole, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
 use crate::routes::Routes;
 use crate::words::params::{seconds, within};
@@ -47,7 +47,7 @@ async fn post(
     Holder(caller): Holder,
     PathPart(receiver): PathPart,
     request: Request,
-) -> Result<Answer<CaoPosted>, Failure> {
+) -> Result<Json<CaoPosted>, Failure> {
     let receiver = terminal(&receiver)?;
     let mut given: CaoPost = query(request.uri())?;
     // The share is held until the message is kept.
@@ -72,7 +72,7 @@ async fn post(
             posthaste_core::messaging::message::MessageRef::Seq(receipt.seq),
         )
         .await?;
-    Ok(Answer(CaoPosted {
+    Ok(Json(CaoPosted {
         success: true,
         message_id: receipt.seq.0,
         sender_id: sender.to_string(),
@@ -97,7 +97,7 @@ async fn list(
     Holder(caller): Holder,
     PathPart(id): PathPart,
     Params(query): Params<CaoList>,
-) -> Result<Answer<Vec<CaoMessage>>, Failure> {
+) -> Result<Json<Vec<CaoMessage>>, Failure> {
     let id = terminal(&id)?;
     let reader = act_as(&app, caller, id)?;
     let limit = within("limit", query.limit.unwrap_or(10), 1..=100)?;
@@ -132,7 +132,7 @@ async fn list(
             via: r.message.via.as_str().to_owned(),
         })
     };
-    Ok(Answer(records.iter().filter_map(entry).collect()))
+    Ok(Json(records.iter().filter_map(entry).collect()))
 }
 
 /// `GET /terminals/{id}/inbox/messages/wait`: consumed once written.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::dialects::Dialect;
 use super::label;
 use crate::App;
-use crate::auth::{self, Origin};
+use crate::auth::{self, Identity};
 use crate::extract::query;
 use crate::failure::Failure;
 
@@ -26,7 +26,7 @@ const LONG: usize = 100;
 
 #[derive(Clone)]
 pub(crate) struct Asker {
-    pub(crate) from: Origin,
+    pub(crate) from: Identity,
     bridge: Option<CompactString>,
     session: Option<CompactString>,
     conversation: Option<CompactString>,
@@ -40,8 +40,8 @@ impl Asker {
     /// Nobody and newcomers may look at the tools.
     pub(crate) fn principal(&self) -> Option<Principal> {
         match self.from {
-            Origin::Known(who) => Some(who),
-            Origin::Newcomer(_) | Origin::Nobody => None,
+            Identity::Known(who) => Some(who),
+            Identity::Newcomer(_) | Identity::Nobody => None,
         }
     }
 
@@ -52,7 +52,7 @@ impl Asker {
     /// It calls a tool: a newcomer joins.
     pub(crate) async fn acts(&mut self, app: &App) -> Result<Principal, Failure> {
         let who = auth::admit(app, self.from.clone()).await?;
-        self.from = Origin::Known(who);
+        self.from = Identity::Known(who);
         Ok(who)
     }
 
@@ -75,8 +75,8 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
     let headers = &parts.headers;
     let from = auth::identify(app, headers)?;
     let principal = match from {
-        Origin::Known(who) => Some(who),
-        Origin::Newcomer(_) | Origin::Nobody => None,
+        Identity::Known(who) => Some(who),
+        Identity::Newcomer(_) | Identity::Nobody => None,
     };
     let session = auth::text(headers, label::HEADER)?;
     let client = match session {

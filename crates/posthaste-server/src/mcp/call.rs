@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::asker::Asker;
-use super::clients::Client;
+use super::clients::Endurance;
 use super::events::Events;
 use super::rpc::{self, Block, Era, Params};
 use crate::App;
@@ -51,7 +51,7 @@ const LITTLE: usize = 600;
 pub(crate) struct Ctx {
     pub(crate) app: App,
     pub(crate) me: Principal,
-    pub(crate) client: Client,
+    pub(crate) client: Endurance,
     /// The client listens to progress.
     pub(crate) hears: bool,
     /// The client's own name for the call: a repeated send is the same send.
@@ -74,7 +74,7 @@ pub(crate) fn open(
     share: Option<Share>,
 ) -> Ctx {
     let meta = params.meta.as_ref();
-    let client = Client::new(params.client().or(asker.client.as_deref()), &app.mcp.config);
+    let client = Endurance::new(params.client().or(asker.client.as_deref()), &app.mcp.config);
     let call = Call {
         door: Door::Mcp,
         client: client.program,
@@ -244,7 +244,7 @@ impl Ctx {
     }
 
     /// Gives an agent work and waits for its report within what the client endures.
-    pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> Heard {
+    pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> HandoffResult {
         let Self { app, me, client, hears, key, trace, share, open } = self;
         let budget = Budget::Json {
             chars: client.chars.saturating_sub(brief::WRAPPER),
@@ -257,16 +257,16 @@ impl Ctx {
         match handed_off {
             Ok(HandedOff { assigned, status, end }) => match end {
                 HandoffEnd::Reported { report, batch } => {
-                    Heard::Report { assigned, status, report, batch }
+                    HandoffResult::Report { assigned, status, report, batch }
                 }
                 HandoffEnd::Job { interrupted, open } => {
-                    Heard::Job { ctx: goes_on(open), assigned, status, interrupted }
+                    HandoffResult::Job { ctx: goes_on(open), assigned, status, interrupted }
                 }
             },
             Err(HandoffError::Refused { error, open }) => {
-                Heard::Refused { ctx: goes_on(*open), error: (*error).into() }
+                HandoffResult::Refused { ctx: goes_on(*open), error: (*error).into() }
             }
-            Err(error) => Heard::Failed(error.into()),
+            Err(error) => HandoffResult::Failed(error.into()),
         }
     }
 
@@ -279,7 +279,7 @@ impl Ctx {
 }
 
 /// What a handoff came to.
-pub(crate) enum Heard {
+pub(crate) enum HandoffResult {
     /// The report is in this answer, and proven like any other mail.
     Report {
         assigned: Assigned,

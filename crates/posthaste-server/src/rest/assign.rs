@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::{Extension, Json as Answer, Router};
+use axum::{Extension, Router};
 use posthaste_api::work::{self as wire, AssignRequest, Assigned, HandoffRequest};
 use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Batch, Budget};
@@ -38,10 +38,10 @@ async fn assign(
     Caller(by): Caller,
     headers: HeaderMap,
     Json(request): Json<AssignRequest>,
-) -> Result<(StatusCode, Answer<Assigned>), Failure> {
+) -> Result<(StatusCode, Json<Assigned>), Failure> {
     let assign = work::wish(by, auth::via(&headers), request)?;
     let assigned = app.hub.assign(assign).await?;
-    Ok((StatusCode::CREATED, Answer(view(assigned))))
+    Ok((StatusCode::CREATED, Json(view(assigned))))
 }
 
 fn view(assigned: orchestration::Assigned) -> Assigned {

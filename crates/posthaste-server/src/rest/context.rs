@@ -1,13 +1,14 @@
 //! `/v1/context`: what an agent is told of its own part in the whole.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json as Answer, Router};
 use posthaste_api::work::{self as wire, ContextState, ContextView, RunningView};
 use posthaste_core::Hub;
 use posthaste_core::messaging::message::Principal;
 
 use crate::App;
 use crate::auth::Caller;
+use crate::extract::Json;
 use crate::failure::Failure;
 use crate::routes::Routes;
 use crate::words::work;
@@ -20,8 +21,8 @@ pub(crate) fn routes() -> Router<App> {
 async fn context(
     State(app): State<App>,
     Caller(caller): Caller,
-) -> Result<Answer<ContextView>, Failure> {
-    Ok(Answer(view(&app.hub, caller)))
+) -> Result<Json<ContextView>, Failure> {
+    Ok(Json(view(&app.hub, caller)))
 }
 
 fn view(hub: &Hub, of: Principal) -> ContextView {

@@ -1,11 +1,12 @@
 //! `GET /health`: whether a hub is here. `GET /ready`: whether it takes and hands
 //! out mail.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json, Router};
 use posthaste_api::health::{self as wire, Health, Ready};
 
 use crate::App;
+use crate::extract::Json;
 use crate::failure::Failure;
 use crate::routes::Routes;
 

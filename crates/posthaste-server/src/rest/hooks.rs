@@ -60,7 +60,7 @@ async fn fired(
     };
     let hook = fact(*event, &request);
     let Some(open) = app.hub.hook(who, &hook) else {
-        return Ok(axum::Json(HookAnswer::default()).into_response());
+        return Ok(Json(HookAnswer::default()).into_response());
     };
     let most = app.mcp.hook_chars();
     let chars = request.max_chars.map_or(most, |given| given.min(most));

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::{Request, Response};
 use axum::routing::any;
-use axum::{Json as Answer, Router};
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::inbox::{
@@ -173,14 +173,14 @@ async fn ack(
     State(app): State<App>,
     Caller(by): Caller,
     Json(request): Json<SettleRequest>,
-) -> Result<Answer<Acked>, Failure> {
+) -> Result<Json<Acked>, Failure> {
     let acked = match named(&app, by, request).await? {
-        Named::Receipt(None) => return Ok(Answer(Acked { acked: 0 })),
+        Named::Receipt(None) => return Ok(Json(Acked { acked: 0 })),
         Named::Receipt(Some(receipt)) => app.hub.ack_receipt(by, receipt).await?,
         Named::Messages(seqs) => app.hub.ack_messages(by, seqs).await?,
     };
     if acked.lost.is_empty() {
-        return Ok(Answer(Acked { acked: acked.acked }));
+        return Ok(Json(Acked { acked: acked.acked }));
     }
     Err(lost(&acked.lost, acked.acked))
 }
@@ -190,14 +190,14 @@ async fn nack(
     State(app): State<App>,
     Caller(by): Caller,
     Json(request): Json<SettleRequest>,
-) -> Result<Answer<Returned>, Failure> {
+) -> Result<Json<Returned>, Failure> {
     let nacked = match named(&app, by, request).await? {
-        Named::Receipt(None) => return Ok(Answer(Returned { returned: 0, refused: 0 })),
+        Named::Receipt(None) => return Ok(Json(Returned { returned: 0, refused: 0 })),
         Named::Receipt(Some(receipt)) => app.hub.nack_receipt(by, receipt).await?,
         Named::Messages(seqs) => app.hub.nack_messages(by, seqs).await?,
     };
     if nacked.lost.is_empty() {
-        return Ok(Answer(Returned { returned: nacked.returned, refused: nacked.refused }));
+        return Ok(Json(Returned { returned: nacked.returned, refused: nacked.refused }));
     }
     Err(lost(&nacked.lost, nacked.returned + nacked.refused))
 }

@@ -1,8 +1,8 @@
 //! `/v1/instances` and `/v1/join`: who is here.
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::{Json as Answer, Router};
 use posthaste_api::instances::{
     self as wire, CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest,
     Joined, Pruned, Stopped, StoppedAll,
@@ -32,7 +32,7 @@ pub(crate) fn routes() -> Router<App> {
         .on(&wire::STOP_ALL, stop_all)
 }
 
-type Created = (StatusCode, Answer<Joined>);
+type Created = (StatusCode, Json<Joined>);
 
 /// `POST /v1/instances`
 async fn create(
@@ -113,7 +113,7 @@ async fn admit(
         resumed: joined.resumed,
         secret: secret.filter(|_| joined.secret_kept),
     };
-    Ok((StatusCode::CREATED, Answer(answer)))
+    Ok((StatusCode::CREATED, Json(answer)))
 }
 
 /// `GET /v1/instances`
@@ -121,7 +121,7 @@ async fn list(
     State(app): State<App>,
     Caller(caller): Caller,
     Params(query): Params<InstancesQuery>,
-) -> Result<Answer<Instances>, Failure> {
+) -> Result<Json<Instances>, Failure> {
     let limit = within("limit", query.limit.unwrap_or(100), 1..=1000)?;
     let statuses = match query.status.as_deref() {
         None => vec![Status::Starting, Status::Running, Status::Away, Status::Lost],
@@ -143,7 +143,7 @@ async fn list(
     let full = found.len() == limit as usize;
     let cursor = found.last().filter(|_| full).map(|v| v.instance.id.to_string());
     let instances = found.into_iter().map(|v| view(&app, caller, v)).collect();
-    Ok(Answer(Instances { instances, cursor }))
+    Ok(Json(Instances { instances, cursor }))
 }
 
 /// `GET /v1/instances/{id}`
@@ -151,9 +151,9 @@ async fn show(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<InstanceView>, Failure> {
+) -> Result<Json<InstanceView>, Failure> {
     let found = app.hub.instance(id.parse()?).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(view(&app, caller, found)))
+    Ok(Json(view(&app, caller, found)))
 }
 
 /// `DELETE /v1/instances/{id}`: ends it and everybody below it.
@@ -161,27 +161,27 @@ async fn stop(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<Stopped>, Failure> {
+) -> Result<Json<Stopped>, Failure> {
     let id: InstanceId = id.parse()?;
     let stopped = app.hub.stop(caller, id).await?;
     let found = app.hub.instance(id).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(Stopped { instance: view(&app, caller, found), stopped }))
+    Ok(Json(Stopped { instance: view(&app, caller, found), stopped }))
 }
 
 /// `POST /v1/stop`
-async fn stop_all(State(app): State<App>, _: Operator) -> Result<Answer<StoppedAll>, Failure> {
-    Ok(Answer(StoppedAll { stopped: app.hub.stop_all().await }))
+async fn stop_all(State(app): State<App>, _: Operator) -> Result<Json<StoppedAll>, Failure> {
+    Ok(Json(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
 /// `POST /v1/instances/prune`: forgets who is gone and has nothing to lose.
-async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<Pruned>, Failure> {
+async fn prune(State(app): State<App>, _: Operator) -> Result<Json<Pruned>, Failure> {
     let gone = app.hub.forget_all_gone().await?;
     let forgotten = |i: Instance| Forgotten {
         instance: i.id.to_string(),
         address: i.address.to_string(),
         last_seen: i.last_seen.to_string(),
     };
-    Ok(Answer(Pruned { forgotten: gone.into_iter().map(forgotten).collect() }))
+    Ok(Json(Pruned { forgotten: gone.into_iter().map(forgotten).collect() }))
 }
 
 fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {

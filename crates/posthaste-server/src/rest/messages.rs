@@ -1,8 +1,8 @@
 //! `/v1/messages`: sending, and reading again.
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::{self, HeaderMap, StatusCode};
-use axum::{Json as Answer, Router};
 use posthaste_api::messages::{
     self as wire, History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendOne,
     SendOutcome, SendRequest, To,
@@ -15,7 +15,7 @@ use posthaste_core::time::Timestamp;
 use super::unknown_method;
 use crate::App;
 use crate::auth::{self, Caller};
-use crate::extract::{Params, PathPart, Whole, parse, whole_body};
+use crate::extract::{Json, Params, PathPart, Whole, parse, whole_body};
 use crate::failure::{Failure, invalid, not_found, unwritable};
 use crate::routes::Routes;
 use crate::unread::Inlet;
@@ -85,14 +85,14 @@ async fn read(
     Caller(caller): Caller,
     PathPart(id): PathPart,
     Params(query): Params<ReadQuery>,
-) -> Result<Answer<MessageView>, Failure> {
+) -> Result<Json<MessageView>, Failure> {
     let which: MessageRef = id.parse()?;
     if query.max_chars == Some(0) {
         return Err(invalid("max_chars", "it is at least 1"));
     }
     let record = app.hub.message(caller, which).await?.ok_or_else(|| not_found("message"))?;
     let view = MessageView::from(record);
-    Ok(Answer(match (query.offset, query.max_chars) {
+    Ok(Json(match (query.offset, query.max_chars) {
         (None, None) => view,
         (offset, most) => view.part(offset.unwrap_or(0), most.unwrap_or(usize::MAX)),
     }))
@@ -103,7 +103,7 @@ async fn history(
     State(app): State<App>,
     Caller(caller): Caller,
     Params(query): Params<HistoryQuery>,
-) -> Result<Answer<History>, Failure> {
+) -> Result<Json<History>, Failure> {
     let last = last_n(query.last_n)?;
     if query.cursor.is_some() && query.after.is_some() {
         return Err(invalid("after", "it goes forward and `cursor` goes back: give one of them"));
@@ -128,7 +128,7 @@ async fn history(
     let next = page.next.map(|seq| seq.to_string());
     let (cursor, after) = if after.is_some() { (None, next) } else { (next, None) };
     let messages = page.records.into_iter().map(MessageView::from).collect();
-    Ok(Answer(History { messages, cursor, after }))
+    Ok(Json(History { messages, cursor, after }))
 }
 
 fn cursor(field: &'static str, text: &str) -> Result<Seq, Failure> {
@@ -155,8 +155,8 @@ async fn cancel(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<MessageView>, Failure> {
-    Ok(Answer(app.hub.cancel(caller, id.parse()?).await?.into()))
+) -> Result<Json<MessageView>, Failure> {
+    Ok(Json(app.hub.cancel(caller, id.parse()?).await?.into()))
 }
 
 /// `POST /v1/messages/{id}/requeue`
@@ -164,6 +164,6 @@ async fn requeue(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<MessageView>, Failure> {
-    Ok(Answer(app.hub.requeue(caller, id.parse()?).await?.into()))
+) -> Result<Json<MessageView>, Failure> {
+    Ok(Json(app.hub.requeue(caller, id.parse()?).await?.into()))
 }

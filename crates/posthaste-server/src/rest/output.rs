@@ -1,7 +1,7 @@
 //! `/v1/instances/{id}/output`: what a worker wrote.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json as Answer, Router};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use posthaste_api::error::{ApiError, ErrorCode};
@@ -11,7 +11,7 @@ use posthaste_core::ports::{Output, Stream};
 
 use crate::App;
 use crate::auth::Caller;
-use crate::extract::{Params, PathPart};
+use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
 use crate::routes::Routes;
 use crate::words::params::within;
@@ -31,7 +31,7 @@ async fn output(
     Caller(caller): Caller,
     PathPart(id): PathPart,
     Params(query): Params<OutputQuery>,
-) -> Result<Answer<OutputView>, Failure> {
+) -> Result<Json<OutputView>, Failure> {
     let id: InstanceId = id.parse()?;
     let stream = match query.stream.as_deref() {
         None | Some("stdout") => Stream::Stdout,
@@ -63,7 +63,7 @@ async fn output(
     })?;
     // It waits in line, or wrote nothing.
     let kept = kept.unwrap_or(Output { bytes: Vec::new(), next: from, total: 0, dropped: 0 });
-    Ok(Answer(match as_bytes {
+    Ok(Json(match as_bytes {
         true => encoded(kept, ended),
         false => view(kept, ended),
     }))

@@ -1,9 +1,9 @@
 //! `/v1/profiles`: what an agent of a name is.
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use axum::{Json as Answer, Router};
 use posthaste_api::profiles::{
     self as wire, FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
     ProfilesQuery, RemovedProfile,
@@ -34,11 +34,11 @@ pub(crate) fn routes() -> Router<App> {
 /// Most profiles in one answer.
 const MOST: u32 = 100;
 
-type Tagged = (StatusCode, [(HeaderName, String); 1], Answer<ProfileView>);
+type Tagged = (StatusCode, [(HeaderName, String); 1], Json<ProfileView>);
 
 fn whole(status: StatusCode, profile: Profile) -> Tagged {
     let tag = format!("\"{}\"", profile.version);
-    (status, [(ETAG, tag)], Answer(ProfileView::whole(profile)))
+    (status, [(ETAG, tag)], Json(ProfileView::whole(profile)))
 }
 
 /// `GET /v1/profiles`
@@ -46,7 +46,7 @@ async fn list(
     State(app): State<App>,
     _: Caller,
     Params(query): Params<ProfilesQuery>,
-) -> Result<Answer<Profiles>, Failure> {
+) -> Result<Json<Profiles>, Failure> {
     let page = query.page.unwrap_or(1);
     if page < 1 {
         return Err(invalid("page", "it counts from 1"));
@@ -54,7 +54,7 @@ async fn list(
     let size = within("page_size", query.page_size.unwrap_or(20), 1..=MOST)?;
     let found = app.hub.profiles(page, size).await?;
     let items = found.items.into_iter().map(ProfileView::listed).collect();
-    Ok(Answer(Profiles { items, total: found.total }))
+    Ok(Json(Profiles { items, total: found.total }))
 }
 
 /// `GET /v1/profiles/search`
@@ -62,16 +62,16 @@ async fn search(
     State(app): State<App>,
     _: Caller,
     Params(query): Params<ProfileSearch>,
-) -> Result<Answer<FoundProfiles>, Failure> {
+) -> Result<Json<FoundProfiles>, Failure> {
     let limit = within("limit", query.limit.unwrap_or(10), 1..=MOST)?;
     let found = app.hub.search_profiles(query.q, limit).await?;
-    Ok(Answer(FoundProfiles { items: found.into_iter().map(ProfileView::listed).collect() }))
+    Ok(Json(FoundProfiles { items: found.into_iter().map(ProfileView::listed).collect() }))
 }
 
 /// `GET /v1/profiles/errors`
-async fn errors(State(app): State<App>, _: Caller) -> Answer<ProfileErrors> {
+async fn errors(State(app): State<App>, _: Caller) -> Json<ProfileErrors> {
     let errors = app.hub.profile_faults().into_iter().map(Into::into).collect();
-    Answer(ProfileErrors { errors })
+    Json(ProfileErrors { errors })
 }
 
 /// `POST /v1/profiles`
@@ -137,10 +137,10 @@ async fn remove(
     State(app): State<App>,
     _: Operator,
     PathPart(name): PathPart,
-) -> Result<Answer<RemovedProfile>, Failure> {
+) -> Result<Json<RemovedProfile>, Failure> {
     let name: Name = name.parse()?;
     let waiting = app.hub.remove_profile(name.clone(), Source::Api).await?;
-    Ok(Answer(RemovedProfile { name: name.to_string(), waiting }))
+    Ok(Json(RemovedProfile { name: name.to_string(), waiting }))
 }
 
 /// What the writer saw: in `If-Match`, in the body, or both alike.

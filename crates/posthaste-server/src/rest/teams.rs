@@ -1,7 +1,7 @@
 //! `/v1/teams`: address scopes with leaders.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json as Answer, Router};
 use posthaste_api::teams::{self as wire, PutTeam, TeamView, Teams};
 use posthaste_core::address::Name;
 use posthaste_core::registry::{Instance, Team};
@@ -25,9 +25,9 @@ fn view((team, members): (Team, Vec<Instance>)) -> TeamView {
 }
 
 /// `GET /v1/teams`
-async fn list(State(app): State<App>, _: Caller) -> Answer<Teams> {
+async fn list(State(app): State<App>, _: Caller) -> Json<Teams> {
     let names = app.hub.teams();
-    Answer(Teams { teams: names.iter().filter_map(|n| app.hub.team(n)).map(view).collect() })
+    Json(Teams { teams: names.iter().filter_map(|n| app.hub.team(n)).map(view).collect() })
 }
 
 /// `GET /v1/teams/{name}`
@@ -35,9 +35,9 @@ async fn show(
     State(app): State<App>,
     _: Caller,
     PathPart(name): PathPart,
-) -> Result<Answer<TeamView>, Failure> {
+) -> Result<Json<TeamView>, Failure> {
     let name: Name = name.parse()?;
-    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| app.hub.no_such_team(&name))?)))
+    Ok(Json(view(app.hub.team(&name).ok_or_else(|| app.hub.no_such_team(&name))?)))
 }
 
 /// `PUT /v1/teams/{name}`
@@ -46,9 +46,9 @@ async fn put(
     _: Operator,
     PathPart(name): PathPart,
     Json(request): Json<PutTeam>,
-) -> Result<Answer<TeamView>, Failure> {
+) -> Result<Json<TeamView>, Failure> {
     let name: Name = name.parse()?;
     let leaders = request.leaders.iter().map(|l| l.parse()).collect::<Result<_, _>>()?;
     app.hub.put_team(Team { name: name.clone(), leaders }).await?;
-    Ok(Answer(view(app.hub.team(&name).ok_or_else(|| app.hub.no_such_team(&name))?)))
+    Ok(Json(view(app.hub.team(&name).ok_or_else(|| app.hub.no_such_team(&name))?)))
 }

@@ -1,14 +1,14 @@
 //! `/v1/threads`: a conversation, as those read it who poll.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json as Answer, Router};
 use posthaste_api::threads::{self as wire, ThreadMessages, ThreadQuery};
 use posthaste_core::history::ThreadAsk;
 use posthaste_core::time::Timestamp;
 
 use crate::App;
 use crate::auth::Caller;
-use crate::extract::{Params, PathPart};
+use crate::extract::{Json, Params, PathPart};
 use crate::failure::Failure;
 use crate::routes::Routes;
 use crate::words::params::last_n;
@@ -23,7 +23,7 @@ async fn read(
     Caller(caller): Caller,
     PathPart(id): PathPart,
     Params(query): Params<ThreadQuery>,
-) -> Result<Answer<ThreadMessages>, Failure> {
+) -> Result<Json<ThreadMessages>, Failure> {
     let ask = ThreadAsk {
         thread: id.parse()?,
         unread_only: query.unread_only.unwrap_or(false),
@@ -33,5 +33,5 @@ async fn read(
     };
     let thread = ask.thread;
     let read = app.hub.read_thread(caller, ask).await?;
-    Ok(Answer(ThreadMessages::new(thread, caller, read)))
+    Ok(Json(ThreadMessages::new(thread, caller, read)))
 }

@@ -1,11 +1,12 @@
 //! `/v1/tokens`: the two tokens that are not an agent's.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json as Answer, Router};
 use posthaste_api::tokens::{self as wire, TokensRead};
 
 use crate::App;
 use crate::auth::Operator;
+use crate::extract::Json;
 use crate::failure::Failure;
 use crate::routes::Routes;
 
@@ -14,7 +15,7 @@ pub(crate) fn routes() -> Router<App> {
 }
 
 /// `POST /v1/tokens/reload`
-async fn reload(State(app): State<App>, _: Operator) -> Result<Answer<TokensRead>, Failure> {
+async fn reload(State(app): State<App>, _: Operator) -> Result<Json<TokensRead>, Failure> {
     let changed = app.keys.reload()?.into_iter().map(str::to_owned).collect();
-    Ok(Answer(TokensRead { changed }))
+    Ok(Json(TokensRead { changed }))
 }

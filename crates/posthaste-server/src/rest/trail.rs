@@ -1,12 +1,12 @@
 //! `/v1/messages/{id}/trail`: what happened to a message.
 
+use axum::Router;
 use axum::extract::State;
-use axum::{Json as Answer, Router};
 use posthaste_api::trail::{self as wire, TrailView};
 
 use crate::App;
 use crate::auth::Caller;
-use crate::extract::PathPart;
+use crate::extract::{Json, PathPart};
 use crate::failure::{Failure, not_found};
 use crate::routes::Routes;
 
@@ -19,7 +19,7 @@ async fn trail(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<TrailView>, Failure> {
+) -> Result<Json<TrailView>, Failure> {
     let trail = app.hub.trail(caller, id.parse()?).await?;
-    Ok(Answer(trail.ok_or_else(|| not_found("message"))?.into()))
+    Ok(Json(trail.ok_or_else(|| not_found("message"))?.into()))
 }

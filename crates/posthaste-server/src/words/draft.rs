@@ -65,7 +65,7 @@ pub(crate) fn start(
 }
 
 /// What became of a send to each address of a list.
-pub(crate) type Sent = Vec<(String, Result<Receipt, ApiError>)>;
+pub(crate) type SentToEach = Vec<(String, Result<Receipt, ApiError>)>;
 
 /// Sends to each address of a list, in order. One refusal does not stop the rest.
 pub(crate) async fn send_to_each(
@@ -74,7 +74,7 @@ pub(crate) async fn send_to_each(
     to: Vec<String>,
     message: String,
     details: Details,
-) -> Result<Sent, ApiError> {
+) -> Result<SentToEach, ApiError> {
     let most = app.hub.limits().recipients;
     if to.is_empty() || to.len() > most {
         return Err(wrong("to", format!("a list has 1 to {most} addresses (limits.recipients)")));

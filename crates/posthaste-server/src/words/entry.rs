@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use compact_str::ToCompactString;
-use posthaste_api::inbox::Entry;
+use posthaste_api::inbox::Entry as FullEntry;
 use posthaste_core::messaging::message::Priority;
-use posthaste_core::messaging::receive::Entry as Handed;
+use posthaste_core::messaging::receive::Entry;
 
 /// The full entry, as REST and CAO's tools show it.
-pub(crate) fn full(e: &Handed) -> Entry<'_> {
+pub(crate) fn full(e: &Entry) -> FullEntry<'_> {
     let m = &e.leased.message;
-    Entry {
+    FullEntry {
         seq: m.seq.0,
         id: m.seq.0,
         uid: m.id.text(),

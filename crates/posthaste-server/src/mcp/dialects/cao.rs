@@ -7,7 +7,7 @@ use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::receive::{Ask, Budget, Entry as Handed};
+use posthaste_core::messaging::receive::{Ask, Budget, Entry};
 use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -18,7 +18,7 @@ use crate::cao::WINDOW;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
 use crate::mcp::tools::check_inbox::call_again;
-use crate::mcp::tools::send_message::{Told, send};
+use crate::mcp::tools::send_message::{SendResult, send};
 use crate::mcp::{schema, text};
 use crate::words::params::{parse_receipt, print_receipt, seconds};
 use crate::words::{brief, entry};
@@ -125,8 +125,8 @@ async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
         ..SendRequest::new("", args.message)
     };
     let message_id = match send(ctx, request).await? {
-        Told::One(sent) => sent.id,
-        Told::Many { .. } => 0,
+        SendResult::One(sent) => sent.id,
+        SendResult::Many { .. } => 0,
     };
     Ok(Sent { success: true, message_id, sender_id: my_id(ctx.me), receiver_id })
 }
@@ -183,7 +183,7 @@ struct Inbox<'a> {
 }
 
 /// What a full entry takes beside its text.
-fn beside(e: &Handed) -> usize {
+fn beside(e: &Entry) -> usize {
     let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry::full(e) };
     json(&empty).map_or(brief::WRAPPER, |json| json.len() + 1)
 }

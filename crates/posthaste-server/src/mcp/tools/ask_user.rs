@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Tool;
-use super::send_message::{Told, send};
+use super::send_message::{SendResult, send};
 use crate::mcp::call::{Ctx, Job, done, refusal, text as json};
 use crate::mcp::{schema, text};
 use crate::words::brief;
@@ -136,8 +136,8 @@ pub(crate) async fn ask(
         ..SendRequest::new("", question)
     };
     match send(ctx, request).await? {
-        Told::One(sent) => Ok(sent.id),
-        Told::Many { .. } => Ok(0),
+        SendResult::One(sent) => Ok(sent.id),
+        SendResult::Many { .. } => Ok(0),
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct AssignResult {
     instance: String,
     address: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
     })
 }
 
-async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+async fn give(ctx: &Ctx, args: Args) -> Result<AssignResult, ApiError> {
     let Args { agent, message, label, team, working_directory, worktree, timeout } = args;
     let request = AssignRequest {
         agent,
@@ -84,7 +84,7 @@ async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
         idempotency_key: None,
     };
     let Assigned { instance, task, duplicate } = assign(ctx, request).await?;
-    Ok(Told {
+    Ok(AssignResult {
         instance: instance.id.to_string(),
         address: instance.address.to_string(),
         label,

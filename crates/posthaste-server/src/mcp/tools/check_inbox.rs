@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::Tool;
 use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
 use crate::mcp::{schema, text};
-use crate::words::brief::{self, Entry};
+use crate::words::brief::{self, BriefEntry};
 use crate::words::params::{seconds, wait_for};
 
 pub(crate) const TOOL: Tool = Tool {
@@ -102,7 +102,7 @@ pub(crate) fn call_again(batch: &Batch) -> Option<String> {
 
 #[derive(Debug, Serialize)]
 struct Inbox<'a> {
-    messages: Vec<Entry<'a>>,
+    messages: Vec<BriefEntry<'a>>,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     call_again: Option<String>,
@@ -151,7 +151,7 @@ async fn read(ctx: Ctx, ask: Ask) -> Done {
         Err(error) => return done(refusal(&error.into()), true, None),
     };
     let mut inbox = Inbox {
-        messages: batch.mail.iter().map(Entry::new).collect(),
+        messages: batch.mail.iter().map(BriefEntry::new).collect(),
         status: batch.status.as_str(),
         call_again: call_again(&batch),
         waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::Tool;
 use super::assign::wish;
-use crate::mcp::call::{Ctx, Done, Heard, Job, done, refusal, text as json};
+use crate::mcp::call::{Ctx, Done, HandoffResult, Job, done, refusal, text as json};
 use crate::mcp::{schema, text};
 use crate::words::params::seconds;
 
@@ -76,7 +76,7 @@ struct Reported<'a> {
 
 /// The work goes on.
 #[derive(Debug, Serialize)]
-struct Running {
+struct JobView {
     job: String,
     task: u64,
     status: &'static str,
@@ -96,9 +96,11 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Err(error) => return ctx.reply::<()>(Err(error)).await,
         };
         match ctx.handoff(assign, timeout).await {
-            Heard::Report { assigned, report, batch, .. } => told(&assigned, &report, batch),
-            Heard::Job { ctx, assigned, status, interrupted } => {
-                let running = Running {
+            HandoffResult::Report { assigned, report, batch, .. } => {
+                told(&assigned, &report, batch)
+            }
+            HandoffResult::Job { ctx, assigned, status, interrupted } => {
+                let running = JobView {
                     job: assigned.instance.id.to_string(),
                     task: assigned.task.0,
                     status: status.as_str(),
@@ -106,8 +108,8 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
                 };
                 ctx.reply(Ok(running)).await
             }
-            Heard::Refused { ctx, error } => ctx.reply::<()>(Err(error)).await,
-            Heard::Failed(error) => done(refusal(&error), true, None),
+            HandoffResult::Refused { ctx, error } => ctx.reply::<()>(Err(error)).await,
+            HandoffResult::Failed(error) => done(refusal(&error), true, None),
         }
     })
 }

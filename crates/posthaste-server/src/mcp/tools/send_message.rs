@@ -56,7 +56,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
     })
 }
 
-async fn write(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+async fn write(ctx: &Ctx, args: Args) -> Result<SendResult, ApiError> {
     let in_reply_to = text::message(args.in_reply_to);
     let to = match args.to {
         Some(to) => to,
@@ -106,7 +106,7 @@ fn giver(ctx: &Ctx) -> Option<String> {
 /// What the sender is told: what is known, and no more.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Told {
+pub(crate) enum SendResult {
     One(Sent),
     Many { results: Vec<OneOfMany> },
 }
@@ -162,7 +162,7 @@ impl From<Receipt> for Sent {
 }
 
 /// Sends to one or to each of a list, in order; one failure does not stop the rest.
-pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, ApiError> {
+pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<SendResult, ApiError> {
     request.idempotency_key = ctx.key.clone();
     let app = &ctx.app;
     let from = Author { who: ctx.me, via: Via::Mcp, trace: ctx.trace };
@@ -170,7 +170,7 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
     match request.to {
         To::One(to) => {
             let sent = draft::start(app, &from, &to, request.message.into(), details)?;
-            Ok(Told::One(sent.await?.into()))
+            Ok(SendResult::One(sent.await?.into()))
         }
         To::Many(list) => {
             let sent = draft::send_to_each(app, &from, list, request.message, details).await?;
@@ -179,7 +179,7 @@ pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, Ap
                 Err(error) => Outcome::Refused { error },
             };
             let results = sent.into_iter().map(|(to, r)| OneOfMany { to, outcome: outcome(r) });
-            Ok(Told::Many { results: results.collect() })
+            Ok(SendResult::Many { results: results.collect() })
         }
     }
 }

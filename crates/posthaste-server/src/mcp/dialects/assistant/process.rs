@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::mcp::call::{Ctx, Heard, Job, done, done_beside, refusal, text as json};
+use crate::mcp::call::{Ctx, HandoffResult, Job, done, done_beside, refusal, text as json};
 use crate::mcp::text;
 use crate::mcp::tools::agent_status::{exactly, unknown};
 use crate::mcp::tools::assign::{assign, wish};
@@ -64,13 +64,13 @@ impl Spawned {
 
 #[derive(Debug, Serialize)]
 struct Polled {
-    process: Process,
+    process: ProcessView,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_summary: Option<Summary>,
 }
 
 #[derive(Debug, Serialize)]
-struct Process {
+struct ProcessView {
     process_id: String,
     assistant_id: String,
     thread_id: String,
@@ -117,7 +117,7 @@ pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Err(error) => return ctx.reply::<()>(Err(error)).await,
         };
         match ctx.handoff(assign, longest).await {
-            Heard::Report { assigned, status, report, batch } => {
+            HandoffResult::Report { assigned, status, report, batch } => {
                 let told = Spawned {
                     exit_code: report.exit_code,
                     truncated_message: report.clip.map(|_| report.message.seq.to_string()),
@@ -129,11 +129,11 @@ pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
                     Err(error) => done(refusal(&error), true, None),
                 }
             }
-            Heard::Job { ctx, assigned, status, .. } => {
+            HandoffResult::Job { ctx, assigned, status, .. } => {
                 ctx.reply(Ok(Spawned::new(&assigned.instance, status))).await
             }
-            Heard::Refused { ctx, error } => ctx.reply::<()>(Err(error)).await,
-            Heard::Failed(error) => done(refusal(&error), true, None),
+            HandoffResult::Refused { ctx, error } => ctx.reply::<()>(Err(error)).await,
+            HandoffResult::Failed(error) => done(refusal(&error), true, None),
         }
     })
 }
@@ -179,7 +179,7 @@ async fn polled(ctx: &Ctx, args: Poll) -> Result<Polled, ApiError> {
         }
     };
     let work = i.work.as_deref();
-    let process = Process {
+    let process = ProcessView {
         process_id: i.id.to_string(),
         assistant_id: i.agent.to_string(),
         thread_id: i.thread.to_string(),

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::mcp::call::{Ctx, Heard, Job, done, done_beside, text as json};
+use crate::mcp::call::{Ctx, HandoffResult, Job, done, done_beside, text as json};
 use crate::mcp::text;
 use crate::mcp::tools::assign::{assign as give, wish};
 use crate::words::params::seconds;
@@ -101,7 +101,7 @@ pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
             Err(error) => return ctx.reply_as::<()>(Err(error), not_handed_off).await,
         };
         match ctx.handoff(assign, timeout).await {
-            Heard::Report { assigned, report, batch, .. } => {
+            HandoffResult::Report { assigned, report, batch, .. } => {
                 let agent = &assigned.instance.agent;
                 let (success, mut message) = match report.failed() {
                     true => (false, format!("{agent} failed")),
@@ -119,7 +119,7 @@ pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
                 }
             }
             // No failure: whoever reads one would start the same work again.
-            Heard::Job { ctx, assigned, .. } => {
+            HandoffResult::Job { ctx, assigned, .. } => {
                 let agent = &assigned.instance.agent;
                 let message =
                     format!("{agent} still works; its output comes by check_inbox when it is done");
@@ -127,8 +127,10 @@ pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
                 let told = HandedOff { success: true, message, output: None, terminal_id };
                 ctx.reply_as(Ok(told), not_handed_off).await
             }
-            Heard::Refused { ctx, error } => ctx.reply_as::<()>(Err(error), not_handed_off).await,
-            Heard::Failed(error) => done(not_handed_off(&error), true, None),
+            HandoffResult::Refused { ctx, error } => {
+                ctx.reply_as::<()>(Err(error), not_handed_off).await
+            }
+            HandoffResult::Failed(error) => done(not_handed_off(&error), true, None),
         }
     })
 }
