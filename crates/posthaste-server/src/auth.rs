@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::App;
-use crate::call::Who;
 use crate::failure::{Failure, invalid, not_found};
+use crate::request::KnownCaller;
 
 /// The operator acts for this instance.
 const INSTANCE: &str = "x-posthaste-instance";
@@ -139,7 +139,7 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
 
 /// Who a request is from.
 #[derive(Debug, Clone)]
-pub(crate) enum Origin {
+pub(crate) enum Identity {
     Known(Principal),
     /// An agent that says who it is and was never here: its first act makes it known.
     Newcomer(Box<NewInstance>),
@@ -149,24 +149,24 @@ pub(crate) enum Origin {
 
 /// Who it is: by its own token, by the operator's and the instance that it acts for,
 /// or by the join token and its headers.
-pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
+pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
     match opens(app, headers)? {
         Some(Opens::Mail(Principal::Operator)) => match text(headers, INSTANCE)? {
-            Some(id) => act_as(app, id).map(Origin::Known),
-            None => Ok(Origin::Known(Principal::Operator)),
+            Some(id) => act_as(app, id).map(Identity::Known),
+            None => Ok(Identity::Known(Principal::Operator)),
         },
-        Some(Opens::Mail(principal)) => Ok(Origin::Known(principal)),
+        Some(Opens::Mail(principal)) => Ok(Identity::Known(principal)),
         Some(Opens::Join) => by_key(app, headers),
         None => Err(unauthorized("this door needs a token")),
     }
 }
 
 /// The request is an act of its sender: a newcomer joins.
-pub(crate) async fn admit(app: &App, from: Origin) -> Result<Principal, Failure> {
+pub(crate) async fn admit(app: &App, from: Identity) -> Result<Principal, Failure> {
     match from {
-        Origin::Known(who) => Ok(who),
-        Origin::Newcomer(new) => Ok(Principal::Instance(app.hub.join(*new).await?.instance.id)),
-        Origin::Nobody => Err(nobody()),
+        Identity::Known(who) => Ok(who),
+        Identity::Newcomer(new) => Ok(Principal::Instance(app.hub.join(*new).await?.instance.id)),
+        Identity::Nobody => Err(nobody()),
     }
 }
 
@@ -195,8 +195,8 @@ fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
 }
 
 /// Whoever has the join token is who its headers say, and stays it by key and secret.
-fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
-    let Some(agent) = text(headers, AGENT)? else { return Ok(Origin::Nobody) };
+fn by_key(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
+    let Some(agent) = text(headers, AGENT)? else { return Ok(Identity::Nobody) };
     let agent: Name = agent.parse().map_err(ApiError::from)?;
     let team = text(headers, TEAM)?.unwrap_or(DEFAULT_TEAM);
     let team: Name = team.parse().map_err(ApiError::from)?;
@@ -212,9 +212,9 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
     let secret = secret_of(app, "X-Posthaste-Secret", secret)?;
     let key = JoinKey { key: key.to_owned(), secret };
     if let Some(id) = app.hub.keyed(&agent, &team, &key) {
-        return Ok(Origin::Known(known(app, id)));
+        return Ok(Identity::Known(known(app, id)));
     }
-    Ok(Origin::Newcomer(Box::new(NewInstance {
+    Ok(Identity::Newcomer(Box::new(NewInstance {
         agent,
         team: Some(team),
         label: None,
@@ -268,7 +268,7 @@ pub(crate) fn nobody() -> Failure {
 
 /// Tells the log who it was.
 fn note(parts: &Parts, caller: Principal) {
-    if let Some(who) = parts.extensions.get::<Who>() {
+    if let Some(who) = parts.extensions.get::<KnownCaller>() {
         who.is(caller);
     }
 }

@@ -3,10 +3,12 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::Uri;
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use posthaste_api::error::{ApiError, ErrorCode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
@@ -142,8 +144,14 @@ fn unreadable(why: impl Into<String>) -> Failure {
     Failure(ApiError::new(ErrorCode::BadRequest, why))
 }
 
-/// A JSON body.
+/// A JSON body, of a request or of an answer.
 pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Failure;

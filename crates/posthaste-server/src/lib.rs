@@ -10,7 +10,6 @@
 mod accept;
 mod auth;
 mod bodies;
-mod call;
 mod cao;
 mod config;
 mod extract;
@@ -18,11 +17,13 @@ mod failure;
 mod guard;
 mod mcp;
 mod meters;
-mod places;
+mod request;
 mod rest;
+mod routes;
 mod silence;
+mod slots;
 mod unread;
-mod work;
+mod words;
 mod written;
 
 use std::io;
@@ -53,7 +54,6 @@ pub(crate) struct App {
     /// Bodies that are thrown away just now.
     pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
-    pub(crate) hooks: Arc<rest::hooks::Reminded>,
     /// CAO's routes are there.
     pub(crate) cao: bool,
 }
@@ -87,7 +87,6 @@ pub async fn serve(
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
         unread: TaskTracker::new(),
-        hooks: Arc::default(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao,
     };

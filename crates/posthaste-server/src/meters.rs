@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use crate::App;
-use crate::call::Route;
-use text::Page;
+use crate::request::Route;
+use text::MetricsText;
 
 /// Microseconds. The long ones are for those who wait for mail.
 const TIMES: [u64; 14] = [
@@ -155,7 +155,7 @@ impl Meters {
     /// Everything that is counted, as Prometheus reads it.
     pub(crate) async fn page(&self, app: &App) -> String {
         let hub = &app.hub;
-        let mut page = Page::default();
+        let mut page = MetricsText::default();
         page.gauge("posthaste_build_info", "Which version this is.");
         page.value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         page.gauge("posthaste_healthy", "Whether the last write succeeded.");
@@ -184,7 +184,7 @@ impl Meters {
     }
 
     /// A store that cannot answer leaves its part out; the rest is told all the same.
-    async fn mail(&self, page: &mut Page, hub: &Hub) {
+    async fn mail(&self, page: &mut MetricsText, hub: &Hub) {
         let figures = match hub.figures().await {
             Ok(figures) => figures,
             Err(error) => return tracing::warn!(%error, "the store tells no figures"),
@@ -224,7 +224,7 @@ impl Meters {
         }
     }
 
-    fn requests(&self, page: &mut Page) {
+    fn requests(&self, page: &mut MetricsText) {
         let routed = self.routed.lock();
         let hot =
             [("POST", crate::rest::SEND, &self.send), ("GET", crate::rest::RECEIVE, &self.receive)];

@@ -316,10 +316,10 @@ pub(crate) fn fault_of(answer: &[u8]) -> Option<(i32, Cow<'_, str>)> {
     #[derive(Deserialize)]
     struct Failed<'a> {
         #[serde(borrow)]
-        error: Told<'a>,
+        error: FaultText<'a>,
     }
     #[derive(Deserialize)]
-    struct Told<'a> {
+    struct FaultText<'a> {
         code: i32,
         #[serde(borrow)]
         message: Cow<'a, str>,
@@ -335,15 +335,15 @@ pub(crate) fn fault(id: &RawValue, code: i32, message: &str) -> Vec<u8> {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ToolResponse<'a> {
     jsonrpc: &'static str,
     id: &'a RawValue,
-    result: Outcome<'a>,
+    result: ToolResult<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Outcome<'a> {
+struct ToolResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result_type: Option<&'static str>,
     content: &'a [Block],
@@ -367,11 +367,11 @@ impl From<String> for Block {
 /// The result of a tool.
 pub(crate) fn result(id: &RawValue, era: Era, content: &[Block], is_error: bool) -> Vec<u8> {
     let result_type = (era == Era::New).then_some("complete");
-    let result = Outcome { result_type, content, is_error };
+    let result = ToolResult { result_type, content, is_error };
     let room = content.iter().map(|block| block.text.len() * 5 / 4).sum::<usize>() + 160;
     let mut json = Vec::with_capacity(room);
     // Strings and numbers always have a JSON form.
-    let _ = serde_json::to_writer(&mut json, &Answer { jsonrpc: "2.0", id, result });
+    let _ = serde_json::to_writer(&mut json, &ToolResponse { jsonrpc: "2.0", id, result });
     json
 }
 
@@ -413,12 +413,12 @@ struct Subscription<'a> {
 /// The first word to who listens: to what.
 pub(crate) fn listening(id: &RawValue, to: Wanted) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct Acknowledged<'a> {
         jsonrpc: &'static str,
         method: &'static str,
         params: Granted<'a>,
     }
     let params = Granted { meta: Subscription { id }, notifications: to };
     let method = "notifications/subscriptions/acknowledged";
-    serde_json::to_vec(&Told { jsonrpc: "2.0", method, params }).unwrap_or_default()
+    serde_json::to_vec(&Acknowledged { jsonrpc: "2.0", method, params }).unwrap_or_default()
 }

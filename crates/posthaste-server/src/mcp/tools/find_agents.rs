@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::{Failure, invalid};
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
+use crate::words::params::within;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "find_agents",
@@ -84,11 +84,7 @@ fn addresses(of: &[&InstanceView]) -> Vec<String> {
 
 async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
     let hub = &ctx.app.hub;
-    let limit = args.limit.unwrap_or(LIMIT);
-    if !(1..=MOST).contains(&limit) {
-        let Failure(error) = invalid("limit", format!("it lies between 1 and {MOST}"));
-        return Err(error);
-    }
+    let limit = within("limit", args.limit.unwrap_or(LIMIT), 1..=MOST)?;
     let query = args.query.filter(|words| !words.trim().is_empty());
     let (profiles, total) = match query.clone() {
         Some(words) => {

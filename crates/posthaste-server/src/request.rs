@@ -63,16 +63,16 @@ pub(crate) enum Route {
 
 /// Whose token a routed request bears, once somebody has looked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Who(Arc<OnceLock<Principal>>);
+pub(crate) struct KnownCaller(Arc<OnceLock<Principal>>);
 
-impl Who {
+impl KnownCaller {
     pub(crate) fn is(&self, principal: Principal) {
         let _ = self.0.set(principal);
     }
 }
 
 /// Dropped without an answer, its client has gone away.
-pub(crate) struct Call {
+pub(crate) struct ServedRequest {
     meters: Arc<Meters>,
     id: RequestId,
     began: Instant,
@@ -82,7 +82,7 @@ pub(crate) struct Call {
     answered: bool,
 }
 
-impl Call {
+impl ServedRequest {
     pub(crate) fn begin(meters: &Arc<Meters>, method: &Method, headers: &HeaderMap) -> Self {
         let (boot, number) = meters.next_request();
         Self {
@@ -100,7 +100,7 @@ impl Call {
     pub(crate) fn end(
         mut self,
         mut response: Response<Reply>,
-        who: Option<Who>,
+        who: Option<KnownCaller>,
     ) -> Response<Reply> {
         self.answered = true;
         let (meters, took) = (&self.meters, self.began.elapsed());
@@ -143,7 +143,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ServedRequest {
     fn drop(&mut self) {
         if !self.answered {
             self.meters.cut();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_call_that_waits_keeps_little() {
-        assert!(size_of::<Call>() <= 96, "{}", size_of::<Call>());
+        assert!(size_of::<ServedRequest>() <= 96, "{}", size_of::<ServedRequest>());
     }
 
     #[test]
