@@ -119,6 +119,10 @@ mod tests {
         Kept(message.values().iter().map(keep).collect())
     }
 
+    fn place(column: &str) -> usize {
+        Message::COLUMNS.iter().position(|name| *name == column).expect("a column")
+    }
+
     fn message() -> Message {
         let kind = Kind::read("result").expect("a type");
         Message {
@@ -162,15 +166,14 @@ mod tests {
             assert!(right >= whole.values().len() - 1, "{name}");
         }
         for (name, wrong) in [("hop", 256), ("late", 2), ("seq", -1), ("sender_instance", -7)] {
-            let place = Message::COLUMNS.iter().position(|column| *column == name);
             let mut row = kept(&message());
-            row.0[place.expect("a column")] = Ok((Some(wrong), None));
+            row.0[place(name)] = Ok((Some(wrong), None));
             let told = Message::read(&row).1[0].to_string();
             assert_eq!(told, format!("column {name}: {wrong} is no value"));
         }
         let mut row = kept(&message());
-        row.0[11] = Ok((None, Some("pigeon".into())));
-        row.0[6] = Ok((None, None));
+        row.0[place("via")] = Ok((None, Some("pigeon".into())));
+        row.0[place("kind")] = Ok((None, None));
         let told: Vec<_> = Message::read(&row).1.iter().map(ToString::to_string).collect();
         assert_eq!(told, ["column kind: it is missing", "column via: `pigeon` is no value"]);
     }

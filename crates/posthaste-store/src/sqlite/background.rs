@@ -1,6 +1,9 @@
-//! Off the path of a send: checkpoints, indexes, and keys that are sorted.
+//! Off the path of a send: checkpoints, lists of numbers, and keys that are sorted.
 
-use std::ops::RangeInclusive;
+mod connection;
+mod indexing;
+
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,8 +12,8 @@ use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::files::Files;
-use super::index::Batch;
+use self::connection::OwnConnection;
+use self::indexing::Indexing;
 use super::keys::{self, Run};
 use super::rows::meta::Marks;
 use super::writer::Flush;
@@ -18,163 +21,98 @@ use super::{Shared, open};
 
 /// How often the background looks.
 const TICK: Duration = Duration::from_millis(250);
-/// Quiet for this long: the indexes are brought up to date.
+/// Quiet for this long: the lists are brought up to date.
 const QUIET: Duration = Duration::from_secs(2);
-/// Never much further behind than this many messages or deliveries.
-const FAR_BEHIND: u64 = 32_768;
-/// A step may keep a sender waiting for so long.
-const STEP_TIME: Duration = Duration::from_millis(3);
-/// Messages of a step: of the first, and the fewest and the most.
-const STEP: u64 = 1_024;
-const STEPS: RangeInclusive<u64> = 128..=8_192;
 
 /// Works until the store stops.
 pub(crate) async fn run(shared: Arc<Shared>, indexed: Marks, stopping: CancellationToken) {
     let _vital = shared.vitals.guard("the store's background work", stopping.clone());
-    let mut checkpoints = Checkpoints { files: Arc::clone(&shared.files), db: None };
-    let mut checkpointed = 0;
-    let mut indexing = Indexing { done: indexed, step: STEP };
-    let mut last = shared.writer.written.last();
-    let mut quiet_since = Instant::now();
-    loop {
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = sleep(TICK) => {}
-        }
-        if shared.files.look().is_err() {
-            continue;
-        }
-        let now = shared.writer.written.last();
-        if now != last {
-            last = now;
-            quiet_since = Instant::now();
-        }
-        let transactions = shared.writer.written.transactions();
-        if transactions != checkpointed {
-            checkpoints.run(&shared).await;
-            checkpointed = transactions;
-        }
-        let quiet = quiet_since.elapsed() >= QUIET;
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = indexing.run(&shared, now, quiet) => {}
-        }
-        sort_keys(&shared).await;
+    let last = shared.writer.written.last();
+    let mut background = Background {
+        connection: OwnConnection::new(&shared),
+        indexing: Indexing::new(indexed),
+        checkpointed: 0,
+        last,
+        quiet_since: Instant::now(),
+        shared,
+    };
+    // No work is left in the middle: its connection must be closed before the folder is
+    // anybody else's.
+    while stopping.run_until_cancelled(sleep(TICK)).await.is_some() {
+        background.work(&stopping).await;
     }
 }
 
-/// Fills the lists of numbers, some thousand messages at a time. They are read beside the
-/// senders and written between two groups, in so few rows that nobody waits long.
-struct Indexing {
-    done: Marks,
-    step: u64,
+struct Background {
+    shared: Arc<Shared>,
+    connection: OwnConnection,
+    indexing: Indexing,
+    /// How many transactions there were at the last checkpoint.
+    checkpointed: u64,
+    /// The highest numbers, and since when.
+    last: Marks,
+    quiet_since: Instant,
 }
 
-impl Indexing {
-    async fn run(&mut self, shared: &Shared, now: Marks, quiet: bool) {
-        while now.delivery.saturating_sub(self.done.delivery) >= FAR_BEHIND
-            || now.seq.saturating_sub(self.done.seq) >= FAR_BEHIND
-            || quiet && self.done != now
-        {
-            match self.next(shared, now).await {
-                Some(took) => self.adapt(took),
-                None => return,
-            }
-        }
-    }
-
-    /// One step; how long senders had to wait for it.
-    async fn next(&mut self, shared: &Shared, now: Marks) -> Option<Duration> {
-        let (from, writer) = (self.done, &shared.writer);
-        let upto = Marks {
-            seq: now.seq.min(from.seq + self.step),
-            delivery: now.delivery.min(from.delivery + self.step),
-        };
-        let prunes = writer.written.prunes();
-        let batch = shared.readers.query(move |db| Batch::gather(db, from, upto)).await.ok()?;
-        let theirs = Arc::clone(writer);
-        let write = move |db: &Connection| match theirs.written.prunes() == prunes {
-            true => batch.write(db).map(|()| true),
-            // Some of them may be gone.
-            false => Ok(false),
-        };
-        let (written, took) = Arc::clone(writer).write(Flush::Later, write).await.ok()?;
-        if written {
-            self.done = upto;
-        }
-        Some(took)
-    }
-
-    /// Many threads and mailboxes make many rows: then a step takes fewer messages.
-    fn adapt(&mut self, took: Duration) {
-        let fits = u128::from(self.step) * STEP_TIME.as_micros() / took.as_micros().max(1);
-        let fits = u64::try_from(fits).unwrap_or(*STEPS.end());
-        self.step = (self.step + fits).div_ceil(2).clamp(*STEPS.start(), *STEPS.end());
-    }
-}
-
-/// Sorts keys into runs while there are enough.
-async fn sort_keys(shared: &Shared) {
-    let unsorted = &shared.writer.written.unsorted_keys;
-    while unsorted.load(Ordering::Relaxed) >= keys::RUN {
-        let Ok(Some(run)) = shared.readers.query(Run::gather).await else {
-            // They are fewer than was counted.
-            unsorted.store(0, Ordering::Relaxed);
-            return;
-        };
-        let count = run.keys;
-        let written = Arc::clone(&shared.writer).write(Flush::Later, move |db| run.write(db));
-        if written.await.is_err() {
+impl Background {
+    async fn work(&mut self, stopping: &CancellationToken) {
+        if self.shared.files.look().is_err() {
             return;
         }
-        unsorted.fetch_sub(count.min(unsorted.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let transactions = self.shared.writer.written.transactions();
+        if transactions != self.checkpointed {
+            self.checkpoint().await;
+            self.checkpointed = transactions;
+        }
+        let now = self.shared.writer.written.last();
+        if now != self.last {
+            (self.last, self.quiet_since) = (now, Instant::now());
+        }
+        let quiet = self.quiet_since.elapsed() >= QUIET;
+        while !stopping.is_cancelled()
+            && self.indexing.is_due(now, quiet)
+            && let ControlFlow::Continue(()) =
+                self.indexing.step(&self.shared, &mut self.connection, now).await
+        {}
+        while !stopping.is_cancelled()
+            && let ControlFlow::Continue(()) = self.sort_keys().await
+        {}
     }
-}
 
-/// Copies what the log holds into the database, on a connection of its own.
-/// Passive: it waits for nobody and nobody waits for it. A busy writer stays ahead
-/// of it, so the log would grow for ever: once it is long, the short rest is copied by the
-/// writing connection between two groups, and the log starts anew.
-struct Checkpoints {
-    files: Arc<Files>,
-    db: Option<Connection>,
-}
-
-impl Checkpoints {
-    async fn run(&mut self, shared: &Shared) {
-        let (files, known) = (Arc::clone(&self.files), self.db.take());
-        let work = tokio::task::spawn_blocking(move || -> rusqlite::Result<_> {
-            let db = known.map_or_else(|| Connection::open(files.database()), Ok)?;
-            let pages = checkpoint(&db)?;
-            Ok((db, pages))
-        });
-        let pages = match work.await {
-            Ok(Ok((db, pages))) => {
-                self.db = Some(db);
-                pages
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "a checkpoint failed; it is tried again");
-                shared.damage.explain(&error);
-                return;
-            }
-            Err(panic) => {
-                tracing::warn!(%panic, "a checkpoint failed; it is tried again");
-                return;
-            }
-        };
-        shared.log_pages.store(pages, Ordering::Relaxed);
-        if pages * open::PAGE > shared.config.wal_bytes / 2
-            && let Err(error) = Arc::clone(&shared.writer).with(checkpoint).await
+    /// Copies what the log holds into the database. Passive: it waits for nobody and nobody
+    /// waits for it. A busy writer stays ahead of it, so the log would grow for ever: once it
+    /// is long, the short rest is copied by the writing connection between two groups, and
+    /// the log starts anew.
+    async fn checkpoint(&mut self) {
+        let Some(pages) = self.connection.ask(|db| Ok(checkpoint(db)?)).await else { return };
+        self.shared.log_pages.store(pages, Ordering::Relaxed);
+        if pages * open::PAGE > self.shared.config.wal_bytes / 2
+            && let Err(error) = Arc::clone(&self.shared.writer).with(checkpoint).await
         {
             tracing::warn!(%error, "a checkpoint failed; it is tried again");
         }
     }
-}
 
-impl Drop for Checkpoints {
-    fn drop(&mut self) {
-        self.db.iter().for_each(|db| self.files.leave_log(db));
+    /// Sorts the keys of one run, if there are enough.
+    async fn sort_keys(&mut self) -> ControlFlow<()> {
+        let unsorted = &self.shared.writer.written.unsorted_keys;
+        if unsorted.load(Ordering::Relaxed) < keys::RUN {
+            return ControlFlow::Break(());
+        }
+        let Some(Some(run)) = self.connection.ask(Run::gather).await else {
+            // They are fewer than was counted.
+            unsorted.store(0, Ordering::Relaxed);
+            return ControlFlow::Break(());
+        };
+        let count = run.keys;
+        let writer = Arc::clone(&self.shared.writer);
+        match writer.write(Flush::Later, move |db| run.write(db)).await {
+            Ok(_) => {
+                unsorted.fetch_sub(count.min(unsorted.load(Ordering::Relaxed)), Ordering::Relaxed);
+                ControlFlow::Continue(())
+            }
+            Err(_) => ControlFlow::Break(()),
+        }
     }
 }
 
