@@ -80,7 +80,7 @@ pub(crate) async fn run(
     drop((listener, slots));
     app.hub.stop_waiting();
     open.close();
-    // What they held goes back before anyone closes the store.
+    // Their leases go back before anyone closes the store.
     open.wait().await;
     app.unread.close();
     app.unread.wait().await;
@@ -131,21 +131,21 @@ async fn connection(
     }
 }
 
-/// What every connection shares.
+/// The state that all connections share.
 pub(crate) struct House {
     pub(crate) app: App,
     router: Router,
 }
 
-/// A response that is being made. In a box of its own size: a connection would keep room for
-/// the largest of all, and thousands of them only wait for mail.
+/// A response that is being made. Boxed: a connection would keep room for the largest of
+/// all, and thousands of connections only wait for mail.
 type PendingResponse = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
 
 /// The two calls that carry the mail go straight to their handlers: a router's
 /// boxes and copies would cost more than the calls themselves. Everything else is
 /// routed.
 ///
-/// What a waiting reader asks is read here, before its wait begins: nothing of the
+/// The query of a waiting reader is read here, before its wait begins: nothing of the
 /// request is kept.
 fn answer(
     request: Request<Incoming>,

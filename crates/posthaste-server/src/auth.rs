@@ -1,4 +1,4 @@
-//! Who is calling: by token, and by nothing else.
+//! Finds out who is calling: by token, and by nothing else.
 
 use std::net::IpAddr;
 
@@ -78,7 +78,7 @@ impl KnownKeys {
     }
 }
 
-/// What a token opens.
+/// The rights of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opens {
     Mail(Principal),
@@ -94,7 +94,8 @@ pub(crate) fn fingerprint(text: &str) -> String {
     hex(&digest(text)[..16])
 }
 
-/// Whoever shows its own token is seen to live, whatever comes of its call.
+/// Looks a token up. Showing its own token is a sign of life of an instance, whatever
+/// becomes of the call.
 pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = header.to_str().ok().and_then(|text| {
@@ -137,7 +138,7 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
     }
 }
 
-/// Who a request is from.
+/// The sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Identity {
     Known(Principal),
@@ -147,8 +148,8 @@ pub(crate) enum Identity {
     Nobody,
 }
 
-/// Who it is: by its own token, by the operator's and the instance that it acts for,
-/// or by the join token and its headers.
+/// Identifies the sender: by its own token, by the operator's and the instance that the
+/// operator acts for, or by the join token and its headers.
 pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
     match opens(app, headers)? {
         Some(Opens::Mail(Principal::Operator)) => match text(headers, INSTANCE)? {
@@ -194,7 +195,8 @@ fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
     }
 }
 
-/// Whoever has the join token is who its headers say, and stays it by key and secret.
+/// Identifies the holder of a join token by its headers: the same key and secret are the
+/// same instance.
 fn by_key(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
     let Some(agent) = text(headers, AGENT)? else { return Ok(Identity::Nobody) };
     let agent: Name = agent.parse().map_err(ApiError::from)?;
@@ -226,7 +228,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
     })))
 }
 
-/// What the token of whoever joins with this key and secret is made from.
+/// The seed of the token of an instance that joins with this key and secret.
 pub(crate) fn seed_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> TokenHash {
     let mut hash = Sha256::new();
     hash.update(app.keys.now().join);
@@ -323,7 +325,7 @@ impl FromRequestParts<App> for Operator {
     }
 }
 
-/// Whoever may bring a new agent: the join token, or the operator.
+/// A caller that may bring a new agent: it holds the join token, or is the operator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joiner;
 
@@ -341,7 +343,7 @@ impl FromRequestParts<App> for Joiner {
     }
 }
 
-/// Whoever it is by token, or by key and secret: somebody who acts.
+/// A caller that acts, known by its token or by its key and secret.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Somebody(pub(crate) Principal);
 

@@ -179,7 +179,7 @@ fn terminal(text: &str) -> Result<InstanceId, Failure> {
     id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
 }
 
-/// Whoever holds a token. It is asked for before anything of the body is read.
+/// A caller that holds a token. The token is asked for before the body is read.
 struct Holder(Principal);
 
 impl FromRequestParts<App> for Holder {

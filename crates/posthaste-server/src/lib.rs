@@ -40,7 +40,7 @@ use tokio_util::task::TaskTracker;
 pub use auth::{KeyFiles, Keys};
 pub use config::{CompatConfig, McpConfig, ServerConfig};
 
-/// What every handler can reach.
+/// The state that every handler can reach.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
@@ -49,7 +49,7 @@ pub(crate) struct App {
     /// Those who follow the events.
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
-    /// What request bodies may hold of the memory.
+    /// The memory that request bodies may hold.
     pub(crate) bodies: Arc<Bodies>,
     /// Bodies that are thrown away just now.
     pub(crate) unread: TaskTracker,
@@ -63,7 +63,7 @@ pub fn mcp_reference() -> Vec<(&'static str, Vec<serde_json::Value>)> {
     mcp::reference()
 }
 
-/// What every model that connects is told.
+/// The instructions for every model that connects.
 pub fn mcp_instructions() -> &'static str {
     mcp::INSTRUCTIONS
 }

@@ -57,7 +57,7 @@ pub(crate) const PATH: &str = "/mcp";
 /// Characters of what rmcp says against a request.
 const LONGEST_REFUSAL: usize = 300;
 
-/// What the door keeps between calls: nothing that a restart would miss.
+/// The state of the door between calls. A restart misses none of it.
 pub(crate) struct Mcp {
     config: McpConfig,
     service: Service,
@@ -185,8 +185,7 @@ fn cancelled(app: &App, who: Principal, asker: &Asker, message: &Envelope<'_>) {
     }
 }
 
-/// What rmcp answers. A tool that it called has left its mail behind, which is
-/// watched like any other.
+/// Lets rmcp answer. The mail of a tool that rmcp called is watched like any other.
 async fn ask_rmcp(
     app: &App,
     mut parts: Parts,
@@ -212,8 +211,8 @@ async fn ask_rmcp(
     Ok(Response::from_parts(head, reply))
 }
 
-/// What rmcp cannot read at all it refuses in plain text, or without a word. A request
-/// gets an answer of the protocol all the same.
+/// Turns a refusal of rmcp in plain text, or without a word, into an answer of the
+/// protocol.
 async fn in_the_protocol(
     response: Response<Reply>,
     id: &serde_json::value::RawValue,

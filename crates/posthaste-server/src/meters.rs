@@ -1,4 +1,4 @@
-//! What the doors count, and how it is told in Prometheus' text format.
+//! Counts what happens at the doors, and prints it in Prometheus' text format.
 //!
 //! Labels are routes, status classes, error codes and reasons: each a short list
 //! that no caller can lengthen. An agent or a message is never one.
@@ -40,7 +40,7 @@ const TIMES: [u64; 14] = [
     600_000_000,
 ];
 const LATE: [u64; 8] = [1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000];
-/// How often the event loop is asked how late it is.
+/// The interval at which the event loop is asked how late it is.
 const PULSE: Duration = Duration::from_secs(1);
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -97,7 +97,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// What names the next request.
+    /// The number of the next request.
     pub(crate) fn next_request(&self) -> (u32, u64) {
         (self.boot, self.requests.fetch_add(1, Ordering::Relaxed))
     }

@@ -33,7 +33,7 @@ enum RequestId {
 }
 
 impl RequestId {
-    /// What a client says is used if it is short and plain.
+    /// Takes the client's own id if it is short and plain.
     fn given(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(HEADER)?.to_str().ok()?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
@@ -61,7 +61,7 @@ pub(crate) enum Route {
     Routed,
 }
 
-/// Whose token a routed request bears, once somebody has looked.
+/// The caller of a routed request, once its token was looked up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownCaller(Arc<OnceLock<Principal>>);
 
@@ -71,7 +71,7 @@ impl KnownCaller {
     }
 }
 
-/// Dropped without an answer, its client has gone away.
+/// One request that is being served. Dropped without an answer: its client has gone away.
 pub(crate) struct ServedRequest {
     meters: Arc<Meters>,
     id: RequestId,

@@ -1,4 +1,4 @@
-//! Who gets a connection when there are too many.
+//! Limits the number of connections.
 //!
 //! A hub that is full says so at once instead of leaving clients to wait in the dark.
 //! Beyond `server.connections` a few more are let in, on which only the operator is
@@ -26,7 +26,7 @@ use crate::auth::{self, Opens};
 use crate::config::ServerConfig;
 use crate::meters::Meters;
 
-/// What has come by the time of a refusal is read, up to this, so that the close does
+/// A refusal reads up to this many bytes that have come by then, so that the close does
 /// not destroy the answer.
 const UNREAD: usize = 16 * 1024;
 
@@ -144,7 +144,7 @@ pub(crate) fn no_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether this is served on a spare slot.
+/// Returns whether this request is served on a spare slot.
 pub(crate) fn is_for_all_times(
     app: &App,
     method: &Method,

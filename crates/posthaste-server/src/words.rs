@@ -1,4 +1,4 @@
-//! What every door says alike: parameters, drafts, entries, work.
+//! Words that every door says alike: parameters, drafts, entries, work.
 //!
 //! REST, MCP and CAO's routes have their own forms of requests and answers. What they
 //! have in common is read and written here, so a door depends on no other door.

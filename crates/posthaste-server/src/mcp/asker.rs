@@ -1,4 +1,4 @@
-//! Who asks, through which client, and in which words.
+//! The sender of an MCP request, its client and its dialect.
 
 use axum::http::request::Parts;
 use compact_str::CompactString;
@@ -56,7 +56,7 @@ impl Asker {
         Ok(who)
     }
 
-    /// What the request says of the process behind it.
+    /// The process behind the request, as the request describes it.
     pub(crate) fn process(&self) -> Process<'_> {
         Process {
             bridge: self.bridge.as_deref(),

@@ -35,7 +35,7 @@ use crate::written::{Outgoing, Reply, json, watched};
 /// The work of a tool.
 pub(crate) type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
 
-/// What comes of it.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) blocks: Vec<Block>,
@@ -47,7 +47,7 @@ pub(crate) struct Done {
 /// Less than this is no room for mail.
 const LITTLE: usize = 600;
 
-/// What a tool knows of its call.
+/// The call of a tool: its caller, its client, and the answer to be made.
 pub(crate) struct Ctx {
     pub(crate) app: App,
     pub(crate) me: Principal,
@@ -56,9 +56,9 @@ pub(crate) struct Ctx {
     pub(crate) hears: bool,
     /// The client's own name for the call: a repeated send is the same send.
     pub(crate) key: Option<String>,
-    /// What the caller was doing, where anybody follows.
+    /// The trace that the caller is in, where anybody follows.
     pub(crate) trace: Option<TraceParent>,
-    /// What its request takes of the room for bodies, until it waits or is answered.
+    /// The share of its request in the budget for bodies, until it waits or is answered.
     share: Option<Share>,
     open: Open,
 }
@@ -228,7 +228,7 @@ impl Ctx {
                 return Done { blocks, is_error, handed: None };
             }
         };
-        // What the room is too small for is named.
+        // Mail that the room is too small for is counted and its senders are named.
         let left_out = batch.mail.is_empty() && batch.remaining > 0;
         let unopened = match with_mail && (!fits || left_out) {
             true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
@@ -278,7 +278,7 @@ impl Ctx {
     }
 }
 
-/// What a handoff came to.
+/// The outcome of a handoff.
 pub(crate) enum HandoffResult {
     /// The report is in this answer, and proven like any other mail.
     Report {

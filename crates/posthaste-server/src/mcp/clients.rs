@@ -1,4 +1,5 @@
-//! What one client endures, by the table of programs and the configuration.
+//! The patience and the budget of a client, by the table of programs and the
+//! configuration.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use posthaste_core::messaging::clients::{self, Client as Program};
 
 use crate::config::McpConfig;
 
-/// What one client endures.
+/// How long a client waits, and how much of an answer reaches its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endurance {
     pub(crate) program: &'static Program,

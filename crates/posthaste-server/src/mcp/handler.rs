@@ -1,5 +1,5 @@
-//! What rmcp answers: the handshake of every era, the list of tools, and whatever is
-//! not plainly right.
+//! The part that rmcp answers: the handshake of every era, the list of tools, and every
+//! call that is not plainly right.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Left {
     }
 }
 
-/// What the front knows of a request.
+/// The front's knowledge of a request, for rmcp's handler.
 #[derive(Clone)]
 pub(crate) struct Front {
     app: App,

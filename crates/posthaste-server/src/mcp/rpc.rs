@@ -38,7 +38,7 @@ pub(crate) struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What stands there, also if it is `null`.
+/// Reads a value as it stands, also if it is `null`.
 fn given<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
@@ -100,7 +100,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// What the front reads of any method's parameters.
+/// The parameters of any method, as far as the front reads them.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Params<'a> {
     #[serde(borrow)]
@@ -120,7 +120,7 @@ pub(crate) struct Params<'a> {
     pub(crate) request_id: Option<&'a RawValue>,
 }
 
-/// What a listener wants to hear of; only one thing can ever be granted.
+/// The news that a listener wants; only one kind can ever be granted.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wanted {
@@ -138,10 +138,10 @@ pub(crate) struct Meta<'a> {
     client: Option<ClientInfo<'a>>,
     #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
     capabilities: Option<&'a RawValue>,
-    /// What Claude Code calls this call; the same again if it repeats it.
+    /// The id that Claude Code gives the call; the same again if it repeats the call.
     #[serde(borrow, rename = "claudecode/toolUseId")]
     tool_use: Option<Cow<'a, str>>,
-    /// What Codex calls it.
+    /// The id that Codex gives it.
     #[serde(borrow, rename = "callId")]
     call: Option<Cow<'a, str>>,
 }
@@ -162,7 +162,7 @@ impl Meta<'_> {
 }
 
 impl Params<'_> {
-    /// What the client calls itself, where it says so.
+    /// The name that the client gives itself.
     pub(crate) fn client(&self) -> Option<&str> {
         let said = self.meta.as_ref().and_then(|meta| meta.client.as_ref());
         said.or(self.client.as_ref()).map(|client| &*client.name)
@@ -217,7 +217,7 @@ impl Envelope<'_> {
         if self.jsonrpc.as_deref() != Some("2.0") {
             return invalid(id, "`jsonrpc` is \"2.0\"");
         }
-        // What could not be read has no id when it is answered with an error.
+        // An error that answers an unreadable message has no id.
         let is_error = self.method.is_none() && self.error.is_some();
         if self.id.is_some() && id.is_none() && !is_error {
             let why = format!("`id` is a string or a whole number, of at most {longest_id} bytes");

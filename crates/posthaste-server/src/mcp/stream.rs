@@ -75,7 +75,7 @@ pub(crate) fn attach(app: &App, who: Principal) -> Result<Attached, Failure> {
     })
 }
 
-/// Whose stream it is.
+/// The owner of a stream.
 enum StreamOwner {
     Of {
         who: Principal,
@@ -87,7 +87,7 @@ enum StreamOwner {
 }
 
 impl StreamOwner {
-    /// Whether it goes on.
+    /// Returns whether the stream goes on.
     fn look(&mut self, app: &App) -> bool {
         let who = match self {
             Self::Of { who, .. } => *who,

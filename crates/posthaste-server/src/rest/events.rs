@@ -37,7 +37,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().on(&wire::FOLLOW, follow)
 }
 
-/// How often a follower hears that the hub is there.
+/// The interval at which a follower hears that the hub is there.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// Most events that a follower may have told again without knowing a number.
@@ -99,11 +99,11 @@ async fn follow(
     })))
 }
 
-/// Who follows: how many calls of each.
+/// Counts the open streams of each follower.
 #[derive(Debug, Default)]
 pub(crate) struct Followers(Mutex<Map<Principal, usize>>);
 
-/// A place among them, until it is dropped.
+/// One open stream of a follower, counted until this is dropped.
 struct FollowerSlot {
     followers: Arc<Followers>,
     of: Principal,
@@ -181,7 +181,7 @@ fn kind(text: &str) -> Result<String, Failure> {
     Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
 }
 
-/// What a follower is told next; an event becomes text when its turn comes.
+/// The next thing to send; an event becomes text when its turn comes.
 enum Next {
     Ready(SseEvent),
     Event(Box<Event>),
@@ -224,7 +224,7 @@ impl Follower {
             if self.broken || !known.is_ok_and(|caller| caller == self.caller) {
                 return None;
             }
-            // What comes after this look is news.
+            // Events after this look count as news.
             self.news.mark_unchanged();
             match self.app.hub.events(self.caller, self.after, &self.filter).await {
                 Ok(page) => self.tell(page),
@@ -257,7 +257,7 @@ impl Follower {
         }
     }
 
-    /// Whether there is news; `None` when the hub stops.
+    /// Waits for news. Returns whether there is any; `None` when the hub stops.
     async fn wait(&mut self) -> Option<bool> {
         if *self.news.borrow() > self.after {
             return Some(true);

@@ -37,7 +37,7 @@ async fn export(
     if i64::try_from(after).is_err() {
         return Err(invalid("after", "no message has such a number"));
     }
-    // What arrives from now on is for the next export.
+    // Messages that arrive from now on belong to the next export.
     let until = app.hub.newest().await?.unwrap_or(Seq(0));
     let hub = Arc::clone(&app.hub);
     let parts = stream::try_unfold(Some(Seq(after)), move |from| {

@@ -53,7 +53,7 @@ fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Fail
     Ok(watched(json, batch.handed, outgoing))
 }
 
-/// What a reader asks for.
+/// Reads the request of a reader.
 pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<Ask, Failure> {
     let reader = auth::caller(app, request.headers())?;
     ask(&app.hub, reader, &query(request.uri())?)
@@ -132,7 +132,7 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
     }
 }
 
-/// What `ack` and `nack` name.
+/// The mail that `ack` and `nack` name.
 enum Named {
     Receipt(Option<u64>),
     Messages(Vec<Seq>),
@@ -203,7 +203,7 @@ async fn nack(
 }
 
 fn lost(seqs: &[Seq], settled: usize) -> Failure {
-    // What a receipt brought and is settled has no number any more.
+    // A delivery that a receipt brought and that is settled has no number any more.
     let ids: Vec<u64> = seqs.iter().map(|s| s.0).filter(|seq| *seq > 0).collect();
     let message = match ids.is_empty() {
         true => "what that answer brought is settled or has been returned".to_owned(),
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// What `GET /v1/inbox` asks for when nothing is said about a window.
+    /// The ask of `GET /v1/inbox` without a word about a window.
     fn plain(world: &World, reader: &Agent) -> Ask {
         ask(&world.hub, reader.who, &InboxQuery::default()).unwrap_or_else(|_| panic!("plain"))
     }

@@ -78,7 +78,7 @@ async fn join(
     admit(&app, new, |id| joined_token(&seed, id), Some(secret)).await
 }
 
-/// Who stands at the top of a tree.
+/// Reads the name of a session: the instance at its top, or `human`.
 fn top(text: &str) -> Result<Principal, Failure> {
     match text {
         "human" => Ok(Principal::Operator),

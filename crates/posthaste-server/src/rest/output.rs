@@ -87,7 +87,7 @@ fn view(kept: Output, ended: bool) -> OutputView {
     OutputView { text, base64: None, next, total, dropped, ended }
 }
 
-/// How many bytes at the end begin a character and do not finish it.
+/// Counts the bytes at the end that begin a character and do not finish it.
 fn half_a_character(bytes: &[u8]) -> Option<usize> {
     let tail = &bytes[bytes.len().saturating_sub(4)..];
     let begins = tail.iter().rposition(|b| b & 0xC0 != 0x80)?;

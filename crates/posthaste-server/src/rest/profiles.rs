@@ -143,7 +143,7 @@ async fn remove(
     Ok(Json(RemovedProfile { name: name.to_string(), waiting }))
 }
 
-/// What the writer saw: in `If-Match`, in the body, or both alike.
+/// Reads the version that the writer saw: in `If-Match`, in the body, or both alike.
 fn expected(headers: &HeaderMap, version: Option<u64>) -> Result<Expect, Failure> {
     let Some(header) = headers.get(IF_MATCH) else {
         return Ok(version.map_or(Expect::Anything, Expect::Version));

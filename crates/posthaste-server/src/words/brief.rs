@@ -5,7 +5,7 @@ use posthaste_core::messaging::receive::{Batch, Entry};
 use posthaste_core::ports::Survey;
 use serde::Serialize;
 
-/// What stands around the entries of an answer, at most, with the ids it names.
+/// The most characters around the entries of an answer, with the ids that it names.
 pub(crate) const WRAPPER: usize = 320;
 
 /// One message.
@@ -72,12 +72,12 @@ fn names_its_task(m: &Message) -> bool {
     m.is_report() && m.label.is_some()
 }
 
-/// How much of a budget an entry takes beside its text, with the comma after it.
+/// The share of a budget that an entry takes beside its text, with the comma after it.
 pub(crate) fn beside(e: &Entry) -> usize {
     serde_json::to_string(&BriefEntry::showing(e, "")).map_or(WRAPPER, |json| json.len() + 1)
 }
 
-/// What another tool's answer carries along.
+/// Mail that the answer of another tool carries along.
 #[derive(Debug, Serialize)]
 pub(crate) struct Piggyback<'a> {
     #[serde(rename = "_pending_messages", skip_serializing_if = "Vec::is_empty")]

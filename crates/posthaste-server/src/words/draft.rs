@@ -13,7 +13,7 @@ use posthaste_core::road::TraceParent;
 use super::params::wrong;
 use crate::App;
 
-/// Who sends, through which door, and what it was doing.
+/// The sender of a message, its door, and the trace that it is in.
 pub(crate) struct Author {
     pub(crate) who: Principal,
     pub(crate) via: Via,
@@ -64,7 +64,7 @@ pub(crate) fn start(
     Ok(app.hub.start_send(draft, from.trace))
 }
 
-/// What became of a send to each address of a list.
+/// The outcome of a send to each address of a list.
 pub(crate) type SentToEach = Vec<(String, Result<Receipt, ApiError>)>;
 
 /// Sends to each address of a list, in order. One refusal does not stop the rest.
@@ -79,7 +79,7 @@ pub(crate) async fn send_to_each(
     if to.is_empty() || to.len() > most {
         return Err(wrong("to", format!("a list has 1 to {most} addresses (limits.recipients)")));
     }
-    // However many read it, the text is held once.
+    // All recipients share one copy of the text.
     let message = Body::from(message);
     // All are under way before the first is waited for: they share a flush.
     let started: Vec<_> =

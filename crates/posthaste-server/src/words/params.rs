@@ -44,7 +44,7 @@ pub(crate) fn seconds(
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// What a read waits for.
+/// Reads what a read waits for.
 pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, ApiError> {
     match word {
         None | Some("any") => Ok(WaitFor::Any),
@@ -56,7 +56,7 @@ pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, ApiError> {
     }
 }
 
-/// How many of the newest messages are wanted.
+/// Reads the number of newest messages that are wanted.
 pub(crate) fn last_n(given: Option<u32>) -> Result<usize, ApiError> {
     within("last_n", given.unwrap_or(20), 1..=200).map(|last| last as usize)
 }

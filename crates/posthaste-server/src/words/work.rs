@@ -48,7 +48,8 @@ pub(crate) fn wish(by: Principal, via: Via, request: AssignRequest) -> Result<As
     })
 }
 
-/// How long a worker may run. A year is longer than any (`agents.stale`).
+/// Reads the longest time that a worker may run. A year is longer than any
+/// (`agents.stale`).
 fn timeout(seconds: f64) -> Result<Duration, ApiError> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() && time <= YEAR => Ok(time),
@@ -59,7 +60,7 @@ fn timeout(seconds: f64) -> Result<Duration, ApiError> {
     }
 }
 
-/// Who somebody is to others.
+/// The address of a principal, as others write it.
 pub(crate) fn address(hub: &Hub, who: Principal) -> String {
     match who {
         Principal::Operator => "human".to_owned(),
@@ -82,7 +83,7 @@ pub(crate) fn assignment(hub: &Hub, given: &Assignment) -> AssignmentView {
     }
 }
 
-/// What somebody is at. Of those who came by themselves only their waits are known.
+/// The word for what an instance does. Of external instances only waits are known.
 pub(crate) fn activity(hub: &Hub, found: &InstanceView, taken: &[Assignment]) -> &'static str {
     let i = &found.instance;
     let worker = i.work.is_some() && i.status == Status::Running;

@@ -28,7 +28,7 @@ use crate::words::params::{last_n, within};
 /// Some callers know the tools by the service that has them.
 pub(crate) const PREFIX: &str = "builtin_assistant__";
 
-/// What a message takes beside its text, with the longest names.
+/// The characters of a message beside its text, with the longest names.
 const BESIDE: usize = 300;
 /// Most assistants in one answer.
 const MOST: u32 = 100;
@@ -302,7 +302,7 @@ async fn fetch(
         mark: false,
     };
     let mut page = ctx.app.hub.read_thread(ctx.me, ask.clone()).await?.page.records;
-    // What the client would cut off is not shown, and not marked: ask for the rest.
+    // Messages that the client would cut off are not shown, and not marked.
     let mut left = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let fits = |record: &&Record| {
         let m = &record.message;
@@ -316,7 +316,7 @@ async fn fetch(
     Ok((ask, page, args.mark_as_read.unwrap_or(false)))
 }
 
-/// What is unread of it and the caller's is leased with the answer that shows it.
+/// Leases the caller's unread messages of the page with the answer that shows them.
 async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done {
     let (hub, me) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me);
     let unread: Vec<Seq> =

@@ -182,7 +182,7 @@ struct Inbox<'a> {
     settled: Vec<u64>,
 }
 
-/// What a full entry takes beside its text.
+/// The share of a budget that a full entry takes beside its text.
 fn beside(e: &Entry) -> usize {
     let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry::full(e) };
     json(&empty).map_or(brief::WRAPPER, |json| json.len() + 1)

@@ -28,9 +28,9 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 const TIMEOUT: f64 = 60.0;
-/// What one who is missing takes in an answer beside its name.
+/// The characters of a missing sender in an answer beside its name.
 const MISSING: usize = 60;
-/// What the names of the two lists take.
+/// The characters of the names of the two lists.
 const NAMES_OF_LISTS: usize = 30;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -92,7 +92,7 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Ask, ApiError> {
     })
 }
 
-/// What to call when the wait was cut short. Its number is another one each time:
+/// The call to make when the wait was cut short. Its number is another one each time:
 /// some programs stop a model that makes the same call over and over.
 pub(crate) fn call_again(batch: &Batch) -> Option<String> {
     let after = batch.handed.number();

@@ -25,9 +25,9 @@ const LIMIT: u32 = 10;
 const MOST: u32 = 50;
 /// Addresses that are named for each agent.
 const NAMED: usize = 5;
-/// What stands around the list, and beside it: that mail waits, and whose.
+/// The characters around the list, and beside it: that mail waits, and whose.
 const AROUND: usize = 700;
-/// What is told of an agent, at most.
+/// The most characters of an agent's description.
 const WORDS: usize = 160;
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -23,11 +23,11 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// What stands around a part of one message.
+/// The characters around a part of one message.
 const AROUND: usize = 700;
-/// What stands around a list.
+/// The characters around a list.
 const AROUND_LIST: usize = 100;
-/// What an entry of a list takes beside its text, at most for common ones.
+/// The characters of an entry of a list beside its text, at most for common ones.
 const BESIDE: usize = 160;
 /// The least that a listed message shows of itself.
 const SHARE: usize = 40;

@@ -72,14 +72,14 @@ async fn write(ctx: &Ctx, args: Args) -> Result<SendResult, ApiError> {
     send(ctx, request).await
 }
 
-/// Whoever is meant when nobody is named.
+/// Finds the recipient when the caller names none.
 async fn recipient(
     ctx: &Ctx,
     in_reply_to: Option<&posthaste_api::messages::MessageRef>,
 ) -> Result<String, ApiError> {
     if let Some(which) = in_reply_to {
         let which: MessageRef = which.try_into()?;
-        // Whether the caller may see it is decided by the send, which knows repeats first.
+        // The send decides whether the caller may see it; it knows repeats first.
         let record = ctx.app.hub.message(Principal::Operator, which).await?;
         let record = record.ok_or(SendError::NoSuchMessage(which))?;
         return Ok(record.message.from.id());
@@ -91,8 +91,7 @@ async fn recipient(
     })
 }
 
-/// Whoever waits for the caller's report: the giver of its oldest open task, else its
-/// parent.
+/// The giver of the caller's oldest open task, else its parent.
 fn giver(ctx: &Ctx) -> Option<String> {
     let (hub, me) = (&ctx.app.hub, ctx.me.instance()?);
     let open = hub.taken_on(me).into_iter().find(|given| given.report.is_none());
@@ -103,7 +102,7 @@ fn giver(ctx: &Ctx) -> Option<String> {
     }
 }
 
-/// What the sender is told: what is known, and no more.
+/// The answer to a sender: what is known, and no more.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SendResult {

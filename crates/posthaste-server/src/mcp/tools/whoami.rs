@@ -53,7 +53,7 @@ struct Me {
     /// Its own tasks that it has not reported on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tasks: Vec<Task>,
-    /// What it gave out and has no report on.
+    /// Tasks that it gave out and has no report on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assigned: Vec<Task>,
     #[serde(skip_serializing_if = "is_zero")]
