@@ -84,6 +84,8 @@ struct Shared {
     limits: Limits,
     config: EngineConfig,
     epoch: Epoch,
+    /// A restart keeps what was committed.
+    durable: bool,
     /// The last commit succeeded.
     healthy: AtomicBool,
     meters: Meters,
@@ -109,6 +111,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, StoreError> {
         let mut loaded = store.load().await?;
+        let durable = store.condition().durable;
         let now = clock.now();
         let ledger = loading::ledger(&limits, &mut loaded, now)?;
         let known = if loaded.rest.is_some() { Known::NotYet } else { Known::All };
@@ -121,6 +124,7 @@ impl Engine {
             limits,
             config,
             epoch: loaded.epoch,
+            durable,
             healthy: AtomicBool::new(true),
             meters: Meters::default(),
             pruned_at: AtomicI64::new(0),
@@ -174,7 +178,7 @@ impl Engine {
 
     /// A restart keeps what was accepted.
     pub fn is_durable(&self) -> bool {
-        self.shared.store.condition().durable
+        self.shared.durable
     }
 
     /// The last commit succeeded, and the store is not in trouble.
