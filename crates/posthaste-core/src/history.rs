@@ -47,7 +47,7 @@ impl Hub {
         Ok(known.map(|r| r.message.seq))
     }
 
-    /// Whether the caller may read it; see [`Reading::may_see`](crate::ports::Reading::may_see).
+    /// Whether the caller may read it; see [`Ledger::may_see`](crate::ledger::Ledger::may_see).
     pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
         self.engine.ledger(|l| l.may_see(caller, record))
     }
