@@ -94,6 +94,12 @@ impl Readers {
     }
 }
 
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 pub(crate) fn connect(file: &Path, cache_bytes: usize) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags)?;
