@@ -6,6 +6,7 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::errors::ReadResult;
+use super::reader::at_one_moment;
 use super::rows::{Cells, Table};
 
 /// Words of a query that count. More would only make a search slow.
@@ -121,12 +122,12 @@ fn listed(db: &Connection, sql: &str, params: impl rusqlite::Params) -> ReadResu
 
 /// Page and total are of the same moment.
 pub(crate) fn page(db: &Connection, skip: u64, most: u32) -> ReadResult<ProfilePage> {
-    db.execute_batch("SAVEPOINT look")?;
     let sql = LISTED.select("ORDER BY name LIMIT ?1 OFFSET ?2");
-    let items = listed(db, &sql, params![most, skip]);
-    let total = db.query_row("SELECT count(*) FROM profiles", [], |row| row.get(0));
-    db.execute_batch("RELEASE look")?;
-    Ok(ProfilePage { items: items?, total: total? })
+    at_one_moment(db, || {
+        let items = listed(db, &sql, params![most, skip])?;
+        let total = db.query_row("SELECT count(*) FROM profiles", [], |row| row.get(0))?;
+        Ok(ProfilePage { items, total })
+    })
 }
 
 /// Profiles that have these words, best first.
