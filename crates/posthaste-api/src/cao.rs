@@ -6,6 +6,42 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ErrorCode::{MailboxFull, NoRecipient, NotFound, RateLimited, RecipientGone};
+use crate::openapi::{Who, call_table, get, json, of, post};
+
+const TERMINAL: &str = "The terminal, which is an instance: 8 lower-case hex digits.";
+
+call_table![
+    POST = post(
+        "/terminals/{id}/inbox/messages",
+        "Write to a terminal; the words stand in the query or in the body",
+        Who::Anybody,
+        &[json(200, "Accepted: it is on disk.", of::<CaoPosted>)],
+    )
+    .part(TERMINAL)
+    .query(of::<CaoPost>)
+    .optional_body(of::<CaoPost>)
+    .fails(&[NoRecipient, NotFound, RecipientGone, MailboxFull, RateLimited]),
+    LIST = get(
+        "/terminals/{id}/inbox/messages",
+        "What a terminal was sent; never consumes",
+        Who::Anybody,
+        &[json(200, "The newest, oldest first.", of::<Vec<CaoMessage>>)],
+    )
+    .part(TERMINAL)
+    .query(of::<CaoList>)
+    .fails(&[NotFound]),
+    WAIT = get(
+        "/terminals/{id}/inbox/messages/wait",
+        "Wait for mail of a terminal; it counts as read once the answer is written",
+        Who::Anybody,
+        &[json(200, "What arrived; an empty list when the time is over.", of::<Vec<CaoReceived>>)],
+    )
+    .part(TERMINAL)
+    .query(of::<CaoWait>)
+    .fails(&[NotFound]),
+];
+
 /// `POST /terminals/{id}/inbox/messages`: both words are needed, in the query or in the
 /// body; the query counts first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

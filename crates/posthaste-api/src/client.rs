@@ -25,12 +25,14 @@ use crate::instances::{
 use crate::messages::{
     History, HistoryQuery, MessageView, ReadQuery, Receipt, SendMany, SendRequest, To,
 };
+use crate::openapi::{self, Target};
 use crate::profiles::{
     FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
     ProfilesQuery, RemovedProfile,
 };
 use crate::teams::{PutTeam, TeamView, Teams};
 use crate::tokens::TokensRead;
+use crate::{health, inbox, instances, messages, pages, profiles, teams, tokens};
 
 mod events;
 mod failure;
@@ -45,10 +47,10 @@ pub use reading::Export;
 /// How long an ordinary call may take, and how much longer than its own wait a
 /// long poll may.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What the hub waits and collects when the query does not say.
 /// How the command line names itself to the hub.
 pub const CLI_AGENT: &str = "posthaste-cli";
 
+/// What the hub waits and collects when the query does not say.
 const DEFAULT_WAIT: f64 = 60.0;
 const DEFAULT_WINDOW: f64 = 2.0;
 
@@ -110,45 +112,44 @@ impl Client {
 
     /// `GET /health`
     pub async fn health(&self) -> Result<Health, ClientError> {
-        self.get(&["health"], &()).await
+        self.ask(&health::HEALTH).await
     }
 
     /// `GET /ready`
     pub async fn ready(&self) -> Result<Ready, ClientError> {
-        self.get(&["ready"], &()).await
+        self.ask(&health::READY).await
     }
 
     /// `GET /metrics`, as Prometheus reads it.
     pub async fn metrics(&self) -> Result<String, ClientError> {
-        let request = self.request(Method::GET, &["metrics"])?.timeout(PATIENCE);
+        let request = self.request(&pages::METRICS)?.timeout(PATIENCE);
         let (status, body) = self.answer(request).await?;
         String::from_utf8(body).map_err(|e| self.not_a_hub(status, e.to_string()))
     }
 
     /// `POST /v1/instances`
     pub async fn create_instance(&self, request: &CreateInstance) -> Result<Joined, ClientError> {
-        self.post(&["v1", "instances"], request).await
+        self.tell(&instances::CREATE, request).await
     }
 
     /// `GET /v1/instances`
     pub async fn instances(&self, query: &InstancesQuery) -> Result<Instances, ClientError> {
-        self.get(&["v1", "instances"], query).await
+        self.ask_with(&instances::LIST, query).await
     }
 
     /// `GET /v1/instances/{id}`
     pub async fn instance(&self, id: &str) -> Result<InstanceView, ClientError> {
-        self.get(&["v1", "instances", id], &()).await
+        self.ask(instances::SHOW.of(id)).await
     }
 
     /// `DELETE /v1/instances/{id}`
     pub async fn leave(&self, id: &str) -> Result<InstanceView, ClientError> {
-        let request = self.request(Method::DELETE, &["v1", "instances", id])?;
-        self.read_answer(request.timeout(PATIENCE)).await
+        self.ask(instances::STOP.of(id)).await
     }
 
     /// `POST /v1/join`
     pub async fn join(&self, request: &JoinRequest) -> Result<Joined, ClientError> {
-        self.post(&["v1", "join"], request).await
+        self.tell(&instances::JOIN, request).await
     }
 
     /// `POST /v1/messages` to one address.
@@ -157,16 +158,16 @@ impl Client {
             let told = "a list of addresses has one answer for each of them";
             return Err(ApiError::new(ErrorCode::InvalidArgument, told).into());
         }
-        self.post(&["v1", "messages"], request).await
+        self.tell(&messages::SEND, request).await
     }
 
     /// `POST /v1/messages` to a list of addresses: one answer for each, in order.
     pub async fn send_many(&self, request: &SendRequest) -> Result<SendMany, ClientError> {
         match &request.to {
-            To::Many(_) => self.post(&["v1", "messages"], request).await,
+            To::Many(_) => self.tell(&messages::SEND, request).await,
             To::One(to) => {
                 let list = SendRequest { to: To::Many(vec![to.clone()]), ..request.clone() };
-                self.post(&["v1", "messages"], &list).await
+                self.tell(&messages::SEND, &list).await
             }
         }
     }
@@ -177,64 +178,63 @@ impl Client {
         let window = query.batch_window.unwrap_or(DEFAULT_WINDOW);
         // What cannot be a duration is the hub's to refuse.
         let poll = Duration::try_from_secs_f64(wait + window).unwrap_or_default();
-        let request = self.request(Method::GET, &["v1", "inbox"])?.query(query);
+        let request = self.request(&inbox::RECEIVE)?.query(query);
         self.read_answer(request.timeout(poll.saturating_add(PATIENCE))).await
     }
 
     /// `POST /v1/inbox/ack`
     pub async fn ack(&self, request: &SettleRequest) -> Result<Acked, ClientError> {
-        self.post(&["v1", "inbox", "ack"], request).await
+        self.tell(&inbox::ACK, request).await
     }
 
     /// `POST /v1/inbox/nack`
     pub async fn nack(&self, request: &SettleRequest) -> Result<Returned, ClientError> {
-        self.post(&["v1", "inbox", "nack"], request).await
+        self.tell(&inbox::NACK, request).await
     }
 
     /// `GET /v1/messages`
     pub async fn history(&self, query: &HistoryQuery) -> Result<History, ClientError> {
-        self.get(&["v1", "messages"], query).await
+        self.ask_with(&messages::HISTORY, query).await
     }
 
     /// `GET /v1/messages/{id or seq}`
     pub async fn read(&self, id: &str, query: &ReadQuery) -> Result<MessageView, ClientError> {
-        self.get(&["v1", "messages", id], query).await
+        self.ask_with(messages::READ.of(id), query).await
     }
 
     /// `POST /v1/messages/{id}/requeue`
     pub async fn requeue(&self, id: &str) -> Result<MessageView, ClientError> {
-        self.ask(&["v1", "messages", id, "requeue"]).await
+        self.ask(messages::REQUEUE.of(id)).await
     }
 
     /// `POST /v1/messages/{id}/cancel`
     pub async fn cancel(&self, id: &str) -> Result<MessageView, ClientError> {
-        self.ask(&["v1", "messages", id, "cancel"]).await
+        self.ask(messages::CANCEL.of(id)).await
     }
 
     /// `GET /v1/teams`
     pub async fn teams(&self) -> Result<Teams, ClientError> {
-        self.get(&["v1", "teams"], &()).await
+        self.ask(&teams::LIST).await
     }
 
     /// `GET /v1/teams/{name}`
     pub async fn team(&self, name: &str) -> Result<TeamView, ClientError> {
-        self.get(&["v1", "teams", name], &()).await
+        self.ask(teams::SHOW.of(name)).await
     }
 
     /// `PUT /v1/teams/{name}`
     pub async fn put_team(&self, name: &str, request: &PutTeam) -> Result<TeamView, ClientError> {
-        let call = self.request(Method::PUT, &["v1", "teams", name])?.json(request);
-        self.read_answer(call.timeout(PATIENCE)).await
+        self.tell(teams::PUT.of(name), request).await
     }
 
     /// `POST /v1/tokens/reload`
     pub async fn reload_tokens(&self) -> Result<TokensRead, ClientError> {
-        self.ask(&["v1", "tokens", "reload"]).await
+        self.ask(&tokens::RELOAD).await
     }
 
     /// `GET /v1/profiles`
     pub async fn profiles(&self, query: &ProfilesQuery) -> Result<Profiles, ClientError> {
-        self.get(&["v1", "profiles"], query).await
+        self.ask_with(&profiles::LIST, query).await
     }
 
     /// `GET /v1/profiles/search`
@@ -242,22 +242,22 @@ impl Client {
         &self,
         query: &ProfileSearch,
     ) -> Result<FoundProfiles, ClientError> {
-        self.get(&["v1", "profiles", "search"], query).await
+        self.ask_with(&profiles::SEARCH, query).await
     }
 
     /// `GET /v1/profiles/errors`
     pub async fn profile_errors(&self) -> Result<ProfileErrors, ClientError> {
-        self.get(&["v1", "profiles", "errors"], &()).await
+        self.ask(&profiles::ERRORS).await
     }
 
     /// `POST /v1/profiles`
     pub async fn create_profile(&self, request: &ProfileInput) -> Result<ProfileView, ClientError> {
-        self.post(&["v1", "profiles"], request).await
+        self.tell(&profiles::CREATE, request).await
     }
 
     /// `GET /v1/profiles/{name}`
     pub async fn profile(&self, name: &str) -> Result<ProfileView, ClientError> {
-        self.get(&["v1", "profiles", name], &()).await
+        self.ask(profiles::SHOW.of(name)).await
     }
 
     /// `PUT /v1/profiles/{name}`
@@ -266,39 +266,49 @@ impl Client {
         name: &str,
         request: &ProfileInput,
     ) -> Result<ProfileView, ClientError> {
-        let call = self.request(Method::PUT, &["v1", "profiles", name])?.json(request);
-        self.read_answer(call.timeout(PATIENCE)).await
+        self.tell(profiles::PUT.of(name), request).await
     }
 
     /// `DELETE /v1/profiles/{name}`
     pub async fn remove_profile(&self, name: &str) -> Result<RemovedProfile, ClientError> {
-        let call = self.request(Method::DELETE, &["v1", "profiles", name])?;
-        self.read_answer(call.timeout(PATIENCE)).await
+        self.ask(profiles::REMOVE.of(name)).await
     }
 
-    async fn get<T: DeserializeOwned>(
+    /// A call whose path says everything.
+    async fn ask<'a, T: DeserializeOwned>(
         &self,
-        path: &[&str],
+        what: impl Into<Target<'a>>,
+    ) -> Result<T, ClientError> {
+        self.read_answer(self.request(what)?.timeout(PATIENCE)).await
+    }
+
+    /// A call with a query.
+    async fn ask_with<'a, T: DeserializeOwned>(
+        &self,
+        what: impl Into<Target<'a>>,
         query: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.read_answer(self.request(Method::GET, path)?.query(query).timeout(PATIENCE)).await
+        self.read_answer(self.request(what)?.query(query).timeout(PATIENCE)).await
     }
 
-    async fn post<T: DeserializeOwned>(
+    /// A call with a body.
+    async fn tell<'a, T: DeserializeOwned>(
         &self,
-        path: &[&str],
+        what: impl Into<Target<'a>>,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
-        self.read_answer(self.request(Method::POST, path)?.json(body).timeout(PATIENCE)).await
+        self.read_answer(self.request(what)?.json(body).timeout(PATIENCE)).await
     }
 
-    /// A `POST` whose path says everything.
-    async fn ask<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
-        self.read_answer(self.request(Method::POST, path)?.timeout(PATIENCE)).await
-    }
-
-    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ClientError> {
-        let request = self.http.request(method, self.at(path)?);
+    fn request<'a>(&self, what: impl Into<Target<'a>>) -> Result<RequestBuilder, ClientError> {
+        let target = what.into();
+        let method = match target.call.method {
+            openapi::Method::Get => Method::GET,
+            openapi::Method::Post => Method::POST,
+            openapi::Method::Put => Method::PUT,
+            openapi::Method::Delete => Method::DELETE,
+        };
+        let request = self.http.request(method, self.at(target)?);
         let request = request.header(reqwest::header::USER_AGENT, self.agent);
         let request =
             self.who.iter().fold(request, |request, (name, value)| request.header(*name, value));
@@ -310,16 +320,16 @@ impl Client {
 
     /// The address of a call. Encoding tames every part but these: a URL forgets
     /// `.`, `..`, line ends and tabs, and the call would be another one.
-    fn at(&self, path: &[&str]) -> Result<Url, ClientError> {
+    fn at(&self, target: Target<'_>) -> Result<Url, ClientError> {
         let forgotten =
             |part: &str| matches!(part, "" | "." | "..") || part.chars().any(|c| c.is_control());
-        if let Some(part) = path.iter().find(|part| forgotten(part)) {
+        if let Some(part) = target.parts().find(|part| forgotten(part)) {
             let told = format!("`{}` cannot name anything", part.escape_debug());
             return Err(ApiError::new(ErrorCode::InvalidArgument, told).into());
         }
         let mut url = self.base.clone();
         match url.path_segments_mut() {
-            Ok(mut parts) => parts.clear().extend(path),
+            Ok(mut parts) => parts.clear().extend(target.parts()),
             Err(()) => {
                 let text = self.base.to_string();
                 return Err(ClientError::BadUrl { text, why: "it has no path".into() });

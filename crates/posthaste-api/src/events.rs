@@ -4,7 +4,23 @@ use posthaste_core::events::EventKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ErrorCode::{InvalidAddress, RateLimited};
 use crate::messages::{DeliveryView, MessageView};
+use crate::openapi::{Who, call_table, get, of, pieces};
+
+const STREAM: &str = "A stream that does not end; the data of each event has this shape. \
+    What else is sent stands in the table of events.";
+
+call_table![
+    FOLLOW = get(
+        "/v1/events",
+        "Follow what happens, as server-sent events",
+        Who::Anybody,
+        &[pieces(STREAM, "text/event-stream", of::<EventView>)],
+    )
+    .query(of::<EventsQuery>)
+    .fails(&[InvalidAddress, RateLimited]),
+];
 
 /// `GET /v1/events`; each field is a query parameter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,6 +4,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::openapi::{Who, call_table, get, json, of};
+
+call_table![
+    HEALTH = get(
+        "/health",
+        "Whether a hub is here",
+        Who::Nobody,
+        &[json(200, "A hub is here.", of::<Health>)],
+    ),
+    READY = get(
+        "/ready",
+        "Whether the hub takes and hands out mail",
+        Who::Nobody,
+        &[json(200, "It does.", of::<Ready>)],
+    ),
+];
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `ok`, or `degraded` while the store refuses writes.

@@ -3,6 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ErrorCode::{IdentityTaken, InvalidAddress, NotFound};
+use crate::openapi::{Who, call_table, json, of, post};
+
+call_table![
+    FIRE = post(
+        "/v1/hooks/{event}",
+        "A hook of an agent's program fired: what its model should see",
+        Who::Anybody,
+        &[json(200, "What to show, and whether to go on.", of::<HookAnswer>)],
+    )
+    .part("`session_start`, `prompt`, `before_tool`, `tool` or `stop`.")
+    .body(of::<HookRequest>)
+    // The caller may say by headers who it is, and joins by it.
+    .fails(&[NotFound, IdentityTaken, InvalidAddress]),
+];
+
 /// How the text of every refused stop begins. Some programs show a refusal to their model
 /// as a prompt, and run their prompt hook for it.
 pub const REFUSAL: &str = "Posthaste: do not finish yet";

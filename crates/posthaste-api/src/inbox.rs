@@ -7,7 +7,35 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::error::ErrorCode::{LeaseLost, NotFound};
 use crate::messages::MessageRef;
+use crate::openapi::{Who, call_table, get, json, of, post};
+
+call_table![
+    RECEIVE = get(
+        "/v1/inbox",
+        "Wait for mail; leases it until its receipt comes back",
+        Who::Anybody,
+        &[json(200, "What arrived, and what is still missing.", of::<Inbox<'static>>)],
+    )
+    .query(of::<InboxQuery>),
+    ACK = post(
+        "/v1/inbox/ack",
+        "Prove that mail arrived",
+        Who::Anybody,
+        &[json(200, "Settled.", of::<Acked>)],
+    )
+    .body(of::<SettleRequest>)
+    .fails(&[NotFound, LeaseLost]),
+    NACK = post(
+        "/v1/inbox/nack",
+        "Refuse mail: it comes again, and dies the fifth time",
+        Who::Anybody,
+        &[json(200, "Returned.", of::<Returned>)],
+    )
+    .body(of::<SettleRequest>)
+    .fails(&[NotFound, LeaseLost]),
+];
 
 /// `GET /v1/inbox`; each field is a query parameter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,67 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ErrorCode::{Conflict, IdentityTaken, InvalidAddress, NotFound};
+use crate::openapi::{Who, call_table, delete, get, json, of, post};
 use crate::work::AssignmentView;
+
+pub(crate) const INSTANCE: &str =
+    "The instance: 8 hex digits, with or without `inst-` before them.";
+
+call_table![
+    JOIN = post(
+        "/v1/join",
+        "Join as an agent; the same instance for the same key and secret",
+        Who::Joiner,
+        &[json(201, "Here, or back again, with a token of its own.", of::<Joined>)],
+    )
+    .body(of::<JoinRequest>)
+    .fails(&[IdentityTaken, InvalidAddress]),
+    CREATE = post(
+        "/v1/instances",
+        "Create an instance",
+        Who::Operator,
+        &[json(201, "Created; the token is shown this once.", of::<Joined>)],
+    )
+    .body(of::<CreateInstance>)
+    .fails(&[NotFound, InvalidAddress]),
+    LIST = get(
+        "/v1/instances",
+        "Who is here",
+        Who::Anybody,
+        &[json(200, "A page of instances.", of::<Instances>)],
+    )
+    .query(of::<InstancesQuery>)
+    .fails(&[InvalidAddress]),
+    SHOW = get(
+        "/v1/instances/{id}",
+        "One instance",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<InstanceView>)],
+    )
+    .part(INSTANCE)
+    .fails(&[NotFound, InvalidAddress]),
+    STOP = delete(
+        "/v1/instances/{id}",
+        "Stop an instance and everybody below it: itself, those above it, its team's leaders, the operator",
+        Who::Anybody,
+        &[json(200, "As it is now; a process that was asked may still run.", of::<Stopped>)],
+    )
+    .part(INSTANCE)
+    .fails(&[NotFound, Conflict, InvalidAddress]),
+    PRUNE = post(
+        "/v1/instances/prune",
+        "Forget everybody who is away or lost and has neither mail nor open work",
+        Who::Operator,
+        &[json(200, "Who was forgotten. No mail is removed.", of::<Pruned>)],
+    ),
+    STOP_ALL = post(
+        "/v1/stop",
+        "Stop every worker that was started for the operator, and everybody below",
+        Who::Operator,
+        &[json(200, "Asked to end, or ended.", of::<StoppedAll>)],
+    ),
+];
 
 /// `POST /v1/instances` (operator)
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -18,6 +18,7 @@ pub mod instances;
 mod json;
 pub mod messages;
 pub mod openapi;
+pub mod pages;
 pub mod profiles;
 pub mod sse;
 pub mod stats;

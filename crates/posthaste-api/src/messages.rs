@@ -9,6 +9,76 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ApiError;
+use crate::error::ErrorCode::{
+    Conflict, HopLimit, InvalidAddress, InvalidArgument, KeyReused, MailboxFull, NoRecipient,
+    NotFound, RateLimited, RecipientGone,
+};
+use crate::openapi::{Who, call_table, get, json, of, pieces, post};
+
+pub(crate) const MESSAGE: &str = "The message: its number (`seq`) or its 16-digit `id`.";
+
+call_table![
+    SEND = post(
+        "/v1/messages",
+        "Send a message",
+        Who::Anybody,
+        &[
+            json(201, "Accepted: it is on disk.", of::<Receipt>),
+            json(207, "One answer for each address of a list, in order.", of::<SendMany>),
+        ],
+    )
+    .body(of::<SendRequest>)
+    .fails(&[
+        NoRecipient,
+        NotFound,
+        KeyReused,
+        RecipientGone,
+        InvalidAddress,
+        MailboxFull,
+        RateLimited,
+        HopLimit,
+    ]),
+    HISTORY = get(
+        "/v1/messages",
+        "History; never consumes",
+        Who::Anybody,
+        &[json(200, "Oldest first.", of::<History>)],
+    )
+    .query(of::<HistoryQuery>)
+    .fails(&[NotFound, InvalidAddress]),
+    READ = get(
+        "/v1/messages/{id}",
+        "One message, by number or id",
+        Who::Anybody,
+        &[json(200, "With where each delivery stands.", of::<MessageView>)],
+    )
+    .part(MESSAGE)
+    .query(of::<ReadQuery>)
+    .fails(&[NotFound]),
+    CANCEL = post(
+        "/v1/messages/{id}/cancel",
+        "Take back what nobody has read",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<MessageView>)],
+    )
+    .part(MESSAGE)
+    .fails(&[NotFound, Conflict, InvalidArgument]),
+    REQUEUE = post(
+        "/v1/messages/{id}/requeue",
+        "Give the dead another chance",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<MessageView>)],
+    )
+    .part(MESSAGE)
+    .fails(&[NotFound, Conflict, InvalidArgument]),
+    EXPORT = get(
+        "/v1/export",
+        "Every message with its deliveries, as lines of JSON",
+        Who::Operator,
+        &[pieces("Each line has this shape.", "application/x-ndjson", of::<MessageView>)],
+    )
+    .query(of::<ExportQuery>),
+];
 
 /// One address or up to 100 of them.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -1,112 +1,26 @@
 //! The whole interface as one OpenAPI document, made from the types.
 //!
-//! [`calls`] is the table: a call that is not in it is not documented, and a test
-//! of the server finds it. Shapes and explanations come from the wire types, what a
+//! A [`Call`] stands beside its wire types, and [`subjects`] is the table of all: the
+//! server has no route that is not in it. Shapes and explanations come from the types, what a
 //! person reads first from `introduction.md`, and the examples from `examples.json`,
 //! which a test of the server records from a real hub.
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
-use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-use crate::error::{ErrorBody, ErrorCode};
+use self::call::Shape;
+use crate::error::ErrorBody;
 use crate::events::Reset;
 
+mod call;
 mod calls;
 mod examples;
 mod introduction;
 
+pub use call::{Call, Method, Who};
+pub(crate) use call::{Target, call_table, delete, get, json, of, pieces, post, put, text};
 pub use calls::{Subject, calls, subjects};
 pub use examples::{Example, Token};
-
-type Shape = fn(&mut SchemaGenerator) -> Schema;
-
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
-
-/// Whose token a call needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
-    Nobody,
-    Joiner,
-    Anybody,
-    Operator,
-}
-
-impl Who {
-    fn told(self) -> Option<&'static str> {
-        match self {
-            Self::Nobody => None,
-            Self::Joiner => Some("Needs the join token or the operator's."),
-            Self::Anybody => Some("Needs a token: an agent's or the operator's."),
-            Self::Operator => Some("Needs the operator's token."),
-        }
-    }
-}
-
-/// One call of the interface.
-#[derive(Clone, Copy)]
-pub struct Call {
-    pub method: &'static str,
-    pub path: &'static str,
-    pub summary: &'static str,
-    pub who: Who,
-    /// What the variable part of the path names.
-    part: Option<&'static str>,
-    query: Option<Shape>,
-    body: Option<RequestBody>,
-    answers: &'static [Answer],
-    /// Errors that do not follow from the rest of the row.
-    errors: &'static [ErrorCode],
-}
-
-#[derive(Clone, Copy)]
-struct RequestBody {
-    shape: Shape,
-    required: bool,
-}
-
-#[derive(Clone, Copy)]
-struct Answer {
-    status: u16,
-    what: &'static str,
-    media: &'static str,
-    shape: Option<Shape>,
-}
-
-impl Call {
-    /// Every error that this call can answer with, in the order of the table of errors.
-    pub fn errors(&self) -> Vec<ErrorCode> {
-        ErrorCode::ALL.into_iter().filter(|code| self.can_answer(*code)).collect()
-    }
-
-    fn can_answer(&self, code: ErrorCode) -> bool {
-        let (query, body) = (self.query.is_some(), self.body.is_some());
-        self.errors.contains(&code)
-            || match code {
-                // A foreign `Host` or `Origin` is refused, and so is everybody while all
-                // connections are in use.
-                ErrorCode::Forbidden | ErrorCode::Unavailable => true,
-                ErrorCode::Unauthorized => self.who != Who::Nobody,
-                ErrorCode::BadRequest => query || body || self.part.is_some(),
-                ErrorCode::InvalidArgument => query || body,
-                ErrorCode::RequestTimeout | ErrorCode::TooLarge => body,
-                _ => false,
-            }
-    }
-
-    /// The name of the call in the document, and its anchor on the page.
-    pub fn id(&self) -> String {
-        let words = self.path.split(['/', '{', '}', '.']).filter(|w| !matches!(*w, "" | "v1"));
-        let mut id = self.method.to_ascii_lowercase();
-        for word in words {
-            id.push('_');
-            id.push_str(word);
-        }
-        id
-    }
-}
 
 /// Two generators: a field of a request is needed if nothing stands in for it, a field of
 /// an answer is always there unless it may be left out.
@@ -142,11 +56,11 @@ pub fn document(version: &str, cao: bool) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let subjects = || subjects().iter().filter(|subject| cao || subject.name != calls::CAO);
     for subject in subjects() {
-        for call in subject.calls {
+        for call in subject.calls() {
             let mut operation = operation(call, &mut schemas);
             operation["tags"] = json!([subject.name]);
             let path = paths.entry(call.path).or_insert_with(|| json!({}));
-            path[call.method.to_ascii_lowercase()] = operation;
+            path[call.method.as_str().to_ascii_lowercase()] = operation;
         }
     }
     // What a stream of events can hold beside events.
@@ -183,7 +97,7 @@ pub fn document(version: &str, cao: bool) -> Value {
 fn operation(call: &Call, schemas: &mut Schemas) -> Value {
     let examples: Vec<&Example> = examples::of(call).collect();
     let mut parameters: Vec<Value> = Vec::new();
-    if let (Some(told), Some(name)) = (call.part, part_name(call.path)) {
+    if let (Some(told), Some(name)) = (call.part, call.part_name()) {
         parameters.push(json!({
             "name": name, "in": "path", "required": true, "description": told,
             "schema": { "type": "string" },
@@ -239,21 +153,21 @@ fn responses(
     generator: &mut SchemaGenerator,
 ) -> Map<String, Value> {
     let mut responses = Map::new();
-    for answer in call.answers {
-        let mut response = json!({ "description": answer.what });
-        if !answer.media.is_empty() {
-            let schema = match answer.shape {
+    for success in call.successes {
+        let mut response = json!({ "description": success.what });
+        if !success.media.is_empty() {
+            let schema = match success.shape {
                 Some(shape) => shape(generator).to_value(),
                 None => json!({ "type": "string" }),
             };
             let mut media = json!({ "schema": schema });
-            let example = examples.iter().find(|example| example.status == answer.status);
+            let example = examples.iter().find(|example| example.status == success.status);
             if let Some(example) = example.and_then(|example| example.answer.as_ref()) {
                 media["example"] = example.clone();
             }
-            response["content"] = json!({ answer.media: media });
+            response["content"] = json!({ success.media: media });
         }
-        responses.insert(answer.status.to_string(), response);
+        responses.insert(success.status.to_string(), response);
     }
     let errors = call.errors();
     for status in errors.iter().map(|code| code.status()) {
@@ -268,11 +182,6 @@ fn responses(
         responses.insert(status.to_string(), response);
     }
     responses
-}
-
-/// The name of the variable part of a path.
-fn part_name(path: &'static str) -> Option<&'static str> {
-    path.split('/').find_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
 /// Each field of a query is a parameter.

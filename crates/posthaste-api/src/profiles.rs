@@ -6,7 +6,67 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::error::ErrorCode::{Conflict, InvalidAddress, NotFound};
 use crate::error::{ApiError, ErrorCode};
+use crate::openapi::{Who, call_table, delete, get, json, of, post, put};
+
+const PROFILE: &str = "The profile's name.";
+
+call_table![
+    LIST = get(
+        "/v1/profiles",
+        "Who could be here",
+        Who::Anybody,
+        &[json(200, "A page, without the prompts.", of::<Profiles>)],
+    )
+    .query(of::<ProfilesQuery>),
+    CREATE = post(
+        "/v1/profiles",
+        "Create a profile",
+        Who::Operator,
+        &[json(201, "Created.", of::<ProfileView>)],
+    )
+    .body(of::<ProfileInput>)
+    .fails(&[Conflict, InvalidAddress]),
+    SEARCH = get(
+        "/v1/profiles/search",
+        "Find profiles by words, best first",
+        Who::Anybody,
+        &[json(200, "Maybe none.", of::<FoundProfiles>)],
+    )
+    .query(of::<ProfileSearch>),
+    ERRORS = get(
+        "/v1/profiles/errors",
+        "Profile files that could not be read",
+        Who::Anybody,
+        &[json(200, "With file, line and what is wrong.", of::<ProfileErrors>)],
+    ),
+    SHOW = get(
+        "/v1/profiles/{name}",
+        "One profile, whole",
+        Who::Anybody,
+        &[json(200, "As it is now; its `ETag` is its version.", of::<ProfileView>)],
+    )
+    .part(PROFILE)
+    .fails(&[NotFound, InvalidAddress]),
+    PUT = put(
+        "/v1/profiles/{name}",
+        "Replace a profile, or create it",
+        Who::Operator,
+        &[json(200, "Replaced.", of::<ProfileView>), json(201, "Created.", of::<ProfileView>)],
+    )
+    .part(PROFILE)
+    .body(of::<ProfileInput>)
+    .fails(&[NotFound, Conflict, InvalidAddress]),
+    REMOVE = delete(
+        "/v1/profiles/{name}",
+        "Remove a profile that nobody uses",
+        Who::Operator,
+        &[json(200, "Removed; mail that waits for its name stays.", of::<RemovedProfile>)],
+    )
+    .part(PROFILE)
+    .fails(&[NotFound, Conflict, InvalidAddress]),
+];
 
 /// `POST /v1/profiles` and `PUT /v1/profiles/{name}` (operator). What is left out
 /// is empty: a write replaces the whole. `POST` with nothing but a name makes the name

@@ -3,6 +3,35 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::openapi::{Who, call_table, get, json, of};
+
+call_table![
+    MAILBOXES = get(
+        "/v1/stats/mailboxes",
+        "What lies in the mailboxes",
+        Who::Anybody,
+        &[json(200, "One entry for each mailbox.", of::<Vec<MailboxStats>>)],
+    ),
+    AGENTS = get(
+        "/v1/stats/agents",
+        "Figures by agent",
+        Who::Anybody,
+        &[json(200, "One entry for each agent.", of::<AgentsStats>)],
+    ),
+    TEAMS = get(
+        "/v1/stats/teams",
+        "Figures by team",
+        Who::Anybody,
+        &[json(200, "One entry for each team.", of::<TeamsStats>)],
+    ),
+    STUCK = get(
+        "/v1/stats/stuck",
+        "Mail that does not move, why, and what to do",
+        Who::Anybody,
+        &[json(200, "Oldest first.", of::<Vec<Stuck>>)],
+    ),
+];
+
 /// `GET /v1/stats/mailboxes` is a list of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MailboxStats {

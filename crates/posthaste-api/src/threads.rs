@@ -5,6 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::messages::MessageView;
+use crate::openapi::{Who, call_table, get, json, of};
+
+call_table![
+    READ_THREAD = get(
+        "/v1/threads/{id}/messages",
+        "Read a conversation, and mark it as read on request",
+        Who::Anybody,
+        &[json(200, "Oldest first.", of::<ThreadMessages>)],
+    )
+    .part("The thread: `t-` and 8 hex digits.")
+    .query(of::<ThreadQuery>),
+];
 
 /// Filters are joined by AND.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

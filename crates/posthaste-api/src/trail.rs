@@ -3,6 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ErrorCode::{InvalidArgument, NotFound};
+use crate::messages::MESSAGE;
+use crate::openapi::{Who, call_table, get, json, of};
+
+call_table![
+    TRAIL = get(
+        "/v1/messages/{id}/trail",
+        "What happened to a message, and why",
+        Who::Anybody,
+        &[json(200, "In order of time, with a verdict.", of::<TrailView>)],
+    )
+    .part(MESSAGE)
+    .fails(&[NotFound, InvalidArgument]),
+];
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrailView {
     /// The message's number.

@@ -4,6 +4,58 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::ErrorCode::{
+    self, CannotStart, Conflict, Internal, InvalidAddress, KeyReused, LineFull, MailboxFull,
+    NotFound, RateLimited,
+};
+use crate::instances::INSTANCE;
+use crate::openapi::{Who, call_table, get, json, of, post};
+
+const NOBODY_HAS_IT: &[ErrorCode] = &[
+    NotFound,
+    KeyReused,
+    Conflict,
+    InvalidAddress,
+    MailboxFull,
+    RateLimited,
+    CannotStart,
+    LineFull,
+];
+
+call_table![
+    ASSIGN = post(
+        "/v1/assign",
+        "Give an agent work and go on; its report comes by mail",
+        Who::Anybody,
+        &[json(201, "Who has the work.", of::<Assigned>)],
+    )
+    .body(of::<AssignRequest>)
+    .fails(NOBODY_HAS_IT),
+    HANDOFF = post(
+        "/v1/handoff",
+        "Give an agent work and wait for its report; a job if that takes longer",
+        Who::Anybody,
+        &[json(200, "The report, leased until its receipt comes back; or a job.", of::<HandedOff>)],
+    )
+    .body(of::<HandoffRequest>)
+    .fails(NOBODY_HAS_IT),
+    CONTEXT = get(
+        "/v1/context",
+        "Who works for the caller, and what waits: as a prompt and as data",
+        Who::Anybody,
+        &[json(200, "As it is now.", of::<ContextView>)],
+    ),
+    OUTPUT = get(
+        "/v1/instances/{id}/output",
+        "What a worker wrote; for those above it and the operator",
+        Who::Anybody,
+        &[json(200, "A stretch of it, and where the next begins.", of::<OutputView>)],
+    )
+    .part(INSTANCE)
+    .query(of::<OutputQuery>)
+    .fails(&[NotFound, InvalidAddress, Internal]),
+];
+
 /// `POST /v1/assign`: starts a worker and returns at once. Its report comes by mail.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

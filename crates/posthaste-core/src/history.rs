@@ -9,6 +9,7 @@ mod questions;
 mod thread;
 mod trail;
 
+pub(crate) use self::questions::Reminders;
 pub use self::thread::ThreadAsk;
 pub use self::trail::{Step, Trail};
 

@@ -14,6 +14,7 @@ use crate::address::{InstanceId, Name};
 use crate::engine::Engine;
 use crate::events::{About, Belongs, Event, EventFilter, Page};
 use crate::figures::Figures;
+use crate::history::Reminders;
 use crate::limits::Limits;
 use crate::messaging::desk::Desk;
 use crate::messaging::message::{Principal, Seq};
@@ -47,6 +48,7 @@ pub struct Hub {
     pub(crate) profile_faults: Arc<Mutex<Vec<FileFault>>>,
     /// For the trails of what they would have answered.
     pub(crate) refused_answers: Arc<Mutex<RefusedAnswers>>,
+    pub(crate) reminders: Mutex<Reminders>,
     /// Calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
     /// Who waits for an answer of the operator.
@@ -97,6 +99,7 @@ impl Hub {
             soon: Arc::new(Notify::new()),
             profile_faults: Arc::default(),
             refused_answers: Arc::default(),
+            reminders: Mutex::default(),
             waiting: AtomicUsize::new(0),
             asking: Counts::default(),
             endings: watch::Sender::default(),

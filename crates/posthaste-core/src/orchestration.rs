@@ -33,6 +33,6 @@ pub use self::assign::{Assign, AssignError, Assigned};
 pub use self::assignment::{Assignment, Report, Standing};
 pub use self::config::{AgentsConfig, AtShutdown};
 pub use self::context::Context;
-pub use self::handoff::Waited;
+pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport};
 pub(crate) use self::line::Staff;
 pub use self::stop::StopError;

@@ -29,10 +29,10 @@ use tower::Service;
 
 use crate::auth::Peer;
 use crate::bodies::Held;
-use crate::call::{Call, Route, Who};
 use crate::failure::Failure;
-use crate::places::{self, Place, Places, is_for_all_times, no_descriptors};
+use crate::request::{KnownCaller, Route, ServedRequest};
 use crate::silence::Silence;
+use crate::slots::{self, Slot, Slots, is_for_all_times, no_descriptors};
 use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply, Wire};
 use crate::{App, guard, mcp, rest};
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let house = Arc::new(House { router: rest::router(app.clone()), app: app.clone() });
-    let mut places = Places::new(&app.config, &listener);
+    let mut slots = Slots::new(&app.config, &listener);
     let open = app.meters.connections.clone();
     let meters = Arc::clone(&app.meters);
     let pulse = tokio::spawn(async move { meters.feel_the_pulse().await });
@@ -61,12 +61,12 @@ pub(crate) async fn run(
         };
         match accepted {
             Ok((socket, peer)) => {
-                let Some((socket, place)) = places.seat(socket, &app.meters) else { continue };
+                let Some((socket, slot)) = slots.seat(socket, &app.meters) else { continue };
                 let (house, shutdown) = (Arc::clone(&house), shutdown.clone());
-                open.spawn(connection(socket, Peer(peer.ip()), house, shutdown, place));
+                open.spawn(connection(socket, Peer(peer.ip()), house, shutdown, slot));
             }
             Err(error) if no_descriptors(&error) => {
-                if !places.without_descriptors(&listener, &app.meters) {
+                if !slots.without_descriptors(&listener, &app.meters) {
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -76,11 +76,11 @@ pub(crate) async fn run(
             }
         }
     }
-    // The reserve among the places holds the port, too.
-    drop((listener, places));
+    // The reserve among the slots holds the port, too.
+    drop((listener, slots));
     app.hub.stop_waiting();
     open.close();
-    // What they held goes back before anyone closes the store.
+    // Their leases go back before anyone closes the store.
     open.wait().await;
     app.unread.close();
     app.unread.wait().await;
@@ -92,7 +92,7 @@ async fn connection(
     peer: Peer,
     house: Arc<House>,
     shutdown: CancellationToken,
-    place: Place,
+    slot: Slot,
 ) {
     // A small answer must not wait for a second packet.
     let _ = socket.set_nodelay(true);
@@ -100,14 +100,14 @@ async fn connection(
     let (idle_timeout, grace) = (config.idle_timeout, config.shutdown_grace);
     let outgoing = Arc::new(Outgoing::default());
     let wire = Wire::new(socket, Arc::clone(&outgoing), config.write_timeout);
-    let spare = place.spare;
+    let spare = slot.spare;
     let head = if spare { config.spare_head_timeout } else { config.head_timeout };
     let silence = Silence::new(head, Arc::clone(&outgoing));
     let service = service_fn(move |request: Request<Incoming>| {
         let (house, outgoing) = (Arc::clone(&house), Arc::clone(&outgoing));
         match spare {
             false => answer(request, peer, house, outgoing),
-            true => answer_on_a_spare_place(request, peer, house, outgoing),
+            true => answer_on_a_spare_slot(request, peer, house, outgoing),
         }
     });
     let served = http1::Builder::new()
@@ -131,40 +131,40 @@ async fn connection(
     }
 }
 
-/// What every connection shares.
+/// The state that all connections share.
 pub(crate) struct House {
     pub(crate) app: App,
     router: Router,
 }
 
-/// An answer on its way. In a box of its own size: a connection would keep room for
-/// the largest of all, and thousands of them only wait for mail.
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
+/// A response that is being made. Boxed: a connection would keep room for the largest of
+/// all, and thousands of connections only wait for mail.
+type PendingResponse = Pin<Box<dyn Future<Output = Result<Response<Reply>, Infallible>> + Send>>;
 
 /// The two calls that carry the mail go straight to their handlers: a router's
 /// boxes and copies would cost more than the calls themselves. Everything else is
 /// routed.
 ///
-/// What a waiting reader asks is read here, before its wait begins: nothing of the
+/// The query of a waiting reader is read here, before its wait begins: nothing of the
 /// request is kept.
 fn answer(
     request: Request<Incoming>,
     peer: Peer,
     house: Arc<House>,
     outgoing: Arc<Outgoing>,
-) -> Answer {
+) -> PendingResponse {
     let app = &house.app;
     let request = request.map(|body| Inlet::new(body, &house));
-    let mut call = Call::begin(&app.meters, request.method(), request.headers());
+    let mut call = ServedRequest::begin(&app.meters, request.method(), request.headers());
     if let Err(refused) = guard::check(app, &request) {
         return refuse(call, refused);
     }
     match (request.method(), request.uri().path()) {
         (&Method::POST, rest::SEND) => {
             call.route = Route::Send;
-            match rest::messages::origin(app, request.headers()) {
+            match rest::messages::author(app, request.headers()) {
                 Ok(from) => {
-                    call.who = Some(from.caller);
+                    call.who = Some(from.who);
                     let body = request.into_body();
                     Box::pin(async move {
                         let sent = rest::messages::send(&house.app, from, body).await;
@@ -176,19 +176,13 @@ fn answer(
         }
         (&Method::GET, rest::RECEIVE) => {
             call.route = Route::Receive;
-            let (ask, receipt) = match rest::inbox::asked(app, &request) {
-                Ok(asked) => asked,
-                Err(refused) => return refuse(call, refused),
-            };
-            call.who = Some(ask.reader);
-            let finish = |received| finish(call, received);
-            match receipt {
-                Some(receipt) if ask.begin => {
-                    let hub = Arc::clone(&app.hub);
-                    let waits = rest::inbox::prove_and_receive(hub, ask, receipt, outgoing);
-                    Box::pin(waits.map(finish))
+            match rest::inbox::asked(app, &request) {
+                Ok(ask) => {
+                    call.who = Some(ask.reader);
+                    let received = rest::inbox::receive(&app.hub, ask, outgoing);
+                    Box::pin(received.map(|received| finish(call, received)))
                 }
-                _ => Box::pin(rest::inbox::receive(&app.hub, ask, receipt, outgoing).map(finish)),
+                Err(refused) => refuse(call, refused),
             }
         }
         (_, mcp::PATH) => {
@@ -199,7 +193,7 @@ fn answer(
             })
         }
         _ => {
-            let (mut request, who) = (request.map(Body::new), Who::default());
+            let (mut request, who) = (request.map(Body::new), KnownCaller::default());
             request.extensions_mut().insert(outgoing);
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(who.clone());
@@ -217,20 +211,20 @@ fn answer(
 }
 
 /// The hub is full: only some are served, and each makes room at once.
-fn answer_on_a_spare_place(
+fn answer_on_a_spare_slot(
     request: Request<Incoming>,
     peer: Peer,
     house: Arc<House>,
     outgoing: Arc<Outgoing>,
-) -> Answer {
+) -> PendingResponse {
     let (method, headers) = (request.method(), request.headers());
     let served = is_for_all_times(&house.app, method, request.uri().path(), headers);
     let answered = match served {
         true => answer(request, peer, house, outgoing),
         false => {
-            let call = Call::begin(&house.app.meters, method, headers);
+            let call = ServedRequest::begin(&house.app.meters, method, headers);
             let _unread = Inlet::new(request.into_body(), &house);
-            refuse(call, places::full().into())
+            refuse(call, slots::full().into())
         }
     };
     Box::pin(answered.map_ok(|mut response| {
@@ -240,12 +234,12 @@ fn answer_on_a_spare_place(
 }
 
 /// Nothing is waited for.
-fn refuse(call: Call, why: Failure) -> Answer {
+fn refuse(call: ServedRequest, why: Failure) -> PendingResponse {
     Box::pin(ready(finish(call, Err(why))))
 }
 
 fn finish(
-    call: Call,
+    call: ServedRequest,
     answered: Result<Response<Reply>, Failure>,
 ) -> Result<Response<Reply>, Infallible> {
     let response = answered.unwrap_or_else(|failure| failure.into_response().map(Reply::Routed));

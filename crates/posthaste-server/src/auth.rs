@@ -1,4 +1,4 @@
-//! Who is calling: by token, and by nothing else.
+//! Finds out who is calling: by token, and by nothing else.
 
 use std::net::IpAddr;
 
@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::App;
-use crate::call::Who;
 use crate::failure::{Failure, invalid, not_found};
+use crate::request::KnownCaller;
 
 /// The operator acts for this instance.
 const INSTANCE: &str = "x-posthaste-instance";
@@ -78,7 +78,7 @@ impl KnownKeys {
     }
 }
 
-/// What a token opens.
+/// The rights of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opens {
     Mail(Principal),
@@ -94,7 +94,8 @@ pub(crate) fn fingerprint(text: &str) -> String {
     hex(&digest(text)[..16])
 }
 
-/// Whoever shows its own token is seen to live, whatever comes of its call.
+/// Looks a token up. Showing its own token is a sign of life of an instance, whatever
+/// becomes of the call.
 pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let token = header.to_str().ok().and_then(|text| {
@@ -137,9 +138,9 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
     }
 }
 
-/// Who a request is from.
+/// The sender of a request.
 #[derive(Debug, Clone)]
-pub(crate) enum Origin {
+pub(crate) enum Identity {
     Known(Principal),
     /// An agent that says who it is and was never here: its first act makes it known.
     Newcomer(Box<NewInstance>),
@@ -147,26 +148,26 @@ pub(crate) enum Origin {
     Nobody,
 }
 
-/// Who it is: by its own token, by the operator's and the instance that it acts for,
-/// or by the join token and its headers.
-pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
+/// Identifies the sender: by its own token, by the operator's and the instance that the
+/// operator acts for, or by the join token and its headers.
+pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
     match opens(app, headers)? {
         Some(Opens::Mail(Principal::Operator)) => match text(headers, INSTANCE)? {
-            Some(id) => act_as(app, id).map(Origin::Known),
-            None => Ok(Origin::Known(Principal::Operator)),
+            Some(id) => act_as(app, id).map(Identity::Known),
+            None => Ok(Identity::Known(Principal::Operator)),
         },
-        Some(Opens::Mail(principal)) => Ok(Origin::Known(principal)),
+        Some(Opens::Mail(principal)) => Ok(Identity::Known(principal)),
         Some(Opens::Join) => by_key(app, headers),
         None => Err(unauthorized("this door needs a token")),
     }
 }
 
 /// The request is an act of its sender: a newcomer joins.
-pub(crate) async fn admit(app: &App, from: Origin) -> Result<Principal, Failure> {
+pub(crate) async fn admit(app: &App, from: Identity) -> Result<Principal, Failure> {
     match from {
-        Origin::Known(who) => Ok(who),
-        Origin::Newcomer(new) => Ok(Principal::Instance(app.hub.join(*new).await?.instance.id)),
-        Origin::Nobody => Err(nobody()),
+        Identity::Known(who) => Ok(who),
+        Identity::Newcomer(new) => Ok(Principal::Instance(app.hub.join(*new).await?.instance.id)),
+        Identity::Nobody => Err(nobody()),
     }
 }
 
@@ -194,9 +195,10 @@ fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
     }
 }
 
-/// Whoever has the join token is who its headers say, and stays it by key and secret.
-fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
-    let Some(agent) = text(headers, AGENT)? else { return Ok(Origin::Nobody) };
+/// Identifies the holder of a join token by its headers: the same key and secret are the
+/// same instance.
+fn by_key(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
+    let Some(agent) = text(headers, AGENT)? else { return Ok(Identity::Nobody) };
     let agent: Name = agent.parse().map_err(ApiError::from)?;
     let team = text(headers, TEAM)?.unwrap_or(DEFAULT_TEAM);
     let team: Name = team.parse().map_err(ApiError::from)?;
@@ -212,9 +214,9 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
     let secret = secret_of(app, "X-Posthaste-Secret", secret)?;
     let key = JoinKey { key: key.to_owned(), secret };
     if let Some(id) = app.hub.keyed(&agent, &team, &key) {
-        return Ok(Origin::Known(known(app, id)));
+        return Ok(Identity::Known(known(app, id)));
     }
-    Ok(Origin::Newcomer(Box::new(NewInstance {
+    Ok(Identity::Newcomer(Box::new(NewInstance {
         agent,
         team: Some(team),
         label: None,
@@ -226,7 +228,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Origin, Failure> {
     })))
 }
 
-/// What the token of whoever joins with this key and secret is made from.
+/// The seed of the token of an instance that joins with this key and secret.
 pub(crate) fn seed_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> TokenHash {
     let mut hash = Sha256::new();
     hash.update(app.keys.now().join);
@@ -268,7 +270,7 @@ pub(crate) fn nobody() -> Failure {
 
 /// Tells the log who it was.
 fn note(parts: &Parts, caller: Principal) {
-    if let Some(who) = parts.extensions.get::<Who>() {
+    if let Some(who) = parts.extensions.get::<KnownCaller>() {
         who.is(caller);
     }
 }
@@ -323,7 +325,7 @@ impl FromRequestParts<App> for Operator {
     }
 }
 
-/// Whoever may bring a new agent: the join token, or the operator.
+/// A caller that may bring a new agent: it holds the join token, or is the operator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joiner;
 
@@ -341,7 +343,7 @@ impl FromRequestParts<App> for Joiner {
     }
 }
 
-/// Whoever it is by token, or by key and secret: somebody who acts.
+/// A caller that acts, known by its token or by its key and secret.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Somebody(pub(crate) Principal);
 

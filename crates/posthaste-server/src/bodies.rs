@@ -1,4 +1,4 @@
-//! What the bodies of all requests in flight hold together: one budget.
+//! One budget for the bodies of all requests in flight.
 //!
 //! A body takes its share before it is read, and gives it back when its handler has
 //! done with it: by then the text is in the store, or nobody wants it. A call that waits
@@ -43,7 +43,7 @@ impl Bodies {
     }
 }
 
-/// What one body takes of the budget. It is given back when this is dropped.
+/// The share of one body in the budget. It is given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Bodies>,

@@ -11,9 +11,10 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::response::Response;
-use axum::routing::get;
-use axum::{Extension, Json as Answer, Router};
-use posthaste_api::cao::{CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait};
+use axum::{Extension, Router};
+use posthaste_api::cao::{
+    self as wire, CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait,
+};
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{Address, InstanceId, Mailbox};
 use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
@@ -22,9 +23,10 @@ use posthaste_core::ports::{DeliveryRecord, HistoryQuery, Record};
 
 use crate::App;
 use crate::auth::{self, Caller};
-use crate::extract::{Params, PathPart, Whole, parse, query, whole_body};
+use crate::extract::{Json, Params, PathPart, Whole, parse, query, whole_body};
 use crate::failure::{Failure, invalid, not_found};
-use crate::rest::inbox::seconds;
+use crate::routes::Routes;
+use crate::words::params::{seconds, within};
 use crate::written::{Outgoing, watched};
 
 /// Seconds for which CAO collects more after the first message.
@@ -36,9 +38,7 @@ const HOW_TO_GET_A_TOKEN: &str = "send `Authorization: Bearer TOKEN`: a worker's
     cao-mcp-server, which sends none, run `posthaste mcp --dialect cao`";
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new()
-        .route("/terminals/{id}/inbox/messages", get(list).post(post))
-        .route("/terminals/{id}/inbox/messages/wait", get(wait))
+    Router::new().on(&wire::POST, post).on(&wire::LIST, list).on(&wire::WAIT, wait)
 }
 
 /// `POST /terminals/{receiver}/inbox/messages`: words in the query or the body.
@@ -47,7 +47,7 @@ async fn post(
     Holder(caller): Holder,
     PathPart(receiver): PathPart,
     request: Request,
-) -> Result<Answer<CaoPosted>, Failure> {
+) -> Result<Json<CaoPosted>, Failure> {
     let receiver = terminal(&receiver)?;
     let mut given: CaoPost = query(request.uri())?;
     // The share is held until the message is kept.
@@ -72,7 +72,7 @@ async fn post(
             posthaste_core::messaging::message::MessageRef::Seq(receipt.seq),
         )
         .await?;
-    Ok(Answer(CaoPosted {
+    Ok(Json(CaoPosted {
         success: true,
         message_id: receipt.seq.0,
         sender_id: sender.to_string(),
@@ -97,13 +97,10 @@ async fn list(
     Holder(caller): Holder,
     PathPart(id): PathPart,
     Params(query): Params<CaoList>,
-) -> Result<Answer<Vec<CaoMessage>>, Failure> {
+) -> Result<Json<Vec<CaoMessage>>, Failure> {
     let id = terminal(&id)?;
     let reader = act_as(&app, caller, id)?;
-    let limit = query.limit.unwrap_or(10);
-    if !(1..=100).contains(&limit) {
-        return Err(invalid("limit", "it lies between 1 and 100"));
-    }
+    let limit = within("limit", query.limit.unwrap_or(10), 1..=100)?;
     let status = match query.status.as_deref().map(str::to_ascii_lowercase).as_deref() {
         None => None,
         Some("pending") => Some("queued"),
@@ -135,7 +132,7 @@ async fn list(
             via: r.message.via.as_str().to_owned(),
         })
     };
-    Ok(Answer(records.iter().filter_map(entry).collect()))
+    Ok(Json(records.iter().filter_map(entry).collect()))
 }
 
 /// `GET /terminals/{id}/inbox/messages/wait`: consumed once written.
@@ -182,7 +179,7 @@ fn terminal(text: &str) -> Result<InstanceId, Failure> {
     id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
 }
 
-/// Whoever holds a token. It is asked for before anything of the body is read.
+/// A caller that holds a token. The token is asked for before the body is read.
 struct Holder(Principal);
 
 impl FromRequestParts<App> for Holder {

@@ -3,10 +3,12 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::Uri;
 use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use posthaste_api::error::{ApiError, ErrorCode};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
@@ -30,7 +32,7 @@ where
     let most = app.config.request_bytes;
     let mut share = app.bodies.share();
     let announced = match body.size_hint().exact() {
-        // What is announced too large is refused before it is sent.
+        // A body that is announced too large is refused before it is sent.
         Some(length) => match usize::try_from(length) {
             Ok(length) if length <= most => length,
             _ => return Err(too_large(most)),
@@ -95,7 +97,7 @@ fn too_large(most: usize) -> Failure {
     Failure(error)
 }
 
-/// Whether there are more values in a JSON text than so many, without reading them: a
+/// Returns whether a JSON text has more values than `most`, without reading them: a
 /// list of zeros takes twenty times its bytes once it is a list.
 fn has_more_values(json: &[u8], most: usize) -> bool {
     // Every value but the first has a byte of its own before it.
@@ -118,13 +120,13 @@ fn has_more_values(json: &[u8], most: usize) -> bool {
     false
 }
 
-/// What follows a text whose first quote has been read.
+/// The rest behind a text whose first quote has been read.
 fn behind_text(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) {
         if rest[at] == b'"' {
             return &rest[at + 1..];
         }
-        // What is escaped ends nothing.
+        // An escaped quote does not end the text.
         rest = rest.get(at + 2..).unwrap_or_default();
     }
     &[]
@@ -142,8 +144,14 @@ fn unreadable(why: impl Into<String>) -> Failure {
     Failure(ApiError::new(ErrorCode::BadRequest, why))
 }
 
-/// A JSON body.
+/// A JSON body, of a request or of an answer.
 pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Failure;
@@ -177,7 +185,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     })
 }
 
-/// What serde says of a misfit, in words for people who know none of our types.
+/// Turns what serde says of a misfit into words for people who know none of our types.
 pub(crate) fn plain(told: &str) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("invalid float literal", "it is not a number"),
@@ -208,7 +216,7 @@ pub(crate) fn plain(told: &str) -> String {
     }
 }
 
-/// What serde expected.
+/// The word for a type that serde expected.
 fn kind(theirs: &str) -> &str {
     match theirs {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
@@ -233,7 +241,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// What stands behind the `?`. Broken UTF-8 is refused, not replaced.
+/// Reads the query of a URI. Broken UTF-8 is refused, not replaced.
 pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Failure> {
     if !is_utf8(uri.query().unwrap_or_default()) {
         return Err(unreadable("the query is not valid UTF-8"));
@@ -247,7 +255,7 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Failure> {
     }
 }
 
-/// Whether the text is still UTF-8 once each `%xx` is a byte.
+/// Returns whether the text is still UTF-8 once each `%xx` is a byte.
 fn is_utf8(encoded: &str) -> bool {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.as_bytes();

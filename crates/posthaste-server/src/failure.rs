@@ -5,6 +5,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 
+use crate::words::params::wrong;
+
 /// The detail that says which methods a path takes.
 const ALLOWED: &str = "allow";
 
@@ -54,9 +56,7 @@ pub(crate) fn unwritable(error: serde_json::Error) -> Failure {
 
 /// A field that is missing, unknown or out of range.
 pub(crate) fn invalid(field: &'static str, why: impl Into<String>) -> Failure {
-    let message = format!("{field}: {}", why.into());
-    let error = ApiError::new(ErrorCode::InvalidArgument, message);
-    Failure(error.details(serde_json::json!({ "field": field })))
+    Failure(wrong(field, why))
 }
 
 /// A path that the router does not know takes these methods only.

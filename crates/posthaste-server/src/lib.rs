@@ -10,7 +10,6 @@
 mod accept;
 mod auth;
 mod bodies;
-mod call;
 mod cao;
 mod config;
 mod extract;
@@ -18,11 +17,13 @@ mod failure;
 mod guard;
 mod mcp;
 mod meters;
-mod places;
+mod request;
 mod rest;
+mod routes;
 mod silence;
+mod slots;
 mod unread;
-mod work;
+mod words;
 mod written;
 
 use std::io;
@@ -39,7 +40,7 @@ use tokio_util::task::TaskTracker;
 pub use auth::{KeyFiles, Keys};
 pub use config::{CompatConfig, McpConfig, ServerConfig};
 
-/// What every handler can reach.
+/// The state that every handler can reach.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
@@ -48,12 +49,11 @@ pub(crate) struct App {
     /// Those who follow the events.
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
-    /// What request bodies may hold of the memory.
+    /// The memory that request bodies may hold.
     pub(crate) bodies: Arc<Bodies>,
     /// Bodies that are thrown away just now.
     pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
-    pub(crate) hooks: Arc<rest::hooks::Reminded>,
     /// CAO's routes are there.
     pub(crate) cao: bool,
 }
@@ -63,7 +63,7 @@ pub fn mcp_reference() -> Vec<(&'static str, Vec<serde_json::Value>)> {
     mcp::reference()
 }
 
-/// What every model that connects is told.
+/// The instructions for every model that connects.
 pub fn mcp_instructions() -> &'static str {
     mcp::INSTRUCTIONS
 }
@@ -87,7 +87,6 @@ pub async fn serve(
         config: Arc::new(config),
         meters: Arc::new(Meters::default()),
         unread: TaskTracker::new(),
-        hooks: Arc::default(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao,
     };

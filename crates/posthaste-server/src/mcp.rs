@@ -21,7 +21,6 @@ mod dialects;
 mod events;
 mod handler;
 mod label;
-pub(crate) mod mail;
 mod rpc;
 mod schema;
 mod stream;
@@ -36,7 +35,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::proof::{Hello, Process};
+use posthaste_core::messaging::proof::Hello;
 use tokio_util::sync::CancellationToken;
 
 use self::asker::Asker;
@@ -58,7 +57,7 @@ pub(crate) const PATH: &str = "/mcp";
 /// Characters of what rmcp says against a request.
 const LONGEST_REFUSAL: usize = 300;
 
-/// What the door keeps between calls: nothing that a restart would miss.
+/// The state of the door between calls. A restart misses none of it.
 pub(crate) struct Mcp {
     config: McpConfig,
     service: Service,
@@ -170,12 +169,10 @@ async fn post(
     Ok(response)
 }
 
-/// Tells the hub which process of the reader is there. A new one is a beginning.
+/// Tells the hub which process of the reader is there.
 fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
-    let Some(who) = asker.principal() else { return };
-    if asker.bridge.is_some() || hello.is_some() {
-        let (bridge, conversation) = (asker.bridge.as_deref(), asker.conversation.as_deref());
-        app.hub.meet(who, Process { bridge, conversation, hello });
+    if let Some(who) = asker.principal() {
+        app.hub.meet(who, asker.process(), hello);
     }
 }
 
@@ -183,13 +180,12 @@ fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
 /// is not known is not cancelled.
 fn cancelled(app: &App, who: Principal, asker: &Asker, message: &Envelope<'_>) {
     let request = message.params().and_then(|p: Params<'_>| p.request_id);
-    if let Some(name) = request.and_then(|id| asker.name_of(id.get())) {
+    if let Some(name) = request.and_then(|id| asker.process().name_of(id.get())) {
         app.hub.cancel_call(who, &name);
     }
 }
 
-/// What rmcp answers. A tool that it called has left its mail behind, which is
-/// watched like any other.
+/// Lets rmcp answer. The mail of a tool that rmcp called is watched like any other.
 async fn ask_rmcp(
     app: &App,
     mut parts: Parts,
@@ -215,8 +211,8 @@ async fn ask_rmcp(
     Ok(Response::from_parts(head, reply))
 }
 
-/// What rmcp cannot read at all it refuses in plain text, or without a word. A request
-/// gets an answer of the protocol all the same.
+/// Turns a refusal of rmcp in plain text, or without a word, into an answer of the
+/// protocol.
 async fn in_the_protocol(
     response: Response<Reply>,
     id: &serde_json::value::RawValue,

@@ -1,4 +1,4 @@
-//! What the doors count, and how it is told in Prometheus' text format.
+//! Counts what happens at the doors, and prints it in Prometheus' text format.
 //!
 //! Labels are routes, status classes, error codes and reasons: each a short list
 //! that no caller can lengthen. An agent or a message is never one.
@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use crate::App;
-use crate::call::Route;
-use text::Page;
+use crate::request::Route;
+use text::MetricsText;
 
 /// Microseconds. The long ones are for those who wait for mail.
 const TIMES: [u64; 14] = [
@@ -40,7 +40,7 @@ const TIMES: [u64; 14] = [
     600_000_000,
 ];
 const LATE: [u64; 8] = [1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000];
-/// How often the event loop is asked how late it is.
+/// The interval at which the event loop is asked how late it is.
 const PULSE: Duration = Duration::from_secs(1);
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -97,7 +97,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// What names the next request.
+    /// The number of the next request.
     pub(crate) fn next_request(&self) -> (u32, u64) {
         (self.boot, self.requests.fetch_add(1, Ordering::Relaxed))
     }
@@ -155,7 +155,7 @@ impl Meters {
     /// Everything that is counted, as Prometheus reads it.
     pub(crate) async fn page(&self, app: &App) -> String {
         let hub = &app.hub;
-        let mut page = Page::default();
+        let mut page = MetricsText::default();
         page.gauge("posthaste_build_info", "Which version this is.");
         page.value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         page.gauge("posthaste_healthy", "Whether the last write succeeded.");
@@ -184,7 +184,7 @@ impl Meters {
     }
 
     /// A store that cannot answer leaves its part out; the rest is told all the same.
-    async fn mail(&self, page: &mut Page, hub: &Hub) {
+    async fn mail(&self, page: &mut MetricsText, hub: &Hub) {
         let figures = match hub.figures().await {
             Ok(figures) => figures,
             Err(error) => return tracing::warn!(%error, "the store tells no figures"),
@@ -224,7 +224,7 @@ impl Meters {
         }
     }
 
-    fn requests(&self, page: &mut Page) {
+    fn requests(&self, page: &mut MetricsText) {
         let routed = self.routed.lock();
         let hot =
             [("POST", crate::rest::SEND, &self.send), ("GET", crate::rest::RECEIVE, &self.receive)];

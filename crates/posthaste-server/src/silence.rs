@@ -1,4 +1,4 @@
-//! How long a client may say nothing.
+//! Closes connections on which a client says nothing for too long.
 //!
 //! hyper knows one time for a head, and counts it from the end of the answer before.
 //! There are two: between two requests a client may be silent for

@@ -1,4 +1,4 @@
-//! What a client sends and nobody reads.
+//! Discards what a client sends and nobody reads.
 //!
 //! An answer may come before its request was read: it is too large, or its sender is
 //! not known. Most clients write everything before they look, and would never see that
@@ -76,6 +76,6 @@ async fn throw_away(mut body: Incoming, config: Arc<ServerConfig>) {
             }
         }
     };
-    // Whoever sends more, or slower, loses the connection.
+    // A client that sends more, or slower, loses the connection.
     let _ = tokio::time::timeout(config.body_timeout, rest).await;
 }

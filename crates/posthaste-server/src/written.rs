@@ -1,4 +1,4 @@
-//! How the hub knows that an answer left the house.
+//! Tells the hub when an answer has left.
 //!
 //! Three layers, each of which can say no. The [`Handed`] of an answer says "not
 //! written" when it is dropped. The body hands it to the connection only once its
@@ -144,7 +144,7 @@ impl HttpBody for Reply {
     }
 }
 
-/// What is no longer than this is written in one piece: a list of pieces costs the
+/// A body no longer than this is written in one piece: a list of pieces costs the
 /// kernel more than the copy costs us.
 const SMALL: usize = 1024;
 

@@ -1,4 +1,4 @@
-//! Remembers: the port [`Store`](posthaste_core::ports::store::Store).
+//! Remembers: the port [`Store`].
 //!
 //! [`SqliteStore`] is the embedded memory of one hub: one writer, one file, every
 //! accepted message flushed before its sender hears of it. The rules are not

@@ -241,7 +241,7 @@ pub async fn what_is_given_back_comes_again_marked_in_its_old_place(rig: Rig) {
     }
     let first = rig.read_some(bob, 1, 1).await;
     assert!(!first[0].redelivered);
-    rig.engine.give_back(bob, &vec![first[0].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &[first[0].delivery], AnswerId(1), false);
     let again = rig.read(bob, 2).await;
     assert_eq!(bodies(&again), ["0", "1", "2"]);
     assert_eq!(again.iter().map(|l| l.redelivered).collect::<Vec<_>>(), [true, false, false]);
@@ -251,7 +251,7 @@ pub async fn a_stale_answer_gives_nothing_back(rig: Rig) {
     let bob = rig.agent("bob").await;
     rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
-    rig.engine.give_back(bob, &vec![mail[0].delivery], AnswerId(9), false);
+    rig.engine.give_back(bob, &[mail[0].delivery], AnswerId(9), false);
     assert!(rig.read(bob, 2).await.is_empty(), "the first answer still holds it");
 }
 
@@ -270,7 +270,7 @@ pub async fn a_late_ack_settles_what_lies_queued_again(rig: Rig) {
     let bob = rig.agent("bob").await;
     let sent = rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
-    rig.engine.give_back(bob, &vec![mail[0].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &[mail[0].delivery], AnswerId(1), false);
     let acked = rig.engine.ack(bob, What::Messages(vec![sent.seq]), Proof::Receipt).await;
     assert_eq!(acked.expect("acked").acked, 1);
     assert!(rig.read(bob, 2).await.is_empty());
@@ -307,7 +307,7 @@ pub async fn cancel_takes_back_queued_mail_only(rig: Rig) {
     let sent = rig.send(HUMAN, &address(bob), "x").await.expect("accepted");
     let mail = rig.read(bob, 1).await;
     assert!(rig.engine.cancel(sent.seq).await.is_err(), "it is leased");
-    rig.engine.give_back(bob, &vec![mail[0].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &[mail[0].delivery], AnswerId(1), false);
     rig.engine.cancel(sent.seq).await.expect("cancelled");
     let dead = RecordState::Dead { reason: Reason::Cancelled, maybe_seen: true };
     assert_eq!(rig.states(sent.seq).await, [dead]);
@@ -402,7 +402,7 @@ pub async fn an_end_proves_only_what_that_answer_still_holds(rig: Rig) {
     let [first] = &rig.read(bob, 1).await[..] else { panic!("one message") };
     let again = rig.send(HUMAN, &address(bob), "on its way again").await.expect("accepted");
     let [second] = &rig.read(bob, 2).await[..] else { panic!("one message") };
-    rig.engine.give_back(bob, &vec![second.delivery], AnswerId(2), false);
+    rig.engine.give_back(bob, &[second.delivery], AnswerId(2), false);
     assert_eq!(rig.read(bob, 3).await.len(), 1);
 
     let acked = vec![(AnswerId(1), first.delivery), (AnswerId(2), second.delivery)];

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use eventsource_stream::{Event, EventStreamError};
 use futures_util::stream::{BoxStream, StreamExt, unfold};
-use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
 use super::{Client, ClientError};
 use crate::error::{ApiError, ErrorBody, ErrorCode};
-use crate::events::{EventView, EventsQuery, Reset};
+use crate::events::{self, EventView, EventsQuery, Reset};
 use crate::sse;
 
 /// A hub says something every 15 s; silence for longer means that it is gone.
@@ -35,7 +34,7 @@ pub struct Following {
 impl Client {
     /// `GET /v1/events`
     pub async fn events(&self, query: &EventsQuery) -> Result<Following, ClientError> {
-        let request = self.request(Method::GET, &["v1", "events"])?.query(query);
+        let request = self.request(&events::FOLLOW)?.query(query);
         let answer = request.send().await.map_err(|e| self.failed(e, false))?;
         if !answer.status().is_success() {
             return Err(self.refused(answer, false).await);

@@ -1,7 +1,7 @@
 //! `POST /v1/hooks/{event}`.
 
 use super::{Client, ClientError};
-use crate::hooks::{HookAnswer, HookEvent, HookRequest};
+use crate::hooks::{self, HookAnswer, HookEvent, HookRequest};
 
 impl Client {
     /// The operator's client, for this instance.
@@ -17,7 +17,7 @@ impl Client {
         event: HookEvent,
         request: &HookRequest,
     ) -> Result<HookAnswer, ClientError> {
-        let call = self.request(reqwest::Method::POST, &["v1", "hooks", event.as_str()])?;
+        let call = self.request(hooks::FIRE.of(event.as_str()))?;
         self.read_answer(call.json(request)).await
     }
 }

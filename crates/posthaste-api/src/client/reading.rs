@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, Response};
+use reqwest::Response;
 
 use super::{Client, ClientError};
 use crate::messages::{ExportQuery, MessageView};
 use crate::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
 use crate::threads::{ThreadMessages, ThreadQuery};
 use crate::trail::TrailView;
+use crate::{messages, stats, threads, trail};
 
 /// An export takes as long as it takes.
 const EXPORT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -20,37 +21,37 @@ impl Client {
         thread_id: &str,
         query: &ThreadQuery,
     ) -> Result<ThreadMessages, ClientError> {
-        self.get(&["v1", "threads", thread_id, "messages"], query).await
+        self.ask_with(threads::READ_THREAD.of(thread_id), query).await
     }
 
     /// `GET /v1/messages/{id or seq}/trail`
     pub async fn trail(&self, id: &str) -> Result<TrailView, ClientError> {
-        self.get(&["v1", "messages", id, "trail"], &()).await
+        self.ask(trail::TRAIL.of(id)).await
     }
 
     /// `GET /v1/stats/mailboxes`
     pub async fn mailbox_stats(&self) -> Result<Vec<MailboxStats>, ClientError> {
-        self.get(&["v1", "stats", "mailboxes"], &()).await
+        self.ask(&stats::MAILBOXES).await
     }
 
     /// `GET /v1/stats/agents`
     pub async fn agent_stats(&self) -> Result<AgentsStats, ClientError> {
-        self.get(&["v1", "stats", "agents"], &()).await
+        self.ask(&stats::AGENTS).await
     }
 
     /// `GET /v1/stats/teams`
     pub async fn team_stats(&self) -> Result<TeamsStats, ClientError> {
-        self.get(&["v1", "stats", "teams"], &()).await
+        self.ask(&stats::TEAMS).await
     }
 
     /// `GET /v1/stats/stuck`
     pub async fn stuck(&self) -> Result<Vec<Stuck>, ClientError> {
-        self.get(&["v1", "stats", "stuck"], &()).await
+        self.ask(&stats::STUCK).await
     }
 
     /// `GET /v1/export`: read it message by message.
     pub async fn export(&self, query: &ExportQuery) -> Result<Export, ClientError> {
-        let request = self.request(Method::GET, &["v1", "export"])?.query(query).timeout(EXPORT);
+        let request = self.request(&messages::EXPORT)?.query(query).timeout(EXPORT);
         let answer = request.send().await.map_err(|e| self.failed(e, false))?;
         if !answer.status().is_success() {
             return Err(self.refused(answer, false).await);

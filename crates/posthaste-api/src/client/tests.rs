@@ -52,7 +52,7 @@ fn run<T>(work: impl Future<Output = T>) -> T {
 
 #[test]
 fn an_id_never_changes_the_path() {
-    let at = |id: &str| client().at(&["v1", "instances", id]).map(|url| url.to_string());
+    let at = |id: &str| client().at(crate::instances::SHOW.of(id)).map(|url| url.to_string());
     assert_eq!(at("a3f7b2c1").expect("good"), "http://127.0.0.1:9889/v1/instances/a3f7b2c1");
     for (id, encoded) in [
         ("../teams", "..%2Fteams"),

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use reqwest::Method;
 
 use super::{Client, ClientError, PATIENCE};
 use crate::instances::{Pruned, Stopped, StoppedAll};
 use crate::work::{
     AssignRequest, Assigned, ContextView, HandedOff, HandoffRequest, OutputQuery, OutputView,
 };
+use crate::{instances, work};
 
 /// What the hub waits for a report when the request does not say.
 const DEFAULT_WAIT: f64 = 600.0;
@@ -18,36 +18,35 @@ const DEFAULT_WAIT: f64 = 600.0;
 impl Client {
     /// `POST /v1/assign`
     pub async fn assign(&self, request: &AssignRequest) -> Result<Assigned, ClientError> {
-        self.post(&["v1", "assign"], request).await
+        self.tell(&work::ASSIGN, request).await
     }
 
     /// `POST /v1/handoff`: answers when there is a report, or when the time is over.
     pub async fn handoff(&self, request: &HandoffRequest) -> Result<HandedOff, ClientError> {
         let wait = Duration::try_from_secs_f64(request.timeout.unwrap_or(DEFAULT_WAIT));
         let wait = wait.unwrap_or_default().saturating_add(PATIENCE);
-        let call = self.request(Method::POST, &["v1", "handoff"])?.json(request);
+        let call = self.request(&work::HANDOFF)?.json(request);
         self.read_answer(call.timeout(wait)).await
     }
 
     /// `DELETE /v1/instances/{id}`, with how many were stopped.
     pub async fn stop(&self, id: &str) -> Result<Stopped, ClientError> {
-        let call = self.request(Method::DELETE, &["v1", "instances", id])?;
-        self.read_answer(call.timeout(PATIENCE)).await
+        self.ask(instances::STOP.of(id)).await
     }
 
     /// `POST /v1/stop`
     pub async fn stop_all(&self) -> Result<StoppedAll, ClientError> {
-        self.ask(&["v1", "stop"]).await
+        self.ask(&instances::STOP_ALL).await
     }
 
     /// `POST /v1/instances/prune`
     pub async fn prune(&self) -> Result<Pruned, ClientError> {
-        self.ask(&["v1", "instances", "prune"]).await
+        self.ask(&instances::PRUNE).await
     }
 
     /// `GET /v1/instances/{id}/output`
     pub async fn output(&self, id: &str, query: &OutputQuery) -> Result<OutputView, ClientError> {
-        self.get(&["v1", "instances", id, "output"], query).await
+        self.ask_with(work::OUTPUT.of(id), query).await
     }
 
     /// The same call for the bytes as they are, whatever they are.
@@ -65,6 +64,6 @@ impl Client {
 
     /// `GET /v1/context`
     pub async fn context(&self) -> Result<ContextView, ClientError> {
-        self.get(&["v1", "context"], &()).await
+        self.ask(&work::CONTEXT).await
     }
 }

@@ -1,6 +1,6 @@
 //! Why nobody got the work, or nobody was stopped.
 
-use posthaste_core::orchestration::{AssignError, StopError};
+use posthaste_core::orchestration::{AssignError, HandoffError, StopError};
 use posthaste_core::ports::LaunchError;
 use serde_json::json;
 
@@ -33,6 +33,17 @@ impl From<AssignError> for ApiError {
             AssignError::Send(e) => e.into(),
             AssignError::Registry(e) => e.into(),
             AssignError::Store(e) => e.into(),
+        }
+    }
+}
+
+impl From<HandoffError> for ApiError {
+    fn from(e: HandoffError) -> Self {
+        let message = e.to_string();
+        match e {
+            HandoffError::Refused { error, .. } => (*error).into(),
+            HandoffError::ReportPruned(_) => Self::new(ErrorCode::NotFound, message),
+            HandoffError::Store(e) => e.into(),
         }
     }
 }

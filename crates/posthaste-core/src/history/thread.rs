@@ -39,7 +39,6 @@ impl Hub {
     /// The last messages of a thread that the caller may see, oldest first. Only its
     /// own mail is marked: that of its own mailbox, and one-of mail that it holds.
     pub async fn read_thread(&self, by: Principal, ask: ThreadAsk) -> Result<Marked, StoreError> {
-        self.engine.seen(by);
         let query = HistoryQuery {
             thread: Some(ask.thread),
             unread_by: ask.unread_only.then_some(by),
@@ -54,11 +53,7 @@ impl Hub {
             return Ok(Marked { page, marked: Vec::new() });
         }
         let marked = self.engine.mark_read(by, query).await?;
-        // Answers that still held some of it hold it no more.
-        let mut desk = self.desk.lock();
-        let answers = desk.holding(by, &marked.marked);
-        desk.let_go(&answers, &marked.marked);
-        drop(desk);
+        self.desk.lock().marked(by, &marked.marked);
         Ok(marked)
     }
 }

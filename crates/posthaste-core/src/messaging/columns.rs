@@ -92,7 +92,10 @@ mod tests {
     use crate::stored::{Column, Row};
 
     /// A row in memory: of each column its text or number.
-    struct Kept(Vec<Result<(Option<i64>, Option<String>), String>>);
+    struct Kept(Vec<KeptValue>);
+
+    /// A number, a text or nothing; or why the column cannot be read.
+    type KeptValue = Result<(Option<i64>, Option<String>), String>;
 
     impl Row for Kept {
         fn value(&self, column: Column) -> Result<Value<'_>, String> {

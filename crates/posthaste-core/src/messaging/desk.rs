@@ -10,7 +10,9 @@ use tokio::time::Instant;
 
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
-use crate::messaging::proof::{Call, Effect, Hook, Process, Proofs, Proves, Running, Scope, Told};
+use crate::messaging::proof::{
+    Call, Effect, Hello, Hook, Process, Proofs, Proves, Running, Scope, Told,
+};
 use crate::ports::{Acked, Leased, What};
 
 /// What the desk asks of the store.
@@ -25,7 +27,54 @@ pub trait Books {
     fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId);
 
     /// Starts an ack. When it is over, [`Desk::acked`] or [`Desk::unacked`] hears of it.
-    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof);
+    fn ack(&mut self, ack: Ack);
+}
+
+/// Mail that the store is to ack.
+#[derive(Debug, Clone)]
+pub struct Ack {
+    pub what: What,
+    pub pending: PendingAck,
+}
+
+/// An ack that the store is writing.
+#[derive(Debug, Clone)]
+pub struct PendingAck {
+    pub by: Principal,
+    pub proof: Proof,
+    concerns: Concerns,
+}
+
+/// Mail that its reader refuses.
+#[derive(Debug, Clone)]
+pub struct Nack {
+    pub what: What,
+    pub pending: PendingNack,
+}
+
+/// A refusal that the store is writing.
+#[derive(Debug, Clone)]
+pub struct PendingNack {
+    concerns: Concerns,
+    /// The messages that the reader named.
+    named: Vec<Seq>,
+}
+
+/// The answers that an ack or a refusal is about.
+#[derive(Debug, Clone)]
+enum Concerns {
+    /// All that this one brought.
+    Answer(AnswerId),
+    /// Those that held the messages that the reader named. What a later answer is handed
+    /// again is not meant.
+    Holders(Vec<AnswerId>),
+}
+
+impl Ack {
+    /// Acks what one answer brought.
+    fn of(answer: AnswerId, by: Principal, what: What, proof: Proof) -> Self {
+        Self { what, pending: PendingAck { by, proof, concerns: Concerns::Answer(answer) } }
+    }
 }
 
 /// The proofs of all readers, and what carries out their effects.
@@ -50,10 +99,20 @@ impl Desk {
         perform(books, effects);
     }
 
-    /// A request of the reader came through the MCP door, from this process.
-    pub fn meet(&mut self, books: &mut impl Books, who: Principal, process: Process<'_>) {
+    /// A request of the reader came through the MCP door, from this process; `hello` if it
+    /// is a first word. Only a bridge and a first word can be a beginning.
+    pub fn meet(
+        &mut self,
+        books: &mut impl Books,
+        who: Principal,
+        process: Process<'_>,
+        hello: Option<Hello>,
+    ) {
+        if process.bridge.is_none() && hello.is_none() {
+            return;
+        }
         self.recall(books, who);
-        let effects = self.proofs.meet(who, process);
+        let effects = self.proofs.meet(who, process, hello);
         perform(books, effects);
     }
 
@@ -86,16 +145,17 @@ impl Desk {
         running
     }
 
-    /// The call is answered with this mail. `None`: it was ended while its mail was
-    /// fetched; the mail is for the next call.
+    /// The call is answered with this mail, `waited` after it began. `None`: it was ended
+    /// while its mail was fetched; the mail is for the next call.
     pub fn answered(
         &mut self,
         books: &mut impl Books,
         by: Principal,
         id: AnswerId,
         mail: &[Leased],
+        waited: Duration,
     ) -> Option<Told> {
-        let told = self.proofs.answered(id, mail);
+        let told = self.proofs.answered(id, mail, waited);
         if told.is_none() && !mail.is_empty() {
             self.left_behind(books, by, id, mail);
         }
@@ -124,7 +184,7 @@ impl Desk {
     ) {
         self.proofs.written(id);
         if let Some((by, what)) = auto.filter(|(_, what)| !what.is_empty()) {
-            books.ack(by, id, What::Held(id, what), Proof::Auto);
+            books.ack(Ack::of(id, by, What::Held(id, what), Proof::Auto));
         }
     }
 
@@ -166,8 +226,8 @@ impl Desk {
 
     /// The reader names a receipt beside another call. An unknown one is ignored.
     pub fn receipt_beside(&mut self, books: &mut impl Books, by: Principal, receipt: u64) {
-        if let Some((answer, what)) = self.proofs.receipt(by, receipt) {
-            books.ack(by, answer, What::Deliveries(what), Proof::Receipt);
+        if let Some(ack) = self.ack_receipt(by, receipt) {
+            books.ack(ack);
         }
     }
 
@@ -189,10 +249,6 @@ impl Desk {
         self.proofs.attach(who, most)
     }
 
-    pub fn waited(&mut self, id: AnswerId, waited: Duration) {
-        self.proofs.waited(id, waited);
-    }
-
     /// The hub answers the call with an error.
     pub fn erred(&mut self, id: AnswerId) {
         self.proofs.erred(id);
@@ -202,34 +258,75 @@ impl Desk {
         self.proofs.names_nothing(id);
     }
 
-    /// What an answer with this receipt gave the reader.
-    pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
-        self.proofs.receipt(who, receipt)
+    // What a reader says of its mail, in two halves: what the store is to do, and what
+    // follows when the store has done it.
+
+    /// The reader names the receipt of an answer. `None`: the receipt is not known.
+    pub fn ack_receipt(&self, by: Principal, receipt: u64) -> Option<Ack> {
+        let (answer, what) = self.proofs.receipt(by, receipt)?;
+        Some(Ack::of(answer, by, What::Deliveries(what), Proof::Receipt))
     }
 
-    /// The answers that hold any of these messages.
-    pub fn holding(&self, who: Principal, seqs: &[Seq]) -> Vec<AnswerId> {
-        self.proofs.holding(who, seqs)
+    /// The reader names messages.
+    pub fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Ack {
+        let concerns = Concerns::Holders(self.proofs.holding(by, &seqs));
+        let pending = PendingAck { by, proof: Proof::Receipt, concerns };
+        Ack { what: What::Messages(seqs), pending }
     }
 
-    /// The reader acked, answered or refused these by name.
-    pub fn let_go(&mut self, answers: &[AnswerId], seqs: &[Seq]) {
-        self.proofs.let_go(answers, seqs);
+    /// The reader answers messages; the reply's own append acks them. `None`: no answer
+    /// holds any of them.
+    pub fn reply(&self, by: Principal, to: &[Seq]) -> Option<PendingAck> {
+        let holders = Some(self.proofs.holding(by, to)).filter(|holders| !holders.is_empty());
+        let concerns = Concerns::Holders(holders?);
+        Some(PendingAck { by, proof: Proof::Reply, concerns })
     }
 
-    /// The reader refused all that an answer brought, but for what it no longer held.
-    pub fn refused(&mut self, id: AnswerId, lost: &[Seq]) {
-        self.proofs.refused(id, lost);
+    /// The reader refuses all that an answer brought. `None`: the receipt is not known.
+    pub fn nack_receipt(&self, by: Principal, receipt: u64) -> Option<Nack> {
+        let (answer, what) = self.proofs.receipt(by, receipt)?;
+        let pending = PendingNack { concerns: Concerns::Answer(answer), named: Vec::new() };
+        Some(Nack { what: What::Held(answer, what), pending })
+    }
+
+    /// The reader refuses messages.
+    pub fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Nack {
+        let concerns = Concerns::Holders(self.proofs.holding(by, &seqs));
+        let pending = PendingNack { concerns, named: seqs.clone() };
+        Nack { what: What::Messages(seqs), pending }
     }
 
     /// An ack is committed.
-    pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, acked: &Acked) {
-        self.proofs.acked(by, id, proof, acked);
+    pub fn acked(&mut self, ack: &PendingAck, acked: &Acked) {
+        match &ack.concerns {
+            Concerns::Answer(id) => self.proofs.acked(ack.by, *id, ack.proof, acked),
+            Concerns::Holders(answers) => self.proofs.let_go(answers, &acked.settled),
+        }
     }
 
-    /// An ack was not kept.
-    pub fn unacked(&mut self, id: AnswerId, proof: Proof, now: Instant) {
-        self.proofs.unacked(id, proof, now);
+    /// An ack was not kept: what it was about can be proved again.
+    pub fn unacked(&mut self, ack: &PendingAck, now: Instant) {
+        if let Concerns::Answer(id) = ack.concerns {
+            self.proofs.unacked(id, ack.proof, now);
+        }
+    }
+
+    /// A refusal is committed, but for what the reader no longer held.
+    pub fn nacked(&mut self, nack: &PendingNack, lost: &[Seq]) {
+        match &nack.concerns {
+            Concerns::Answer(id) => self.proofs.refused(*id, lost),
+            Concerns::Holders(answers) => {
+                let mut refused = nack.named.clone();
+                refused.retain(|seq| !lost.contains(seq));
+                self.proofs.let_go(answers, &refused);
+            }
+        }
+    }
+
+    /// The store has marked these as read. Answers that still held them hold them no more.
+    pub fn marked(&mut self, by: Principal, seqs: &[Seq]) {
+        let holders = self.proofs.holding(by, seqs);
+        self.proofs.let_go(&holders, seqs);
     }
 
     pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<(AnswerId, DeliveryNo)> {
@@ -247,7 +344,7 @@ fn perform(books: &mut impl Books, effects: impl IntoIterator<Item = Effect>) {
     for effect in effects {
         match effect {
             Effect::Ack { by, answer, what, proof } => {
-                books.ack(by, answer, What::Held(answer, what), proof);
+                books.ack(Ack::of(answer, by, What::Held(answer, what), proof));
             }
             Effect::Return { by, answer, what, doubt } => books.give_back(by, what, answer, doubt),
         }

@@ -11,7 +11,13 @@
 //! * **return**: a suspicious answer gives its mail back at once, marked.
 //! * **grace**: a later call proves an answer 2 s after it began (5 s for a reader with
 //!   hooks), unless a cancel came; a cancel before proof is suspicion.
+//! * **late**: an answer that leaves at the edge of the client's patience may have been
+//!   dropped without a sign; its mail goes back at the reader's next call.
 //! * **again**: a repeated call is no later call; it makes the first suspicious.
+//! * **once**: the first words of one start (`server/discover`, then `initialize`) are one
+//!   beginning.
+//! * **same**: a second process of a conversation is no beginning while the first lives:
+//!   both are one reader.
 //! * **own**: a call proves what calls of the same process were given, and nothing while
 //!   two processes share an identity.
 //! * **driver**: an interrupt by the hub's own driver makes running calls suspicious.
@@ -41,23 +47,24 @@
 mod answer;
 mod digest;
 mod hooks;
+mod process;
 mod reader;
 mod rule;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use compact_str::CompactString;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::answer::{Answer, Called, Held, Written};
 pub use self::hooks::{Hook, Moment};
-pub use self::reader::{Hello, Process};
+pub use self::process::{Call, Hello, Process};
 use self::reader::{Reader, Taken};
 pub use self::rule::{Rule, Rules};
 use crate::Map;
 use crate::limits::Limits;
-use crate::messaging::clients::{self, Client};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
 use crate::ports::store::Epoch;
@@ -106,27 +113,6 @@ pub enum Scope {
 pub enum Effect {
     Ack { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof },
     Return { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, doubt: bool },
-}
-
-/// A call, as its door describes it.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    pub door: Door,
-    pub client: &'static Client,
-    /// Tells one process of the reader from another; a call proves what its own was
-    /// given.
-    pub label: &'a str,
-    /// What the client calls the call: a repeat has one of them again.
-    pub names: &'a [&'a str],
-    /// The hub's tool that is called; empty where it is none.
-    pub tool: &'static str,
-}
-
-impl Call<'_> {
-    /// A call of which nothing else is known.
-    pub fn through(door: Door) -> Self {
-        Self { door, client: &clients::UNKNOWN, label: "", names: &[], tool: "" }
-    }
 }
 
 /// A call that runs.
@@ -201,16 +187,19 @@ impl Proofs {
         now: Instant,
     ) -> (Running, Vec<Effect>) {
         let mut effects = Vec::new();
+        let called = Called::new(call);
         if call.door == Door::Mcp {
             effects.extend(self.suspect_late(who));
-            let (repeats, suspected) = self.suspect_repeated(who, call.names);
+            let names = called.as_deref().map_or(&[][..], |called| &called.names);
+            let (repeats, suspected) = self.suspect_repeated(who, names);
             effects.extend(suspected);
             let reader = self.readers.entry(who).or_default();
             reader.has_called();
+            let label = call.process.label();
             effects.extend(match (repeats, reader.expects_hooks(now)) {
                 (true, _) => Vec::new(),
-                (false, true) => self.arrives(who, call, now),
-                (false, false) => self.later(who, Some(call.label), Proof::NextCall, 0, now),
+                (false, true) => self.arrives(who, call.tool, label, names, now),
+                (false, false) => self.later(who, Some(label), Proof::NextCall, 0, now),
             });
         }
 
@@ -226,7 +215,7 @@ impl Proofs {
                 beginning: reader.beginning,
                 door: call.door,
                 client: call.client,
-                called: Called::new(call),
+                called,
                 shared: reader.is_shared(),
                 receipt,
                 cut: cut.clone(),
@@ -259,11 +248,11 @@ impl Proofs {
     }
 
     /// The earlier calls with one of these names lead nowhere. Whether there are any.
-    fn suspect_repeated(&mut self, who: Principal, names: &[&str]) -> (bool, Vec<Effect>) {
+    fn suspect_repeated(&mut self, who: Principal, names: &[CompactString]) -> (bool, Vec<Effect>) {
         if !self.rules.has(Rule::Again) {
             return (false, Vec::new());
         }
-        let repeated = self.called(who, names);
+        let repeated = self.called(who, |name| names.iter().any(|known| known == name));
         let mut effects = Vec::new();
         for id in &repeated {
             // One that still waits would answer into the void.
@@ -274,11 +263,12 @@ impl Proofs {
         (!repeated.is_empty(), effects)
     }
 
-    /// The call is answered with this mail; tells what else the answer must say.
-    /// `None`: the call was ended while its mail was fetched, and none of it may be
-    /// given.
-    pub fn answered(&mut self, id: AnswerId, mail: &[Leased]) -> Option<Told> {
+    /// The call is answered with this mail, `waited` after it began; tells what else the
+    /// answer must say. `None`: the call was ended while its mail was fetched, and none of
+    /// it may be given.
+    pub fn answered(&mut self, id: AnswerId, mail: &[Leased], waited: Duration) -> Option<Told> {
         let answer = self.answers.get_mut(&id).filter(|a| a.written == Written::No)?;
+        answer.late = answer.client.may_have_given_up(waited) && self.rules.has(Rule::Late);
         let held = |l: &Leased| Held {
             delivery: l.delivery,
             seq: l.message.seq,
@@ -315,14 +305,6 @@ impl Proofs {
         }
     }
 
-    /// The call was answered after so long. At the edge of the client's patience its
-    /// answer may have been dropped: then its mail returns at the reader's next call.
-    pub fn waited(&mut self, id: AnswerId, waited: Duration) {
-        if let Some(answer) = self.answers.get_mut(&id) {
-            answer.late |= answer.client.may_have_given_up(waited);
-        }
-    }
-
     /// The answer's body is in the kernel's hands.
     pub fn written(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get_mut(&id) else { return };
@@ -354,7 +336,7 @@ impl Proofs {
     /// The client cancelled the call: before its answer it just ends, after it
     /// the answer is suspicious.
     pub fn cancelled(&mut self, who: Principal, call: &str) -> Vec<Effect> {
-        let called = self.called(who, &[call]);
+        let called = self.called(who, |name| name == call);
         called.into_iter().flat_map(|id| self.cancel(id)).collect()
     }
 
@@ -386,9 +368,9 @@ impl Proofs {
     }
 
     /// The reader names a receipt. An unknown one is ignored.
-    pub fn receipt(&mut self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
+    pub fn receipt(&self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
         let id = *self.receipts.get(&receipt)?;
-        let answer = self.answers.get_mut(&id).filter(|a| a.who == who)?;
+        let answer = self.answers.get(&id).filter(|a| a.who == who)?;
         let what = answer.mail.iter().map(|h| h.delivery).collect();
         Some((id, what))
     }
@@ -556,12 +538,13 @@ impl Proofs {
         now: Instant,
     ) -> Vec<Effect> {
         let Some(reader) = self.readers.get(&who) else { return Vec::new() };
-        if reader.is_shared() {
+        let own = self.rules.has(Rule::Own);
+        if own && reader.is_shared() {
             return Vec::new();
         }
         let (beginning, hooks) = (reader.beginning, reader.has_hooks);
         let due = now + if hooks { self.hook_grace } else { self.grace };
-        let label = label.filter(|_| self.rules.has(Rule::Own));
+        let label = label.filter(|_| own);
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
@@ -572,7 +555,7 @@ impl Proofs {
                 && same
                 && shown
                 && matches!(answer.door, Door::Mcp | Door::Hook)
-                && !answer.shared
+                && !(own && answer.shared)
                 && answer.beginning == beginning
                 && answer.later.is_none()
             {
@@ -631,11 +614,11 @@ impl Proofs {
         (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt })
     }
 
-    /// The answers to a call that this reader gave one of these names.
-    fn called(&self, who: Principal, names: &[&str]) -> Vec<AnswerId> {
+    /// The answers to calls that this reader gave such a name.
+    fn called(&self, who: Principal, fits: impl Fn(&str) -> bool) -> Vec<AnswerId> {
         let Some(reader) = self.readers.get(&who) else { return Vec::new() };
         let same = |a: &Answer| {
-            a.beginning == reader.beginning && a.door == Door::Mcp && a.is_called(names)
+            a.beginning == reader.beginning && a.door == Door::Mcp && a.is_called(&fits)
         };
         let of = |id: &&AnswerId| self.answers.get(id).is_some_and(same);
         reader.answers.iter().filter(of).copied().collect()

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::Either;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -35,6 +36,9 @@ pub struct Ask {
     /// What the client calls this call, where it tells.
     pub call: Option<String>,
     pub timeout: Duration,
+    /// How long the reader's client waits for an answer. A wait that it cuts short ends
+    /// with `call_again`.
+    pub patience: Duration,
     pub window: Duration,
     pub wait_for: WaitFor,
     pub filter: Filter,
@@ -45,6 +49,8 @@ pub struct Ask {
     pub auto_ack: bool,
     /// The reader starts anew.
     pub begin: bool,
+    /// The receipt of an answer that the reader has.
+    pub receipt: Option<u64>,
 }
 
 impl Ask {
@@ -55,6 +61,7 @@ impl Ask {
             door: Door::Rest,
             call: None,
             timeout: Duration::ZERO,
+            patience: Duration::MAX,
             window: Duration::ZERO,
             wait_for: WaitFor::Any,
             filter: Filter::default(),
@@ -62,6 +69,7 @@ impl Ask {
             most: usize::MAX,
             auto_ack: false,
             begin: false,
+            receipt: None,
         }
     }
 }
@@ -81,16 +89,35 @@ impl Hub {
     // Not async: a waiting call would hold everything twice.
     pub fn receive(
         self: &Arc<Self>,
+        mut ask: Ask,
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
+        match ask.receipt.take() {
+            // A beginning returns what is unproven, so the proof comes first; if it is not
+            // kept, its mail comes again. Boxed: it is rare.
+            Some(receipt) if ask.begin => {
+                let hub = Arc::clone(self);
+                Either::Right(Box::pin(async move {
+                    drop(hub.ack_receipt(ask.reader, receipt).await);
+                    hub.open_and_receive(ask).await
+                }))
+            }
+            Some(receipt) => {
+                self.ack_receipt_beside(ask.reader, receipt);
+                Either::Left(self.open_and_receive(ask))
+            }
+            None => Either::Left(self.open_and_receive(ask)),
+        }
+    }
+
+    fn open_and_receive(
+        self: &Arc<Self>,
         ask: Ask,
     ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
         if ask.begin {
             self.begin(ask.reader, Scope::Door(ask.door));
         }
-        let names: &[&str] = match &ask.call {
-            Some(name) => &[name],
-            None => &[],
-        };
-        let open = self.open(ask.reader, &Call { names, ..Call::through(ask.door) });
+        let call_id = ask.call.as_deref();
+        let open = self.open(ask.reader, &Call { call_id, ..Call::through(ask.door) });
         self.receive_on(open, ask)
     }
 
@@ -148,7 +175,8 @@ impl Hub {
             }
         };
         let status = if lease.mail.is_empty() { BatchStatus::Empty } else { BatchStatus::Complete };
-        let judged = Judged { status, found: Gathered::default(), gathers: false };
+        let found = Gathered::default();
+        let judged = Judged { status, found, gathers: false, cut_short: false };
         Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), too_large, judged, began))
     }
 
@@ -164,6 +192,9 @@ impl Hub {
         mut open: Open,
         ask: Ask,
     ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
+        if let Some(receipt) = ask.receipt {
+            self.ack_receipt_beside(ask.reader, receipt);
+        }
         let (hub, began) = (Arc::clone(self), Instant::now());
         async move {
             // What it waits for is what it had given out by now.
@@ -171,7 +202,7 @@ impl Hub {
             // Before it waits, it listens, then looks again: what arrives in between rings
             // the bell that it already holds. What is there at the first look needs none.
             let mut bell: Option<Box<dyn Bell>> = None;
-            let deadline = began + ask.timeout;
+            let deadline = began + ask.timeout.min(ask.patience);
             let mut endings = hub.endings_for(&ask);
             let (lease, status, found) = loop {
                 let until = match hub.look(&ask, &owed, deadline).await? {
@@ -223,7 +254,9 @@ impl Hub {
             if ask.auto_ack {
                 open.handed.consumes(ask.reader, taken);
             }
-            let judged = Judged { status, found, gathers: ask.wait_for != WaitFor::Any };
+            let gathers = ask.wait_for != WaitFor::Any;
+            let cut_short = ask.patience < ask.timeout && began.elapsed() >= ask.patience;
+            let judged = Judged { status, found, gathers, cut_short };
             Ok(hub.hand(open, lease, ask.budget, TooLarge::Clip, judged, began))
         }
     }

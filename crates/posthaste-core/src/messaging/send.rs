@@ -10,7 +10,7 @@ use crate::messaging::message::{
     Draft, DraftError, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadId,
 };
 use crate::messaging::refused_answers::RefusedAnswer;
-use crate::ports::{Appended, StoreError};
+use crate::ports::{Acked, Appended, StoreError};
 use crate::profiles::{FileFault, fault_of};
 use crate::road::{Accepted, TraceParent};
 
@@ -31,9 +31,9 @@ impl Hub {
         let from = draft.from;
         let followed = self.road.get().map(|road| (Arc::clone(road), Instant::now()));
         let replied: Vec<Seq> = draft.details().in_reply_to.into_iter().collect();
-        let answers = match replied.is_empty() {
-            true => Vec::new(),
-            false => self.desk.lock().holding(draft.from, &replied),
+        let reply = match replied.is_empty() {
+            true => None,
+            false => self.desk.lock().reply(draft.from, &replied),
         };
         // What an error tells beyond what the append knows.
         let named = match &draft.to {
@@ -83,13 +83,13 @@ impl Hub {
             {
                 let stored = began.map_or(Duration::ZERO, |began| began.elapsed());
                 road.accepted(Accepted { seq, id, from, parent, took: asked.elapsed(), stored });
-                if !answers.is_empty() {
+                if reply.is_some() {
                     road.acked(&replied, from, Proof::Reply, stored);
                 }
             }
-            if !answers.is_empty() && !duplicate {
+            if let Some(reply) = reply.filter(|_| !duplicate) {
                 // What was held and is answered was settled with the reply.
-                desk.lock().let_go(&answers, &replied);
+                desk.lock().acked(&reply, &Acked { settled: replied, ..Acked::default() });
             }
             if mortal {
                 soon.notify_one();

@@ -3,68 +3,54 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::FutureExt;
-use parking_lot::Mutex;
-
 use crate::Hub;
 use crate::address::InstanceId;
-use crate::engine::Started;
-use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
-use crate::messaging::desk::{Books, Desk};
+use crate::messaging::delivery::{AnswerId, DeliveryNo};
+use crate::messaging::desk::{Ack, Books, Desk, Nack};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Call, Door, Hook, Process, Proves, Running, Scope};
+use crate::messaging::proof::{Call, Door, Hello, Hook, Process, Proves, Running, Scope};
 use crate::messaging::receive::Open;
-use crate::ports::{Acked, ActError, Ending, Nacked, Record, StoreError, What};
+use crate::ports::{Acked, ActError, Ending, Nacked, Record, StoreError};
 use crate::presence::Staying;
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
     /// The reader names the receipt of an answer. An unknown one is ignored.
     pub async fn ack_receipt(&self, by: Principal, receipt: u64) -> Result<Acked, StoreError> {
-        self.engine.seen(by);
-        let Some((answer, what)) = self.desk.lock().receipt(by, receipt) else {
-            return Ok(Acked::default());
-        };
-        let acked = self.ack(by, What::Deliveries(what), Proof::Receipt);
-        note_ack(&self.desk, by, answer, Proof::Receipt, acked).await
+        let ack = self.desk.lock().ack_receipt(by, receipt);
+        match ack {
+            Some(ack) => self.ack(ack).await,
+            None => Ok(Acked::default()),
+        }
     }
 
     /// The same beside another call, which does not wait for it.
-    pub fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
+    pub(crate) fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
         self.at_desk(|desk, books| desk.receipt_beside(books, by, receipt));
     }
 
     /// The reader names messages.
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
-        self.engine.seen(by);
-        let answers = self.desk.lock().holding(by, &seqs);
-        let acked = self.ack(by, What::Messages(seqs), Proof::Receipt).await?;
-        self.desk.lock().let_go(&answers, &acked.settled);
-        Ok(acked)
+        let ack = self.desk.lock().ack_messages(by, seqs);
+        self.ack(ack).await
     }
 
     pub async fn nack_receipt(&self, by: Principal, receipt: u64) -> Result<Nacked, StoreError> {
-        self.engine.seen(by);
-        let Some((answer, what)) = self.desk.lock().receipt(by, receipt) else {
-            return Ok(Nacked::default());
-        };
-        let nacked = self.engine.nack(by, What::Held(answer, what)).await?;
-        self.desk.lock().refused(answer, &nacked.lost);
-        self.soon.notify_one();
-        Ok(nacked)
+        let nack = self.desk.lock().nack_receipt(by, receipt);
+        match nack {
+            Some(nack) => self.nack(by, nack).await,
+            None => Ok(Nacked::default()),
+        }
     }
 
-    pub async fn nack_messages(
-        &self,
-        by: Principal,
-        mut seqs: Vec<Seq>,
-    ) -> Result<Nacked, StoreError> {
-        self.engine.seen(by);
-        // Those that hold it now: what a later answer is handed again is not refused.
-        let answers = self.desk.lock().holding(by, &seqs);
-        let nacked = self.engine.nack(by, What::Messages(seqs.clone())).await?;
-        seqs.retain(|seq| !nacked.lost.contains(seq));
-        self.desk.lock().let_go(&answers, &seqs);
+    pub async fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Nacked, StoreError> {
+        let nack = self.desk.lock().nack_messages(by, seqs);
+        self.nack(by, nack).await
+    }
+
+    async fn nack(&self, by: Principal, nack: Nack) -> Result<Nacked, StoreError> {
+        let nacked = self.engine.nack(by, nack.what).await?;
+        self.desk.lock().nacked(&nack.pending, &nacked.lost);
         self.soon.notify_one();
         Ok(nacked)
     }
@@ -102,9 +88,10 @@ impl Hub {
         self.at_desk(|desk, books| desk.begin(books, who, scope));
     }
 
-    /// A request of the reader came through the MCP door, from this process.
-    pub fn meet(&self, who: Principal, process: Process<'_>) {
-        self.at_desk(|desk, books| desk.meet(books, who, process));
+    /// A request of the reader came through the MCP door, from this process; `hello` if it
+    /// is a first word.
+    pub fn meet(&self, who: Principal, process: Process<'_>, hello: Option<Hello>) {
+        self.at_desk(|desk, books| desk.meet(books, who, process, hello));
     }
 
     /// A hook of the reader runs. `None`: its answer carries no mail.
@@ -193,28 +180,25 @@ impl Hub {
         done
     }
 
-    /// Acks, and tells whoever follows what became of it.
-    fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
+    /// Starts an ack. The desk hears what became of it before anybody else; nobody is told
+    /// before it is committed.
+    fn ack(&self, ack: Ack) -> impl Future<Output = Result<Acked, StoreError>> + Send + use<> {
+        let Ack { what, pending } = ack;
+        let (by, proof) = (pending.by, pending.proof);
         let acked = self.engine.ack(by, what, proof);
-        let Some(road) = self.road.get().map(Arc::clone) else { return acked };
-        let asked = Instant::now();
-        let told = async move {
-            let acked = acked.await?;
-            road.acked(&acked.settled, by, proof, asked.elapsed());
-            Ok(acked)
-        };
-        told.boxed()
-    }
-
-    /// Acks without anyone waiting for it. Nobody is told before it is committed.
-    fn ack_beside(&self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
-        let acked = self.ack(by, what, proof);
+        let road = self.road.get().map(|road| (Arc::clone(road), Instant::now()));
         let desk = Arc::clone(&self.desk);
-        self.tasks.spawn(async move {
-            if let Err(error) = note_ack(&desk, by, answer, proof, acked).await {
-                tracing::warn!(%by, %error, "an ack was not kept");
+        async move {
+            let acked = acked.await;
+            if let (Ok(acked), Some((road, asked))) = (&acked, road) {
+                road.acked(&acked.settled, by, proof, asked.elapsed());
             }
-        });
+            match &acked {
+                Ok(acked) => desk.lock().acked(&pending, acked),
+                Err(_) => desk.lock().unacked(&pending, tokio::time::Instant::now()),
+            }
+            acked
+        }
     }
 }
 
@@ -236,8 +220,15 @@ impl Books for StoreBooks<'_> {
         self.0.soon.notify_one();
     }
 
-    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
-        self.0.ack_beside(by, answer, what, proof);
+    /// Nobody waits for it.
+    fn ack(&mut self, ack: Ack) {
+        let by = ack.pending.by;
+        let acked = self.0.ack(ack);
+        self.0.tasks.spawn(async move {
+            if let Err(error) = acked.await {
+                tracing::warn!(%by, %error, "an ack was not kept");
+            }
+        });
     }
 }
 
@@ -255,21 +246,4 @@ impl Drop for Attached {
     fn drop(&mut self) {
         self.hub.at_desk(|desk, books| desk.detach(books, self.who, self.stream));
     }
-}
-
-/// Waits for an ack and draws the conclusion: what is settled is settled, what was
-/// not kept can be proved again.
-async fn note_ack(
-    desk: &Mutex<Desk>,
-    by: Principal,
-    answer: AnswerId,
-    proof: Proof,
-    acked: Started<Acked>,
-) -> Result<Acked, StoreError> {
-    let acked = acked.await;
-    match &acked {
-        Ok(acked) => desk.lock().acked(by, answer, proof, acked),
-        Err(_) => desk.lock().unacked(answer, proof, tokio::time::Instant::now()),
-    }
-    acked
 }

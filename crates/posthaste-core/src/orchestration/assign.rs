@@ -71,7 +71,6 @@ impl Hub {
     /// Gives an agent work and returns at once. Its report comes by mail.
     pub async fn assign(self: &Arc<Self>, assign: Assign) -> Result<Assigned, AssignError> {
         let Assign { by, agent, team, message, label, directory, worktree, timeout, .. } = assign;
-        self.engine.seen(by);
         let idempotency_key = assign.idempotency_key;
         let details =
             Details { kind: Kind::DIRECTIVE, label, idempotency_key, ..Details::default() };

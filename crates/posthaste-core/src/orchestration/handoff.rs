@@ -1,31 +1,141 @@
-//! Waiting for one report.
+//! Giving an agent work and waiting for its report in the same call.
+//!
+//! A handoff is an assignment whose giver stays: `assign`, wait, and take the report as a
+//! read would. The report is ordinary mail, so a giver that goes away loses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::{Assign, AssignError, Assigned};
 use crate::Hub;
-use crate::messaging::message::{Principal, Seq};
-use crate::messaging::receive::Open;
+use crate::messaging::message::{Kind, Message, MessageRef, Principal, Seq};
+use crate::messaging::receive::{Ask, Batch, Budget, Clip, Open};
 use crate::ports::{Filter, StoreError};
+use crate::registry::Status;
+
+/// Work for an agent, and how its giver waits for the report.
+#[derive(Debug)]
+pub struct Handoff<R> {
+    pub assign: Assign,
+    /// The longest wait for the report.
+    pub timeout: Duration,
+    /// How much of the report the answer may hold.
+    pub budget: Budget,
+    /// What the door holds of the request. Dropped once the task is stored, before the
+    /// wait: a call that waits keeps nothing of its request.
+    pub request: R,
+}
+
+/// Who has the work, and what the wait for its report came to.
+#[derive(Debug)]
+pub struct HandedOff {
+    pub assigned: Assigned,
+    /// The worker's status at the end of the wait.
+    pub status: Status,
+    pub end: HandoffEnd,
+}
+
+/// How a handoff ended.
+#[derive(Debug)]
+pub enum HandoffEnd {
+    /// The report is in this answer, which is proven like any other. The answer holds no
+    /// mail if another call of the same reader was quicker.
+    Reported { report: WorkerReport, batch: Batch },
+    /// The work goes on, and its report comes by mail. The call is still open.
+    Job {
+        /// A question, urgent or human mail came first.
+        interrupted: bool,
+        open: Open,
+    },
+}
+
+/// Why a handoff has neither a report nor a job to show.
+#[derive(Debug, thiserror::Error)]
+pub enum HandoffError {
+    /// Nobody got the work. The call is still open: its answer may carry mail.
+    #[error("{error}")]
+    Refused { error: Box<AssignError>, open: Box<Open> },
+    /// The report was read before, and is pruned.
+    #[error("report {0} is kept no more")]
+    ReportPruned(Seq),
+    /// The work goes on.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a worker, or the hub in its place, said at last.
+#[derive(Debug)]
+pub struct WorkerReport {
+    pub message: Arc<Message>,
+    /// How much of its text fits; `None` if all of it does.
+    pub clip: Option<Clip>,
+    /// May have been seen before.
+    pub redelivered: bool,
+    /// How the worker's process ended, if it has.
+    pub exit_code: Option<i32>,
+}
+
+impl WorkerReport {
+    pub fn text(&self) -> &str {
+        let body = &self.message.body;
+        self.clip.map_or(body, |clip| &body[..clip.bytes])
+    }
+
+    /// Where the rest of a clipped text begins, in characters.
+    pub fn next_offset(&self) -> Option<usize> {
+        self.clip.map(|clip| clip.chars)
+    }
+
+    pub fn failed(&self) -> bool {
+        self.message.kind == Kind::AGENT_FAILED
+    }
+}
 
 /// How a wait for a report ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waited {
+enum Waited {
     /// This is the report; it waits in the mailbox, unless it was read meanwhile.
     Reported(Seq),
     /// Something came that ends every wait.
     Interrupted,
-    /// Time is up, or the hub stops: the work goes on.
+    /// Time is up, or the call or the hub ends: the work goes on.
     TimeUp,
 }
 
 impl Hub {
-    /// Waits until a task is settled. Nothing is taken: the report is ordinary mail.
-    /// Questions, urgent and human mail end an agent's wait; the operator's own mail
-    /// does not keep them from waiting.
-    pub async fn await_report(
+    /// Gives an agent work and waits for its report in the call that is `open`.
+    ///
+    /// The same idempotency key waits on for the same worker. Questions, urgent and human
+    /// mail end an agent's wait with a job; the operator's own mail does not keep the
+    /// operator from waiting.
+    pub async fn handoff<R: Send>(
+        self: &Arc<Self>,
+        open: Open,
+        handoff: Handoff<R>,
+    ) -> Result<HandedOff, HandoffError> {
+        let Handoff { assign, timeout, budget, request } = handoff;
+        let assigned = match self.assign(assign).await {
+            Ok(assigned) => assigned,
+            Err(error) => {
+                let (error, open) = (Box::new(error), Box::new(open));
+                return Err(HandoffError::Refused { error, open });
+            }
+        };
+        drop(request);
+        let end = match self.await_report(&open, assigned.task, timeout).await? {
+            Waited::Reported(seq) => self.take_report(open, seq, budget).await?,
+            Waited::Interrupted => HandoffEnd::Job { interrupted: true, open },
+            Waited::TimeUp => HandoffEnd::Job { interrupted: false, open },
+        };
+        let worker = self.instance(assigned.instance.id);
+        let status = worker.map_or(assigned.instance.status, |view| view.instance.status);
+        Ok(HandedOff { assigned, status, end })
+    }
+
+    /// Waits until the task is settled. Leases nothing.
+    async fn await_report(
         self: &Arc<Self>,
         open: &Open,
         task: Seq,
@@ -57,5 +167,34 @@ impl Hub {
                 return Ok(Waited::TimeUp);
             }
         }
+    }
+
+    /// Takes the report as a read would. If another call of the same reader was quicker,
+    /// the text is read again.
+    async fn take_report(
+        self: &Arc<Self>,
+        open: Open,
+        seq: Seq,
+        budget: Budget,
+    ) -> Result<HandoffEnd, HandoffError> {
+        let reader = open.reader();
+        let filter = Filter { among: [seq].into(), own: true, ..Filter::default() };
+        let batch = self.receive_on(open, Ask { filter, budget, ..Ask::now(reader) }).await?;
+        let (message, clip, redelivered) = match batch.mail.first() {
+            Some(entry) => {
+                let leased = &entry.leased;
+                (Arc::clone(&leased.message), entry.clip, leased.redelivered)
+            }
+            None => {
+                let record = self.message(reader, MessageRef::Seq(seq)).await?;
+                let message = record.ok_or(HandoffError::ReportPruned(seq))?.message;
+                let clip = budget.clip(&message.body);
+                (message, clip, true)
+            }
+        };
+        let worker = message.from.instance.and_then(|id| self.instance(id));
+        let exit_code = worker.and_then(|view| view.instance.work?.exit_code);
+        let report = WorkerReport { message, clip, redelivered, exit_code };
+        Ok(HandoffEnd::Reported { report, batch })
     }
 }

@@ -5,8 +5,10 @@
 //! [`Store::commit`] for one group at a time. What is not in the store after a commit did
 //! not happen.
 //!
-//! Each store runs the suite in `posthaste-testkit` (`store_suite`), which compares it
-//! with the store in memory.
+//! Each store runs the suite in `posthaste-store/tests/port`, which compares it with the
+//! store in memory. A change that contradicts what is kept is refused with
+//! [`CommitError::OneChange`], and a group of an earlier epoch with
+//! [`CommitError::Nothing`].
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -175,7 +177,7 @@ pub struct Loaded {
     pub assignments: Vec<Assignment>,
     /// Reports of those assignments that are dead because they cannot be read.
     pub unreadable_reports: Vec<DeliveryNo>,
-    /// For each reader the last ids acked by a weak proof, oldest first.
+    /// For each reader the last 20 ids acked by a weak proof, oldest first.
     pub weakly_acked: HashMap<Principal, Vec<Seq>>,
     /// The open deliveries and keys, or the first part of them.
     pub backlog: Vec<BacklogPart>,
@@ -280,7 +282,7 @@ pub struct HistoryLook {
     /// From the low end; else from the high one.
     pub forward: bool,
     pub most: usize,
-    /// Bytes of bodies after which the part ends; the first message always fits.
+    /// The part ends with the first message by which its bodies hold so many bytes or more.
     pub bytes: usize,
 }
 

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use posthaste_core::messaging::clients::Client;
 use posthaste_core::messaging::message::{Details, Seq};
-use posthaste_core::messaging::proof::Door;
-use posthaste_core::messaging::receive::{Ask, BatchStatus};
+use posthaste_core::messaging::proof::{Call, Door};
+use posthaste_core::messaging::receive::{Ask, BatchStatus, Budget};
 use posthaste_core::ports::RecordState;
 use posthaste_testkit::world::{Agent, World};
 use tokio::time::{Instant, sleep};
@@ -175,4 +176,35 @@ async fn acking_a_message_by_its_id_proves_all_that_its_answer_said() {
     assert_eq!(unproved.settled, [taken], "going on proves it only two seconds later");
     world.hub.ack_messages(bob.who, vec![beside]).await.expect("acked");
     assert!(bob.asks(bob.mcp("5")).await.settled.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_the_clients_patience_cuts_short_says_call_again() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let began = Instant::now();
+    let asked = |timeout| Ask { patience: secs(50), ..bob.ask_within(timeout) };
+    let cut = bob.asks(asked(secs(600))).await;
+    assert_eq!((cut.status, began.elapsed()), (BatchStatus::CallAgain, secs(50)));
+    let whole = bob.asks(asked(secs(20))).await;
+    assert_eq!(whole.status, BatchStatus::Empty, "that was all that the reader asked for");
+    let waiting = bob.waits(asked(secs(600))).await;
+    alice.sends(&bob, "hello").await;
+    let answer = waiting.await.expect("no panic");
+    assert_eq!((answer.texts(), answer.status), (vec!["hello"], BatchStatus::Complete));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_beside_any_answer_at_the_edge_of_patience_comes_again_marked() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let client = Client::called("codex");
+    let open = world.hub.open(bob.who, &Call { client, ..Call::through(Door::Mcp) });
+    sleep(secs(297)).await;
+    alice.sends(&bob, "hello").await;
+    let late = world.hub.enclose(open, Some(Budget::Whole)).await.expect("an answer");
+    assert_eq!(late.mail.len(), 1);
+    late.handed.written();
+    let next = bob.asks(bob.mcp("2")).await;
+    assert_eq!(next.marked(), [("hello", true)], "the client may have dropped it");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use posthaste_core::Limits;
 use posthaste_core::messaging::clients::Client;
 use posthaste_core::messaging::delivery::Proof;
-use posthaste_core::messaging::proof::{Call, Door, Moment, Running, Scope};
+use posthaste_core::messaging::proof::{Call, Door, Moment, Process, Running, Scope};
 use posthaste_core::ports::RecordState;
 use posthaste_store::Place;
 use posthaste_testkit::world::World;
@@ -29,6 +29,9 @@ const BACK: Fate = Fate::Queued { marked: true };
 const AS_IT_WAS: Fate = Fate::Queued { marked: false };
 const TAKEN: Fate = Fate::Acked("next_call");
 
+/// So long after its call Codex may have given up.
+const AT_THE_EDGE: Duration = Duration::from_secs(297);
+
 /// The one message, as it came the first time.
 fn first() -> Given {
     Given { mail: vec![(0, false)], settled: vec![] }
@@ -43,7 +46,8 @@ fn one_message() -> Post {
 fn opens_as_codex(post: &mut Post) -> Running {
     let through = Call::through(Door::Mcp);
     let client = Client::called("codex");
-    post.opens_call(0, &Call { client, names: &["1"], tool: "check_inbox", ..through }, 1)
+    let call = Call { client, call_id: Some("1"), tool: "check_inbox", ..through };
+    post.opens_call(0, &call, 1)
 }
 
 /// Two seconds pass, and a moment more.
@@ -69,11 +73,10 @@ fn return_gives_the_mail_of_an_unwritten_answer_back_at_once_and_marked() {
 }
 
 #[test]
-fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
+fn late_an_answer_at_the_edge_of_patience_goes_back_at_the_next_call() {
     let mut post = one_message();
     let call = opens_as_codex(&mut post);
-    post.waited(&call, Duration::from_secs(297));
-    assert_eq!(post.answers(0, &call), first());
+    assert_eq!(post.answers_after(0, &call, AT_THE_EDGE), first());
     post.written(&call);
     assert_eq!(post.fate(0), HELD, "nothing is known yet");
 
@@ -83,12 +86,11 @@ fn return_an_answer_that_came_too_late_goes_back_at_the_next_call() {
 }
 
 #[test]
-fn return_an_answer_that_came_too_late_is_proved_neither_by_a_stop_nor_by_an_end() {
+fn late_an_answer_at_the_edge_of_patience_is_proved_neither_by_a_stop_nor_by_an_end() {
     let late = || {
         let mut post = one_message();
         let call = opens_as_codex(&mut post);
-        post.waited(&call, Duration::from_secs(297));
-        post.answers(0, &call);
+        post.answers_after(0, &call, AT_THE_EDGE);
         post.written(&call);
         post
     };
@@ -341,7 +343,7 @@ fn cut_a_call_that_was_ended_while_its_mail_was_fetched_gives_it_back() {
     assert_eq!(post.fate(0), HELD);
 
     post.begins(0, Scope::All);
-    assert_eq!(post.gives(0, &old, fetched), Given::default());
+    assert_eq!(post.gives(0, &old, fetched, Duration::ZERO), Given::default());
 
     assert_eq!(post.fate(0), AS_IT_WAS, "nobody was shown it");
 }
@@ -688,12 +690,21 @@ async fn commit_once_it_is_flushed_the_sender_and_the_reader_are_told() {
 
 #[test]
 fn again_is_known_by_any_of_the_names_of_a_call() {
-    let mut post = one_message();
-    let call = post.opens_as(0, &["a|1", "toolu_1"], 1);
-    post.answers(0, &call);
-    post.written(&call);
-    let repeated = post.opens_as(0, &["a|2", "toolu_1"], 2);
-    assert_eq!(post.answers(0, &repeated).mail, [(0, true)]);
+    let process = Process { session: Some("a"), ..Process::default() };
+    let call = |request, call_id| Call {
+        process,
+        request: Some(request),
+        call_id,
+        ..Call::through(Door::Mcp)
+    };
+    for again in [call("2", Some("toolu_1")), call("1", None), call("1", Some("toolu_2"))] {
+        let mut post = one_message();
+        let first = post.opens_call(0, &call("1", Some("toolu_1")), 1);
+        post.answers(0, &first);
+        post.written(&first);
+        let repeated = post.opens_call(0, &again, 2);
+        assert_eq!(post.answers(0, &repeated).mail, [(0, true)], "{again:?}");
+    }
 }
 
 #[test]

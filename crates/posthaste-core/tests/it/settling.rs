@@ -64,8 +64,20 @@ async fn a_receipt_beside_the_next_call_settles_too() {
     let (alice, bob) = alice_and_bob(&world).await;
     let sent = alice.sends(&bob, "hello").await;
     let answer = bob.reads().await;
-    world.hub.ack_receipt_beside(bob.who, answer.receipt);
-    assert!(bob.reads().await.mail.is_empty());
+    let next = bob.asks(Ask { receipt: Some(answer.receipt), ..bob.ask() }).await;
+    assert!(next.mail.is_empty());
+    world.settles().await;
+    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_beside_a_beginning_settles_before_the_beginning_returns_it() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let sent = alice.sends(&bob, "hello").await;
+    let answer = bob.reads().await;
+    let anew = Ask { receipt: Some(answer.receipt), begin: true, ..bob.ask() };
+    assert!(bob.asks(anew).await.mail.is_empty());
     world.settles().await;
     assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
 }

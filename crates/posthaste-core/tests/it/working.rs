@@ -3,6 +3,7 @@
 mod assigning;
 mod ending;
 mod gathering;
+mod handing_off;
 mod hearing;
 mod holding;
 mod line;

@@ -1,15 +1,16 @@
-//! Who asks, through which client, and in which words.
+//! The sender of an MCP request, its client and its dialect.
 
 use axum::http::request::Parts;
-use compact_str::{CompactString, format_compact};
+use compact_str::CompactString;
 use posthaste_core::messaging::message::Principal;
+use posthaste_core::messaging::proof::Process;
 use posthaste_core::road::TraceParent;
 use serde::Deserialize;
 
 use super::dialects::Dialect;
 use super::label;
 use crate::App;
-use crate::auth::{self, Origin};
+use crate::auth::{self, Identity};
 use crate::extract::query;
 use crate::failure::Failure;
 
@@ -25,11 +26,10 @@ const LONG: usize = 100;
 
 #[derive(Clone)]
 pub(crate) struct Asker {
-    pub(crate) from: Origin,
-    pub(crate) bridge: Option<CompactString>,
-    pub(crate) conversation: Option<CompactString>,
-    /// The name space of this client's request ids; empty when there is none.
-    pub(crate) label: CompactString,
+    pub(crate) from: Identity,
+    bridge: Option<CompactString>,
+    session: Option<CompactString>,
+    conversation: Option<CompactString>,
     /// As its label says; `None` in the era without labels.
     pub(crate) client: Option<CompactString>,
     pub(crate) dialect: Dialect,
@@ -40,8 +40,8 @@ impl Asker {
     /// Nobody and newcomers may look at the tools.
     pub(crate) fn principal(&self) -> Option<Principal> {
         match self.from {
-            Origin::Known(who) => Some(who),
-            Origin::Newcomer(_) | Origin::Nobody => None,
+            Identity::Known(who) => Some(who),
+            Identity::Newcomer(_) | Identity::Nobody => None,
         }
     }
 
@@ -52,18 +52,17 @@ impl Asker {
     /// It calls a tool: a newcomer joins.
     pub(crate) async fn acts(&mut self, app: &App) -> Result<Principal, Failure> {
         let who = auth::admit(app, self.from.clone()).await?;
-        self.from = Origin::Known(who);
+        self.from = Identity::Known(who);
         Ok(who)
     }
 
-    /// Tells one process of the caller from another; bridges of one conversation are one.
-    pub(crate) fn process(&self) -> &CompactString {
-        self.conversation.as_ref().unwrap_or(&self.label)
-    }
-
-    /// What a request of this client is called, where ids mean something.
-    pub(crate) fn name_of(&self, id: &str) -> Option<CompactString> {
-        (!self.label.is_empty()).then(|| format_compact!("{}|{id}", self.label))
+    /// The process behind the request, as the request describes it.
+    pub(crate) fn process(&self) -> Process<'_> {
+        Process {
+            bridge: self.bridge.as_deref(),
+            session: self.session.as_deref(),
+            conversation: self.conversation.as_deref(),
+        }
     }
 }
 
@@ -76,8 +75,8 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
     let headers = &parts.headers;
     let from = auth::identify(app, headers)?;
     let principal = match from {
-        Origin::Known(who) => Some(who),
-        Origin::Newcomer(_) | Origin::Nobody => None,
+        Identity::Known(who) => Some(who),
+        Identity::Newcomer(_) | Identity::Nobody => None,
     };
     let session = auth::text(headers, label::HEADER)?;
     let client = match session {
@@ -86,7 +85,7 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
     };
     let bridge = auth::text(headers, BRIDGE)?.map(short);
     let conversation = auth::text(headers, CONVERSATION)?.map(short);
-    let label = bridge.clone().or(session.map(short)).unwrap_or_default();
+    let session = session.map(short);
     let dialect = match parts.uri.query() {
         None => Dialect::Native,
         Some(_) => match query::<Query>(&parts.uri)?.dialect {
@@ -95,7 +94,7 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
         },
     };
     let trace = auth::trace(app, headers);
-    Ok(Asker { from, bridge, conversation, label, client, dialect, trace })
+    Ok(Asker { from, bridge, session, conversation, client, dialect, trace })
 }
 
 /// A client may call itself what it likes, but not at any length.

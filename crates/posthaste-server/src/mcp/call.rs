@@ -6,35 +6,36 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::http::{Response, StatusCode};
-use compact_str::CompactString;
 use posthaste_api::error::ApiError;
-use posthaste_core::messaging::message::{Principal, Seq};
+use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
-use posthaste_core::orchestration::Waited;
+use posthaste_core::orchestration::{
+    Assign, Assigned, HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport,
+};
 use posthaste_core::ports::{StoreError, Survey};
+use posthaste_core::registry::Status;
 use posthaste_core::road::TraceParent;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use smallvec::SmallVec;
 
 use super::asker::Asker;
-use super::clients::Client;
+use super::clients::Endurance;
 use super::events::Events;
-use super::mail::{self, Piggyback, Unopened};
 use super::rpc::{self, Block, Era, Params};
 use crate::App;
 use crate::auth;
 use crate::bodies::Share;
+use crate::words::brief::{self, Piggyback, Unopened};
 use crate::written::{Outgoing, Reply, json, watched};
 
 /// The work of a tool.
 pub(crate) type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
 
-/// What comes of it.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) blocks: Vec<Block>,
@@ -46,94 +47,61 @@ pub(crate) struct Done {
 /// Less than this is no room for mail.
 const LITTLE: usize = 600;
 
-/// What a tool knows of its call.
+/// The call of a tool: its caller, its client, and the answer to be made.
 pub(crate) struct Ctx {
     pub(crate) app: App,
     pub(crate) me: Principal,
-    pub(crate) client: Client,
+    pub(crate) client: Endurance,
     /// The client listens to progress.
     pub(crate) hears: bool,
     /// The client's own name for the call: a repeated send is the same send.
     pub(crate) key: Option<String>,
-    /// What the caller was doing, where anybody follows.
+    /// The trace that the caller is in, where anybody follows.
     pub(crate) trace: Option<TraceParent>,
-    pub(crate) began: Instant,
-    /// What its request takes of the room for bodies, until it waits or is answered.
+    /// The share of its request in the budget for bodies, until it waits or is answered.
     share: Option<Share>,
     open: Open,
 }
 
-/// What is known of a call before its tool is.
-pub(crate) struct Calling<'a> {
-    pub(crate) app: &'a App,
-    pub(crate) who: Principal,
-    pub(crate) client: Client,
-    pub(crate) hears: bool,
-    /// Which process of the caller it is.
-    label: CompactString,
-    /// What the client calls it: by its own counting, and by its model's.
-    pub(crate) names: SmallVec<[CompactString; 2]>,
-    /// The first of them will never mean another call.
-    unique: bool,
-    trace: Option<TraceParent>,
+/// The call of this tool has begun.
+pub(crate) fn open(
+    app: &App,
+    who: Principal,
+    asker: &Asker,
+    id: &RawValue,
+    params: &Params<'_>,
+    tool: &'static str,
+    share: Option<Share>,
+) -> Ctx {
+    let meta = params.meta.as_ref();
+    let client = Endurance::new(params.client().or(asker.client.as_deref()), &app.mcp.config);
+    let call = Call {
+        door: Door::Mcp,
+        client: client.program,
+        process: asker.process(),
+        request: Some(id.get()),
+        call_id: meta.and_then(|meta| meta.call_id()),
+        tool,
+    };
+    Ctx {
+        me: who,
+        client,
+        hears: meta.is_some_and(|meta| meta.progress.is_some()),
+        key: call.unique_name().map(|name| key(&name, app.hub.limits().key_chars)),
+        trace: asker.trace,
+        share,
+        open: app.hub.open(who, &call),
+        app: app.clone(),
+    }
 }
 
-impl<'a> Calling<'a> {
-    pub(crate) fn new(
-        app: &'a App,
-        who: Principal,
-        asker: &Asker,
-        id: &RawValue,
-        params: &Params<'_>,
-    ) -> Self {
-        let meta = params.meta.as_ref();
-        let counted = asker.name_of(id.get());
-        let used = meta.and_then(|meta| meta.call_id()).map(CompactString::from);
-        let client = params.client().or(asker.client.as_deref());
-        Self {
-            app,
-            who,
-            client: Client::new(client, &app.mcp.config),
-            label: asker.process().clone(),
-            hears: meta.is_some_and(|meta| meta.progress.is_some()),
-            // Some scripts give every request the same number; a bridge does not.
-            unique: used.is_some() || asker.bridge.is_some(),
-            names: used.into_iter().chain(counted).collect(),
-            trace: asker.trace,
-        }
-    }
-
-    /// The call of this tool has begun.
-    pub(crate) fn begin(self, tool: &'static str, share: Option<Share>) -> Ctx {
-        let names: SmallVec<[&str; 2]> = self.names.iter().map(CompactString::as_str).collect();
-        let call = Call {
-            door: Door::Mcp,
-            client: self.client.program,
-            label: &self.label,
-            names: &names,
-            tool,
-        };
-        let open = self.app.hub.open(self.who, &call);
-        let most = self.app.hub.limits().key_chars;
-        let key = self.names.first().filter(|_| self.unique).map(|name| {
-            let whole = format!("mcp:{name}");
-            match whole.chars().count() > most {
-                // Too long to be kept as it is, and still the same each time.
-                true => format!("mcp:{}", auth::fingerprint(name)),
-                false => whole,
-            }
-        });
-        Ctx {
-            app: self.app.clone(),
-            me: self.who,
-            client: self.client,
-            hears: self.hears,
-            key,
-            trace: self.trace,
-            began: Instant::now(),
-            share,
-            open,
-        }
+/// The idempotency key of a call that has a name of its own. A name that is too long to
+/// be kept as it is becomes a shorter one, the same each time.
+fn key(name: &str, most: usize) -> String {
+    let whole = format!("mcp:{name}");
+    match whole.chars().count() > most {
+        true => format!("mcp:{}", auth::fingerprint(name)),
+        false => whole,
     }
 }
 
@@ -160,7 +128,7 @@ pub(crate) fn begin(
         let json_text = rpc::fault(id, rpc::INVALID_PARAMS, &unknown(name));
         return Err(Box::new(json(StatusCode::OK, json_text)));
     };
-    let ctx = Calling::new(app, who, asker, id, params).begin(tool.name, Some(share));
+    let ctx = open(app, who, asker, id, params, tool.name, Some(share));
     let token = params.meta.as_ref().and_then(|meta| meta.progress).filter(|_| tool.waits);
     Ok(Begun {
         job: (tool.run)(ctx, params.arguments),
@@ -250,7 +218,7 @@ impl Ctx {
         let hub = Arc::clone(&self.app.hub);
         let me = self.me;
         let budget =
-            Budget::Json { chars: room.saturating_sub(mail::WRAPPER), beside: mail::beside };
+            Budget::Json { chars: room.saturating_sub(brief::WRAPPER), beside: brief::beside };
         let fits = room >= LITTLE;
         let batch = match hub.enclose(self.open, (with_mail && fits).then_some(budget)).await {
             Ok(batch) => batch,
@@ -260,7 +228,7 @@ impl Ctx {
                 return Done { blocks, is_error, handed: None };
             }
         };
-        // What the room is too small for is named.
+        // Mail that the room is too small for is counted and its senders are named.
         let left_out = batch.mail.is_empty() && batch.remaining > 0;
         let unopened = match with_mail && (!fits || left_out) {
             true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
@@ -275,21 +243,63 @@ impl Ctx {
         Done { blocks, is_error, handed: Some(batch.handed) }
     }
 
-    /// Waits in this call until a task is settled. Nothing is taken.
-    pub(crate) async fn await_report(
-        &mut self,
-        task: Seq,
-        timeout: Duration,
-    ) -> Result<Waited, ApiError> {
-        self.share = None;
-        Ok(self.app.hub.await_report(&self.open, task, timeout).await?)
+    /// Gives an agent work and waits for its report within what the client endures.
+    pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> HandoffResult {
+        let Self { app, me, client, hears, key, trace, share, open } = self;
+        let budget = Budget::Json {
+            chars: client.chars.saturating_sub(brief::WRAPPER),
+            beside: brief::beside,
+        };
+        let timeout = timeout.min(client.patience(hears));
+        let handoff = Handoff { assign, timeout, budget, request: share };
+        let handed_off = app.hub.handoff(open, handoff).await;
+        let goes_on = |open| Self { app, me, client, hears, key, trace, share: None, open };
+        match handed_off {
+            Ok(HandedOff { assigned, status, end }) => match end {
+                HandoffEnd::Reported { report, batch } => {
+                    HandoffResult::Report { assigned, status, report, batch }
+                }
+                HandoffEnd::Job { interrupted, open } => {
+                    HandoffResult::Job { ctx: goes_on(open), assigned, status, interrupted }
+                }
+            },
+            Err(HandoffError::Refused { error, open }) => {
+                HandoffResult::Refused { ctx: goes_on(*open), error: (*error).into() }
+            }
+            Err(error) => HandoffResult::Failed(error.into()),
+        }
     }
 
-    /// Waits for mail in this call.
+    /// Waits for mail in this call, within what the client endures.
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
         drop(self.share);
-        self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, ..ask }).await
+        let patience = self.client.patience(self.hears);
+        self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, patience, ..ask }).await
     }
+}
+
+/// The outcome of a handoff.
+pub(crate) enum HandoffResult {
+    /// The report is in this answer, and proven like any other mail.
+    Report {
+        assigned: Assigned,
+        status: Status,
+        report: WorkerReport,
+        batch: Batch,
+    },
+    /// Patience ended, or something came first. The call can still be answered.
+    Job {
+        ctx: Ctx,
+        assigned: Assigned,
+        status: Status,
+        interrupted: bool,
+    },
+    /// Nobody got the work. The call can still be answered.
+    Refused {
+        ctx: Ctx,
+        error: ApiError,
+    },
+    Failed(ApiError),
 }
 
 /// A tool error: the code of the one table, and what to do instead.
@@ -314,6 +324,6 @@ pub(crate) fn done(text: String, is_error: bool, handed: Option<Handed>) -> Done
 /// beside it.
 pub(crate) fn done_beside(text: String, batch: Batch) -> Done {
     let mut blocks = vec![Block::from(text)];
-    blocks.extend(mail::settled(&batch).map(Block::from));
+    blocks.extend(brief::settled(&batch).map(Block::from));
     Done { blocks, is_error: false, handed: Some(batch.handed) }
 }

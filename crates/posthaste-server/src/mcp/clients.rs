@@ -1,4 +1,5 @@
-//! What one client endures, by the table of programs and the configuration.
+//! The patience and the budget of a client, by the table of programs and the
+//! configuration.
 
 use std::time::Duration;
 
@@ -6,16 +7,16 @@ use posthaste_core::messaging::clients::{self, Client as Program};
 
 use crate::config::McpConfig;
 
-/// What one client endures.
+/// How long a client waits, and how much of an answer reaches its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Client {
+pub(crate) struct Endurance {
     pub(crate) program: &'static Program,
     pub(crate) chars: usize,
     silent: Duration,
     patient: Duration,
 }
 
-impl Client {
+impl Endurance {
     pub(crate) fn new(name: Option<&str>, config: &McpConfig) -> Self {
         let program = name.map_or(&clients::UNKNOWN, Program::called);
         let most = config.patience_most;
@@ -44,8 +45,8 @@ impl Client {
 mod tests {
     use super::*;
 
-    fn client(name: &str) -> Client {
-        Client::new(Some(name), &McpConfig::default())
+    fn client(name: &str) -> Endurance {
+        Endurance::new(Some(name), &McpConfig::default())
     }
 
     #[test]
@@ -56,6 +57,6 @@ mod tests {
         assert_eq!(client("opencode").patience(false), Duration::from_secs(50));
         let unknown = client("my-own-script");
         assert_eq!((unknown.chars, unknown.patience(true)), (10_000, Duration::from_secs(50)));
-        assert_eq!(unknown, Client::new(None, &McpConfig::default()));
+        assert_eq!(unknown, Endurance::new(None, &McpConfig::default()));
     }
 }

@@ -1,5 +1,5 @@
-//! What rmcp answers: the handshake of every era, the list of tools, and whatever is
-//! not plainly right.
+//! The part that rmcp answers: the handshake of every era, the list of tools, and every
+//! call that is not plainly right.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::LONGEST_REFUSAL;
 use super::asker::Asker;
-use super::call::{self, Calling};
+use super::call;
 use super::dialects::Dialect;
 use super::rpc::Params;
 use super::tools::{INSTRUCTIONS, Tool, is_listed};
@@ -74,19 +74,19 @@ impl Left {
     }
 }
 
-/// What the front knows of a request.
+/// The front's knowledge of a request, for rmcp's handler.
 #[derive(Clone)]
 pub(crate) struct Front {
     app: App,
     dialect: Dialect,
     principal: Option<Principal>,
-    calling: Option<Arc<Mutex<Option<Begun>>>>,
+    calling: Option<Arc<Mutex<Option<UnansweredCall>>>>,
     left: Left,
     held: Held,
 }
 
 /// A call that rmcp may carry out.
-struct Begun {
+struct UnansweredCall {
     who: Principal,
     asker: Asker,
     id: Box<RawValue>,
@@ -95,7 +95,8 @@ struct Begun {
 impl Front {
     pub(crate) fn new(app: &App, asker: &Asker, id: &RawValue, left: Left, held: Held) -> Self {
         let principal = asker.principal();
-        let begun = principal.map(|who| Begun { who, asker: asker.clone(), id: id.to_owned() });
+        let begun =
+            principal.map(|who| UnansweredCall { who, asker: asker.clone(), id: id.to_owned() });
         Self {
             app: app.clone(),
             dialect: asker.dialect,
@@ -151,14 +152,15 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(call::unknown(&request.name), None));
         };
         let begun = front.calling.as_ref().and_then(|calling| calling.lock().take());
-        let Some(Begun { who, asker, id }) = begun else {
+        let Some(UnansweredCall { who, asker, id }) = begun else {
             return Err(ErrorData::internal_error("the request has lost its caller", None));
         };
         let arguments = request.arguments.map(|object| serde_json::value::to_raw_value(&object));
         let arguments =
             arguments.transpose().map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
-        let calling = Calling::new(&front.app, who, &asker, &id, &Params::default());
-        let job = (tool.run)(calling.begin(tool.name, front.held.take()), arguments.as_deref());
+        let (params, share) = (Params::default(), front.held.take());
+        let ctx = call::open(&front.app, who, &asker, &id, &params, tool.name, share);
+        let job = (tool.run)(ctx, arguments.as_deref());
         // A call that waits keeps nothing of its request.
         drop(arguments);
         let done = tokio::select! {

@@ -38,7 +38,7 @@ pub(crate) struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What stands there, also if it is `null`.
+/// Reads a value as it stands, also if it is `null`.
 fn given<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(from).map(Some)
 }
@@ -100,7 +100,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// What the front reads of any method's parameters.
+/// The parameters of any method, as far as the front reads them.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Params<'a> {
     #[serde(borrow)]
@@ -120,7 +120,7 @@ pub(crate) struct Params<'a> {
     pub(crate) request_id: Option<&'a RawValue>,
 }
 
-/// What a listener wants to hear of; only one thing can ever be granted.
+/// The news that a listener wants; only one kind can ever be granted.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wanted {
@@ -138,10 +138,10 @@ pub(crate) struct Meta<'a> {
     client: Option<ClientInfo<'a>>,
     #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
     capabilities: Option<&'a RawValue>,
-    /// What Claude Code calls this call; the same again if it repeats it.
+    /// The id that Claude Code gives the call; the same again if it repeats the call.
     #[serde(borrow, rename = "claudecode/toolUseId")]
     tool_use: Option<Cow<'a, str>>,
-    /// What Codex calls it.
+    /// The id that Codex gives it.
     #[serde(borrow, rename = "callId")]
     call: Option<Cow<'a, str>>,
 }
@@ -162,7 +162,7 @@ impl Meta<'_> {
 }
 
 impl Params<'_> {
-    /// What the client calls itself, where it says so.
+    /// The name that the client gives itself.
     pub(crate) fn client(&self) -> Option<&str> {
         let said = self.meta.as_ref().and_then(|meta| meta.client.as_ref());
         said.or(self.client.as_ref()).map(|client| &*client.name)
@@ -217,7 +217,7 @@ impl Envelope<'_> {
         if self.jsonrpc.as_deref() != Some("2.0") {
             return invalid(id, "`jsonrpc` is \"2.0\"");
         }
-        // What could not be read has no id when it is answered with an error.
+        // An error that answers an unreadable message has no id.
         let is_error = self.method.is_none() && self.error.is_some();
         if self.id.is_some() && id.is_none() && !is_error {
             let why = format!("`id` is a string or a whole number, of at most {longest_id} bytes");
@@ -316,10 +316,10 @@ pub(crate) fn fault_of(answer: &[u8]) -> Option<(i32, Cow<'_, str>)> {
     #[derive(Deserialize)]
     struct Failed<'a> {
         #[serde(borrow)]
-        error: Told<'a>,
+        error: FaultText<'a>,
     }
     #[derive(Deserialize)]
-    struct Told<'a> {
+    struct FaultText<'a> {
         code: i32,
         #[serde(borrow)]
         message: Cow<'a, str>,
@@ -335,15 +335,15 @@ pub(crate) fn fault(id: &RawValue, code: i32, message: &str) -> Vec<u8> {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ToolResponse<'a> {
     jsonrpc: &'static str,
     id: &'a RawValue,
-    result: Outcome<'a>,
+    result: ToolResult<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Outcome<'a> {
+struct ToolResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result_type: Option<&'static str>,
     content: &'a [Block],
@@ -367,11 +367,11 @@ impl From<String> for Block {
 /// The result of a tool.
 pub(crate) fn result(id: &RawValue, era: Era, content: &[Block], is_error: bool) -> Vec<u8> {
     let result_type = (era == Era::New).then_some("complete");
-    let result = Outcome { result_type, content, is_error };
+    let result = ToolResult { result_type, content, is_error };
     let room = content.iter().map(|block| block.text.len() * 5 / 4).sum::<usize>() + 160;
     let mut json = Vec::with_capacity(room);
     // Strings and numbers always have a JSON form.
-    let _ = serde_json::to_writer(&mut json, &Answer { jsonrpc: "2.0", id, result });
+    let _ = serde_json::to_writer(&mut json, &ToolResponse { jsonrpc: "2.0", id, result });
     json
 }
 
@@ -413,12 +413,12 @@ struct Subscription<'a> {
 /// The first word to who listens: to what.
 pub(crate) fn listening(id: &RawValue, to: Wanted) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct Acknowledged<'a> {
         jsonrpc: &'static str,
         method: &'static str,
         params: Granted<'a>,
     }
     let params = Granted { meta: Subscription { id }, notifications: to };
     let method = "notifications/subscriptions/acknowledged";
-    serde_json::to_vec(&Told { jsonrpc: "2.0", method, params }).unwrap_or_default()
+    serde_json::to_vec(&Acknowledged { jsonrpc: "2.0", method, params }).unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-/// What says nothing to a model.
+/// Keywords that say nothing to a model.
 const IDLE: [&str; 5] = ["$schema", "title", "format", "additionalProperties", "minimum"];
 
 pub(crate) fn of<T: JsonSchema>() -> Map<String, Value> {
@@ -12,7 +12,7 @@ pub(crate) fn of<T: JsonSchema>() -> Map<String, Value> {
     slim(&mut schema);
     match schema {
         Value::Object(mut object) => {
-            // What the arguments are for stands in the tool's own description.
+            // The tool's own description says what the arguments are for.
             object.remove("description");
             object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
             object

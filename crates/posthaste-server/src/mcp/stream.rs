@@ -19,7 +19,7 @@ use super::asker::Asker;
 use super::events::event;
 use super::rpc::{self, Wanted};
 use crate::App;
-use crate::auth::Origin;
+use crate::auth::Identity;
 use crate::failure::Failure;
 use crate::written::Reply;
 
@@ -49,14 +49,14 @@ pub(crate) fn listen(
 
 /// The first line comes at once: the client sees that it is connected.
 fn begin(app: &App, asker: &Asker, first: Bytes) -> Result<Response<Reply>, Failure> {
-    let line = match &asker.from {
-        Origin::Newcomer(new) => Line::Early(new.clone()),
+    let owner = match &asker.from {
+        Identity::Newcomer(new) => StreamOwner::Early(new.clone()),
         _ => {
             let who = asker.somebody()?;
-            Line::Of { who, _attached: attach(app, who)? }
+            StreamOwner::Of { who, _attached: attach(app, who)? }
         }
     };
-    let state = Pings { app: app.clone(), line, first: Some(first) };
+    let state = Pings { app: app.clone(), owner, first: Some(first) };
     let pings = stream::unfold(state, Pings::next);
     let mut response = Response::new(Reply::Routed(Body::from_stream(pings)));
     let headers = response.headers_mut();
@@ -75,8 +75,8 @@ pub(crate) fn attach(app: &App, who: Principal) -> Result<Attached, Failure> {
     })
 }
 
-/// Whose stream it is.
-enum Line {
+/// The owner of a stream.
+enum StreamOwner {
     Of {
         who: Principal,
         _attached: Attached,
@@ -86,8 +86,8 @@ enum Line {
     Early(Box<NewInstance>),
 }
 
-impl Line {
-    /// Whether it goes on.
+impl StreamOwner {
+    /// Returns whether the stream goes on.
     fn look(&mut self, app: &App) -> bool {
         let who = match self {
             Self::Of { who, .. } => *who,
@@ -109,7 +109,7 @@ impl Line {
 
 struct Pings {
     app: App,
-    line: Line,
+    owner: StreamOwner,
     first: Option<Bytes>,
 }
 
@@ -122,7 +122,7 @@ impl Pings {
             () = tokio::time::sleep(self.app.mcp.config.ping) => {}
             () = self.app.hub.stopped() => return None,
         }
-        if !self.line.look(&self.app) {
+        if !self.owner.look(&self.app) {
             return None;
         }
         Some((Ok(Bytes::from_static(PING)), self))

@@ -21,8 +21,8 @@ pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result
     })
 }
 
-/// How many of these, counted from the last, fit into so many characters of JSON; at
-/// least one.
+/// Counts how many of these, from the last, fit into so many characters of JSON; at least
+/// one.
 pub(crate) fn last_that_fit<T: Serialize>(list: &[T], chars: usize) -> usize {
     let mut left = chars;
     let fits = |entry: &&T| {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::{Ctx, Job};
 
-/// What the etiquette is, for every model that connects.
+/// The etiquette, for every model that connects.
 pub(crate) const INSTRUCTIONS: &str = "\
 Posthaste is the post office of the agents here: you have an address and a mailbox, and so has \
 everyone else, the human operator included (`human`).
@@ -83,7 +83,7 @@ impl Tool {
     }
 }
 
-/// Whether a list shows it. Questions to the user belong to whoever runs the agent:
+/// Returns whether a list shows the tool. Questions to the user belong to the agent's owner:
 /// the hub for its workers, their own programs for all others, which may still call
 /// these tools.
 pub(crate) fn is_listed(tool: &Tool, worker: bool) -> bool {

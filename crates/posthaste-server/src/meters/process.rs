@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use super::text::Page;
+use super::text::MetricsText;
 
-pub(super) fn tell(page: &mut Page) {
+pub(super) fn tell(page: &mut MetricsText) {
     if let Some(bytes) = resident() {
         page.gauge("process_resident_memory_bytes", "Memory in use.");
         page.value(&[], bytes);

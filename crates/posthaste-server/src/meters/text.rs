@@ -9,12 +9,12 @@ const MICROS: f64 = 1e6;
 
 /// A page under construction: a head for each metric, then its lines.
 #[derive(Default)]
-pub(crate) struct Page {
+pub(crate) struct MetricsText {
     text: String,
     name: &'static str,
 }
 
-impl Page {
+impl MetricsText {
     pub(crate) fn counter(&mut self, name: &'static str, about: &str) {
         self.head(name, about, "counter");
     }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_histogram_counts_upwards_and_ends_with_everything() {
-        let mut page = Page::default();
+        let mut page = MetricsText::default();
         page.histogram("t_seconds", "Times.");
         let buckets = vec![(1_000, 2), (2_500, 1)];
         page.times(&[("route", "/a\"b")], &Spread { buckets, sum: 1_500_000, total: 4 });

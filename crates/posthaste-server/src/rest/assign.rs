@@ -6,21 +6,25 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::{Extension, Json as Answer};
-use posthaste_api::work::{AssignRequest, Assigned, HandedOff, HandoffRequest};
-use posthaste_core::messaging::message::{Principal, Seq};
+use axum::{Extension, Router};
+use posthaste_api::work::{self as wire, AssignRequest, Assigned, HandoffRequest};
 use posthaste_core::messaging::proof::{Call, Door};
 use posthaste_core::messaging::receive::{Batch, Budget};
-use posthaste_core::orchestration::{self, Waited};
+use posthaste_core::orchestration::{self, HandedOff, Handoff, HandoffEnd, WorkerReport};
 
-use super::inbox::{print_receipt, seconds};
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::bodies::Held;
 use crate::extract::Json;
 use crate::failure::{Failure, unwritable};
-use crate::work::{self, Report};
+use crate::routes::Routes;
+use crate::words::params::{print_receipt, seconds};
+use crate::words::work;
 use crate::written::{Outgoing, watched};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::ASSIGN, assign).on(&wire::HANDOFF, handoff)
+}
 
 /// Seconds that a handoff waits if it does not say.
 const TIMEOUT: f64 = 600.0;
@@ -29,14 +33,15 @@ const GOES_ON: &str = "it goes on: its report comes to your inbox (GET /v1/inbox
 const INTERRUPTED: &str = "something that ends every wait came: read your inbox; the work goes on, and its report comes there, too";
 
 /// `POST /v1/assign`
-pub(crate) async fn assign(
+async fn assign(
     State(app): State<App>,
     Caller(by): Caller,
     headers: HeaderMap,
     Json(request): Json<AssignRequest>,
-) -> Result<(StatusCode, Answer<Assigned>), Failure> {
-    let assigned = work::assign(&app.hub, by, auth::via(&headers), request).await?;
-    Ok((StatusCode::CREATED, Answer(view(assigned))))
+) -> Result<(StatusCode, Json<Assigned>), Failure> {
+    let assign = work::wish(by, auth::via(&headers), request)?;
+    let assigned = app.hub.assign(assign).await?;
+    Ok((StatusCode::CREATED, Json(view(assigned))))
 }
 
 fn view(assigned: orchestration::Assigned) -> Assigned {
@@ -55,7 +60,7 @@ fn view(assigned: orchestration::Assigned) -> Assigned {
 }
 
 /// `POST /v1/handoff`. A client that hangs up loses nothing: the report waits.
-pub(crate) async fn handoff(
+async fn handoff(
     State(app): State<App>,
     Caller(by): Caller,
     Extension(outgoing): Extension<Arc<Outgoing>>,
@@ -66,12 +71,12 @@ pub(crate) async fn handoff(
     let (request, timeout) = request.split();
     let timeout = seconds("timeout", timeout, TIMEOUT, app.hub.limits().wait)?;
     let label = request.label.clone();
-    let assigned = work::assign(&app.hub, by, auth::via(&headers), request).await?;
-    // The task is in the store: nothing of the request is kept through the wait.
-    drop((headers, held.take()));
+    let assign = work::wish(by, auth::via(&headers), request)?;
     let open = app.hub.open(by, &Call::through(Door::Rest));
-    let waited = app.hub.await_report(&open, assigned.task, timeout).await?;
-    let mut answer = HandedOff {
+    let request = (headers, held.take());
+    let handoff = Handoff { assign, timeout, budget: Budget::Whole, request };
+    let HandedOff { assigned, end, .. } = app.hub.handoff(open, handoff).await?;
+    let mut answer = wire::HandedOff {
         status: "job".to_owned(),
         instance: assigned.instance.id.to_string(),
         address: assigned.instance.address.to_string(),
@@ -84,20 +89,18 @@ pub(crate) async fn handoff(
         exit_code: None,
         redelivered: false,
         receipt: None,
-        interrupted: waited == Waited::Interrupted,
+        interrupted: false,
         note: None,
         duplicate: assigned.duplicate,
     };
-    let batch = match waited {
-        Waited::Reported(seq) => {
-            let ask = work::take_report(by, seq, Budget::Whole);
-            let batch = app.hub.receive_on(open, ask).await?;
-            told(&app, by, seq, &batch, &mut answer).await?;
+    let batch = match end {
+        HandoffEnd::Reported { report, batch } => {
+            fill_in(&mut answer, &report, &batch);
             batch
         }
-        Waited::Interrupted | Waited::TimeUp => {
-            let note = if waited == Waited::Interrupted { INTERRUPTED } else { GOES_ON };
-            answer.note = Some(note.to_owned());
+        HandoffEnd::Job { interrupted, open } => {
+            answer.interrupted = interrupted;
+            answer.note = Some(if interrupted { INTERRUPTED } else { GOES_ON }.to_owned());
             app.hub.enclose(open, None).await?
         }
     };
@@ -105,21 +108,13 @@ pub(crate) async fn handoff(
     Ok(watched(json, batch.handed, outgoing).map(Body::new))
 }
 
-async fn told(
-    app: &App,
-    by: Principal,
-    seq: Seq,
-    batch: &Batch,
-    answer: &mut HandedOff,
-) -> Result<(), Failure> {
-    let report = Report::read(&app.hub, by, seq, batch, usize::MAX).await?;
-    answer.exit_code = report.exit_code;
+fn fill_in(answer: &mut wire::HandedOff, report: &WorkerReport, batch: &Batch) {
     answer.status = if report.failed() { "failed" } else { "complete" }.to_owned();
-    answer.seq = Some(report.id);
+    answer.exit_code = report.exit_code;
+    answer.seq = Some(report.message.seq.0);
     answer.id = answer.seq;
-    answer.kind = Some(report.kind);
-    answer.result = Some(report.text);
+    answer.kind = Some(report.message.kind.as_str().to_owned());
+    answer.result = Some(report.text().to_owned());
     answer.redelivered = report.redelivered;
     answer.receipt = (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt).into());
-    Ok(())
 }

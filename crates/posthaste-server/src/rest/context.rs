@@ -1,22 +1,28 @@
 //! `/v1/context`: what an agent is told of its own part in the whole.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
-use posthaste_api::work::{ContextState, ContextView, RunningView};
+use posthaste_api::work::{self as wire, ContextState, ContextView, RunningView};
 use posthaste_core::Hub;
 use posthaste_core::messaging::message::Principal;
 
 use crate::App;
 use crate::auth::Caller;
+use crate::extract::Json;
 use crate::failure::Failure;
-use crate::work;
+use crate::routes::Routes;
+use crate::words::work;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::CONTEXT, context)
+}
 
 /// `GET /v1/context`
-pub(crate) async fn context(
+async fn context(
     State(app): State<App>,
     Caller(caller): Caller,
-) -> Result<Answer<ContextView>, Failure> {
-    Ok(Answer(view(&app.hub, caller)))
+) -> Result<Json<ContextView>, Failure> {
+    Ok(Json(view(&app.hub, caller)))
 }
 
 fn view(hub: &Hub, of: Principal) -> ContextView {

@@ -2,20 +2,34 @@
 
 use std::sync::OnceLock;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use bytes::Bytes;
+use posthaste_api::pages;
 
 use crate::App;
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&pages::ROOT, root)
+        .on(&pages::DOCUMENT, document)
+        .on(&pages::PAGE, page)
+        .route("/docs/", get(root))
+        .route("/docs/page.js", get(script))
+        .route("/docs/page.css", get(style))
+}
 
 /// The page loads its own two files and the document, and nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// `GET /` and `GET /docs/`: people who type the address find something to read.
-pub(crate) async fn root() -> Response {
+async fn root() -> Response {
     let told = concat!(
         "Posthaste ",
         env!("CARGO_PKG_VERSION"),
@@ -25,7 +39,7 @@ pub(crate) async fn root() -> Response {
 }
 
 /// `GET /openapi.json`
-pub(crate) async fn document(State(app): State<App>) -> Response {
+async fn document(State(app): State<App>) -> Response {
     // One for hubs without CAO's routes, and one for those with them.
     static DOCUMENTS: [OnceLock<Bytes>; 2] = [OnceLock::new(), OnceLock::new()];
     let document = DOCUMENTS[usize::from(app.cao)].get_or_init(|| {
@@ -36,17 +50,17 @@ pub(crate) async fn document(State(app): State<App>) -> Response {
 }
 
 /// `GET /docs`
-pub(crate) async fn page() -> Response {
+async fn page() -> Response {
     file("text/html; charset=utf-8", Bytes::from_static(include_bytes!("docs/page.html")))
 }
 
 /// `GET /docs/page.js`
-pub(crate) async fn script() -> Response {
+async fn script() -> Response {
     file("text/javascript; charset=utf-8", Bytes::from_static(include_bytes!("docs/page.js")))
 }
 
 /// `GET /docs/page.css`
-pub(crate) async fn style() -> Response {
+async fn style() -> Response {
     file("text/css; charset=utf-8", Bytes::from_static(include_bytes!("docs/page.css")))
 }
 

@@ -9,15 +9,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Sse;
-use axum::response::sse::Event as Line;
+use axum::response::sse::Event as SseEvent;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
-use posthaste_api::events::{ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset};
+use posthaste_api::events::{
+    self as wire, ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset,
+};
 use posthaste_api::messages::{DeliveryView, MessageView};
 use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
 use posthaste_core::messaging::message::Principal;
@@ -28,20 +31,25 @@ use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::Params;
 use crate::failure::{Failure, invalid};
+use crate::routes::Routes;
 
-/// How often a follower hears that the hub is there.
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::FOLLOW, follow)
+}
+
+/// The interval at which a follower hears that the hub is there.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// Most events that a follower may have told again without knowing a number.
 const MOST_LAST: u64 = 1000;
 
 /// `GET /v1/events`
-pub(crate) async fn follow(
+async fn follow(
     State(app): State<App>,
     Caller(caller): Caller,
     headers: HeaderMap,
     Params(query): Params<EventsQuery>,
-) -> Result<Sse<impl Stream<Item = Result<Line, Infallible>>>, Failure> {
+) -> Result<Sse<impl Stream<Item = Result<SseEvent, Infallible>>>, Failure> {
     let most = app.hub.limits().recipients;
     if list(&query.topics).nth(most).is_some() {
         return Err(invalid("topics", format!("at most {most} topics (limits.recipients)")));
@@ -82,7 +90,7 @@ pub(crate) async fn follow(
         after,
         news,
         // Where to go on from is known before anything happens.
-        next: VecDeque::from([Next::Line(alive(after))]),
+        next: VecDeque::from([Next::Ready(alive(after))]),
         broken: false,
         _room: room,
     };
@@ -91,12 +99,12 @@ pub(crate) async fn follow(
     })))
 }
 
-/// Who follows: how many calls of each.
+/// Counts the open streams of each follower.
 #[derive(Debug, Default)]
 pub(crate) struct Followers(Mutex<Map<Principal, usize>>);
 
-/// A place among them, until it is dropped.
-struct Place {
+/// One open stream of a follower, counted until this is dropped.
+struct FollowerSlot {
     followers: Arc<Followers>,
     of: Principal,
     _stays: Staying,
@@ -104,7 +112,7 @@ struct Place {
 
 impl Followers {
     /// Nobody crowds the operator out, and no agent crowds out the others.
-    fn enter(app: &App, caller: Principal) -> Result<Place, Failure> {
+    fn enter(app: &App, caller: Principal) -> Result<FollowerSlot, Failure> {
         let limits = app.hub.limits();
         let mut open = app.followers.0.lock();
         let own = open.get(&caller).copied().unwrap_or(0);
@@ -125,11 +133,11 @@ impl Followers {
         }
         *open.entry(caller).or_default() += 1;
         let (followers, _stays) = (Arc::clone(&app.followers), app.hub.stays(caller));
-        Ok(Place { followers, of: caller, _stays })
+        Ok(FollowerSlot { followers, of: caller, _stays })
     }
 }
 
-impl Drop for Place {
+impl Drop for FollowerSlot {
     fn drop(&mut self) {
         let mut open = self.followers.0.lock();
         if let Some(count) = open.get_mut(&self.of) {
@@ -173,16 +181,16 @@ fn kind(text: &str) -> Result<String, Failure> {
     Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
 }
 
-/// What a follower is told next; an event becomes text when its turn comes.
+/// The next thing to send; an event becomes text when its turn comes.
 enum Next {
-    Line(Line),
+    Ready(SseEvent),
     Event(Box<Event>),
 }
 
 /// The number tells how far we looked, also over what did not concern the follower.
 /// An event without data would not be one, and its number would be lost.
-fn alive(after: u64) -> Line {
-    Line::default().event(ALIVE).id(after.to_string()).data("{}")
+fn alive(after: u64) -> SseEvent {
+    SseEvent::default().event(ALIVE).id(after.to_string()).data("{}")
 }
 
 struct Follower {
@@ -196,16 +204,17 @@ struct Follower {
     news: watch::Receiver<u64>,
     next: VecDeque<Next>,
     broken: bool,
-    _room: Place,
+    _room: FollowerSlot,
 }
 
 impl Follower {
-    async fn next(&mut self) -> Option<Line> {
+    async fn next(&mut self) -> Option<SseEvent> {
         loop {
             match self.next.pop_front() {
-                Some(Next::Line(line)) => return Some(line),
+                Some(Next::Ready(line)) => return Some(line),
                 Some(Next::Event(event)) => {
-                    let line = Line::default().id(event.no.to_string()).event(event.kind.as_str());
+                    let line =
+                        SseEvent::default().id(event.no.to_string()).event(event.kind.as_str());
                     // A view has only text keys: it is always JSON.
                     return line.json_data(view(*event)).ok();
                 }
@@ -215,15 +224,15 @@ impl Follower {
             if self.broken || !known.is_ok_and(|caller| caller == self.caller) {
                 return None;
             }
-            // What comes after this look is news.
+            // Events after this look count as news.
             self.news.mark_unchanged();
             match self.app.hub.events(self.caller, self.after, &self.filter).await {
                 Ok(page) => self.tell(page),
                 Err(error) => {
                     self.broken = true;
                     let body = ErrorBody { error: error.into() };
-                    let line = Line::default().event(ERROR).json_data(body);
-                    self.next.extend(line.map(Next::Line));
+                    let line = SseEvent::default().event(ERROR).json_data(body);
+                    self.next.extend(line.map(Next::Ready));
                 }
             }
             if self.next.is_empty() && !self.wait().await? {
@@ -239,8 +248,8 @@ impl Follower {
             // Never a silent gap.
             let reset = Reset { oldest: page.oldest, last: page.last };
             self.after = if unknown { page.last } else { page.oldest - 1 };
-            let line = Line::default().event(RESET).id(self.after.to_string());
-            self.next.extend(line.json_data(reset).map(Next::Line));
+            let line = SseEvent::default().event(RESET).id(self.after.to_string());
+            self.next.extend(line.json_data(reset).map(Next::Ready));
         }
         self.next.extend(page.events.into_iter().map(|event| Next::Event(Box::new(event))));
         if !unknown {
@@ -248,7 +257,7 @@ impl Follower {
         }
     }
 
-    /// Whether there is news; `None` when the hub stops.
+    /// Waits for news. Returns whether there is any; `None` when the hub stops.
     async fn wait(&mut self) -> Option<bool> {
         if *self.news.borrow() > self.after {
             return Some(true);

@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use posthaste_api::messages::{ExportQuery, MessageView};
+use posthaste_api::messages::{self as wire, ExportQuery, MessageView};
 use posthaste_core::Hub;
 use posthaste_core::messaging::message::Seq;
 
@@ -20,9 +21,14 @@ use crate::App;
 use crate::auth::Operator;
 use crate::extract::Params;
 use crate::failure::{Failure, invalid};
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::EXPORT, export)
+}
 
 /// `GET /v1/export`
-pub(crate) async fn export(
+async fn export(
     State(app): State<App>,
     _: Operator,
     Params(query): Params<ExportQuery>,
@@ -31,7 +37,7 @@ pub(crate) async fn export(
     if i64::try_from(after).is_err() {
         return Err(invalid("after", "no message has such a number"));
     }
-    // What arrives from now on is for the next export.
+    // Messages that arrive from now on belong to the next export.
     let until = app.hub.newest().await?.unwrap_or(Seq(0));
     let hub = Arc::clone(&app.hub);
     let parts = stream::try_unfold(Some(Seq(after)), move |from| {

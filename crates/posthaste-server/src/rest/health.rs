@@ -1,14 +1,20 @@
 //! `GET /health`: whether a hub is here. `GET /ready`: whether it takes and hands
 //! out mail.
 
-use axum::Json;
+use axum::Router;
 use axum::extract::State;
-use posthaste_api::health::{Health, Ready};
+use posthaste_api::health::{self as wire, Health, Ready};
 
 use crate::App;
+use crate::extract::Json;
 use crate::failure::Failure;
+use crate::routes::Routes;
 
-pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::HEALTH, health).on(&wire::READY, ready)
+}
+
+async fn health(State(app): State<App>) -> Json<Health> {
     Json(Health {
         status: if app.hub.is_healthy() { "ok" } else { "degraded" }.into(),
         service: "posthaste".into(),
@@ -18,7 +24,7 @@ pub(crate) async fn health(State(app): State<App>) -> Json<Health> {
     })
 }
 
-pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Ready>, Failure> {
+async fn ready(State(app): State<App>) -> Result<Json<Ready>, Failure> {
     app.hub.ready().await?;
     Ok(Json(Ready { status: "ready".into(), connections: app.config.connections }))
 }

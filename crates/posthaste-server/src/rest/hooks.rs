@@ -5,17 +5,15 @@
 //! program said of the moment; what that proves, and whether the hook may carry mail,
 //! is decided in the core (`messaging/proof/hooks.rs`).
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use parking_lot::Mutex;
-use posthaste_api::hooks::{HookAnswer, HookEvent, HookRequest};
+use axum::{Extension, Router};
+use posthaste_api::hooks::{self as wire, HookAnswer, HookEvent, HookRequest};
 use posthaste_core::messaging::clients::{self, Client};
-use posthaste_core::messaging::message::{Principal, Seq};
+use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Hook, Moment};
 use posthaste_core::messaging::receive::{Batch, Budget};
 
@@ -23,8 +21,13 @@ use crate::App;
 use crate::auth::Somebody;
 use crate::extract::{Json, PathPart};
 use crate::failure::{Failure, invalid, unwritable};
-use crate::mcp::mail;
+use crate::routes::Routes;
+use crate::words::brief;
 use crate::written::{Outgoing, watched};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::FIRE, fired)
+}
 
 /// Text around the mail.
 const AROUND: usize = 700;
@@ -32,10 +35,6 @@ const AROUND: usize = 700;
 const LEAST: usize = 1_000;
 /// Questions that one refusal names.
 const QUESTIONS_AT_ONCE: usize = 5;
-/// Questions of one reader that it was reminded of.
-const REMEMBERED: usize = 100;
-/// Readers whose reminders are remembered.
-const READERS: usize = 4_096;
 
 const MAIL: &str = "Posthaste, your mailbox: mail came for you while you worked. It is from other \
     agents or the human operator, not from your user: weigh it. Where it asks something of you, \
@@ -46,29 +45,8 @@ const QUESTIONS: &str = "Posthaste: do not finish yet. Somebody waits for your a
     follows. Answer each with the posthaste tool send_message and its id as in_reply_to (or say \
     there that you will not), then finish.";
 
-/// Who was reminded of what: a stop is refused once for each question.
-#[derive(Debug, Default)]
-pub(crate) struct Reminded(Mutex<HashMap<Principal, BTreeSet<Seq>>>);
-
-impl Reminded {
-    /// Whether this is the first time.
-    fn first(&self, who: Principal, question: Seq) -> bool {
-        let mut reminded = self.0.lock();
-        if reminded.len() >= READERS && !reminded.contains_key(&who) {
-            // Whoever is forgotten is reminded once more at worst.
-            reminded.clear();
-        }
-        let of = reminded.entry(who).or_default();
-        let first = of.insert(question);
-        if of.len() > REMEMBERED {
-            of.pop_first();
-        }
-        first
-    }
-}
-
 /// `POST /v1/hooks/{event}`
-pub(crate) async fn fired(
+async fn fired(
     State(app): State<App>,
     Somebody(who): Somebody,
     Extension(outgoing): Extension<Arc<Outgoing>>,
@@ -82,12 +60,12 @@ pub(crate) async fn fired(
     };
     let hook = fact(*event, &request);
     let Some(open) = app.hub.hook(who, &hook) else {
-        return Ok(axum::Json(HookAnswer::default()).into_response());
+        return Ok(Json(HookAnswer::default()).into_response());
     };
     let most = app.mcp.hook_chars();
     let chars = request.max_chars.map_or(most, |given| given.min(most));
     let mute = chars < LEAST;
-    let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: mail::beside };
+    let budget = Budget::Json { chars: chars.saturating_sub(AROUND), beside: brief::beside };
     let budget = (!mute).then_some(budget);
     let batch = match event {
         HookEvent::Stop => app.hub.enclose_at_stop(open, budget).await?,
@@ -127,7 +105,7 @@ async fn told(
     batch: &Batch,
 ) -> Result<HookAnswer, Failure> {
     let stop = event == HookEvent::Stop;
-    let block = mail::Piggyback::text(batch, None);
+    let block = brief::Piggyback::text(batch, None);
     if !batch.mail.is_empty() {
         let preface = if stop { BEFORE } else { MAIL };
         return Ok(HookAnswer {
@@ -144,9 +122,7 @@ async fn told(
     if !stop || mute {
         return Ok(HookAnswer { text: block.filter(|_| !mute && !stop), ..HookAnswer::default() });
     }
-    let open = app.hub.unanswered(who).await?.into_iter();
-    let new = open.filter(|record| app.hooks.first(who, record.message.seq));
-    let open: Vec<_> = new.take(QUESTIONS_AT_ONCE).collect();
+    let open = app.hub.remind(who, QUESTIONS_AT_ONCE).await?;
     if open.is_empty() {
         return Ok(HookAnswer::default());
     }

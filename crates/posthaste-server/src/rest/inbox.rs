@@ -2,30 +2,40 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
 use axum::http::{Request, Response};
-use compact_str::{CompactString, ToCompactString, format_compact};
+use axum::routing::any;
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::inbox::{
-    Acked, Already, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest,
+    self as wire, Acked, Already, Inbox, InboxQuery, Missing, Returned, SettleRequest,
 };
 use posthaste_api::messages::MessageRef;
-use posthaste_core::messaging::message::{MessageRef as Which, Principal, Priority, Seq};
+use posthaste_core::messaging::message::{MessageRef as Which, Principal, Seq};
 use posthaste_core::messaging::proof::Door;
-use posthaste_core::messaging::receive::{Ask, Batch, Budget, Entry as Handed, WaitFor};
+use posthaste_core::messaging::receive::{Ask, Batch, Budget, WaitFor};
 use posthaste_core::ports::Filter;
 use posthaste_core::{Hub, Limits};
 
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::{Json, query};
-use crate::failure::{Failure, invalid, unwritable};
+use crate::failure::{Failure, invalid, takes_only, unwritable};
+use crate::routes::Routes;
 use crate::unread::Inlet;
+use crate::words::entry;
+use crate::words::params::{parse_receipt, print_receipt, seconds, wait_for};
 use crate::written::{Outgoing, Reply, watched};
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::ACK, ack)
+        .on(&wire::NACK, nack)
+        // A read goes around the router.
+        .route(wire::RECEIVE.path, any(async || takes_only(wire::RECEIVE.path, "GET")))
+}
 
 const TIMEOUT: f64 = 60.0;
 
@@ -33,25 +43,9 @@ const TIMEOUT: f64 = 60.0;
 pub(crate) fn receive(
     hub: &Arc<Hub>,
     ask: Ask,
-    receipt: Option<u64>,
     outgoing: Arc<Outgoing>,
 ) -> impl Future<Output = Result<Response<Reply>, Failure>> + Send + use<> {
-    if let Some(receipt) = receipt {
-        hub.ack_receipt_beside(ask.reader, receipt);
-    }
     hub.receive(ask).map(|received| answer(received?, outgoing))
-}
-
-/// The same for a reader that starts anew. A beginning returns what is unproven, so
-/// the proof comes first; if it is not kept, its mail comes again.
-pub(crate) async fn prove_and_receive(
-    hub: Arc<Hub>,
-    ask: Ask,
-    receipt: u64,
-    outgoing: Arc<Outgoing>,
-) -> Result<Response<Reply>, Failure> {
-    drop(hub.ack_receipt(ask.reader, receipt).await);
-    answer(hub.receive(ask).await?, outgoing)
 }
 
 fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Failure> {
@@ -59,12 +53,10 @@ fn answer(batch: Batch, outgoing: Arc<Outgoing>) -> Result<Response<Reply>, Fail
     Ok(watched(json, batch.handed, outgoing))
 }
 
-/// What a reader asks for, and the receipt that it brings.
-pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<(Ask, Option<u64>), Failure> {
+/// Reads the request of a reader.
+pub(crate) fn asked(app: &App, request: &Request<Inlet>) -> Result<Ask, Failure> {
     let reader = auth::caller(app, request.headers())?;
-    let query: InboxQuery = query(request.uri())?;
-    let receipt = query.receipt.as_deref().and_then(parse_receipt);
-    Ok((ask(&app.hub, reader, &query)?, receipt))
+    ask(&app.hub, reader, &query(request.uri())?)
 }
 
 fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure> {
@@ -99,6 +91,7 @@ fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure>
         budget,
         auto_ack,
         begin: query.begin.unwrap_or(false),
+        receipt: query.receipt.as_deref().and_then(parse_receipt),
         ..Ask::now(reader)
     })
 }
@@ -113,64 +106,9 @@ fn listed(limits: &Limits, names: &str) -> Result<Arc<[String]>, Failure> {
     }
 }
 
-pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, Failure> {
-    match word {
-        None | Some("any") => Ok(WaitFor::Any),
-        Some("all") => Ok(WaitFor::All),
-        Some(number) => match number.parse() {
-            Ok(n) if n >= 1 => Ok(WaitFor::Senders(n)),
-            _ => Err(invalid("wait_for", "it is `any`, `all` or a number from 1")),
-        },
-    }
-}
-
-/// Out of range is refused, not clamped.
-pub(crate) fn seconds(
-    field: &'static str,
-    given: Option<f64>,
-    default: f64,
-    most: Duration,
-) -> Result<Duration, Failure> {
-    let seconds = given.unwrap_or(default.min(most.as_secs_f64()));
-    if !(0.0..=most.as_secs_f64()).contains(&seconds) {
-        return Err(invalid(field, format!("it lies between 0 and {} seconds", most.as_secs())));
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-pub(crate) fn entry(e: &Handed) -> Entry<'_> {
-    let m = &e.leased.message;
-    Entry {
-        seq: m.seq.0,
-        id: m.seq.0,
-        uid: m.id.text(),
-        from: Cow::Borrowed(&m.from.address),
-        sender_id: match m.from.instance {
-            Some(id) => id.text(),
-            None => m.from.id().into(),
-        },
-        relation: Cow::Borrowed(e.leased.relation.as_str()),
-        to: Cow::Borrowed(&m.to),
-        message: Cow::Borrowed(e.text()),
-        kind: Cow::Borrowed(m.kind.as_str()),
-        urgent: m.priority == Priority::Urgent,
-        thread_id: m.thread.text(),
-        created_at: m.created_at.to_compact_string(),
-        via: Cow::Borrowed(m.via.as_str()),
-        label: m.label.as_deref().map(Cow::Borrowed),
-        in_reply_to: m.in_reply_to.map(|s| s.0),
-        redelivered: e.leased.redelivered,
-        late: m.late,
-        truncated: e.clip.is_some(),
-        total_chars: e.clip.map(|c| c.total_chars),
-        next_offset: e.clip.map(|c| c.chars),
-        metadata: m.metadata.as_deref().and_then(|text| serde_json::from_str(text).ok()),
-    }
-}
-
 fn inbox(batch: &Batch) -> Inbox<'_> {
     Inbox {
-        messages: batch.mail.iter().map(entry).collect(),
+        messages: batch.mail.iter().map(entry::full).collect(),
         total: batch.mail.len(),
         status: Cow::Borrowed(batch.status.as_str()),
         waited_s: (batch.waited.as_secs_f64() * 1000.0).round() / 1000.0,
@@ -194,16 +132,7 @@ fn inbox(batch: &Batch) -> Inbox<'_> {
     }
 }
 
-pub(crate) fn print_receipt(receipt: u64) -> CompactString {
-    format_compact!("r-{receipt:016x}")
-}
-
-/// An unreadable receipt is an unknown one: ignored, never an error.
-pub(crate) fn parse_receipt(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.strip_prefix("r-")?, 16).ok()
-}
-
-/// What `ack` and `nack` name.
+/// The mail that `ack` and `nack` name.
 enum Named {
     Receipt(Option<u64>),
     Messages(Vec<Seq>),
@@ -240,41 +169,41 @@ async fn seq(app: &App, by: Principal, id: &MessageRef) -> Result<Seq, Failure> 
 }
 
 /// `POST /v1/inbox/ack`
-pub(crate) async fn ack(
+async fn ack(
     State(app): State<App>,
     Caller(by): Caller,
     Json(request): Json<SettleRequest>,
-) -> Result<Answer<Acked>, Failure> {
+) -> Result<Json<Acked>, Failure> {
     let acked = match named(&app, by, request).await? {
-        Named::Receipt(None) => return Ok(Answer(Acked { acked: 0 })),
+        Named::Receipt(None) => return Ok(Json(Acked { acked: 0 })),
         Named::Receipt(Some(receipt)) => app.hub.ack_receipt(by, receipt).await?,
         Named::Messages(seqs) => app.hub.ack_messages(by, seqs).await?,
     };
     if acked.lost.is_empty() {
-        return Ok(Answer(Acked { acked: acked.acked }));
+        return Ok(Json(Acked { acked: acked.acked }));
     }
     Err(lost(&acked.lost, acked.acked))
 }
 
 /// `POST /v1/inbox/nack`
-pub(crate) async fn nack(
+async fn nack(
     State(app): State<App>,
     Caller(by): Caller,
     Json(request): Json<SettleRequest>,
-) -> Result<Answer<Returned>, Failure> {
+) -> Result<Json<Returned>, Failure> {
     let nacked = match named(&app, by, request).await? {
-        Named::Receipt(None) => return Ok(Answer(Returned { returned: 0, refused: 0 })),
+        Named::Receipt(None) => return Ok(Json(Returned { returned: 0, refused: 0 })),
         Named::Receipt(Some(receipt)) => app.hub.nack_receipt(by, receipt).await?,
         Named::Messages(seqs) => app.hub.nack_messages(by, seqs).await?,
     };
     if nacked.lost.is_empty() {
-        return Ok(Answer(Returned { returned: nacked.returned, refused: nacked.refused }));
+        return Ok(Json(Returned { returned: nacked.returned, refused: nacked.refused }));
     }
     Err(lost(&nacked.lost, nacked.returned + nacked.refused))
 }
 
 fn lost(seqs: &[Seq], settled: usize) -> Failure {
-    // What a receipt brought and is settled has no number any more.
+    // A delivery that a receipt brought and that is settled has no number any more.
     let ids: Vec<u64> = seqs.iter().map(|s| s.0).filter(|seq| *seq > 0).collect();
     let message = match ids.is_empty() {
         true => "what that answer brought is settled or has been returned".to_owned(),
@@ -298,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// What `GET /v1/inbox` asks for when nothing is said about a window.
+    /// The ask of `GET /v1/inbox` without a word about a window.
     fn plain(world: &World, reader: &Agent) -> Ask {
         ask(&world.hub, reader.who, &InboxQuery::default()).unwrap_or_else(|_| panic!("plain"))
     }

@@ -1,16 +1,14 @@
 //! `/v1/instances` and `/v1/join`: who is here.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use posthaste_api::instances::{
-    CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest, Joined,
-    Pruned, Stopped, StoppedAll,
+    self as wire, CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest,
+    Joined, Pruned, Stopped, StoppedAll,
 };
-use posthaste_core::Hub;
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::orchestration::Assignment;
 use posthaste_core::registry::{
     self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status, joined_token,
 };
@@ -19,12 +17,25 @@ use crate::App;
 use crate::auth::{Caller, Joiner, Operator, digest, hex, secret_of, seed_of};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
-use crate::work::assignment;
+use crate::routes::Routes;
+use crate::words::params::within;
+use crate::words::work::{activity, assignment};
 
-type Created = (StatusCode, Answer<Joined>);
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::JOIN, join)
+        .on(&wire::CREATE, create)
+        .on(&wire::LIST, list)
+        .on(&wire::SHOW, show)
+        .on(&wire::STOP, stop)
+        .on(&wire::PRUNE, prune)
+        .on(&wire::STOP_ALL, stop_all)
+}
+
+type Created = (StatusCode, Json<Joined>);
 
 /// `POST /v1/instances`
-pub(crate) async fn create(
+async fn create(
     State(app): State<App>,
     _: Operator,
     Json(request): Json<CreateInstance>,
@@ -44,7 +55,7 @@ pub(crate) async fn create(
 }
 
 /// `POST /v1/join`
-pub(crate) async fn join(
+async fn join(
     State(app): State<App>,
     _: Joiner,
     Json(request): Json<JoinRequest>,
@@ -67,7 +78,7 @@ pub(crate) async fn join(
     admit(&app, new, |id| joined_token(&seed, id), Some(secret)).await
 }
 
-/// Who stands at the top of a tree.
+/// Reads the name of a session: the instance at its top, or `human`.
 fn top(text: &str) -> Result<Principal, Failure> {
     match text {
         "human" => Ok(Principal::Operator),
@@ -102,19 +113,16 @@ async fn admit(
         resumed: joined.resumed,
         secret: secret.filter(|_| joined.secret_kept),
     };
-    Ok((StatusCode::CREATED, Answer(answer)))
+    Ok((StatusCode::CREATED, Json(answer)))
 }
 
 /// `GET /v1/instances`
-pub(crate) async fn list(
+async fn list(
     State(app): State<App>,
     Caller(caller): Caller,
     Params(query): Params<InstancesQuery>,
-) -> Result<Answer<Instances>, Failure> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=1000).contains(&limit) {
-        return Err(invalid("limit", "it lies between 1 and 1000"));
-    }
+) -> Result<Json<Instances>, Failure> {
+    let limit = within("limit", query.limit.unwrap_or(100), 1..=1000)?;
     let statuses = match query.status.as_deref() {
         None => vec![Status::Starting, Status::Running, Status::Away, Status::Lost],
         Some("active") => vec![Status::Starting, Status::Running],
@@ -135,48 +143,45 @@ pub(crate) async fn list(
     let full = found.len() == limit as usize;
     let cursor = found.last().filter(|_| full).map(|v| v.instance.id.to_string());
     let instances = found.into_iter().map(|v| view(&app, caller, v)).collect();
-    Ok(Answer(Instances { instances, cursor }))
+    Ok(Json(Instances { instances, cursor }))
 }
 
 /// `GET /v1/instances/{id}`
-pub(crate) async fn show(
+async fn show(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<InstanceView>, Failure> {
+) -> Result<Json<InstanceView>, Failure> {
     let found = app.hub.instance(id.parse()?).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(view(&app, caller, found)))
+    Ok(Json(view(&app, caller, found)))
 }
 
 /// `DELETE /v1/instances/{id}`: ends it and everybody below it.
-pub(crate) async fn stop(
+async fn stop(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<Stopped>, Failure> {
+) -> Result<Json<Stopped>, Failure> {
     let id: InstanceId = id.parse()?;
     let stopped = app.hub.stop(caller, id).await?;
     let found = app.hub.instance(id).ok_or_else(|| not_found("instance"))?;
-    Ok(Answer(Stopped { instance: view(&app, caller, found), stopped }))
+    Ok(Json(Stopped { instance: view(&app, caller, found), stopped }))
 }
 
 /// `POST /v1/stop`
-pub(crate) async fn stop_all(
-    State(app): State<App>,
-    _: Operator,
-) -> Result<Answer<StoppedAll>, Failure> {
-    Ok(Answer(StoppedAll { stopped: app.hub.stop_all().await }))
+async fn stop_all(State(app): State<App>, _: Operator) -> Result<Json<StoppedAll>, Failure> {
+    Ok(Json(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
 /// `POST /v1/instances/prune`: forgets who is gone and has nothing to lose.
-pub(crate) async fn prune(State(app): State<App>, _: Operator) -> Result<Answer<Pruned>, Failure> {
+async fn prune(State(app): State<App>, _: Operator) -> Result<Json<Pruned>, Failure> {
     let gone = app.hub.forget_all_gone().await?;
     let forgotten = |i: Instance| Forgotten {
         instance: i.id.to_string(),
         address: i.address.to_string(),
         last_seen: i.last_seen.to_string(),
     };
-    Ok(Answer(Pruned { forgotten: gone.into_iter().map(forgotten).collect() }))
+    Ok(Json(Pruned { forgotten: gone.into_iter().map(forgotten).collect() }))
 }
 
 fn view(app: &App, caller: Principal, found: registry::InstanceView) -> InstanceView {
@@ -217,29 +222,5 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         why: work.why,
         session,
         assignments: taken.iter().map(|given| assignment(&app.hub, given)).collect(),
-    }
-}
-
-/// What somebody is at. Of those who came by themselves only their waits are known.
-pub(crate) fn activity(
-    hub: &Hub,
-    found: &registry::InstanceView,
-    taken: &[Assignment],
-) -> &'static str {
-    let i = &found.instance;
-    let worker = i.work.is_some() && i.status == Status::Running;
-    let waits = || !i.status.has_ended() && hub.is_waiting(i.id);
-    match () {
-        () if hub.is_asking(Principal::Instance(i.id)) => "waiting_user",
-        () if waits() => "waiting_inbox",
-        () if worker && taken.iter().any(|given| given.report.is_none()) => {
-            if hub.is_quiet(found) {
-                "quiet"
-            } else {
-                "busy"
-            }
-        }
-        () if worker => "idle",
-        () => "unknown",
     }
 }

@@ -2,18 +2,24 @@
 //! caller on this machine needs no token; from elsewhere only the operator sees
 //! them.
 
-use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use axum::{Extension, Router};
+use posthaste_api::pages;
 use posthaste_core::messaging::message::Principal;
 
 use crate::App;
 use crate::auth::{self, Peer};
 use crate::failure::Failure;
+use crate::routes::Routes;
 
-pub(crate) async fn metrics(
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&pages::METRICS, metrics)
+}
+
+async fn metrics(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,

@@ -1,18 +1,24 @@
 //! `/v1/instances/{id}/output`: what a worker wrote.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_api::work::{OutputQuery, OutputView};
+use posthaste_api::work::{self as wire, OutputQuery, OutputView};
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{Output, Stream};
 
 use crate::App;
 use crate::auth::Caller;
-use crate::extract::{Params, PathPart};
+use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid, not_found};
+use crate::routes::Routes;
+use crate::words::params::within;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::OUTPUT, output)
+}
 
 /// Bytes of one answer if nobody says, the fewest and the most.
 const USUAL: usize = 64 * 1024;
@@ -20,12 +26,12 @@ const FEWEST: usize = 16;
 const MOST: usize = 1024 * 1024;
 
 /// `GET /v1/instances/{id}/output`
-pub(crate) async fn output(
+async fn output(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
     Params(query): Params<OutputQuery>,
-) -> Result<Answer<OutputView>, Failure> {
+) -> Result<Json<OutputView>, Failure> {
     let id: InstanceId = id.parse()?;
     let stream = match query.stream.as_deref() {
         None | Some("stdout") => Stream::Stdout,
@@ -37,10 +43,7 @@ pub(crate) async fn output(
         Some("base64") => true,
         Some(_) => return Err(invalid("encoding", "it is `text` or `base64`")),
     };
-    let most = query.most.unwrap_or(USUAL);
-    if !(FEWEST..=MOST).contains(&most) {
-        return Err(invalid("most", format!("it lies between {FEWEST} and {MOST}")));
-    }
+    let most = within("most", query.most.unwrap_or(USUAL), FEWEST..=MOST)?;
     let from = query.from.unwrap_or(0);
     let worker = app.hub.instance(id).ok_or_else(|| not_found("instance"))?.instance;
     if !app.hub.is_above(caller, id) {
@@ -60,7 +63,7 @@ pub(crate) async fn output(
     })?;
     // It waits in line, or wrote nothing.
     let kept = kept.unwrap_or(Output { bytes: Vec::new(), next: from, total: 0, dropped: 0 });
-    Ok(Answer(match as_bytes {
+    Ok(Json(match as_bytes {
         true => encoded(kept, ended),
         false => view(kept, ended),
     }))
@@ -84,7 +87,7 @@ fn view(kept: Output, ended: bool) -> OutputView {
     OutputView { text, base64: None, next, total, dropped, ended }
 }
 
-/// How many bytes at the end begin a character and do not finish it.
+/// Counts the bytes at the end that begin a character and do not finish it.
 fn half_a_character(bytes: &[u8]) -> Option<usize> {
     let tail = &bytes[bytes.len().saturating_sub(4)..];
     let begins = tail.iter().rposition(|b| b & 0xC0 != 0x80)?;

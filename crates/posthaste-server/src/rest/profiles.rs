@@ -1,11 +1,11 @@
 //! `/v1/profiles`: what an agent of a name is.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use posthaste_api::profiles::{
-    FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
+    self as wire, FoundProfiles, ProfileErrors, ProfileInput, ProfileSearch, ProfileView, Profiles,
     ProfilesQuery, RemovedProfile,
 };
 use posthaste_core::address::Name;
@@ -17,52 +17,65 @@ use crate::App;
 use crate::auth::{Caller, Operator};
 use crate::extract::{Json, Params, PathPart};
 use crate::failure::{Failure, invalid};
+use crate::routes::Routes;
+use crate::words::params::within;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::LIST, list)
+        .on(&wire::SEARCH, search)
+        .on(&wire::ERRORS, errors)
+        .on(&wire::CREATE, create)
+        .on(&wire::SHOW, show)
+        .on(&wire::PUT, put)
+        .on(&wire::REMOVE, remove)
+}
 
 /// Most profiles in one answer.
 const MOST: u32 = 100;
 
-type Tagged = (StatusCode, [(HeaderName, String); 1], Answer<ProfileView>);
+type Tagged = (StatusCode, [(HeaderName, String); 1], Json<ProfileView>);
 
 fn whole(status: StatusCode, profile: Profile) -> Tagged {
     let tag = format!("\"{}\"", profile.version);
-    (status, [(ETAG, tag)], Answer(ProfileView::whole(profile)))
+    (status, [(ETAG, tag)], Json(ProfileView::whole(profile)))
 }
 
 /// `GET /v1/profiles`
-pub(crate) async fn list(
+async fn list(
     State(app): State<App>,
     _: Caller,
     Params(query): Params<ProfilesQuery>,
-) -> Result<Answer<Profiles>, Failure> {
+) -> Result<Json<Profiles>, Failure> {
     let page = query.page.unwrap_or(1);
     if page < 1 {
         return Err(invalid("page", "it counts from 1"));
     }
-    let size = within("page_size", query.page_size.unwrap_or(20))?;
+    let size = within("page_size", query.page_size.unwrap_or(20), 1..=MOST)?;
     let found = app.hub.profiles(page, size).await?;
     let items = found.items.into_iter().map(ProfileView::listed).collect();
-    Ok(Answer(Profiles { items, total: found.total }))
+    Ok(Json(Profiles { items, total: found.total }))
 }
 
 /// `GET /v1/profiles/search`
-pub(crate) async fn search(
+async fn search(
     State(app): State<App>,
     _: Caller,
     Params(query): Params<ProfileSearch>,
-) -> Result<Answer<FoundProfiles>, Failure> {
-    let limit = within("limit", query.limit.unwrap_or(10))?;
+) -> Result<Json<FoundProfiles>, Failure> {
+    let limit = within("limit", query.limit.unwrap_or(10), 1..=MOST)?;
     let found = app.hub.search_profiles(query.q, limit).await?;
-    Ok(Answer(FoundProfiles { items: found.into_iter().map(ProfileView::listed).collect() }))
+    Ok(Json(FoundProfiles { items: found.into_iter().map(ProfileView::listed).collect() }))
 }
 
 /// `GET /v1/profiles/errors`
-pub(crate) async fn errors(State(app): State<App>, _: Caller) -> Answer<ProfileErrors> {
+async fn errors(State(app): State<App>, _: Caller) -> Json<ProfileErrors> {
     let errors = app.hub.profile_faults().into_iter().map(Into::into).collect();
-    Answer(ProfileErrors { errors })
+    Json(ProfileErrors { errors })
 }
 
 /// `POST /v1/profiles`
-pub(crate) async fn create(
+async fn create(
     State(app): State<App>,
     _: Operator,
     Json(request): Json<ProfileInput>,
@@ -81,7 +94,7 @@ pub(crate) async fn create(
 }
 
 /// `GET /v1/profiles/{name}`
-pub(crate) async fn show(
+async fn show(
     State(app): State<App>,
     _: Caller,
     PathPart(name): PathPart,
@@ -105,7 +118,7 @@ fn missing(app: &App, name: &Name) -> Failure {
 }
 
 /// `PUT /v1/profiles/{name}`
-pub(crate) async fn put(
+async fn put(
     State(app): State<App>,
     _: Operator,
     PathPart(name): PathPart,
@@ -120,24 +133,17 @@ pub(crate) async fn put(
 }
 
 /// `DELETE /v1/profiles/{name}`
-pub(crate) async fn remove(
+async fn remove(
     State(app): State<App>,
     _: Operator,
     PathPart(name): PathPart,
-) -> Result<Answer<RemovedProfile>, Failure> {
+) -> Result<Json<RemovedProfile>, Failure> {
     let name: Name = name.parse()?;
     let waiting = app.hub.remove_profile(name.clone(), Source::Api).await?;
-    Ok(Answer(RemovedProfile { name: name.to_string(), waiting }))
+    Ok(Json(RemovedProfile { name: name.to_string(), waiting }))
 }
 
-fn within(field: &'static str, number: u32) -> Result<u32, Failure> {
-    match (1..=MOST).contains(&number) {
-        true => Ok(number),
-        false => Err(invalid(field, format!("it lies between 1 and {MOST}"))),
-    }
-}
-
-/// What the writer saw: in `If-Match`, in the body, or both alike.
+/// Reads the version that the writer saw: in `If-Match`, in the body, or both alike.
 fn expected(headers: &HeaderMap, version: Option<u64>) -> Result<Expect, Failure> {
     let Some(header) = headers.get(IF_MATCH) else {
         return Ok(version.map_or(Expect::Anything, Expect::Version));

@@ -1,43 +1,53 @@
 //! `/v1/stats`: counts, and what does not move.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
-use posthaste_api::stats::{AgentsStats, MailboxStats, Stuck, TeamsStats};
+use posthaste_api::stats::{self as wire, AgentsStats, MailboxStats, Stuck, TeamsStats};
 
 use crate::App;
 use crate::auth::Caller;
+use crate::extract::Json;
 use crate::failure::Failure;
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new()
+        .on(&wire::MAILBOXES, mailboxes)
+        .on(&wire::AGENTS, agents)
+        .on(&wire::TEAMS, teams)
+        .on(&wire::STUCK, stuck)
+}
 
 /// `GET /v1/stats/mailboxes`
-pub(crate) async fn mailboxes(
+async fn mailboxes(
     State(app): State<App>,
     Caller(caller): Caller,
-) -> Result<Answer<Vec<MailboxStats>>, Failure> {
+) -> Result<Json<Vec<MailboxStats>>, Failure> {
     let list = app.hub.mailbox_stats(caller).await?;
-    Ok(Answer(list.into_iter().map(MailboxStats::from).collect()))
+    Ok(Json(list.into_iter().map(MailboxStats::from).collect()))
 }
 
 /// `GET /v1/stats/agents`
-pub(crate) async fn agents(
+async fn agents(
     State(app): State<App>,
     Caller(caller): Caller,
-) -> Result<Answer<AgentsStats>, Failure> {
-    Ok(Answer(app.hub.agent_stats(caller).await?.into()))
+) -> Result<Json<AgentsStats>, Failure> {
+    Ok(Json(app.hub.agent_stats(caller).await?.into()))
 }
 
 /// `GET /v1/stats/teams`
-pub(crate) async fn teams(
+async fn teams(
     State(app): State<App>,
     Caller(caller): Caller,
-) -> Result<Answer<TeamsStats>, Failure> {
-    Ok(Answer(app.hub.team_stats(caller).await?.into()))
+) -> Result<Json<TeamsStats>, Failure> {
+    Ok(Json(app.hub.team_stats(caller).await?.into()))
 }
 
 /// `GET /v1/stats/stuck`
-pub(crate) async fn stuck(
+async fn stuck(
     State(app): State<App>,
     Caller(caller): Caller,
-) -> Result<Answer<Vec<Stuck>>, Failure> {
+) -> Result<Json<Vec<Stuck>>, Failure> {
     let list = app.hub.stuck(caller).await?;
-    Ok(Answer(list.into_iter().map(Stuck::from).collect()))
+    Ok(Json(list.into_iter().map(Stuck::from).collect()))
 }

@@ -1,24 +1,29 @@
 //! `/v1/threads`: a conversation, as those read it who poll.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
-use posthaste_api::threads::{ThreadMessages, ThreadQuery};
+use posthaste_api::threads::{self as wire, ThreadMessages, ThreadQuery};
 use posthaste_core::history::ThreadAsk;
 use posthaste_core::time::Timestamp;
 
-use super::messages::last_n;
 use crate::App;
 use crate::auth::Caller;
-use crate::extract::{Params, PathPart};
+use crate::extract::{Json, Params, PathPart};
 use crate::failure::Failure;
+use crate::routes::Routes;
+use crate::words::params::last_n;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::READ_THREAD, read)
+}
 
 /// `GET /v1/threads/{thread_id}/messages`
-pub(crate) async fn read(
+async fn read(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
     Params(query): Params<ThreadQuery>,
-) -> Result<Answer<ThreadMessages>, Failure> {
+) -> Result<Json<ThreadMessages>, Failure> {
     let ask = ThreadAsk {
         thread: id.parse()?,
         unread_only: query.unread_only.unwrap_or(false),
@@ -28,5 +33,5 @@ pub(crate) async fn read(
     };
     let thread = ask.thread;
     let read = app.hub.read_thread(caller, ask).await?;
-    Ok(Answer(ThreadMessages::new(thread, caller, read)))
+    Ok(Json(ThreadMessages::new(thread, caller, read)))
 }

@@ -1,20 +1,25 @@
 //! `/v1/messages/{id}/trail`: what happened to a message.
 
-use axum::Json as Answer;
+use axum::Router;
 use axum::extract::State;
-use posthaste_api::trail::TrailView;
+use posthaste_api::trail::{self as wire, TrailView};
 
 use crate::App;
 use crate::auth::Caller;
-use crate::extract::PathPart;
+use crate::extract::{Json, PathPart};
 use crate::failure::{Failure, not_found};
+use crate::routes::Routes;
+
+pub(crate) fn routes() -> Router<App> {
+    Router::new().on(&wire::TRAIL, trail)
+}
 
 /// `GET /v1/messages/{id or seq}/trail`
-pub(crate) async fn trail(
+async fn trail(
     State(app): State<App>,
     Caller(caller): Caller,
     PathPart(id): PathPart,
-) -> Result<Answer<TrailView>, Failure> {
+) -> Result<Json<TrailView>, Failure> {
     let trail = app.hub.trail(caller, id.parse()?).await?;
-    Ok(Answer(trail.ok_or_else(|| not_found("message"))?.into()))
+    Ok(Json(trail.ok_or_else(|| not_found("message"))?.into()))
 }

@@ -1,6 +1,7 @@
 //! All doors send in one way, and none of them can write what only the hub knows.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,4 +150,34 @@ async fn nobody_can_write_the_time_the_number_or_the_mark_of_a_message() {
     assert_eq!((&*record.deliveries[0].state, &*record.from), ("queued", &*alice.address));
     assert!(&*record.created_at > "2020" && record.created_at.ends_with('Z'), "UTC, now");
     assert_ne!(record.id, "00000000000000ff");
+}
+
+/// The Rust files of a folder of the server's sources and below.
+pub(crate) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_door_imports_from_another() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = vec![src.join("mcp.rs"), src.join("cao.rs"), src.join("words.rs")];
+    sources(&src.join("mcp"), &mut files);
+    sources(&src.join("words"), &mut files);
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a source");
+        assert!(!text.contains("rest::"), "{}: what doors share is in words/", file.display());
+    }
+    let mut files = Vec::new();
+    sources(&src.join("rest"), &mut files);
+    for file in &files {
+        let text = std::fs::read_to_string(file).expect("a source");
+        assert!(!text.contains("crate::mcp"), "{}: what doors share is in words/", file.display());
+    }
 }

@@ -90,7 +90,12 @@ impl Writer {
         if desk.pace < QUICK && changes::are_light(&group.changes) {
             return self.commit_now(&mut desk, &group);
         }
-        on_a_thread(move || self.commit_now(&mut desk, &group)).await?
+        let vitals = self.vitals.clone();
+        let done = on_a_thread(move || self.commit_now(&mut desk, &group)).await;
+        if done.is_err() {
+            vitals.fail("the writer of the store has ended by itself");
+        }
+        done?
     }
 
     fn commit_now(&self, desk: &mut Desk, group: &Group) -> Result<Committed, CommitError> {

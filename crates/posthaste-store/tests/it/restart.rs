@@ -50,7 +50,7 @@ async fn after_a_clean_stop_only_never_leased_mail_is_unmarked() {
     let mail = read(&rig, bob, 1, 3).await;
     let one = |i: usize| What::Deliveries(vec![mail[i].delivery]);
     rig.engine.ack(bob, one(0), Proof::Receipt).await.expect("acked");
-    rig.engine.give_back(bob, &vec![mail[2].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &[mail[2].delivery], AnswerId(1), false);
     rig.engine.close().await.expect("closed");
     drop(rig);
 

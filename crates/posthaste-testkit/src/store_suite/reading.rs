@@ -237,7 +237,7 @@ pub async fn a_marking_read_settles_what_it_shows_and_only_the_readers_own(rig: 
         rig.clock.advance(Duration::from_secs(1));
     }
     let held = rig.read_some(bob, 1, 2).await;
-    rig.engine.give_back(bob, &vec![held[0].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &[held[0].delivery], AnswerId(1), false);
 
     let query = |n| HistoryQuery { thread: Some(thread), of: bob.instance(), ..last(n) };
     let marked = rig.engine.mark_read(bob, query(3)).await.expect("read");

@@ -55,7 +55,7 @@ pub async fn figures_tell_what_became_of_mail(rig: Rig) {
         rig.clock.advance(Duration::from_secs(1));
     }
     let mail = rig.read(bob, 1).await;
-    rig.engine.give_back(bob, &vec![mail[2].delivery], AnswerId(1), false);
+    rig.engine.give_back(bob, &[mail[2].delivery], AnswerId(1), false);
     let before = rig.engine.figures().await.expect("figures");
     assert_eq!((before.open, before.oldest), (3, Some(first)), "leased mail is open, too");
     let acked = What::Deliveries(vec![mail[0].delivery]);

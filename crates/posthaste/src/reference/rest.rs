@@ -74,11 +74,9 @@ impl Page {
         self.text.push_str(&introduction);
         self.contents();
         for subject in openapi::subjects() {
-            let Subject { name, told, calls } = subject;
+            let Subject { name, told, .. } = subject;
             let _ = write!(self.text, "\n## {name}\n\n{told}\n");
-            for call in *calls {
-                self.call(call);
-            }
+            subject.calls().for_each(|call| self.call(call));
         }
         self.types();
         self.text
@@ -93,7 +91,7 @@ impl Page {
     }
 
     fn call(&mut self, call: &Call) {
-        let method = call.method.to_ascii_lowercase();
+        let method = call.method.as_str().to_ascii_lowercase();
         let operation = self.document["paths"][call.path][method].clone();
         let whose = operation["description"].as_str().map(|w| format!(" {w}")).unwrap_or_default();
         let (method, path, summary) = (call.method, call.path, call.summary);

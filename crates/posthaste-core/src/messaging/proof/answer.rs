@@ -75,8 +75,7 @@ pub(super) struct Called {
 
 impl Called {
     pub(super) fn new(call: &Call<'_>) -> Option<Box<Self>> {
-        let Call { label, names, tool, .. } = *call;
-        let names: Box<[CompactString]> = names.iter().map(|name| (*name).into()).collect();
+        let (label, names, tool) = (call.process.label(), call.names(), call.tool);
         let said = !label.is_empty() || !names.is_empty() || !tool.is_empty();
         said.then(|| Box::new(Self { label: label.into(), names, tool }))
     }
@@ -91,9 +90,9 @@ impl Answer {
         self.called.as_ref().map_or("", |called| called.tool)
     }
 
-    pub(super) fn is_called(&self, names: &[&str]) -> bool {
-        let own = self.called.iter().flat_map(|called| &called.names);
-        own.into_iter().any(|name| names.contains(&name.as_str()))
+    /// Whether the client gave the call such a name.
+    pub(super) fn is_called(&self, fits: impl Fn(&str) -> bool) -> bool {
+        self.called.iter().flat_map(|called| &called.names).any(|name| fits(name))
     }
 
     pub(super) fn holds(&self) -> Vec<DeliveryNo> {

@@ -29,6 +29,7 @@ impl Proofs {
         let Some(reader) = self.readers.get(&who) else { return };
         (reader.shared, reader.is_shared(), reader.has_hooks, reader.starts).hash(into);
         (reader.streams.len(), &reader.unmatched).hash(into);
+        (reader.fresh, reader.hello, &reader.conversation).hash(into);
         for (_, tool) in &reader.running {
             (tool.outline(), tool.answer.map(call)).hash(into);
         }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Written};
 use super::reader::Reader;
-use super::{Call, Door, Effect, Proofs, Rule};
+use super::{Door, Effect, Proofs, Rule};
 use crate::messaging::clients::Client;
 use crate::messaging::delivery::{AnswerId, Proof};
 use crate::messaging::message::Principal;
@@ -203,10 +203,17 @@ impl Proofs {
 
     /// A call of the hub begins, of a reader with hooks. The hook before it, if there
     /// was one, has announced it.
-    pub(super) fn arrives(&mut self, who: Principal, call: &Call<'_>, now: Instant) -> Vec<Effect> {
+    pub(super) fn arrives(
+        &mut self,
+        who: Principal,
+        tool: &'static str,
+        label: &str,
+        names: &[CompactString],
+        now: Instant,
+    ) -> Vec<Effect> {
         let Some(reader) = self.readers.get_mut(&who) else { return Vec::new() };
-        let same = |tool: &Tool| call.names.iter().any(|name| tool.has_id(name));
-        let waits = |tool: &Tool| !tool.arrived && is_tool(&tool.name, call.tool);
+        let same = |tool: &Tool| names.iter().any(|name| tool.has_id(name));
+        let waits = |announced: &Tool| !announced.arrived && is_tool(&announced.name, tool);
         let at = reader.running.iter().position(|(_, tool)| !tool.arrived && same(tool));
         let at = at.or_else(|| reader.running.iter().position(|(_, tool)| waits(tool)));
         if let Some(at) = at {
@@ -214,8 +221,8 @@ impl Proofs {
             return Vec::new();
         }
         let began = reader.runs(Tool {
-            name: call.tool.into(),
-            ids: call.names.iter().map(|name| short(name)).collect(),
+            name: tool.into(),
+            ids: names.iter().map(|name| short(name)).collect(),
             announced: false,
             arrived: true,
             answer: None,
@@ -224,7 +231,7 @@ impl Proofs {
         if began.1 {
             self.forget_unhooked(who);
         }
-        self.began(who, Some(call.label), Proof::NextCall, began, now)
+        self.began(who, Some(label), Proof::NextCall, began, now)
     }
 
     /// The answer of a call that has arrived gets its number.
@@ -340,7 +347,7 @@ impl Proofs {
             };
             reader.answers.iter().filter(fits).copied().collect()
         };
-        let by_id = of(&|a| !hook.call.is_empty() && a.is_called(&[hook.call]));
+        let by_id = of(&|a| !hook.call.is_empty() && a.is_called(|name| name == hook.call));
         if !by_id.is_empty() {
             return (by_id, true);
         }

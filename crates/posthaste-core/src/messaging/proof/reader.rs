@@ -10,30 +10,12 @@ use compact_str::CompactString;
 use tokio::time::Instant;
 
 use super::hooks::{Hook, Tool};
-use super::{Door, Effect, Proofs, Rule, Scope};
+use super::{Door, Effect, Hello, Process, Proofs, Rule, Scope};
 use crate::messaging::delivery::AnswerId;
 use crate::messaging::message::{Principal, Seq};
 
 /// Bridges of one reader that are remembered.
 const BRIDGES: usize = 16;
-
-/// The first words of a client over HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Hello {
-    Discover,
-    Initialize,
-}
-
-/// What the MCP door knows of the process behind a request.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Process<'a> {
-    /// The bridge that carries the request, by its own name.
-    pub bridge: Option<&'a str>,
-    /// The conversation, or the program's process where the program has no conversation.
-    pub conversation: Option<&'a str>,
-    /// The request is a first word.
-    pub hello: Option<Hello>,
-}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reader {
@@ -45,11 +27,11 @@ pub(super) struct Reader {
     pub(super) answers: VecDeque<AnswerId>,
     pub(super) taken: VecDeque<Taken>,
     bridges: VecDeque<CompactString>,
-    conversation: Option<CompactString>,
+    pub(super) conversation: Option<CompactString>,
     /// The last first word, as long as no call came after it.
-    hello: Option<Hello>,
+    pub(super) hello: Option<Hello>,
     /// A process has begun, and no call came after it.
-    fresh: bool,
+    pub(super) fresh: bool,
     /// It has sent a hook since its session started.
     pub(super) has_hooks: bool,
     /// Its last hook was a session start.
@@ -113,15 +95,21 @@ pub(super) struct Taken {
 }
 
 impl Proofs {
-    /// A request came through the MCP door. A new process of the reader is a beginning,
-    /// unless an earlier process of the same conversation still lives: then both are one
-    /// reader.
-    pub fn meet(&mut self, who: Principal, process: Process<'_>) -> Vec<Effect> {
+    /// A request came through the MCP door; `hello` if it is a first word. A new process
+    /// of the reader is a beginning, unless an earlier process of the same conversation
+    /// still lives: then both are one reader.
+    pub fn meet(
+        &mut self,
+        who: Principal,
+        process: Process<'_>,
+        hello: Option<Hello>,
+    ) -> Vec<Effect> {
         let lives = self.lives(who);
+        let (once, one) = (self.rules.has(Rule::Once), self.rules.has(Rule::Same));
         let reader = self.readers.entry(who).or_default();
-        let new = match (process.bridge, process.hello) {
+        let new = match (process.bridge, hello) {
             (Some(bridge), _) => reader.is_new_bridge(bridge),
-            (None, Some(hello)) => reader.is_new_start(hello),
+            (None, Some(hello)) => reader.is_new_start(hello) || !once,
             (None, None) => false,
         };
         if !new {
@@ -130,7 +118,7 @@ impl Proofs {
         let before = reader.conversation.as_deref();
         let same = process.conversation.is_some() && process.conversation == before;
         reader.conversation = process.conversation.map(CompactString::from);
-        if same && lives {
+        if same && lives && one {
             return Vec::new();
         }
         reader.fresh = true;

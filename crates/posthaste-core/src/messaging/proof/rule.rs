@@ -2,13 +2,29 @@
 //!
 //! A hub keeps them all. The model test leaves out one at a time and shows what breaks.
 
-/// One rule. The module above says what each means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Rule {
+/// Makes the enum and the list of all its variants from one list.
+macro_rules! rules {
+    ($($rule:ident,)*) => {
+        /// One rule. The module above says what each means.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Rule {
+            $($rule,)*
+        }
+
+        impl Rule {
+            pub const ALL: &[Self] = &[$(Self::$rule,)*];
+        }
+    };
+}
+
+rules! {
     Return,
     Grace,
+    Late,
     Again,
+    Once,
+    Same,
     Own,
     Driver,
     Doubt,

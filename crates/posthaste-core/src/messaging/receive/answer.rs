@@ -23,7 +23,7 @@ pub enum BatchStatus {
     Partial,
     /// Time is up and nothing came.
     Empty,
-    /// The wait was ended from outside: call again.
+    /// The wait was ended from outside, or by the client's patience: call again.
     CallAgain,
 }
 
@@ -89,11 +89,6 @@ impl Handed {
         self.id.0
     }
 
-    /// The call was answered after so long; its client may have given up by then.
-    pub fn waited(&self, waited: Duration) {
-        self.hub.desk.lock().waited(self.id, waited);
-    }
-
     /// It is an error, and carries no mail.
     pub fn erred(&self) {
         self.hub.desk.lock().erred(self.id);
@@ -125,6 +120,7 @@ pub struct Open {
     pub(super) reader: Principal,
     pub(super) running: Running,
     pub(super) handed: Handed,
+    began: Instant,
     /// Its instance is alive while the call is open.
     _calling: Calling,
 }
@@ -141,7 +137,7 @@ impl Open {
     pub(super) fn new(hub: &Arc<Hub>, reader: Principal, running: Running) -> Self {
         let handed = Handed { hub: Arc::clone(hub), id: running.id, auto: None, done: false };
         let calling = Calling::new(&hub.engine, reader);
-        Self { reader, running, handed, _calling: calling }
+        Self { reader, running, handed, began: Instant::now(), _calling: calling }
     }
 }
 
@@ -151,6 +147,8 @@ pub(super) struct Judged {
     pub(super) found: Gathered,
     /// It is complete only with all that it waited for.
     pub(super) gathers: bool,
+    /// The client's patience ended before the time that it asked for.
+    pub(super) cut_short: bool,
 }
 
 impl Hub {
@@ -164,9 +162,9 @@ impl Hub {
         judged: Judged,
         began: Instant,
     ) -> Batch {
-        let Open { reader, running, mut handed, _calling } = open;
-        let (id, mail) = (running.id, &lease.mail);
-        let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail));
+        let Open { reader, running, mut handed, began: opened, .. } = open;
+        let (id, mail, waited) = (running.id, &lease.mail, opened.elapsed());
+        let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail, waited));
         let Some(told) = told else {
             // Ended from outside while the mail was fetched.
             handed.auto = None;
@@ -182,7 +180,7 @@ impl Hub {
                 handed,
             };
         };
-        let Judged { mut status, found, gathers } = judged;
+        let Judged { mut status, found, gathers, cut_short } = judged;
         if lease.shared > 0 && status == BatchStatus::Complete {
             // A read takes one message of a mailbox that several could read.
             status = BatchStatus::Partial;
@@ -196,6 +194,9 @@ impl Hub {
             if gathers && status == BatchStatus::Complete {
                 status = BatchStatus::CallAgain;
             }
+        }
+        if cut_short && matches!(status, BatchStatus::Empty | BatchStatus::Partial) {
+            status = BatchStatus::CallAgain;
         }
         Batch {
             mail,

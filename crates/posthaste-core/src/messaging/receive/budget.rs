@@ -52,6 +52,16 @@ impl Budget {
         };
         Room { messages: messages.max(1), bytes, clips }
     }
+
+    /// Where the body of the only message of an answer is cut; `None` if it fits whole.
+    pub(crate) fn clip(self, body: &str) -> Option<Clip> {
+        let (length, room, cost): (_, _, fn(char) -> usize) = match self {
+            Self::Whole => return None,
+            Self::Chars(chars) => (body.chars().count(), chars, |_| 1),
+            Self::Json { chars, .. } => (json_length(body), chars, json_cost),
+        };
+        (length > room).then(|| clip_to(body, room, cost))
+    }
 }
 
 /// One message of an answer, and how much of its body is in it.
@@ -251,6 +261,19 @@ mod tests {
             doubted: false,
             relation: Relation::Human,
         }
+    }
+
+    #[test]
+    fn a_body_is_cut_between_characters_and_says_where_it_goes_on() {
+        let clip = |budget: Budget, body: &str| {
+            budget.clip(body).map(|clip| (body[..clip.bytes].to_owned(), clip.chars))
+        };
+        let json = |chars| Budget::Json { chars, beside: |_| 0 };
+        assert_eq!(clip(json(100), "naïve"), None);
+        assert_eq!(clip(json(3), "abcdef"), Some(("abc".into(), 3)));
+        assert_eq!(clip(json(2 * json_cost('☃')), "☃☃☃"), Some(("☃☃".into(), 2)));
+        assert_eq!(clip(Budget::Chars(2), "☃☃☃"), Some(("☃☃".into(), 2)));
+        assert_eq!(clip(Budget::Whole, "☃☃☃"), None);
     }
 
     #[test]

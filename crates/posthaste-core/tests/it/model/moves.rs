@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use posthaste_core::messaging::proof::Process;
+
 /// What may go wrong, or happens rarely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
@@ -9,6 +11,10 @@ pub(crate) enum Fault {
     ClosedBeforeWritten,
     TimeoutAndCancel,
     SilentDrop,
+    /// The answer leaves when the client has just given up, and the client does not say so.
+    AtTheEdge,
+    /// The same, and the client takes the answer after all.
+    JustInTime,
     Repeat,
     ToolFails,
     /// The client gives up a call of the hub and says so with its hook.
@@ -50,6 +56,33 @@ pub(crate) enum Stores {
     Whole,
 }
 
+/// How a program connects to the hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connects {
+    /// Without a word of its own: a hook or a driver tells that it starts.
+    Plainly,
+    /// Over HTTP: a probe, a stream, the handshake.
+    OverHttp,
+    /// Through a bridge that has no stream.
+    ByBridge,
+    /// Through a bridge that names its conversation and keeps a stream open.
+    InConversation,
+}
+
+impl Connects {
+    /// What a request says of the process behind it.
+    pub(crate) fn process(self, bridge: &str) -> Process<'_> {
+        let nothing = Process { bridge: None, session: None, conversation: None };
+        match self {
+            Self::Plainly | Self::OverHttp => Process { session: Some("session"), ..nothing },
+            Self::ByBridge => Process { bridge: Some(bridge), ..nothing },
+            Self::InConversation => {
+                Process { bridge: Some(bridge), conversation: Some("conversation"), ..nothing }
+            }
+        }
+    }
+}
+
 /// How large a world is and what can go wrong in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scenario {
@@ -58,6 +91,9 @@ pub(crate) struct Scenario {
     pub(crate) calls: usize,
     pub(crate) faults: usize,
     pub(crate) agents: usize,
+    /// The agents are processes that use one identity.
+    pub(crate) twins: bool,
+    pub(crate) connects: Connects,
     pub(crate) one_of: bool,
     /// The client runs a hook after each tool, for a prompt and for a stop.
     pub(crate) hooks: bool,
@@ -74,6 +110,8 @@ pub(crate) struct Scenario {
     pub(crate) always_cancels: bool,
     /// The hub knows that.
     pub(crate) known: bool,
+    /// The client gives up at a limit that the hub knows.
+    pub(crate) gives_up: bool,
     /// A crashed client comes back in the end.
     pub(crate) restarts: bool,
     /// The mail has not been sent yet.
@@ -95,6 +133,8 @@ impl Scenario {
             calls: 3,
             faults: 2,
             agents: 1,
+            twins: false,
+            connects: Connects::Plainly,
             one_of: false,
             hooks: false,
             tools: false,
@@ -104,6 +144,7 @@ impl Scenario {
             stores: Stores::Sometime,
             always_cancels: false,
             known: true,
+            gives_up: false,
             restarts: true,
             unsent: false,
             unstarted: false,

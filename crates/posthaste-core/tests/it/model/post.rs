@@ -1,30 +1,27 @@
-//! The embedded hub without its file, its sockets and its clock: the real rules
-//! and the real ledger, glued as the hub glues them, with a disk that remembers
-//! only what was committed.
+//! The embedded hub without its file, its sockets and its clock: the real rules at the
+//! real desk, over the real ledger and a disk that remembers only what was committed
+//! ([`disk`]). What the hub does with a store that answers later, this does when the acks
+//! are flushed.
+
+mod disk;
 
 use std::hash::{Hash, Hasher};
-
-use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Limits;
-use posthaste_core::address::Mailbox;
-use posthaste_core::ledger::{AckPlan, End, Heads, Ledger, Planned, Queued, Settled};
 use posthaste_core::messaging::clients;
-use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo, Proof, Reason};
-use posthaste_core::messaging::desk::{Books, Desk};
-use posthaste_core::messaging::message::{Details, Draft, Message, Principal, Priority, Seq, Via};
+use posthaste_core::messaging::delivery::{AnswerId, DeliveryNo};
+use posthaste_core::messaging::desk::{Desk, Nack};
+use posthaste_core::messaging::message::{Principal, Seq};
 use posthaste_core::messaging::proof::{
-    Call, Door, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
+    Call, Door, Hello, Hook, Moment, Process, Proofs, Proves, Rules, Running, Scope,
 };
-use posthaste_core::ports::store::{BacklogPart, Epoch, Loaded};
-use posthaste_core::ports::{Acked, Ending, Filter, Leased, Take, What};
-use posthaste_core::registry::{Instance, NewInstance, Origin, Relation, Status};
-use posthaste_core::time::Timestamp;
+use posthaste_core::ports::store::Epoch;
+use posthaste_core::ports::{Acked, Ending, Leased};
+use posthaste_core::registry::Status;
 use tokio::time::Instant;
 
-const WALL: Timestamp = Timestamp(1_700_000_000_000);
-const TTL: Duration = Duration::from_secs(3600);
+use self::disk::{Disk, Unflushed, WALL};
 
 /// Where a message stands, as the hub would tell its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,25 +51,8 @@ pub(crate) enum Promise {
     Fence,
 }
 
-/// One message on disk.
-#[derive(Clone)]
-struct Kept {
-    message: Arc<Message>,
-    delivery: DeliveryNo,
-    mailbox: Mailbox,
-    marked: bool,
-    attempts: u8,
-    end: Option<End>,
-}
-
-/// An ack that is decided and not yet flushed.
-#[derive(Clone)]
-struct Unflushed {
-    by: Principal,
-    plan: AckPlan,
-    /// Of a reply: all that held what it names.
-    answers: Vec<AnswerId>,
-    proof: Proof,
+impl Promise {
+    pub(crate) const ALL: [Self; 4] = [Self::Clean, Self::Commit, Self::Maybe, Self::Fence];
 }
 
 #[derive(Clone)]
@@ -87,58 +67,6 @@ pub(crate) struct Post {
     to: String,
 }
 
-/// The ledger, and what a restart finds.
-#[derive(Clone)]
-struct Disk {
-    ledger: Ledger,
-    unflushed: Vec<Unflushed>,
-    /// A promise that this store breaks.
-    broken: Option<Promise>,
-    kept: Vec<Kept>,
-    mailboxes: Vec<Mailbox>,
-    people: Vec<Instance>,
-    taken: Vec<(Principal, Seq)>,
-}
-
-impl Books for Disk {
-    fn taken(&self, who: Principal) -> Vec<Seq> {
-        let mine = self.taken.iter().filter(|(reader, _)| *reader == who);
-        mine.map(|(_, seq)| *seq).collect()
-    }
-
-    fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool) {
-        self.ledger.give_back(by, &what, Some(from), doubt);
-    }
-
-    fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId) {
-        self.ledger.put_back(by, &what, from);
-    }
-
-    fn ack(&mut self, by: Principal, answer: AnswerId, what: What, proof: Proof) {
-        let plan = self.ledger.plan_ack(by, &what, proof, WALL, false);
-        self.unflushed.push(Unflushed { by, plan, answers: vec![answer], proof });
-    }
-}
-
-impl Disk {
-    /// Writes ends down.
-    fn settle(&mut self, list: &[Settled]) {
-        for settled in list {
-            self.kept(settled.delivery).end = Some(settled.end);
-            if let (End::Acked(proof), Some(by)) = (settled.end, settled.by)
-                && proof.is_weak()
-            {
-                self.taken.push((by, settled.seq));
-            }
-        }
-    }
-
-    fn kept(&mut self, delivery: DeliveryNo) -> &mut Kept {
-        let found = self.kept.iter_mut().find(|kept| kept.delivery == delivery);
-        found.expect("a delivery that was sent")
-    }
-}
-
 /// What one answer brought: messages with their marks, and ids under `settled`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Given {
@@ -151,22 +79,14 @@ impl Post {
         let limits = Limits::default();
         let mut post = Self {
             desk: Desk::new(Proofs::new(&limits, Epoch(1))),
-            books: Disk {
-                ledger: Ledger::new(limits.clone()),
-                unflushed: Vec::new(),
-                broken: None,
-                kept: Vec::new(),
-                mailboxes: Vec::new(),
-                people: Vec::new(),
-                taken: Vec::new(),
-            },
+            books: Disk::new(&limits),
             rules: Rules::ALL,
             limits,
             now: Instant::now(),
             slow_disk,
             to: "mason".into(),
         };
-        (0..agents).for_each(|n| post.joins(n));
+        (0..agents).for_each(|n| post.books.joins(n));
         if !one_of {
             post.to = post.books.people[0].id.to_string();
         }
@@ -190,74 +110,33 @@ impl Post {
         post
     }
 
-    fn joins(&mut self, n: usize) {
-        let mut dice = 100 * u32::try_from(n + 1).expect("few agents");
-        let new = NewInstance {
-            agent: "mason".parse().expect("a good name"),
-            team: None,
-            label: None,
-            parent: None,
-            kind: None,
-            key: None,
-            origin: Origin::Operator,
-            token: [u8::try_from(n).expect("few agents"); 32],
-        };
-        let roll = || {
-            dice += 1;
-            dice
-        };
-        let plan = self.books.ledger.plan_join(new, WALL, roll).expect("a new instance");
-        self.books.people.push(plan.instance);
-    }
-
     /// The operator sends one message more.
     pub(crate) fn arrives(&mut self) {
-        let to = self.to.parse().expect("a good address");
-        let details = Details { ttl: Some(TTL), ..Details::default() };
-        let draft =
-            Draft::new(Principal::Operator, to, "hello".into(), details, Via::Rest, &self.limits)
-                .expect("within the limits");
-        let plan = match self.books.ledger.plan_append(draft, WALL) {
-            Planned::New(plan) => plan,
-            Planned::Duplicate(..) | Planned::Unsure(..) => unreachable!("no keys are used"),
-            Planned::Refused(error, _) => panic!("accepted: {error}"),
-        };
-        self.books.ledger.commit_append(&plan, &mut Vec::new());
-        self.books.mailboxes.extend(plan.opened.iter().map(|(_, mailbox)| mailbox.clone()));
-        let (at, delivery) = plan.copies[0];
-        self.books.kept.push(Kept {
-            message: Arc::clone(&plan.message),
-            delivery,
-            mailbox: self.books.mailboxes[at as usize].clone(),
-            marked: false,
-            attempts: 0,
-            end: None,
-        });
+        self.books.keeps(&self.to, &self.limits);
     }
 
+    /// The identity of an agent. Where there are fewer, processes share the last one.
     pub(crate) fn reader(&self, agent: usize) -> Principal {
-        Principal::Instance(self.books.people[agent].id)
+        let last = self.books.people.len() - 1;
+        Principal::Instance(self.books.people[agent.min(last)].id)
     }
 
     /// A call begins: any call is a sign of life, too.
     pub(crate) fn opens(&mut self, agent: usize, call: &str, receipt: u64) -> Running {
-        self.opens_as(agent, &[call], receipt)
-    }
-
-    pub(crate) fn opens_as(&mut self, agent: usize, names: &[&str], receipt: u64) -> Running {
-        self.opens_call(agent, &Call { names, ..Call::through(Door::Mcp) }, receipt)
+        let call = Call { call_id: Some(call), ..Call::through(Door::Mcp) };
+        self.opens_call(agent, &call, receipt)
     }
 
     /// A call of one of the agent's processes.
     pub(crate) fn opens_from(
         &mut self,
         agent: usize,
-        label: &str,
-        call: &str,
+        bridge: &str,
+        request: &str,
         receipt: u64,
     ) -> Running {
-        let name = format!("{label}|{call}");
-        let call = Call { label, names: &[&name], ..Call::through(Door::Mcp) };
+        let process = Process { bridge: Some(bridge), ..Process::default() };
+        let call = Call { process, request: Some(request), ..Call::through(Door::Mcp) };
         self.opens_call(agent, &call, receipt)
     }
 
@@ -271,38 +150,36 @@ impl Post {
 
     /// The call is answered with what is there.
     pub(crate) fn answers(&mut self, agent: usize, call: &Running) -> Given {
+        self.answers_after(agent, call, Duration::ZERO)
+    }
+
+    /// The same, so long after the call began.
+    pub(crate) fn answers_after(
+        &mut self,
+        agent: usize,
+        call: &Running,
+        waited: Duration,
+    ) -> Given {
         let mail = self.leases(agent, call);
-        self.gives(agent, call, mail)
+        self.gives(agent, call, mail, waited)
     }
 
     /// The first half of an answer: the mail is fetched.
     pub(crate) fn leases(&mut self, agent: usize, call: &Running) -> Vec<Leased> {
-        let take = Take {
-            reader: self.reader(agent),
-            answer: call.id,
-            filter: Filter::default(),
-            messages: usize::MAX,
-            bytes: usize::MAX,
-            clips: None,
-        };
-        let (found, _) = self.books.ledger.lease(&take, WALL, &Heads::new());
-        let leased = found.into_iter().map(|sought| Leased {
-            delivery: sought.delivery,
-            mailbox: sought.mailbox,
-            message: Arc::clone(&self.books.kept[self.number(sought.seq)].message),
-            redelivered: sought.redelivered,
-            doubted: sought.doubted,
-            relation: Relation::Human,
-        });
-        leased.collect()
+        self.books.leases(self.reader(agent), call.id)
     }
 
     /// The second half: the mail goes into the answer, unless the call has ended.
-    pub(crate) fn gives(&mut self, agent: usize, call: &Running, mail: Vec<Leased>) -> Given {
+    pub(crate) fn gives(
+        &mut self,
+        agent: usize,
+        call: &Running,
+        mail: Vec<Leased>,
+        waited: Duration,
+    ) -> Given {
         let by = self.reader(agent);
-        let Some(told) = self.desk.answered(&mut self.books, by, call.id, &mail) else {
-            return Given::default();
-        };
+        let told = self.desk.answered(&mut self.books, by, call.id, &mail, waited);
+        let Some(told) = told else { return Given::default() };
         let given = mail.iter().map(|l| (self.number(l.message.seq), l.redelivered));
         Given {
             mail: given.collect(),
@@ -323,20 +200,15 @@ impl Post {
         self.desk.erred(call.id);
     }
 
-    /// The call was answered after so long.
-    pub(crate) fn waited(&mut self, call: &Running, waited: Duration) {
-        self.desk.waited(call.id, waited);
-    }
-
     pub(crate) fn begins(&mut self, agent: usize, scope: Scope) {
         let who = self.reader(agent);
         self.desk.begin(&mut self.books, who, scope);
     }
 
     /// A request of this process of the agent.
-    pub(crate) fn meets(&mut self, agent: usize, process: Process<'_>) {
+    pub(crate) fn meets(&mut self, agent: usize, process: Process<'_>, hello: Option<Hello>) {
         let who = self.reader(agent);
-        self.desk.meet(&mut self.books, who, process);
+        self.desk.meet(&mut self.books, who, process, hello);
     }
 
     /// A stream of the agent is open.
@@ -390,120 +262,54 @@ impl Post {
     /// The reader answers a message. What the reply itself brings is not followed here.
     pub(crate) fn replies(&mut self, agent: usize, mail: usize) {
         let (by, seq) = (self.reader(agent), self.books.kept[mail].message.seq);
-        let answers = self.desk.holding(by, &[seq]);
-        let what = What::Messages(vec![seq]);
-        let plan = self.books.ledger.plan_ack(by, &what, Proof::Reply, WALL, true);
-        self.books.unflushed.push(Unflushed { by, plan, answers, proof: Proof::Reply });
+        let pending = self.desk.reply(by, &[seq]);
+        self.books.reply(by, seq, pending);
         self.writes();
     }
 
     /// The reader refuses what an answer brought.
     pub(crate) fn nack(&mut self, agent: usize, receipt: u64) {
         let by = self.reader(agent);
-        let Some((answer, what)) = self.desk.receipt(by, receipt) else { return };
-        let what = match self.books.broken {
-            Some(Promise::Fence) => return self.takes_back(&what),
-            _ => What::Held(answer, what),
-        };
-        let plan = self.books.ledger.plan_nack(by, &what, WALL);
-        for (delivery, attempts, _) in &plan.returned {
-            let kept = self.books.kept(*delivery);
-            (kept.attempts, kept.marked) = (*attempts, true);
-        }
-        self.books.settle(&plan.dead);
-        self.books.ledger.commit_nack(&plan, &mut Vec::new());
-        self.desk.refused(answer, &plan.lost);
-    }
-
-    /// Without the fence: whoever holds it, it goes back.
-    fn takes_back(&mut self, what: &[DeliveryNo]) {
-        for agent in 0..self.books.people.len() {
-            self.books.ledger.give_back(self.reader(agent), what, None, false);
+        let Some(Nack { what, pending }) = self.desk.nack_receipt(by, receipt) else { return };
+        if let Some(lost) = self.books.nack(by, &what) {
+            self.desk.nacked(&pending, &lost);
         }
     }
 
     /// The instance ends; `finished` if its model was seen to end its own turn.
     pub(crate) fn ends(&mut self, agent: usize, finished: bool) {
-        let id = self.books.people[agent].id;
-        let who = Principal::Instance(id);
-        let proves = if finished { Proves::All } else { Proves::Nothing };
+        let who = self.reader(agent);
+        let (status, proves) = match finished {
+            true => (Status::Finished, Proves::All),
+            false => (Status::Failed, Proves::Nothing),
+        };
         let acked = self.desk.proved_by_end(who, proves);
-        let status = if finished { Status::Finished } else { Status::Failed };
-        let ending = Ending::plain(status, acked);
-        let plan = self.books.ledger.plan_end(id, &ending, WALL).expect("it was running");
-        self.books.people[agent] = plan.instance.clone();
-        self.books.settle(&plan.settled);
-        self.books.ledger.commit_end(&plan, &mut Vec::new());
+        self.books.ends(agent, &Ending::plain(status, acked));
         self.desk.end(who);
     }
 
     /// No sign of life of this one, while all others are well.
     pub(crate) fn loses(&mut self, agent: usize) {
-        let soon = Timestamp(WALL.0 + 1);
-        for (n, other) in self.books.people.iter().enumerate() {
-            if n != agent {
-                self.books.ledger.seen(Principal::Instance(other.id), soon);
-            }
-        }
-        self.books.ledger.lose(soon);
+        self.books.loses(agent);
     }
 
     pub(crate) fn expires(&mut self) {
-        let plan = self.books.ledger.plan_expiry(WALL + TTL);
-        self.books.settle(&plan.dead);
-        self.books.ledger.commit_die(&plan);
+        self.books.expires();
     }
 
     pub(crate) fn cancels_mail(&mut self, mail: usize) {
-        let target = (self.books.kept[mail].mailbox.clone(), self.books.kept[mail].delivery);
-        let plan = self.books.ledger.plan_cancel(&[target], WALL).expect("queued mail");
-        self.books.settle(&plan.dead);
-        self.books.ledger.commit_die(&plan);
+        self.books.cancels(mail);
     }
 
     /// A new process on the same disk.
     pub(crate) fn restarts(&mut self, clean: bool) {
         if clean {
-            // Nothing is left unflushed, and what was handed out is noted.
+            // Nothing is left unflushed.
             self.flush();
-            let notes = self.books.broken != Some(Promise::Clean);
-            for delivery in self.books.ledger.possibly_seen().into_iter().filter(|_| notes) {
-                self.books.kept(delivery).marked = true;
-            }
+            self.books.stops();
         }
-        self.books.unflushed.clear();
+        self.books.loads(&self.limits, clean);
         self.desk = Desk::new(Proofs::new(&self.limits, Epoch(1)).with_rules(self.rules));
-        let last = self.books.kept.len() as u64;
-        let mut loaded = Loaded {
-            last_seq: last,
-            last_delivery: last,
-            instances: self.books.people.clone(),
-            mailboxes: (0..).zip(self.books.mailboxes.iter().cloned()).collect(),
-            ..Loaded::default()
-        };
-        let mut ledger = Ledger::load(&self.limits, &mut loaded, WALL);
-        let mut backlog = Vec::new();
-        for kept in self.books.kept.iter().filter(|kept| kept.end.is_none()) {
-            let at = self.books.mailboxes.iter().position(|m| *m == kept.mailbox);
-            let entry = Queued {
-                delivery: kept.delivery,
-                seq: kept.message.seq,
-                message: None,
-                size: u32::try_from(kept.message.body.len()).expect("a short text"),
-                sender: kept.message.from.instance,
-                urgent: kept.message.priority == Priority::Urgent,
-                marked: kept.marked,
-                leased_before: false,
-                doubted: false,
-                attempts: kept.attempts,
-                expires_at: kept.message.expires_at,
-            };
-            let at = u32::try_from(at.expect("a known mailbox")).expect("few mailboxes");
-            backlog.push((at, entry));
-        }
-        let backlog = BacklogPart::Deliveries(backlog);
-        ledger.load_backlog(backlog, clean, WALL).expect("known mailboxes");
-        self.books.ledger = ledger;
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -538,8 +344,11 @@ impl Post {
     }
 
     pub(crate) fn is_doubted(&self, mail: usize) -> bool {
-        let kept = &self.books.kept[mail];
-        self.books.ledger.standing(&kept.mailbox, kept.delivery).is_some_and(|s| s.doubted)
+        self.books.is_doubted(mail)
+    }
+
+    pub(crate) fn fate(&self, mail: usize) -> Fate {
+        self.books.fate(mail)
     }
 
     /// Hashes all that decides how the hub goes on. `call` numbers answers alike in
@@ -567,8 +376,13 @@ impl Post {
     }
 
     pub(crate) fn flush(&mut self) {
-        for ack in std::mem::take(&mut self.books.unflushed) {
-            self.commit(ack);
+        for Unflushed { plan, pending, .. } in std::mem::take(&mut self.books.unflushed) {
+            self.books.commits(&plan);
+            let settled: Vec<Seq> = plan.settled.iter().map(|s| s.seq).collect();
+            let acked = Acked { settled, settling: plan.settling, ..Acked::default() };
+            if let Some(pending) = pending {
+                self.desk.acked(&pending, &acked);
+            }
         }
     }
 
@@ -576,40 +390,8 @@ impl Post {
     pub(crate) fn fails_to_flush(&mut self) {
         let group = std::mem::take(&mut self.books.unflushed);
         group.iter().rev().for_each(|ack| self.books.ledger.undo_ack(&ack.plan));
-        for ack in group.iter().filter(|ack| ack.proof != Proof::Reply) {
-            ack.answers.iter().for_each(|answer| self.desk.unacked(*answer, ack.proof, self.now));
-        }
-    }
-
-    pub(crate) fn fate(&self, mail: usize) -> Fate {
-        let kept = &self.books.kept[mail];
-        match kept.end {
-            Some(End::Acked(proof)) => return Fate::Acked(proof.as_str()),
-            Some(End::Dead { reason, maybe_seen }) => {
-                let maybe_seen = maybe_seen
-                    && (self.books.broken != Some(Promise::Maybe)
-                        || reason == Reason::RecipientGone);
-                return Fate::Dead { reason: Reason::as_str(reason), maybe_seen };
-            }
-            None if self.books.broken == Some(Promise::Commit) => {
-                let told =
-                    |ack: &&Unflushed| ack.plan.settled.iter().any(|s| s.delivery == kept.delivery);
-                if let Some(ack) = self.books.unflushed.iter().find(told) {
-                    return Fate::Acked(ack.proof.as_str());
-                }
-            }
-            None => {}
-        }
-        match self.books.ledger.standing(&kept.mailbox, kept.delivery) {
-            None => Fate::Vanished,
-            Some(standing) => {
-                let holder = standing.by.and_then(Principal::instance);
-                let by = holder.and_then(|id| self.books.people.iter().position(|p| p.id == id));
-                match by {
-                    Some(by) => Fate::Leased { by, marked: standing.marked },
-                    None => Fate::Queued { marked: standing.marked },
-                }
-            }
+        for pending in group.iter().filter_map(|ack| ack.pending.as_ref()) {
+            self.desk.unacked(pending, self.now);
         }
     }
 
@@ -625,21 +407,7 @@ impl Post {
         }
     }
 
-    fn commit(&mut self, Unflushed { by, plan, answers, proof }: Unflushed) {
-        self.books.settle(&plan.settled);
-        self.books.ledger.commit_ack(&plan);
-        let settled: Vec<Seq> = plan.settled.iter().map(|s| s.seq).collect();
-        if proof == Proof::Reply {
-            return self.desk.let_go(&answers, &settled);
-        }
-        let acked = Acked { settled, settling: plan.settling, ..Acked::default() };
-        for answer in answers {
-            self.desk.acked(by, answer, proof, &acked);
-        }
-    }
-
     fn number(&self, seq: Seq) -> usize {
-        let found = self.books.kept.iter().position(|kept| kept.message.seq == seq);
-        found.expect("a message that was sent")
+        self.books.number(seq)
     }
 }

@@ -31,7 +31,7 @@ fn hooked() -> Post {
 /// The answer of a `check_inbox`, written.
 fn checks(post: &mut Post, name: &str, receipt: u64) -> Given {
     let through = Call::through(Door::Mcp);
-    let call = Call { names: &[name], tool: "check_inbox", ..through };
+    let call = Call { call_id: Some(name), tool: "check_inbox", ..through };
     let running = post.opens_call(0, &call, receipt);
     let given = post.answers(0, &running);
     post.written(&running);
@@ -111,7 +111,7 @@ fn alone_a_call_that_turns_out_to_have_company_proves_nothing() {
 fn alone_a_call_that_the_hub_refused_is_over() {
     let mut post = hooked();
     let through = Call::through(Door::Mcp);
-    let call = Call { names: &["9"], tool: "send_message", ..through };
+    let call = Call { call_id: Some("9"), tool: "send_message", ..through };
     let refused = post.opens_call(0, &call, 9);
     post.errs(&refused);
     post.written(&refused);
@@ -233,12 +233,12 @@ fn habit_a_client_that_cancels_every_finished_call_reads_nothing_twice() {
     let mut post = one_message();
     let through = Call::through(Door::Mcp);
     let client = Client::called("opencode");
-    let call = post.opens_call(0, &Call { client, names: &["1"], ..through }, 1);
+    let call = post.opens_call(0, &Call { client, call_id: Some("1"), ..through }, 1);
     post.answers(0, &call);
     post.written(&call);
     post.cancelled(0, "1");
     assert_eq!(post.fate(0), HELD);
-    post.opens_call(0, &Call { client, names: &["2"], ..through }, 2);
+    post.opens_call(0, &Call { client, call_id: Some("2"), ..through }, 2);
     waits_out_the_grace(&mut post);
     assert_eq!(post.fate(0), TAKEN);
 }
@@ -262,18 +262,19 @@ fn gone_one_of_mail_goes_back_when_the_last_stream_of_its_reader_closes() {
     assert_eq!(exact.fate(0), HELD, "nobody else could read it");
 }
 
+/// A bridge that serves a conversation.
+fn bridge_of(name: &'static str, conversation: &'static str) -> Process<'static> {
+    Process { bridge: Some(name), session: None, conversation: Some(conversation) }
+}
+
 #[test]
-fn own_two_bridges_of_one_conversation_are_one_reader() {
-    let bridge = |name, conversation| Process {
-        bridge: Some(name),
-        conversation: Some(conversation),
-        hello: None,
-    };
+fn same_two_bridges_of_one_conversation_are_one_reader() {
+    let bridge = bridge_of;
     let mut post = one_message();
-    post.meets(0, bridge("a", "s1"));
+    post.meets(0, bridge("a", "s1"), None);
     let stream = post.attaches(0);
     next_answer(&mut post, "1", 1);
-    post.meets(0, bridge("b", "s1"));
+    post.meets(0, bridge("b", "s1"), None);
     assert_eq!(post.fate(0), HELD, "no beginning");
     next_answer(&mut post, "2", 2);
     waits_out_the_grace(&mut post);
@@ -281,26 +282,26 @@ fn own_two_bridges_of_one_conversation_are_one_reader() {
 
     post.arrives();
     next_answer(&mut post, "3", 3);
-    post.meets(0, bridge("c", "s2"));
+    post.meets(0, bridge("c", "s2"), None);
     assert_eq!(post.fate(1), BACK, "another conversation is another reader");
     post.detaches(0, stream);
 }
 
 #[test]
 fn cut_a_conversation_that_is_resumed_by_a_new_process_begins_anew() {
-    let bridge = |name| Process { bridge: Some(name), conversation: Some("s1"), hello: None };
+    let bridge = |name| bridge_of(name, "s1");
     let mut post = one_message();
-    post.meets(0, bridge("a"));
+    post.meets(0, bridge("a"), None);
     let stream = post.attaches(0);
     next_answer(&mut post, "1", 1);
     post.detaches(0, stream);
-    post.meets(0, bridge("b"));
+    post.meets(0, bridge("b"), None);
     assert_eq!(post.fate(0), BACK);
 }
 
 #[test]
 fn own_a_session_that_starts_in_the_same_process_keeps_its_connection() {
-    let bridge = Process { bridge: Some("a"), conversation: Some("p1"), hello: None };
+    let bridge = bridge_of("a", "p1");
     let start = |conversation| Hook {
         source: "startup",
         conversation,
@@ -308,7 +309,7 @@ fn own_a_session_that_starts_in_the_same_process_keeps_its_connection() {
     };
     for (conversation, fate) in [("p1", BY_STOP), ("p2", HELD)] {
         let mut post = Post::new(1, 0, false, false);
-        post.meets(0, bridge);
+        post.meets(0, bridge, None);
         let stream = post.attaches(0);
         checks(&mut post, "1", 1);
         post.hook(0, &start(conversation));
@@ -357,12 +358,12 @@ fn hooked_is_asked_of_nobody_whose_hooks_have_gone() {
 
 #[test]
 fn cut_an_open_call_at_another_door_does_not_make_a_new_process_the_same_one() {
-    let bridge = |name| Process { bridge: Some(name), conversation: Some("s1"), hello: None };
+    let bridge = |name| bridge_of(name, "s1");
     let mut post = one_message();
-    post.meets(0, bridge("a"));
+    post.meets(0, bridge("a"), None);
     next_answer(&mut post, "1", 1);
     post.opens_call(0, &Call::through(Door::Rest), 7);
-    post.meets(0, bridge("b"));
+    post.meets(0, bridge("b"), None);
     assert_eq!(post.fate(0), BACK);
 }
 
@@ -383,9 +384,9 @@ fn alone_a_batch_does_not_take_back_what_an_earlier_call_has_proved() {
 fn alone_of_two_calls_of_one_tool_the_refused_one_is_over() {
     let mut post = hooked();
     let through = Call::through(Door::Mcp);
-    let call = |names| Call { names, tool: "check_inbox", ..through };
-    post.opens_call(0, &call(&["1"]), 1);
-    let refused = post.opens_call(0, &call(&["2"]), 2);
+    let call = |id| Call { call_id: Some(id), tool: "check_inbox", ..through };
+    post.opens_call(0, &call("1"), 1);
+    let refused = post.opens_call(0, &call("2"), 2);
     post.errs(&refused);
     post.written(&refused);
     post.hook(0, &before(BASH));

@@ -1,5 +1,7 @@
 //! Whose call proves whose mail, where two processes use one identity.
 
+use posthaste_core::messaging::proof::Hello;
+
 use super::*;
 
 #[test]
@@ -62,4 +64,30 @@ fn own_mail_is_what_a_call_proves() {
     post.opens_from(0, "bridge a", "2", 3);
     waits_out_the_grace(&mut post);
     assert_eq!(post.fate(0), TAKEN);
+}
+
+#[test]
+fn once_a_probe_and_the_handshake_after_it_begin_one_reader() {
+    let mut post = one_message();
+    post.meets(0, Process::default(), Some(Hello::Discover));
+    let stream = post.attaches(0);
+    post.meets(0, Process::default(), Some(Hello::Initialize));
+    next_answer(&mut post, "1", 1);
+    post.opens(0, "2", 2);
+    waits_out_the_grace(&mut post);
+    assert_eq!(post.fate(0), TAKEN, "the stream is its own, not an earlier reader's");
+
+    post.arrives();
+    next_answer(&mut post, "3", 3);
+    post.meets(0, Process::default(), Some(Hello::Initialize));
+    assert_eq!(post.fate(1), BACK, "another handshake is another process");
+    post.detaches(0, stream);
+}
+
+#[test]
+fn once_a_request_without_a_bridge_and_a_first_word_begins_nothing() {
+    let mut post = one_message();
+    next_answer(&mut post, "1", 1);
+    post.meets(0, Process { session: Some("s"), ..Process::default() }, None);
+    assert_eq!(post.fate(0), HELD);
 }

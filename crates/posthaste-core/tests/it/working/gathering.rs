@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use posthaste_core::messaging::message::{Details, Kind, Priority, Seq};
-use posthaste_core::messaging::proof::{Call, Door};
+use posthaste_core::messaging::message::{Details, Seq};
+use posthaste_core::messaging::proof::Door;
 use posthaste_core::messaging::receive::{Ask, BatchStatus, WaitFor};
-use posthaste_core::orchestration::{AgentsConfig, Assign, Waited};
+use posthaste_core::orchestration::{AgentsConfig, Assign};
 use posthaste_testkit::world::{Agent, Answer, World};
 use tokio::time::Instant;
 
@@ -237,32 +237,4 @@ async fn the_window_closes_when_nothing_more_can_be_expected() {
     let answer = wait.await.expect("an answer");
     assert_eq!(answer.texts(), ["one", "two"]);
     assert!(answer.waited < Duration::from_secs(10), "{:?}", answer.waited);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_report_can_be_waited_for_and_is_ordinary_mail() {
-    let (yard, workers) = yard_of(2).await;
-    let hub = &yard.world.hub;
-    let task = hub.taken_on(workers[0].id())[0].task;
-    let waits = |timeout| {
-        let (hub, who) = (std::sync::Arc::clone(hub), yard.boss.who);
-        tokio::spawn(async move {
-            let open = hub.open(who, &Call::through(Door::Rest));
-            hub.await_report(&open, task, timeout).await.expect("a wait")
-        })
-    };
-    assert_eq!(waits(Duration::from_secs(1)).await.expect("no panic"), Waited::TimeUp);
-    let waiting = waits(LONG);
-    yard.answers(&workers[1], "two").await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!waiting.is_finished(), "the report of another is not it");
-    let urgent = Details { priority: Priority::Urgent, ..Details::default() };
-    workers[0].sends_with(&yard.boss, "fire", urgent).await;
-    assert_eq!(waiting.await.expect("no panic"), Waited::Interrupted);
-    yard.boss.takes().await;
-    let waiting = waits(LONG);
-    let result = Details { kind: Kind::RESULT, ..Details::default() };
-    let sent = workers[0].sends_with(&yard.boss, "one", result).await;
-    assert_eq!(waiting.await.expect("no panic"), Waited::Reported(sent.seq));
-    assert_eq!(yard.boss.takes().await.texts(), ["one"]);
 }

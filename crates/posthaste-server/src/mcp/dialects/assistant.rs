@@ -18,17 +18,17 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::{Failure, invalid};
 use crate::mcp::call::{Ctx, Done, Job, done, done_beside, refusal, text as json};
 use crate::mcp::tools::Tool;
 use crate::mcp::tools::send_message::send;
-use crate::mcp::{mail, schema, text};
-use crate::rest::messages::last_n;
+use crate::mcp::{schema, text};
+use crate::words::brief;
+use crate::words::params::{last_n, within};
 
 /// Some callers know the tools by the service that has them.
 pub(crate) const PREFIX: &str = "builtin_assistant__";
 
-/// What a message takes beside its text, with the longest names.
+/// The characters of a message beside its text, with the longest names.
 const BESIDE: usize = 300;
 /// Most assistants in one answer.
 const MOST: u32 = 100;
@@ -140,14 +140,6 @@ impl From<Profile> for Assistant {
     }
 }
 
-fn within(field: &'static str, given: u32) -> Result<u32, ApiError> {
-    let Failure(error) = match given {
-        1..=MOST => return Ok(given),
-        _ => invalid(field, format!("it lies between 1 and {MOST}")),
-    };
-    Err(error)
-}
-
 fn list(ctx: Ctx, given: Option<&RawValue>) -> Job {
     let args = text::arguments::<List>(given);
     Box::pin(async move {
@@ -164,7 +156,7 @@ async fn listed(ctx: &Ctx, args: List) -> Result<Listed, ApiError> {
     if page < 1 {
         return Err(ApiError::new(ErrorCode::InvalidArgument, "page: it counts from 1"));
     }
-    let size = within("pageSize", args.page_size.unwrap_or(20))?;
+    let size = within("pageSize", args.page_size.unwrap_or(20), 1..=MOST)?;
     let found = ctx.app.hub.profiles(page, size).await?;
     Ok(Listed { items: within_budget(ctx, found.items), total_items: found.total })
 }
@@ -181,7 +173,7 @@ fn search(ctx: Ctx, given: Option<&RawValue>) -> Job {
 }
 
 async fn found(ctx: &Ctx, args: Search) -> Result<Vec<Assistant>, ApiError> {
-    let limit = within("limit", args.limit.unwrap_or(10))?;
+    let limit = within("limit", args.limit.unwrap_or(10), 1..=MOST)?;
     let found = ctx.app.hub.search_profiles(args.query, limit).await?;
     Ok(within_budget(ctx, found))
 }
@@ -305,13 +297,13 @@ async fn fetch(
     let ask = ThreadAsk {
         thread: args.thread_id.parse()?,
         unread_only: args.unread_only.unwrap_or(false),
-        last: last_n(args.last_n).map_err(|Failure(error)| error)?,
+        last: last_n(args.last_n)?,
         since: args.since.map(Timestamp),
         mark: false,
     };
     let mut page = ctx.app.hub.read_thread(ctx.me, ask.clone()).await?.page.records;
-    // What the client would cut off is not shown, and not marked: ask for the rest.
-    let mut left = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    // Messages that the client would cut off are not shown, and not marked.
+    let mut left = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let fits = |record: &&Record| {
         let m = &record.message;
         let length = m.body.chars().map(json_cost).sum::<usize>() + m.to.len() + BESIDE;
@@ -324,7 +316,7 @@ async fn fetch(
     Ok((ask, page, args.mark_as_read.unwrap_or(false)))
 }
 
-/// What is unread of it and the caller's is leased with the answer that shows it.
+/// Leases the caller's unread messages of the page with the answer that shows them.
 async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done {
     let (hub, me) = (std::sync::Arc::clone(&ctx.app.hub), ctx.me);
     let unread: Vec<Seq> =
@@ -404,7 +396,7 @@ fn received(
                 from_assistant_id: assistant_of(hub, &m.from.address),
                 from_process_id: m.from.instance.map(|id| id.to_string()),
                 to_assistant_id: assistant_of(hub, &m.to),
-                content: part(&m.body, chars.saturating_sub(mail::WRAPPER + BESIDE)),
+                content: part(&m.body, chars.saturating_sub(brief::WRAPPER + BESIDE)),
                 created_at: m.created_at.0,
                 read_at: marked.map(|_| now.0).or(record.read_at(me).map(|at| at.0)),
                 redelivered: marked.is_some_and(|leased| leased.redelivered),

@@ -7,7 +7,7 @@ use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::Principal;
-use posthaste_core::messaging::receive::{Ask, Budget, Entry as Handed};
+use posthaste_core::messaging::receive::{Ask, Budget, Entry};
 use posthaste_core::ports::Filter;
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cao::WINDOW;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, text as json};
 use crate::mcp::tools::Tool;
-use crate::mcp::tools::check_inbox::{Wait, call_again};
-use crate::mcp::tools::send_message::{Told, send};
-use crate::mcp::{mail, schema, text};
-use crate::rest::inbox::{entry, parse_receipt, print_receipt, seconds};
+use crate::mcp::tools::check_inbox::call_again;
+use crate::mcp::tools::send_message::{SendResult, send};
+use crate::mcp::{schema, text};
+use crate::words::params::{parse_receipt, print_receipt, seconds};
+use crate::words::{brief, entry};
 
 pub(crate) const TOOLS: &[Tool] = &[
     Tool {
@@ -125,8 +125,8 @@ async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
         ..SendRequest::new("", args.message)
     };
     let message_id = match send(ctx, request).await? {
-        Told::One(sent) => sent.id,
-        Told::Many { .. } => 0,
+        SendResult::One(sent) => sent.id,
+        SendResult::Many { .. } => 0,
     };
     Ok(Sent { success: true, message_id, sender_id: my_id(ctx.me), receiver_id })
 }
@@ -182,56 +182,51 @@ struct Inbox<'a> {
     settled: Vec<u64>,
 }
 
-/// What a full entry takes beside its text.
-fn beside(e: &Handed) -> usize {
-    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry(e) };
-    json(&empty).map_or(mail::WRAPPER, |json| json.len() + 1)
+/// The share of a budget that a full entry takes beside its text.
+fn beside(e: &Entry) -> usize {
+    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry::full(e) };
+    json(&empty).map_or(brief::WRAPPER, |json| json.len() + 1)
 }
 
 fn read(ctx: Ctx, given: Option<&RawValue>) -> Job {
-    let wait = text::arguments::<Check>(given).and_then(|args| asked(&ctx, args));
+    let asked = text::arguments::<Check>(given).and_then(|args| asked(&ctx, args));
     Box::pin(async move {
-        let (wait, receipt) = match wait {
-            Ok(asked) => asked,
-            Err(error) => return ctx.refuse(error, failed).await,
-        };
-        if let Some(receipt) = receipt {
-            ctx.app.hub.ack_receipt_beside(ctx.me, receipt);
+        match asked {
+            Ok(ask) => take(ctx, ask).await,
+            Err(error) => ctx.refuse(error, failed).await,
         }
-        take(ctx, wait).await
     })
 }
 
-fn asked(ctx: &Ctx, args: Check) -> Result<(Wait, Option<u64>), ApiError> {
+fn asked(ctx: &Ctx, args: Check) -> Result<Ask, ApiError> {
     let limits = ctx.app.hub.limits();
-    let plain = |Failure(error)| error;
-    let timeout = seconds("timeout", args.timeout, 60.0, limits.wait).map_err(plain)?;
-    let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window);
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
-    let ask = Ask {
-        window: window.map_err(plain)?,
+    let timeout = seconds("timeout", args.timeout, 60.0, limits.wait)?;
+    let window = seconds("batch_window", args.batch_window, WINDOW, limits.batch_window)?;
+    let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
+    Ok(Ask {
+        timeout,
+        window,
         filter: Filter {
             label: args.label,
             thread: args.thread_id.as_deref().map(str::parse).transpose()?,
             ..Filter::default()
         },
         budget: Budget::Json { chars: room, beside },
+        receipt: args.receipt.as_deref().and_then(parse_receipt),
         ..Ask::now(ctx.me)
-    };
-    let receipt = args.receipt.as_deref().and_then(parse_receipt);
-    Ok((Wait::new(ctx, timeout, ask), receipt))
+    })
 }
 
-async fn take(ctx: Ctx, wait: Wait) -> Done {
+async fn take(ctx: Ctx, ask: Ask) -> Done {
     let me = ctx.me;
-    let batch = match wait.take(ctx).await {
+    let batch = match ctx.receive(ask).await {
         Ok(batch) => batch,
-        Err(error) => return done(failed(&error), true, None),
+        Err(error) => return done(failed(&error.into()), true, None),
     };
     let inbox = Inbox {
         success: true,
         terminal_id: my_id(me),
-        messages: batch.mail.iter().map(entry).collect(),
+        messages: batch.mail.iter().map(entry::full).collect(),
         total: batch.mail.len(),
         call_again: call_again(&batch),
         receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::Tool;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::rest::instances::activity;
+use crate::words::work::activity;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "agent_status",

@@ -11,11 +11,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Tool;
-use super::check_inbox::Wait;
-use super::send_message::{Told, send};
+use super::send_message::{SendResult, send};
 use crate::mcp::call::{Ctx, Job, done, refusal, text as json};
-use crate::mcp::mail;
 use crate::mcp::{schema, text};
+use crate::words::brief;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "ask_user",
@@ -137,8 +136,8 @@ pub(crate) async fn ask(
         ..SendRequest::new("", question)
     };
     match send(ctx, request).await? {
-        Told::One(sent) => Ok(sent.id),
-        Told::Many { .. } => Ok(0),
+        SendResult::One(sent) => Ok(sent.id),
+        SendResult::Many { .. } => Ok(0),
     }
 }
 
@@ -148,13 +147,13 @@ pub(crate) async fn answer(
     question: u64,
 ) -> Result<posthaste_core::messaging::receive::Batch, ApiError> {
     let _asking = ctx.app.hub.asks(ctx.me);
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER);
+    let room = ctx.client.chars.saturating_sub(brief::WRAPPER);
     let ask = Ask {
+        timeout: ctx.app.hub.limits().wait,
         filter: Filter { answers: Some(Seq(question)), own: true, ..Filter::default() },
-        budget: Budget::Json { chars: room, beside: mail::beside },
+        budget: Budget::Json { chars: room, beside: brief::beside },
         most: 1,
         ..Ask::now(ctx.me)
     };
-    let longest = ctx.app.hub.limits().wait;
-    Wait::new(&ctx, longest, ask).take(ctx).await
+    Ok(ctx.receive(ask).await?)
 }

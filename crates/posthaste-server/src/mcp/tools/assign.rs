@@ -3,7 +3,7 @@
 use posthaste_api::error::ApiError;
 use posthaste_api::work::AssignRequest;
 use posthaste_core::messaging::message::Via;
-use posthaste_core::orchestration::Assigned;
+use posthaste_core::orchestration::{Assign, Assigned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::Tool;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::work;
+use crate::words::work;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "assign",
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Told {
+struct AssignResult {
     instance: String,
     address: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
     })
 }
 
-async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+async fn give(ctx: &Ctx, args: Args) -> Result<AssignResult, ApiError> {
     let Args { agent, message, label, team, working_directory, worktree, timeout } = args;
     let request = AssignRequest {
         agent,
@@ -84,7 +84,7 @@ async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
         idempotency_key: None,
     };
     let Assigned { instance, task, duplicate } = assign(ctx, request).await?;
-    Ok(Told {
+    Ok(AssignResult {
         instance: instance.id.to_string(),
         address: instance.address.to_string(),
         label,
@@ -94,8 +94,12 @@ async fn give(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
     })
 }
 
-/// A call that is repeated is the same assignment.
 pub(crate) async fn assign(ctx: &Ctx, request: AssignRequest) -> Result<Assigned, ApiError> {
+    Ok(ctx.app.hub.assign(wish(ctx, request)?).await?)
+}
+
+/// A call that is repeated is the same assignment.
+pub(crate) fn wish(ctx: &Ctx, request: AssignRequest) -> Result<Assign, ApiError> {
     let request = AssignRequest { idempotency_key: ctx.key.clone(), ..request };
-    work::assign(&ctx.app.hub, ctx.me, Via::Mcp, request).await
+    work::wish(ctx.me, Via::Mcp, request)
 }

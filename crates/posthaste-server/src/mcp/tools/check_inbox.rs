@@ -1,7 +1,5 @@
 //! New mail; waits for it, as long as the client endures.
 
-use std::time::Duration;
-
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::receive::{
     Already as HandedBefore, Ask, Batch, BatchStatus, Budget, Missing as Absent, WaitFor,
@@ -13,11 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Done, Job, done, refusal, text as json};
-use crate::mcp::mail::{self, Entry};
 use crate::mcp::{schema, text};
-use crate::rest::inbox::{seconds, wait_for};
+use crate::words::brief::{self, BriefEntry};
+use crate::words::params::{seconds, wait_for};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "check_inbox",
@@ -31,9 +28,9 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 const TIMEOUT: f64 = 60.0;
-/// What one who is missing takes in an answer beside its name.
+/// The characters of a missing sender in an answer beside its name.
 const MISSING: usize = 60;
-/// What the names of the two lists take.
+/// The characters of the names of the two lists.
 const NAMES_OF_LISTS: usize = 30;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -59,13 +56,13 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
     let args = text::arguments::<Args>(given).and_then(|args| asked(&ctx, args));
     Box::pin(async move {
         match args {
-            Ok(wait) => read(ctx, wait).await,
+            Ok(ask) => read(ctx, ask).await,
             Err(error) => ctx.reply_without_mail::<()>(Err(error)).await,
         }
     })
 }
 
-fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
+fn asked(ctx: &Ctx, args: Args) -> Result<Ask, ApiError> {
     let limits = ctx.app.hub.limits();
     let named: usize = args.from.iter().map(|who| who.len() + MISSING).sum();
     let long = args.from.iter().any(|who| who.chars().count() > limits.label_chars);
@@ -77,54 +74,25 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Wait, ApiError> {
         );
         return Err(ApiError::new(ErrorCode::InvalidArgument, why));
     }
-    let asked = seconds("timeout", args.timeout, TIMEOUT, limits.wait).map_err(|Failure(e)| e)?;
-    let wait_for = wait_for(args.wait_for.as_deref()).map_err(|Failure(e)| e)?;
-    let room = ctx.client.chars.saturating_sub(mail::WRAPPER + named);
-    let budget = Budget::Json { chars: room, beside: mail::beside };
-    Ok(Wait::new(
-        ctx,
-        asked,
-        Ask {
-            window: ctx.app.hub.batch_window(ctx.me),
-            wait_for,
-            filter: Filter {
-                from: args.from.into(),
-                or_ends_wait: wait_for != WaitFor::Any,
-                ..Filter::default()
-            },
-            budget,
-            ..Ask::now(ctx.me)
+    let timeout = seconds("timeout", args.timeout, TIMEOUT, limits.wait)?;
+    let wait_for = wait_for(args.wait_for.as_deref())?;
+    let room = ctx.client.chars.saturating_sub(brief::WRAPPER + named);
+    let budget = Budget::Json { chars: room, beside: brief::beside };
+    Ok(Ask {
+        timeout,
+        window: ctx.app.hub.batch_window(ctx.me),
+        wait_for,
+        filter: Filter {
+            from: args.from.into(),
+            or_ends_wait: wait_for != WaitFor::Any,
+            ..Filter::default()
         },
-    ))
+        budget,
+        ..Ask::now(ctx.me)
+    })
 }
 
-/// A wait inside what the client endures.
-pub(crate) struct Wait {
-    ask: Ask,
-    /// The client's patience ends before the asked time does.
-    short: bool,
-}
-
-impl Wait {
-    pub(crate) fn new(ctx: &Ctx, asked: Duration, ask: Ask) -> Self {
-        let patience = ctx.client.patience(ctx.hears);
-        Self { ask: Ask { timeout: asked.min(patience), ..ask }, short: asked > patience }
-    }
-
-    /// The answer; `call_again` if the time was cut short and did not do.
-    pub(crate) async fn take(self, ctx: Ctx) -> Result<Batch, ApiError> {
-        let timeout = self.ask.timeout;
-        let mut batch = ctx.receive(self.ask).await?;
-        let in_vain = matches!(batch.status, BatchStatus::Empty | BatchStatus::Partial);
-        if self.short && in_vain && batch.waited >= timeout {
-            batch.status = BatchStatus::CallAgain;
-        }
-        batch.handed.waited(batch.waited);
-        Ok(batch)
-    }
-}
-
-/// What to call when the wait was cut short. Its number is another one each time:
+/// The call to make when the wait was cut short. Its number is another one each time:
 /// some programs stop a model that makes the same call over and over.
 pub(crate) fn call_again(batch: &Batch) -> Option<String> {
     let after = batch.handed.number();
@@ -134,7 +102,7 @@ pub(crate) fn call_again(batch: &Batch) -> Option<String> {
 
 #[derive(Debug, Serialize)]
 struct Inbox<'a> {
-    messages: Vec<Entry<'a>>,
+    messages: Vec<BriefEntry<'a>>,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     call_again: Option<String>,
@@ -176,14 +144,14 @@ struct Already<'a> {
     label: Option<&'a str>,
 }
 
-async fn read(ctx: Ctx, wait: Wait) -> Done {
+async fn read(ctx: Ctx, ask: Ask) -> Done {
     let chars = ctx.client.chars;
-    let batch = match wait.take(ctx).await {
+    let batch = match ctx.receive(ask).await {
         Ok(batch) => batch,
-        Err(error) => return done(refusal(&error), true, None),
+        Err(error) => return done(refusal(&error.into()), true, None),
     };
     let mut inbox = Inbox {
-        messages: batch.mail.iter().map(Entry::new).collect(),
+        messages: batch.mail.iter().map(BriefEntry::new).collect(),
         status: batch.status.as_str(),
         call_again: call_again(&batch),
         waited_s: (batch.waited.as_secs_f64() * 10.0).round() / 10.0,

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::{Failure, invalid};
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
+use crate::words::params::within;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "find_agents",
@@ -25,9 +25,9 @@ const LIMIT: u32 = 10;
 const MOST: u32 = 50;
 /// Addresses that are named for each agent.
 const NAMED: usize = 5;
-/// What stands around the list, and beside it: that mail waits, and whose.
+/// The characters around the list, and beside it: that mail waits, and whose.
 const AROUND: usize = 700;
-/// What is told of an agent, at most.
+/// The most characters of an agent's description.
 const WORDS: usize = 160;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -84,11 +84,7 @@ fn addresses(of: &[&InstanceView]) -> Vec<String> {
 
 async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
     let hub = &ctx.app.hub;
-    let limit = args.limit.unwrap_or(LIMIT);
-    if !(1..=MOST).contains(&limit) {
-        let Failure(error) = invalid("limit", format!("it lies between 1 and {MOST}"));
-        return Err(error);
-    }
+    let limit = within("limit", args.limit.unwrap_or(LIMIT), 1..=MOST)?;
     let query = args.query.filter(|words| !words.trim().is_empty());
     let (profiles, total) = match query.clone() {
         Some(words) => {

@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::rest::messages::last_n;
+use crate::words::params::last_n;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "read_messages",
@@ -24,11 +23,11 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// What stands around a part of one message.
+/// The characters around a part of one message.
 const AROUND: usize = 700;
-/// What stands around a list.
+/// The characters around a list.
 const AROUND_LIST: usize = 100;
-/// What an entry of a list takes beside its text, at most for common ones.
+/// The characters of an entry of a list beside its text, at most for common ones.
 const BESIDE: usize = 160;
 /// The least that a listed message shows of itself.
 const SHARE: usize = 40;
@@ -63,17 +62,17 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Told {
-    One(Box<Seen>),
+enum ReadResult {
+    One(Box<MessagePart>),
     Some {
-        messages: Vec<Seen>,
+        messages: Vec<MessagePart>,
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
 }
 
 #[derive(Debug, Serialize)]
-struct Seen {
+struct MessagePart {
     id: u64,
     from: String,
     to: String,
@@ -97,7 +96,7 @@ struct Seen {
     next_offset: Option<usize>,
 }
 
-async fn look(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+async fn look(ctx: &Ctx, args: Args) -> Result<ReadResult, ApiError> {
     let hub = &ctx.app.hub;
     if let Some(id) = args.id {
         if args.thread_id.is_some() || args.team.is_some() || args.last_n.is_some() {
@@ -111,12 +110,12 @@ async fn look(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
                 .hint("settled mail is kept for 24 hours; read_messages() shows the last ones")
         })?;
         let room = ctx.client.chars.saturating_sub(AROUND);
-        return Ok(Told::One(Box::new(seen(&record, args.offset.unwrap_or(0), room))));
+        return Ok(ReadResult::One(Box::new(seen(&record, args.offset.unwrap_or(0), room))));
     }
     if args.offset.is_some() {
         return Err(ApiError::new(ErrorCode::InvalidArgument, "offset: it needs an id"));
     }
-    let last = last_n(args.last_n).map_err(|Failure(error)| error)?;
+    let last = last_n(args.last_n)?;
     let query = HistoryQuery {
         thread: args.thread_id.as_deref().map(str::parse).transpose()?,
         team: args.team.as_deref().map(str::parse).transpose()?,
@@ -129,16 +128,17 @@ async fn look(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
     let hidden = page.records.len().saturating_sub(fit);
     let shown = &page.records[hidden..];
     let share = (ctx.client.chars / shown.len().max(1)).saturating_sub(BESIDE).max(SHARE);
-    let mut messages: Vec<Seen> = shown.iter().map(|record| seen(record, 0, share)).collect();
+    let mut messages: Vec<MessagePart> =
+        shown.iter().map(|record| seen(record, 0, share)).collect();
     let fit = text::last_that_fit(&messages, ctx.client.chars.saturating_sub(AROUND_LIST));
     let hidden = hidden + messages.len() - fit;
     messages.drain(..messages.len() - fit);
     let note = (hidden > 0).then(|| format!("{hidden} older ones did not fit: ask for fewer"));
-    Ok(Told::Some { messages, note })
+    Ok(ReadResult::Some { messages, note })
 }
 
 /// A part of a message that takes no more room than that.
-fn seen(record: &Record, offset: usize, room: usize) -> Seen {
+fn seen(record: &Record, offset: usize, room: usize) -> MessagePart {
     let m = &record.message;
     let total = m.body.chars().count();
     let mut left = room;
@@ -151,7 +151,7 @@ fn seen(record: &Record, offset: usize, room: usize) -> Seen {
     let end = offset.saturating_add(part.chars().count());
     let cut = end < total;
     let kind = m.kind.as_str();
-    Seen {
+    MessagePart {
         id: m.seq.0,
         from: m.from.address.to_string(),
         to: m.to.clone(),

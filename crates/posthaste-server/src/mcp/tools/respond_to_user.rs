@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Tool;
-use super::send_message::{Told, send};
+use super::send_message::{SendResult, send};
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
 
@@ -40,7 +40,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
     })
 }
 
-async fn respond(ctx: &Ctx, message: String, to: Option<String>) -> Result<Told, ApiError> {
+async fn respond(ctx: &Ctx, message: String, to: Option<String>) -> Result<SendResult, ApiError> {
     let in_reply_to = text::message(to);
     let request = SendRequest {
         to: To::One("human".into()),

@@ -2,17 +2,16 @@
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::{SendRequest, To};
-use posthaste_core::messaging::message::{Body, MessageRef, Principal, Receipt, Via};
+use posthaste_core::messaging::message::{MessageRef, Principal, Receipt, Via};
 use posthaste_core::messaging::send::SendError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Tool;
-use crate::failure::Failure;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::rest::messages::{Origin, details, start};
+use crate::words::draft::{self, Author};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "send_message",
@@ -57,7 +56,7 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
     })
 }
 
-async fn write(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
+async fn write(ctx: &Ctx, args: Args) -> Result<SendResult, ApiError> {
     let in_reply_to = text::message(args.in_reply_to);
     let to = match args.to {
         Some(to) => to,
@@ -73,14 +72,14 @@ async fn write(ctx: &Ctx, args: Args) -> Result<Told, ApiError> {
     send(ctx, request).await
 }
 
-/// Whoever is meant when nobody is named.
+/// Finds the recipient when the caller names none.
 async fn recipient(
     ctx: &Ctx,
     in_reply_to: Option<&posthaste_api::messages::MessageRef>,
 ) -> Result<String, ApiError> {
     if let Some(which) = in_reply_to {
         let which: MessageRef = which.try_into()?;
-        // Whether the caller may see it is decided by the send, which knows repeats first.
+        // The send decides whether the caller may see it; it knows repeats first.
         let record = ctx.app.hub.message(Principal::Operator, which).await?;
         let record = record.ok_or(SendError::NoSuchMessage(which))?;
         return Ok(record.message.from.id());
@@ -92,8 +91,7 @@ async fn recipient(
     })
 }
 
-/// Whoever waits for the caller's report: the giver of its oldest open task, else its
-/// parent.
+/// The giver of the caller's oldest open task, else its parent.
 fn giver(ctx: &Ctx) -> Option<String> {
     let (hub, me) = (&ctx.app.hub, ctx.me.instance()?);
     let open = hub.taken_on(me).into_iter().find(|given| given.report.is_none());
@@ -104,10 +102,10 @@ fn giver(ctx: &Ctx) -> Option<String> {
     }
 }
 
-/// What the sender is told: what is known, and no more.
+/// The answer to a sender: what is known, and no more.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Told {
+pub(crate) enum SendResult {
     One(Sent),
     Many { results: Vec<OneOfMany> },
 }
@@ -163,41 +161,24 @@ impl From<Receipt> for Sent {
 }
 
 /// Sends to one or to each of a list, in order; one failure does not stop the rest.
-pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<Told, ApiError> {
+pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<SendResult, ApiError> {
     request.idempotency_key = ctx.key.clone();
     let app = &ctx.app;
-    let from = Origin { caller: ctx.me, via: Via::Mcp, parent: ctx.trace };
-    let details = details(app, ctx.me, &mut request).await.map_err(|Failure(error)| error)?;
-    let list = match request.to {
+    let from = Author { who: ctx.me, via: Via::Mcp, trace: ctx.trace };
+    let details = draft::details(app, ctx.me, &mut request).await?;
+    match request.to {
         To::One(to) => {
-            let sent = start(app, &from, &to, request.message.into(), details);
-            let receipt = sent.map_err(|Failure(error)| error)?.await?;
-            return Ok(Told::One(receipt.into()));
+            let sent = draft::start(app, &from, &to, request.message.into(), details)?;
+            Ok(SendResult::One(sent.await?.into()))
         }
-        To::Many(list) => list,
-    };
-    let most = app.hub.limits().recipients;
-    if list.is_empty() || list.len() > most {
-        let why = format!("to: a list has 1 to {most} addresses (limits.recipients)");
-        return Err(ApiError::new(ErrorCode::InvalidArgument, why));
+        To::Many(list) => {
+            let sent = draft::send_to_each(app, &from, list, request.message, details).await?;
+            let outcome = |receipt: Result<Receipt, ApiError>| match receipt {
+                Ok(receipt) => Outcome::Sent(receipt.into()),
+                Err(error) => Outcome::Refused { error },
+            };
+            let results = sent.into_iter().map(|(to, r)| OneOfMany { to, outcome: outcome(r) });
+            Ok(SendResult::Many { results: results.collect() })
+        }
     }
-    let text = Body::from(request.message);
-    let begin = |to: &String| start(app, &from, to, text.clone(), details.clone());
-    let started: Vec<_> = list.iter().map(begin).collect();
-    let mut results = Vec::with_capacity(list.len());
-    for (to, sent) in list.into_iter().zip(started) {
-        let sent = match sent {
-            Ok(sent) => sent.await.map_err(ApiError::from),
-            Err(Failure(error)) => Err(error),
-        };
-        let outcome = match sent {
-            Ok(receipt) => Outcome::Sent(receipt.into()),
-            Err(error) => {
-                app.meters.refused(error.code);
-                Outcome::Refused { error }
-            }
-        };
-        results.push(OneOfMany { to, outcome });
-    }
-    Ok(Told::Many { results })
 }

@@ -21,7 +21,7 @@ pub(crate) const TOOL: Tool = Tool {
 #[derive(Debug, Serialize)]
 struct Stopped {
     instance: String,
-    /// What is true now: a process that was asked may still run.
+    /// The status now: a process that was asked to end may still run.
     status: &'static str,
     stopped: usize,
 }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::Tool;
 use crate::mcp::call::{Ctx, Job};
 use crate::mcp::{schema, text};
-use crate::work::address;
+use crate::words::work::address;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "whoami",
@@ -53,7 +53,7 @@ struct Me {
     /// Its own tasks that it has not reported on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tasks: Vec<Task>,
-    /// What it gave out and has no report on.
+    /// Tasks that it gave out and has no report on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assigned: Vec<Task>,
     #[serde(skip_serializing_if = "is_zero")]

@@ -399,7 +399,7 @@ fn every_call_has_an_example_of_each_answer() {
     let document = posthaste_api::openapi::document("", true);
     let mut missing = Vec::new();
     for call in calls() {
-        let operation = &document["paths"][call.path][call.method.to_ascii_lowercase()];
+        let operation = &document["paths"][call.path][call.method.as_str().to_ascii_lowercase()];
         if !operation["x-codeSamples"][0]["source"].is_string() {
             missing.push(format!("{} {}", call.method, call.path));
         }

@@ -9,7 +9,9 @@ use tokio::task::spawn_blocking;
 
 use super::lost;
 
-/// Runs `work` on a thread of its own; where the system grants none, here.
+/// Runs `work` on a thread of its own. Where the system grants none, the runtime panics
+/// and keeps what it was given for later: then nobody may find `work` there, and whoever
+/// waits for it hears that it is lost.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CommitError> {
@@ -19,14 +21,10 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
         let work = theirs.lock().take();
         work.map(|work| work())
     };
-    // The runtime panics if it gets no thread, and keeps what it was given for later.
-    let spawned = catch_unwind(AssertUnwindSafe(|| spawn_blocking(take)));
-    let done = match spawned {
-        Ok(running) => running.await.map_err(|panic| panic.to_string()),
-        Err(_) => {
-            let work = work.lock().take();
-            Ok(work.map(|work| work()))
-        }
+    let Ok(running) = catch_unwind(AssertUnwindSafe(|| spawn_blocking(take))) else {
+        work.lock().take();
+        return Err(lost("the system grants no thread".into()));
     };
-    done.map_err(lost)?.ok_or_else(|| lost("it was given up".into()))
+    let done = running.await.map_err(|panic| lost(panic.to_string()))?;
+    done.ok_or_else(|| lost("it was given up".into()))
 }

@@ -147,7 +147,7 @@ async fn an_unreadable_message_shows_what_can_be_read() {
         assert_eq!(shown.deliveries.len(), 1, "its deliveries are sound");
 
         let replies = store.replies(Seq(1), 9).await.expect("replies");
-        assert_eq!(replies, [shown.clone()]);
+        assert_eq!(replies, std::slice::from_ref(&shown));
         let look = HistoryLook {
             sources: [Source::All].into(),
             above: 1,

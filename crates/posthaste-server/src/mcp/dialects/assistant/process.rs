@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use posthaste_api::error::ApiError;
 use posthaste_api::work::AssignRequest;
-use posthaste_core::orchestration::Assigned;
-use posthaste_core::registry::Status;
+use posthaste_core::registry::{Instance, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::{Failure, invalid};
-use crate::mcp::call::{Ctx, Job, done, done_beside, refusal, text as json};
+use crate::mcp::call::{Ctx, HandoffResult, Job, done, done_beside, refusal, text as json};
 use crate::mcp::text;
 use crate::mcp::tools::agent_status::{exactly, unknown};
-use crate::mcp::tools::assign::assign;
-use crate::mcp::tools::handoff::{Heard, heard};
+use crate::mcp::tools::assign::{assign, wish};
+use crate::words::params::wrong;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -51,15 +49,28 @@ struct Spawned {
     truncated_message: Option<String>,
 }
 
+impl Spawned {
+    fn new(worker: &Instance, now: Status) -> Self {
+        Self {
+            process_id: worker.id.to_string(),
+            thread_id: worker.thread.to_string(),
+            status: status(now),
+            result: None,
+            exit_code: None,
+            truncated_message: None,
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Polled {
-    process: Process,
+    process: ProcessView,
     #[serde(skip_serializing_if = "Option::is_none")]
     message_summary: Option<Summary>,
 }
 
 #[derive(Debug, Serialize)]
-struct Process {
+struct ProcessView {
     process_id: String,
     assistant_id: String,
     thread_id: String,
@@ -90,63 +101,55 @@ fn status(status: Status) -> &'static str {
 }
 
 pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
-    let args = text::arguments::<Spawn>(given);
+    let asked = text::arguments::<Spawn>(given).and_then(|args| asked(&ctx, args));
     Box::pin(async move {
-        let begun = match args {
-            Ok(args) => begin(&ctx, args).await,
-            Err(error) => Err(error),
-        };
-        let (assigned, waits) = match begun {
-            Ok(begun) => begun,
+        let (request, waits) = match asked {
+            Ok(asked) => asked,
             Err(error) => return ctx.reply::<()>(Err(error)).await,
         };
-        let hub = std::sync::Arc::clone(&ctx.app.hub);
-        let worker = &assigned.instance;
-        let spawned = |now: Status| Spawned {
-            process_id: worker.id.to_string(),
-            thread_id: worker.thread.to_string(),
-            status: status(now),
-            result: None,
-            exit_code: None,
-            truncated_message: None,
-        };
         let Some(longest) = waits else {
-            return ctx.reply(Ok(spawned(worker.status))).await;
+            let spawned = assign(&ctx, request).await;
+            let spawned = spawned.map(|a| Spawned::new(&a.instance, a.instance.status));
+            return ctx.reply(spawned).await;
         };
-        let heard = heard(ctx, &assigned, longest).await;
-        let now = hub.instance(worker.id).map_or(worker.status, |view| view.instance.status);
-        match heard {
-            Heard::Report { report, batch } => {
+        let assign = match wish(&ctx, request) {
+            Ok(assign) => assign,
+            Err(error) => return ctx.reply::<()>(Err(error)).await,
+        };
+        match ctx.handoff(assign, longest).await {
+            HandoffResult::Report { assigned, status, report, batch } => {
                 let told = Spawned {
                     exit_code: report.exit_code,
-                    truncated_message: report.next_offset.map(|_| report.id.to_string()),
-                    result: Some(report.text),
-                    ..spawned(now)
+                    truncated_message: report.clip.map(|_| report.message.seq.to_string()),
+                    result: Some(report.text().to_owned()),
+                    ..Spawned::new(&assigned.instance, status)
                 };
                 match json(&told) {
                     Ok(told) => done_beside(told, batch),
                     Err(error) => done(refusal(&error), true, None),
                 }
             }
-            Heard::NotYet { ctx, .. } => ctx.reply(Ok(spawned(now))).await,
-            Heard::Failed(error) => done(refusal(&error), true, None),
+            HandoffResult::Job { ctx, assigned, status, .. } => {
+                ctx.reply(Ok(Spawned::new(&assigned.instance, status))).await
+            }
+            HandoffResult::Refused { ctx, error } => ctx.reply::<()>(Err(error)).await,
+            HandoffResult::Failed(error) => done(refusal(&error), true, None),
         }
     })
 }
 
-/// Who has the work, and how long the caller wants to wait for it.
-async fn begin(ctx: &Ctx, args: Spawn) -> Result<(Assigned, Option<Duration>), ApiError> {
+/// The work, and how long the caller wants to wait for it.
+fn asked(ctx: &Ctx, args: Spawn) -> Result<(AssignRequest, Option<Duration>), ApiError> {
     let waits = match args.run_mode.as_deref() {
         None | Some("async") => None,
         Some("sync") => Some(ctx.app.hub.limits().wait),
         Some(_) => {
-            let Failure(error) = invalid("run_mode", "it is `async` or `sync`");
-            return Err(error);
+            return Err(wrong("run_mode", "it is `async` or `sync`"));
         }
     };
     let request =
         AssignRequest { agent: args.assistant_id, message: args.query, ..AssignRequest::default() };
-    Ok((assign(ctx, request).await?, waits))
+    Ok((request, waits))
 }
 
 pub(super) fn poll(ctx: Ctx, given: Option<&RawValue>) -> Job {
@@ -176,7 +179,7 @@ async fn polled(ctx: &Ctx, args: Poll) -> Result<Polled, ApiError> {
         }
     };
     let work = i.work.as_deref();
-    let process = Process {
+    let process = ProcessView {
         process_id: i.id.to_string(),
         assistant_id: i.agent.to_string(),
         thread_id: i.thread.to_string(),

@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use posthaste_api::error::ApiError;
 use posthaste_api::work::AssignRequest;
-use posthaste_core::orchestration::Assigned;
+use posthaste_core::orchestration as core;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::failure::Failure;
-use crate::mcp::call::{Ctx, Job, done, done_beside, text as json};
+use crate::mcp::call::{Ctx, HandoffResult, Job, done, done_beside, text as json};
 use crate::mcp::text;
-use crate::mcp::tools::assign::assign as give;
-use crate::mcp::tools::handoff::{Heard, heard};
-use crate::rest::inbox::seconds;
+use crate::mcp::tools::assign::{assign as give, wish};
+use crate::words::params::seconds;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -78,11 +76,11 @@ pub(super) fn assign(ctx: Ctx, args: Option<&RawValue>) -> Job {
     Box::pin(async move {
         let given = match args {
             Ok(Assign { agent_profile, message, working_directory }) => {
-                start(&ctx, agent_profile, message, working_directory).await
+                give(&ctx, request(agent_profile, message, working_directory)).await
             }
             Err(error) => Err(error),
         };
-        let told = given.map(|Assigned { instance, .. }| Given {
+        let told = given.map(|core::Assigned { instance, .. }| Given {
             success: true,
             terminal_id: Some(instance.id.to_string()),
             message: format!("Task assigned to {} (terminal: {})", instance.agent, instance.id),
@@ -91,60 +89,55 @@ pub(super) fn assign(ctx: Ctx, args: Option<&RawValue>) -> Job {
     })
 }
 
-async fn start(
-    ctx: &Ctx,
-    agent: String,
-    message: String,
-    working_directory: Option<String>,
-) -> Result<Assigned, ApiError> {
-    let request = AssignRequest { agent, message, working_directory, ..AssignRequest::default() };
-    give(ctx, request).await
+fn request(agent: String, message: String, working_directory: Option<String>) -> AssignRequest {
+    AssignRequest { agent, message, working_directory, ..AssignRequest::default() }
 }
 
 pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
-    let args = text::arguments::<Handoff>(args);
+    let asked = text::arguments::<Handoff>(args).and_then(|args| asked(&ctx, args));
     Box::pin(async move {
-        let begun = match args {
-            Ok(args) => begin(&ctx, args).await,
-            Err(error) => Err(error),
-        };
-        let (assigned, timeout) = match begun {
-            Ok(begun) => begun,
+        let (assign, timeout) = match asked {
+            Ok(asked) => asked,
             Err(error) => return ctx.reply_as::<()>(Err(error), not_handed_off).await,
         };
-        let agent = &assigned.instance.agent;
-        let terminal_id = Some(assigned.instance.id.to_string());
-        match heard(ctx, &assigned, timeout).await {
-            Heard::Report { report, batch } => {
+        match ctx.handoff(assign, timeout).await {
+            HandoffResult::Report { assigned, report, batch, .. } => {
+                let agent = &assigned.instance.agent;
                 let (success, mut message) = match report.failed() {
                     true => (false, format!("{agent} failed")),
                     false => (true, format!("{agent} has finished")),
                 };
-                if report.next_offset.is_some() {
-                    message
-                        .push_str(&format!("; its output is cut, message {} has all", report.id));
+                if report.clip.is_some() {
+                    let all = report.message.seq;
+                    message.push_str(&format!("; its output is cut, message {all} has all"));
                 }
-                let output = Some(report.text);
+                let output = Some(report.text().to_owned());
+                let terminal_id = Some(assigned.instance.id.to_string());
                 match json(&HandedOff { success, message, output, terminal_id }) {
                     Ok(told) => done_beside(told, batch),
                     Err(error) => done(not_handed_off(&error), true, None),
                 }
             }
             // No failure: whoever reads one would start the same work again.
-            Heard::NotYet { ctx, .. } => {
+            HandoffResult::Job { ctx, assigned, .. } => {
+                let agent = &assigned.instance.agent;
                 let message =
                     format!("{agent} still works; its output comes by check_inbox when it is done");
+                let terminal_id = Some(assigned.instance.id.to_string());
                 let told = HandedOff { success: true, message, output: None, terminal_id };
                 ctx.reply_as(Ok(told), not_handed_off).await
             }
-            Heard::Failed(error) => done(not_handed_off(&error), true, None),
+            HandoffResult::Refused { ctx, error } => {
+                ctx.reply_as::<()>(Err(error), not_handed_off).await
+            }
+            HandoffResult::Failed(error) => done(not_handed_off(&error), true, None),
         }
     })
 }
 
-async fn begin(ctx: &Ctx, args: Handoff) -> Result<(Assigned, Duration), ApiError> {
+fn asked(ctx: &Ctx, args: Handoff) -> Result<(core::Assign, Duration), ApiError> {
     let most = ctx.app.hub.limits().wait;
-    let timeout = seconds("timeout", args.timeout, 600.0, most).map_err(|Failure(e)| e)?;
+    let timeout = seconds("timeout", args.timeout, 600.0, most)?;
     let Handoff { agent_profile, message, working_directory, .. } = args;
-    Ok((start(ctx, agent_profile, message, working_directory).await?, timeout))
+    Ok((wish(ctx, request(agent_profile, message, working_directory))?, timeout))
 }

@@ -1,4 +1,4 @@
-//! Who gets a connection when there are too many.
+//! Limits the number of connections.
 //!
 //! A hub that is full says so at once instead of leaving clients to wait in the dark.
 //! Beyond `server.connections` a few more are let in, on which only the operator is
@@ -26,22 +26,22 @@ use crate::auth::{self, Opens};
 use crate::config::ServerConfig;
 use crate::meters::Meters;
 
-/// What has come by the time of a refusal is read, up to this, so that the close does
+/// A refusal reads up to this many bytes that have come by then, so that the close does
 /// not destroy the answer.
 const UNREAD: usize = 16 * 1024;
 
 /// So long nobody must have missed room until it is said that there is some again.
 const CALM: Duration = Duration::from_secs(10);
 
-/// A place for one connection, given back when it is dropped.
-pub(crate) struct Place {
+/// A slot for one connection, given back when it is dropped.
+pub(crate) struct Slot {
     _permit: OwnedSemaphorePermit,
     /// It is beyond the common ones.
     pub(crate) spare: bool,
 }
 
-/// All places.
-pub(crate) struct Places {
+/// All slots.
+pub(crate) struct Slots {
     common: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     most: usize,
@@ -60,7 +60,7 @@ struct Episode {
     refused: u64,
 }
 
-impl Places {
+impl Slots {
     pub(crate) fn new(config: &ServerConfig, listener: &TcpListener) -> Self {
         Self {
             common: Arc::new(Semaphore::new(config.connections)),
@@ -72,12 +72,8 @@ impl Places {
         }
     }
 
-    /// A place for a connection that was accepted; without one it is turned away.
-    pub(crate) fn seat(
-        &mut self,
-        socket: TcpStream,
-        meters: &Meters,
-    ) -> Option<(TcpStream, Place)> {
+    /// A slot for a connection that was accepted; without one it is turned away.
+    pub(crate) fn seat(&mut self, socket: TcpStream, meters: &Meters) -> Option<(TcpStream, Slot)> {
         let now = Instant::now();
         if let Some(refused) = self.no_files.ends(now) {
             tracing::info!(refused, "there are descriptors again");
@@ -86,14 +82,14 @@ impl Places {
             if let Some(refused) = self.full.ends(now) {
                 tracing::info!(refused, "there is room for connections again");
             }
-            return Some((socket, Place { _permit: permit, spare: false }));
+            return Some((socket, Slot { _permit: permit, spare: false }));
         }
         if self.full.begins(now) {
             let most = self.most;
             tracing::warn!(most, "all connections are in use (server.connections)");
         }
         if let Ok(permit) = Arc::clone(&self.spare).try_acquire_owned() {
-            return Some((socket, Place { _permit: permit, spare: true }));
+            return Some((socket, Slot { _permit: permit, spare: true }));
         }
         self.full.refused += 1;
         meters.turned_away();
@@ -148,7 +144,7 @@ pub(crate) fn no_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// Whether this is served on a spare place.
+/// Returns whether this request is served on a spare slot.
 pub(crate) fn is_for_all_times(
     app: &App,
     method: &Method,
@@ -198,7 +194,7 @@ mod tests {
         for second in 0..100 {
             assert_eq!(episode.begins(after(second)), second == 0);
             episode.refused += 1;
-            assert_eq!(episode.ends(after(second)), None, "one place is no room");
+            assert_eq!(episode.ends(after(second)), None, "one slot is no room");
         }
         assert_eq!(episode.ends(after(99 + 9)), None);
         assert_eq!(episode.ends(after(99 + 10)), Some(100));

@@ -33,7 +33,7 @@ enum RequestId {
 }
 
 impl RequestId {
-    /// What a client says is used if it is short and plain.
+    /// Takes the client's own id if it is short and plain.
     fn given(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(HEADER)?.to_str().ok()?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
@@ -61,18 +61,18 @@ pub(crate) enum Route {
     Routed,
 }
 
-/// Whose token a routed request bears, once somebody has looked.
+/// The caller of a routed request, once its token was looked up.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Who(Arc<OnceLock<Principal>>);
+pub(crate) struct KnownCaller(Arc<OnceLock<Principal>>);
 
-impl Who {
+impl KnownCaller {
     pub(crate) fn is(&self, principal: Principal) {
         let _ = self.0.set(principal);
     }
 }
 
-/// Dropped without an answer, its client has gone away.
-pub(crate) struct Call {
+/// One request that is being served. Dropped without an answer: its client has gone away.
+pub(crate) struct ServedRequest {
     meters: Arc<Meters>,
     id: RequestId,
     began: Instant,
@@ -82,7 +82,7 @@ pub(crate) struct Call {
     answered: bool,
 }
 
-impl Call {
+impl ServedRequest {
     pub(crate) fn begin(meters: &Arc<Meters>, method: &Method, headers: &HeaderMap) -> Self {
         let (boot, number) = meters.next_request();
         Self {
@@ -100,7 +100,7 @@ impl Call {
     pub(crate) fn end(
         mut self,
         mut response: Response<Reply>,
-        who: Option<Who>,
+        who: Option<KnownCaller>,
     ) -> Response<Reply> {
         self.answered = true;
         let (meters, took) = (&self.meters, self.began.elapsed());
@@ -143,7 +143,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ServedRequest {
     fn drop(&mut self) {
         if !self.answered {
             self.meters.cut();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_call_that_waits_keeps_little() {
-        assert!(size_of::<Call>() <= 96, "{}", size_of::<Call>());
+        assert!(size_of::<ServedRequest>() <= 96, "{}", size_of::<ServedRequest>());
     }
 
     #[test]

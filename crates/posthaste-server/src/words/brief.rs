@@ -1,16 +1,16 @@
 //! Mail in the words of a model: no more than says something.
 
 use posthaste_core::messaging::message::{Message, Priority};
-use posthaste_core::messaging::receive::{Batch, Entry as Handed};
+use posthaste_core::messaging::receive::{Batch, Entry};
 use posthaste_core::ports::Survey;
 use serde::Serialize;
 
-/// What stands around the entries of an answer, at most, with the ids it names.
+/// The most characters around the entries of an answer, with the ids that it names.
 pub(crate) const WRAPPER: usize = 320;
 
 /// One message.
 #[derive(Debug, Serialize)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct BriefEntry<'a> {
     pub(crate) id: u64,
     pub(crate) from: &'a str,
     pub(crate) message: &'a str,
@@ -41,12 +41,12 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-impl<'a> Entry<'a> {
-    pub(crate) fn new(e: &'a Handed) -> Self {
+impl<'a> BriefEntry<'a> {
+    pub(crate) fn new(e: &'a Entry) -> Self {
         Self::showing(e, e.text())
     }
 
-    fn showing(e: &'a Handed, text: &'a str) -> Self {
+    fn showing(e: &'a Entry, text: &'a str) -> Self {
         let m = &e.leased.message;
         let kind = m.kind.as_str();
         Self {
@@ -72,16 +72,16 @@ fn names_its_task(m: &Message) -> bool {
     m.is_report() && m.label.is_some()
 }
 
-/// How much of a budget an entry takes beside its text, with the comma after it.
-pub(crate) fn beside(e: &Handed) -> usize {
-    serde_json::to_string(&Entry::showing(e, "")).map_or(WRAPPER, |json| json.len() + 1)
+/// The share of a budget that an entry takes beside its text, with the comma after it.
+pub(crate) fn beside(e: &Entry) -> usize {
+    serde_json::to_string(&BriefEntry::showing(e, "")).map_or(WRAPPER, |json| json.len() + 1)
 }
 
-/// What another tool's answer carries along.
+/// Mail that the answer of another tool carries along.
 #[derive(Debug, Serialize)]
 pub(crate) struct Piggyback<'a> {
     #[serde(rename = "_pending_messages", skip_serializing_if = "Vec::is_empty")]
-    messages: Vec<Entry<'a>>,
+    messages: Vec<BriefEntry<'a>>,
     #[serde(skip_serializing_if = "is_zero")]
     remaining: usize,
     #[serde(rename = "_pending", skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ impl Piggyback<'_> {
             return None;
         }
         let block = Piggyback {
-            messages: batch.mail.iter().map(Entry::new).collect(),
+            messages: batch.mail.iter().map(BriefEntry::new).collect(),
             remaining: batch.remaining,
             unopened,
             settled: batch.settled.iter().map(|seq| seq.0).collect(),

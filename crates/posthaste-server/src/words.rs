@@ -1,0 +1,10 @@
+//! Words that every door says alike: parameters, drafts, entries, work.
+//!
+//! REST, MCP and CAO's routes have their own forms of requests and answers. What they
+//! have in common is read and written here, so a door depends on no other door.
+
+pub(crate) mod brief;
+pub(crate) mod draft;
+pub(crate) mod entry;
+pub(crate) mod params;
+pub(crate) mod work;
