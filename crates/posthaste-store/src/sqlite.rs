@@ -60,7 +60,7 @@ use self::files::Files;
 pub use self::inspect::{Inspection, inspect};
 pub use self::lock::FolderLock;
 use self::open::{Opened, open};
-use self::reader::Readers;
+use self::reader::{Readers, at_one_moment};
 use self::rows::meta::Marks;
 use self::rows::record::Ids;
 use self::rows::{message, record};
@@ -182,11 +182,11 @@ impl Store for SqliteStore {
     }
 
     fn history(&self, look: HistoryLook) -> Reply<'_, HistoryPart> {
-        self.query(move |db| history::part(db, &look))
+        self.query(move |db| at_one_moment(db, || history::part(db, &look)))
     }
 
     fn replies(&self, to: Seq, most: usize) -> Reply<'_, Vec<StoredRecord>> {
-        self.query(move |db| history::replies(db, to, most))
+        self.query(move |db| at_one_moment(db, || history::replies(db, to, most)))
     }
 
     fn notes(&self, of: RangeInclusive<DeliveryNo>) -> Reply<'_, Vec<Note>> {
@@ -198,11 +198,11 @@ impl Store for SqliteStore {
     }
 
     fn counts(&self, of: Option<CountsOf>) -> Reply<'_, StoredCounts> {
-        self.query(move |db| counts::kept(db, of))
+        self.query(move |db| at_one_moment(db, || counts::kept(db, of)))
     }
 
     fn thread(&self, thread: ThreadId, unread: Vec<Seq>) -> Reply<'_, ThreadSummary> {
-        self.query(move |db| counts::thread(db, thread, &unread))
+        self.query(move |db| at_one_moment(db, || counts::thread(db, thread, &unread)))
     }
 
     fn key(&self, digest: KeyDigest, since: Timestamp) -> Reply<'_, Option<Seq>> {
@@ -214,7 +214,7 @@ impl Store for SqliteStore {
     }
 
     fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>> {
-        self.query(move |db| prune::unnamed(db, &mailboxes))
+        self.query(move |db| at_one_moment(db, || prune::unnamed(db, &mailboxes)))
     }
 
     fn profile(&self, name: Name) -> Reply<'_, Option<Profile>> {

@@ -197,3 +197,9 @@ impl BacklogReader {
         })
     }
 }
+
+impl Drop for BacklogReader {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::errors::ReadResult;
 use super::prune::forget_old;
+use super::reader::at_one_moment;
 use super::rows::meta;
 
 const LAST: &str = "SELECT last FROM event_lists ORDER BY no DESC LIMIT 1";
@@ -31,11 +32,9 @@ pub(crate) fn last(db: &Connection) -> ReadResult<u64> {
 
 /// The events after a number, all of one moment.
 pub(crate) fn after(db: &Connection, after: u64, most: usize) -> ReadResult<StoredEvents> {
-    db.execute_batch("SAVEPOINT look")?;
     // No number is that large.
-    let found = read(db, after.min(i64::MAX as u64 - 1), most);
-    db.execute_batch("RELEASE look")?;
-    found
+    let after = after.min(i64::MAX as u64 - 1);
+    at_one_moment(db, || read(db, after, most))
 }
 
 fn read(db: &Connection, after: u64, most: usize) -> ReadResult<StoredEvents> {

@@ -57,7 +57,6 @@ fn candidates(
         most: look.most,
     };
     let (above, below) = (stretch.above, stretch.below);
-    // The mark first: what is indexed meanwhile is found twice, not missed.
     let marks = marks(db)?;
     let tail = Stretch { above: above.max(marks.seq), ..stretch };
     match source {

@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 
 use super::errors::ReadResult;
 use super::prune::forget_old;
+use super::reader::at_one_moment;
 use super::rows::meta;
 
 /// In a list: 16 bytes of digest, 8 of the message's number.
@@ -84,15 +85,12 @@ pub(crate) fn find(
     digest: KeyDigest,
     since: Timestamp,
 ) -> ReadResult<Option<Seq>> {
-    // One moment: what is being sorted is found in one of the two places.
-    db.execute_batch("SAVEPOINT look")?;
-    // Younger keys are in later lists, and those are in no run yet.
-    let found = match in_lists(db, digest, since) {
-        Ok(None) => in_runs(db, digest, since),
-        found => found,
-    };
-    db.execute_batch("RELEASE look")?;
-    found
+    // What is being sorted at this moment is found in one of the two places. Younger keys
+    // are in later lists, and those are in no run yet.
+    at_one_moment(db, || match in_lists(db, digest, since)? {
+        None => in_runs(db, digest, since),
+        found => Ok(found),
+    })
 }
 
 fn in_lists(db: &Connection, digest: KeyDigest, since: Timestamp) -> ReadResult<Option<Seq>> {

@@ -6,6 +6,7 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::errors::ReadResult;
+use super::reader::at_one_moment;
 use super::rows::{Cells, Table};
 
 /// Words of a query that count. More would only make a search slow.
@@ -109,8 +110,8 @@ pub(crate) fn one(db: &Connection, name: &Name) -> ReadResult<Option<Profile>> {
     rows.next()?.map(|row| read(&Cells::new(&WHOLE, row))).transpose()
 }
 
-fn listed(db: &Connection, rest: &str, params: impl rusqlite::Params) -> ReadResult<Vec<Profile>> {
-    let mut select = db.prepare_cached(&LISTED.select(rest))?;
+fn listed(db: &Connection, sql: &str, params: impl rusqlite::Params) -> ReadResult<Vec<Profile>> {
+    let mut select = db.prepare_cached(sql)?;
     let mut rows = select.query(params)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -121,11 +122,12 @@ fn listed(db: &Connection, rest: &str, params: impl rusqlite::Params) -> ReadRes
 
 /// Page and total are of the same moment.
 pub(crate) fn page(db: &Connection, skip: u64, most: u32) -> ReadResult<ProfilePage> {
-    db.execute_batch("SAVEPOINT look")?;
-    let items = listed(db, "ORDER BY name LIMIT ?1 OFFSET ?2", params![most, skip]);
-    let total = db.query_row("SELECT count(*) FROM profiles", [], |row| row.get(0));
-    db.execute_batch("RELEASE look")?;
-    Ok(ProfilePage { items: items?, total: total? })
+    let sql = LISTED.select("ORDER BY name LIMIT ?1 OFFSET ?2");
+    at_one_moment(db, || {
+        let items = listed(db, &sql, params![most, skip])?;
+        let total = db.query_row("SELECT count(*) FROM profiles", [], |row| row.get(0))?;
+        Ok(ProfilePage { items, total })
+    })
 }
 
 /// Profiles that have these words, best first.
@@ -134,11 +136,12 @@ pub(crate) fn search(db: &Connection, text: &str, most: u32) -> ReadResult<Vec<P
     let Some(expression) = candidates(db, &words, most)? else { return Ok(Vec::new()) };
     // Ranked by number first: only what is shown is read whole. A name says most,
     // then what it is filed under, then what is told about it.
-    let found = "JOIN (SELECT rowid AS found, \
-         bm25(profile_words, 8.0, 4.0, 1.0, 4.0) AS score FROM profile_words \
-         WHERE profile_words MATCH ?1 ORDER BY score, found LIMIT ?2) \
-         ON found = profiles.no ORDER BY score, name";
-    listed(db, found, params![expression, most])
+    let ranked = "(SELECT rowid AS found, bm25(profile_words, 8.0, 4.0, 1.0, 4.0) AS score \
+         FROM profile_words WHERE profile_words MATCH ?1 ORDER BY score, found LIMIT ?2)";
+    let sql = LISTED.select_from(&format!(
+        "{ranked} CROSS JOIN profiles ON profiles.no = found ORDER BY score, name"
+    ));
+    listed(db, &sql, params![expression, most])
 }
 
 /// What is worth ranking. To rank takes time for each profile that fits, and a

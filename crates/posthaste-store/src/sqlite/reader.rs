@@ -94,6 +94,23 @@ impl Readers {
     }
 }
 
+/// Asks several things of one moment.
+pub(crate) fn at_one_moment<T>(
+    db: &Connection,
+    ask: impl FnOnce() -> ReadResult<T>,
+) -> ReadResult<T> {
+    db.prepare_cached("SAVEPOINT look")?.execute([])?;
+    let answer = ask();
+    db.prepare_cached("RELEASE look")?.execute([])?;
+    answer
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 pub(crate) fn connect(file: &Path, cache_bytes: usize) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(file, flags)?;

@@ -193,6 +193,14 @@ impl Writer {
     }
 }
 
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Ok(desk) = self.desk.try_lock() {
+            desk.db.iter().for_each(|db| self.files.leave_log(db));
+        }
+    }
+}
+
 /// Whether the others could be written without one of the changes. A full disk takes none.
 fn is_of_one_change(error: &rusqlite::Error) -> bool {
     !matches!(

@@ -18,7 +18,12 @@ pub(crate) struct Table {
 impl Table {
     /// `SELECT` the columns, `FROM` the table, and what comes after.
     pub(crate) fn select(&self, rest: &str) -> String {
-        format!("SELECT {} FROM {} {rest}", self.columns.join(", "), self.name)
+        self.select_from(&format!("{} {rest}", self.name))
+    }
+
+    /// `SELECT` the columns, `FROM` a source that has them.
+    pub(crate) fn select_from(&self, source: &str) -> String {
+        format!("SELECT {} FROM {source}", self.columns.join(", "))
     }
 
     fn place(&self, name: &str) -> usize {
