@@ -1,4 +1,4 @@
-//! What an operator can turn about workers.
+//! The settings for workers.
 
 use std::path::PathBuf;
 use std::time::Duration;
