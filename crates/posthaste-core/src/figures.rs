@@ -59,7 +59,7 @@ pub struct Figures {
     pub open: u64,
     /// Time when the oldest of them was accepted.
     pub oldest: Option<Timestamp>,
-    /// Number of writes that shared one transaction.
+    /// Number of writes in each transaction.
     pub groups: Spread,
     /// Duration of each commit, in microseconds.
     pub commits: Spread,

@@ -366,7 +366,7 @@ impl Hub {
         loop {
             let due = self.desk.lock().next_due();
             let expiry = self.engine.ledger(|l| l.next_expiry()).map(|at| {
-                // A message still lives at its very expiry: one tick later.
+                // At its expiry a message is no longer alive: wake one tick later.
                 let left = at.since(self.clock.now()) + std::time::Duration::from_millis(1);
                 Instant::now() + left
             });

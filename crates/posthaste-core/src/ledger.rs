@@ -66,7 +66,7 @@ pub struct Queued {
     /// `None` outside the window: the text is on disk.
     pub message: Option<Arc<Message>>,
     pub size: u32,
-    /// The sending instance; `None` for the human and the hub.
+    /// The sending instance, if an instance sent it.
     pub sender: Option<InstanceId>,
     pub attempts: u8,
     pub urgent: bool,

@@ -269,7 +269,7 @@ pub struct Survey {
     pub waiting: usize,
     /// Time when the first of the waiting mail arrived; `None` also for an old backlog.
     pub first_at: Option<Timestamp>,
-    /// Whether mail waits that ends every wait.
+    /// Set if mail waits that ends every wait.
     pub ends_wait: bool,
     /// Addresses of the distinct senders of the waiting mail.
     pub senders: Vec<Arc<str>>,

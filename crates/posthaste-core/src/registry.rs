@@ -17,7 +17,7 @@ pub type TokenHash = [u8; 32];
 /// The kind of an agent, as far as mail is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentKind {
-    /// It comes by itself and reads its mail.
+    /// An agent that comes by itself and reads its mail.
     #[default]
     External,
     /// A machine of fixed habits: reachable by name, never given `@anyone`.
@@ -53,7 +53,7 @@ impl FromStr for AgentKind {
 pub enum Origin {
     /// The operator made it: `POST /v1/instances`, or work that the operator gave out.
     Operator,
-    /// It came by itself, with the join token.
+    /// The agent came by itself, with the join token.
     Join,
     /// Another agent gave out work, and the hub made a worker for it.
     Assigned,
@@ -240,7 +240,7 @@ pub struct NewInstance {
 }
 
 /// Makes the token of an instance that joined with a key. The token is made from the
-/// joiner's secret and from the instance, so every join returns the same one, and a later
+/// joiner's seed and from the instance, so every join returns the same one, and a later
 /// instance with that key gets another.
 pub fn joined_token(seed: &TokenHash, of: InstanceId) -> String {
     let mut hash = Sha256::new();

@@ -1,7 +1,7 @@
 //! Following messages on their road, for tracing.
 //!
 //! A hub without a follower pays one look at an empty place. A follower learns the
-//! persons, the message and the times, and never the text of a message.
+//! actors, the message and the times, and never the text of a message.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct TraceParent {
     pub sampled: bool,
 }
 
-/// It does not follow the form; it is ignored, as the standard asks.
+/// A text that does not follow the form. It is ignored, as the standard asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotATrace;
 

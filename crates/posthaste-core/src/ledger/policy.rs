@@ -1,4 +1,4 @@
-//! Write policy and rates: which sender may write to whom, and how often.
+//! Write policy and rates: the recipients of each sender, and its pace.
 //!
 //! The append applies them, like routing, to the state at that moment. The operator,
 //! mechanical agents and the hub itself are under no rate.
@@ -118,8 +118,8 @@ impl Ledger {
         }
     }
 
-    /// Refuses a worker in another team: it would write and read there in place of its
-    /// giver. Where writing is not open, only leaders of that team start one.
+    /// Refuses a worker in another team, unless writing is open or the giver leads that
+    /// team: the worker would write and read there in place of its giver.
     pub(super) fn may_hire(&self, by: Principal, team: Option<&Name>) -> Result<(), SendError> {
         let giver = by.instance().and_then(|id| self.instances.get(&id));
         let (Some(giver), Some(team)) = (giver, team) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Which instances are alive, and so which could take one-of mail.
+//! The instances that are alive, and so could take one-of mail.
 //!
 //! An instance is alive while it starts, while its process runs (workers of the hub),
 //! while it has a lasting connection (stream, bridge) or an open call, and for

@@ -79,10 +79,9 @@ const MORE_THAN_KEEP: usize = 10;
 /// The strength of the proof that the end of an instance gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proves {
-    /// It finished its own turn after all mail that it was given.
+    /// The agent finished its own turn after all mail that it was given.
     All,
-    /// It finished its task, but some mail that its driver told it later did not reach
-    /// it.
+    /// The agent finished its task, but some later mail of its driver did not reach it.
     Task,
     Nothing,
 }

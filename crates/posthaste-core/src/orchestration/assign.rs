@@ -23,7 +23,7 @@ pub struct Assign {
     pub label: Option<String>,
     /// An absolute path.
     pub directory: Option<String>,
-    /// Whether the worker gets a git worktree of its own; `None`: as the profile says.
+    /// Request for a git worktree of its own; `None`: as the profile says.
     pub worktree: Option<bool>,
     /// Maximum time that the worker may run; `None`: as the profile says.
     pub timeout: Option<Duration>,

@@ -22,11 +22,11 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// The reason why a worker does not run.
 enum NoStart {
-    /// It cannot start.
+    /// The worker cannot start.
     Failed(LaunchError),
-    /// It was stopped.
+    /// The worker was stopped.
     Stopped(String),
-    /// The hub stops, or its disk is full: it stays in line.
+    /// The hub stops, or its disk is full: the worker stays in line.
     Later,
 }
 

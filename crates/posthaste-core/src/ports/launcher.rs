@@ -22,7 +22,7 @@ pub struct Job {
     pub profile: Profile,
     /// The directory to work in, as it was asked for; an absolute path.
     pub directory: Option<PathBuf>,
-    /// Whether to make a git worktree of its own from that directory; `None`: as the
+    /// Request for a git worktree of its own, made from that directory; `None`: as the
     /// profile says.
     pub worktree: Option<bool>,
 }
@@ -33,7 +33,7 @@ pub enum Way {
     /// The launcher starts it, in a worktree of its own or not. `timeout` is the time
     /// that the profile lets its workers run.
     Started { worktree: bool, timeout: Option<Duration> },
-    /// It connects by itself; the launcher does not start it.
+    /// The agent connects by itself; the launcher does not start it.
     ByItself,
 }
 
@@ -82,21 +82,21 @@ pub struct Outcome {
     pub why: String,
     /// The end of its output, for an operator who looks for the cause.
     pub tail: String,
-    /// The branch of its worktree, if it left commits or changes there.
+    /// The branch of its worktree, if it left work there.
     pub kept_branch: Option<String>,
-    /// Whether some mail that was written to it while it ran did not reach it.
+    /// Set if some mail that was written to the worker did not reach it.
     pub unheard: bool,
 }
 
 /// The kind of a worker's end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended by itself, and well.
+    /// The worker ended by itself, and well.
     Finished,
-    /// It ended by itself, and not well; or the end is unknown.
+    /// The worker ended by itself, and not well; or its end is unknown.
     #[default]
     Failed,
-    /// It was stopped.
+    /// The worker was stopped.
     Stopped,
 }
 
@@ -110,14 +110,14 @@ impl From<Ended> for Status {
     }
 }
 
-/// What is left of a worker after a hub start.
+/// The state of a worker after a hub start.
 #[derive(Debug)]
 pub enum Found {
-    /// It runs, and the launcher owns it again.
+    /// The worker runs, and the launcher owns it again.
     Running,
-    /// It ended while no hub ran.
+    /// The worker ended while no hub watched it.
     Ended(Outcome),
-    /// It was never started.
+    /// The worker was never started.
     NeverRan,
 }
 
@@ -139,12 +139,12 @@ pub enum Stream {
     Stderr,
 }
 
-/// Why nothing can be started.
+/// The reason why a worker cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct LaunchError {
     pub why: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
     /// The key of the profile that is wrong, where it is one.
     pub key: Option<&'static str>,

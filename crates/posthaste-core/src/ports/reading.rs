@@ -71,9 +71,8 @@ pub struct DeliveryRecord {
 }
 
 impl DeliveryRecord {
-    /// Returns whether a holder of these keys can see this delivery as its own: in its
-    /// own mailbox, or in a one-of mailbox while it is queued, and then only if `who`
-    /// took it.
+    /// Returns whether the delivery is before a holder of these keys: in its own mailbox,
+    /// or in a one-of mailbox while it is queued, and after that only if `who` took it.
     pub fn is_before(&self, who: Principal, keys: &[Mailbox]) -> bool {
         let taken_by_another =
             self.mailbox.is_one_of() && self.state != RecordState::Queued && self.by != Some(who);

@@ -163,7 +163,7 @@ pub struct Loaded {
     pub epoch: Epoch,
     /// Makes the ids of new messages from their numbers.
     pub id_key: IdKey,
-    /// Whether the last run stopped cleanly.
+    /// Set if the last run stopped cleanly.
     pub clean: bool,
     pub last_seq: u64,
     pub last_delivery: u64,
@@ -279,7 +279,7 @@ pub struct HistoryLook {
     /// Strictly above this number, and strictly below that one.
     pub above: u64,
     pub below: u64,
-    /// Whether to go up from the low end; else down from the high one.
+    /// Set to go up from the low end; else down from the high one.
     pub forward: bool,
     pub most: usize,
     /// The part ends with the first message by which its bodies have so many bytes or
@@ -356,7 +356,7 @@ pub struct Aged {
 /// The condition of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Condition {
-    /// Whether a restart finds what was committed.
+    /// Set if a restart finds what was committed.
     pub durable: bool,
     /// The reason why the store cannot be written or read; it stays until the store is
     /// repaired.

@@ -30,7 +30,7 @@ pub struct Hire {
 pub struct Hired {
     pub instance: Instance,
     pub task: Seq,
-    /// Whether the key was accepted before, for this worker and task.
+    /// Set if the key was accepted before, for this worker and task.
     pub duplicate: bool,
 }
 
