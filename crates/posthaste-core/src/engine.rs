@@ -83,7 +83,7 @@ struct Shared {
     limits: Limits,
     config: EngineConfig,
     epoch: Epoch,
-    /// Set while the last commit succeeded.
+    /// Set if the last commit succeeded.
     healthy: AtomicBool,
     meters: Meters,
     pruned_at: AtomicI64,

@@ -1,8 +1,8 @@
 //! The hub's state in memory: instances, open deliveries of each mailbox, leases.
 //!
 //! The hub decides everything with this table, and the store writes the decisions. The
-//! ledger is loaded from the store at start and changed by the writer loop alone; it is
-//! not a cache, because nothing else changes the state that it describes.
+//! ledger is loaded from the store at start, and only the writer loop makes durable
+//! changes; it is not a cache, because nothing else changes the state that it describes.
 //!
 //! Every durable change has three steps. `plan` decides and takes what it needs, so that
 //! the next plan of the same transaction sees it; `commit` makes the change visible to

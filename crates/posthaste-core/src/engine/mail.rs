@@ -99,7 +99,7 @@ impl Engine {
         self.shared.put_all(tickets);
     }
 
-    /// Returns leases that no reader was shown to their mailboxes, without a mark.
+    /// Gives leases that no reader was shown back to their mailboxes, as they were.
     pub fn put_back(&self, by: Principal, what: &[DeliveryNo], from: AnswerId) {
         self.shared.put_back(by, what, from);
     }

@@ -223,7 +223,7 @@ impl Ledger {
         Some(sought)
     }
 
-    /// Returns the deliveries of `what` that `from` still holds to their mailboxes,
+    /// Gives the deliveries of `what` that `from` still holds back to their mailboxes,
     /// marked.
     pub fn give_back(
         &mut self,
@@ -238,8 +238,8 @@ impl Ledger {
         })
     }
 
-    /// Returns the deliveries of `what` that `from` still holds to their mailboxes,
-    /// unmarked: no reader was shown them.
+    /// Gives the deliveries of `what` that `from` still holds back to their mailboxes, as
+    /// they were: no reader was shown them.
     pub fn put_back(&mut self, by: Principal, what: &[DeliveryNo], from: AnswerId) -> Vec<Ticket> {
         self.return_leases(by, what, Some(from), |entry| entry.leased_before = entry.marked)
     }

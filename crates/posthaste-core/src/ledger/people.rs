@@ -329,7 +329,7 @@ impl Ledger {
     }
 
     /// Marks instances lost that showed no sign of life since `before`, and returns the
-    /// one-of mail that they hold. Mail of their own mailboxes stays leased.
+    /// one-of mail that they hold. Mail of their own mailboxes is not returned.
     pub fn lose(&mut self, before: Timestamp) -> (Vec<InstanceId>, Vec<Ticket>) {
         // A worker's process is its sign of life; the process's owner tells of its end.
         let silent =

@@ -1,4 +1,4 @@
-//! Write policy and rates: the recipients of each sender, and its pace.
+//! Write policy and rates: the recipients that a sender may write to, and how often.
 //!
 //! The append applies them, like routing, to the state at that moment. The operator,
 //! mechanical agents and the hub itself are under no rate.

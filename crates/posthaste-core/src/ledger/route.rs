@@ -115,7 +115,7 @@ impl Ledger {
     }
 
     /// Returns the mailboxes that a reader has keys to, its own first. An ended instance
-    /// has none: mail that a call of its took now would never be acked.
+    /// has none: mail that its calls took now would never be acked.
     pub fn keys_of(&self, reader: Principal) -> Arc<[Mailbox]> {
         let keys = match reader {
             Principal::Operator => return Arc::clone(&self.operator_keys),

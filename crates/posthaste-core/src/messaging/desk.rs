@@ -24,7 +24,7 @@ pub trait Books {
     /// Returns leases of an answer, marked.
     fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool);
 
-    /// Returns leases of an answer that no reader was shown, unmarked.
+    /// Returns leases of an answer that no reader was shown, as they were.
     fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId);
 
     /// Starts an ack. At its end, [`Desk::acked`] or [`Desk::unacked`] is called.

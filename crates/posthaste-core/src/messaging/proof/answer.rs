@@ -110,7 +110,7 @@ impl Answer {
         self.mail.is_empty() && self.named.is_empty()
     }
 
-    /// Returns whether the answer holds no mail and names no unread ids.
+    /// Returns whether the answer holds no mail and tells of no ids.
     pub(super) fn is_over(&self) -> bool {
         let told = self.named.is_empty() || self.suspicious;
         self.written != Written::No && told && self.holds().is_empty()
@@ -126,7 +126,7 @@ impl Answer {
         waits
     }
 
-    /// Returns whether only a receipt or reply can prove the answer.
+    /// Returns whether only the reader's own ack or reply can prove the answer.
     pub(super) fn is_doubtful(&self) -> bool {
         self.suspicious || self.late
     }
