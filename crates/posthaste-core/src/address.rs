@@ -1,13 +1,13 @@
-//! Who a message is for, and which mailboxes that names.
+//! Addresses, and the mailboxes that they name.
 //!
 //! ```text
 //! address  = "human" | selector [ "@" team ]
 //! selector = "@anyone" | "@everyone" | name [ "." instance ] | instance
 //! ```
 //!
-//! One grammar, one parser; `Display` prints what `FromStr` reads. Whether an
-//! address names anybody is not decided here: that is routing, and it happens
-//! inside the append transaction.
+//! One grammar, one parser; `Display` prints what `FromStr` reads. This module does not
+//! decide whether an address names an existing recipient: that is routing, inside the
+//! append transaction.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,20 +18,20 @@ use compact_str::{CompactString, ToCompactString};
 use crate::hex;
 use crate::messaging::message::Principal;
 
-/// The team of those who name none.
+/// The team of instances that name none.
 pub const DEFAULT_TEAM: &str = "main";
 
-/// Longest profile or team name.
+/// Maximum length of a profile or team name.
 pub const MAX_NAME: usize = 48;
 
-/// Words that an address gives a meaning of its own, so nobody may be called so.
+/// Words that have a meaning of their own in an address, and cannot be names.
 pub const RESERVED: [&str; 7] =
     ["anyone", "everyone", "human", "dashboard", "user", "operator", "system"];
 
-/// So alike two words are of which one is a slip of the other.
+/// Minimum likeness of two words of which one is a slip of the other.
 const SLIP: f64 = 0.7;
 
-/// What the operator's mailbox is also called.
+/// The names of the operator's mailbox.
 const HUMAN: [&str; 4] = ["human", "dashboard", "user", "operator"];
 
 /// The name of a profile or of a team: `[a-z][a-z0-9_-]{0,47}`, folded to lower
@@ -44,8 +44,8 @@ impl Name {
         &self.0
     }
 
-    /// A name that the hub itself has kept. A new one is judged when it comes, and not
-    /// again when it is read: mail may wait for it.
+    /// Parses a name that the hub itself has kept. A new name is checked when it comes,
+    /// and not again when it is read: mail may wait for it.
     pub fn kept(text: &str) -> Result<Self, AddressError> {
         spelt(text, 0, text)
     }
@@ -68,7 +68,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// One running or connected agent: 8 lower-case hex digits.
+/// The id of one running or connected agent: 8 lower-case hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InstanceId(pub u32);
 
@@ -159,8 +159,8 @@ fn read(text: &str) -> Result<Address, AddressError> {
     Ok(Address::Named { name: name_at(selector, 0, text)?, team })
 }
 
-/// What was probably meant. It is put together from the good parts of the text, so it
-/// names nobody whom the text does not; where a part is beyond reading there is none.
+/// Returns the address that was probably meant. It is made from the good parts of the
+/// text, so it names nobody whom the text does not; `None` if a part is unreadable.
 fn meant(text: &str) -> Option<Address> {
     let marked = text.trim_start_matches(|c| c != '@' && is_stray(c)).starts_with('@');
     let mut parts = text.split('@').map(trimmed).filter(|part| !part.is_empty());
@@ -231,8 +231,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// A queue that an address names. Its `Display` is the key under which stores
-/// and brokers know it.
+/// A queue that an address names. Its `Display` is the key under which stores and brokers
+/// know it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mailbox {
     Human,
@@ -244,17 +244,18 @@ pub enum Mailbox {
 }
 
 impl Mailbox {
-    /// The reader's own.
+    /// Returns the reader's own mailbox.
     pub fn of(reader: Principal) -> Self {
         reader.instance().map_or(Self::Human, Self::Instance)
     }
 
-    /// One-of mail is claimed by the first reader; exact mail has one reader.
+    /// Returns whether several readers share the mailbox: the first one takes each
+    /// message.
     pub fn is_one_of(&self) -> bool {
         !matches!(self, Self::Human | Self::Instance(_))
     }
 
-    /// The key as text; most mail goes to an instance.
+    /// Returns the key as text; most mail goes to an instance.
     pub fn text(&self) -> CompactString {
         match self {
             Self::Instance(id) => hex::text::<8>("i.", id.0.into()),
@@ -303,7 +304,7 @@ impl FromStr for Mailbox {
     }
 }
 
-/// What a text was meant to be.
+/// The kind of text that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     Address,
@@ -323,17 +324,17 @@ impl Asked {
     }
 }
 
-/// What is wrong with an address, or a part of one, where, and what was probably meant.
+/// The fault of an address, or of a part of one, its position, and a suggestion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {}: {why} (position {at})", asked.as_str())]
 pub struct AddressError {
     pub asked: Asked,
     /// The address as given, shortened when long.
     pub text: String,
-    /// The character at which reading stopped, counted from 0.
+    /// The character at which parsing stopped, counted from 0.
     pub at: usize,
     pub why: String,
-    /// What was probably meant, of the same kind as what was asked for.
+    /// The text that was probably meant, of the same kind as what was asked for.
     pub suggestion: Option<String>,
 }
 
@@ -353,7 +354,7 @@ impl AddressError {
     }
 }
 
-/// The word itself, or, where an `@` says that one of these was meant, a slip of it.
+/// Returns whether the word is the reserved one, or, after an `@`, a slip of it.
 fn is_meant(word: &str, reserved: &str, marked: bool) -> bool {
     let alike = || strsim::normalized_damerau_levenshtein(word, reserved) >= SLIP;
     word == reserved || marked && alike()
@@ -363,7 +364,7 @@ fn is_human(word: &str) -> bool {
     HUMAN.iter().any(|human| word.eq_ignore_ascii_case(human))
 }
 
-/// 8 hex digits, with or without `inst-`.
+/// Parses 8 hex digits, with or without `inst-`.
 pub(crate) fn instance_of(text: &str) -> Option<InstanceId> {
     let digits = match text.split_at_checked(5) {
         Some((prefix, digits)) if prefix.eq_ignore_ascii_case("inst-") => digits,
@@ -373,7 +374,7 @@ pub(crate) fn instance_of(text: &str) -> Option<InstanceId> {
     plain.then(|| u32::from_str_radix(digits, 16).ok().map(InstanceId)).flatten()
 }
 
-/// Splits `selector@team`; `from` is where `rest` begins in the whole text.
+/// Splits `selector@team`; `from` is the place of `rest` in the whole text.
 fn split_team<'a>(
     whole: &str,
     rest: &'a str,
@@ -390,7 +391,7 @@ fn split_team<'a>(
     Ok((selector, Some(name_at(team, at, whole)?)))
 }
 
-/// Reads a name that stands at byte `at` of `whole`.
+/// Parses a name at byte `at` of `whole`.
 fn name_at(text: &str, at: usize, whole: &str) -> Result<Name, AddressError> {
     if RESERVED.iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Err(AddressError::new(whole, at, "this word is reserved"));
@@ -401,7 +402,7 @@ fn name_at(text: &str, at: usize, whole: &str) -> Result<Name, AddressError> {
     spelt(text, at, whole)
 }
 
-/// The same, judged by its letters alone.
+/// Parses a name by its letters alone.
 fn spelt(text: &str, at: usize, whole: &str) -> Result<Name, AddressError> {
     let folded = text.to_ascii_lowercase();
     let fail = |offset: usize, why: &str| Err(AddressError::new(whole, at + offset, why));
@@ -424,7 +425,8 @@ fn spelt(text: &str, at: usize, whole: &str) -> Result<Name, AddressError> {
     Ok(Name(folded.into()))
 }
 
-/// What stands around a name and is no part of one: quotes, brackets, commas, spaces.
+/// Returns whether a character may surround a name without being part of it: quotes,
+/// brackets, commas, spaces.
 fn is_stray(c: char) -> bool {
     c.is_whitespace() || c.is_ascii_punctuation() && !matches!(c, '_' | '-')
 }
@@ -587,7 +589,7 @@ mod tests {
         ]
     }
 
-    /// Anything at all, and what comes close to an address.
+    /// Makes any text, and texts that are close to an address.
     fn any_text() -> impl Strategy<Value = String> {
         let part = prop_oneof![
             "[@.,!a-cA-C0-9_ -]{0,4}",

@@ -4,11 +4,10 @@
 //! callers ──▶ commands ──▶ plan (ledger) ──▶ Store::commit(changes) ──▶ commit (ledger) ──▶ tickets ──▶ answers
 //! ```
 //!
-//! Everything that must survive goes through the writer loop ([`writer`]): it takes the
-//! commands that wait, plans them under the ledger's lock, hands their changes to the
-//! store as one group, and answers after the commit. Leases need no store, since every
-//! start returns them. Questions go to the ledger ([`Engine::ledger`]), to the store, or
-//! to both.
+//! Every durable change goes through the writer loop ([`writer`]): it takes the commands
+//! that wait, plans them under the ledger's lock, hands their changes to the store as one
+//! group, and answers after the commit. Leases need no store, since every start returns
+//! them. Questions go to the ledger ([`Engine::ledger`]), to the store, or to both.
 
 mod commands;
 mod history;
@@ -48,11 +47,11 @@ use crate::ports::{Clock, Queue, StoreError, Ticket};
 use crate::time::Timestamp;
 use crate::vitals::Vitals;
 
-/// The work is under way when the call returns, and a dropped future does not
-/// stop it: the future only tells how it went.
+/// The result of work that is under way when the call returns. Dropping the future does
+/// not stop the work.
 pub type Started<T, E = StoreError> = BoxFuture<'static, Result<T, E>>;
 
-/// What an operator can turn of the writer loop; part of the `[store]` section.
+/// The settings of the writer loop; part of the `[store]` section.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineConfig {
     /// Most commands in one group.
@@ -74,7 +73,7 @@ pub struct Engine {
     stopping: CancellationToken,
 }
 
-/// What the writer loop and the callers have in common.
+/// The state that the writer loop and the callers share.
 struct Shared {
     ledger: Mutex<Ledger>,
     line: CommandLine,
@@ -84,9 +83,9 @@ struct Shared {
     limits: Limits,
     config: EngineConfig,
     epoch: Epoch,
-    /// A restart keeps what was committed.
+    /// Set if a restart keeps what was committed.
     durable: bool,
-    /// The last commit succeeded.
+    /// Set if the last commit succeeded.
     healthy: AtomicBool,
     meters: Meters,
     pruned_at: AtomicI64,
@@ -101,8 +100,8 @@ struct Shared {
 }
 
 impl Engine {
-    /// Loads what the store remembers, returns all leases of the last run, and starts the
-    /// writer loop. Must be called within a runtime.
+    /// Loads the ledger from the store, returns all leases of the last run, and starts
+    /// the writer loop. Must be called within a runtime.
     pub async fn open(
         store: Arc<dyn Store>,
         config: EngineConfig,
@@ -146,15 +145,16 @@ impl Engine {
         }
         if !loaded.unreadable.is_empty() {
             let (theirs, unreadable) = (Arc::clone(&shared), loaded.unreadable);
-            // A row that is not set aside now is found again at the next start.
+            // The next start finds again a row that is not set aside now.
             engine.tasks.spawn(async move { commands::set_aside::all(&theirs, unreadable).await });
         }
         engine.tasks.spawn(Writer::new(&shared, engine.stopping.clone()).run());
         Ok(Arc::new(engine))
     }
 
-    /// Asks the ledger, or tells it something that needs no store. It knows who is alive
-    /// at this moment. Nobody else gets at the ledger meanwhile: `ask` must be short.
+    /// Asks the ledger, or makes a change that needs no store. The ledger knows which
+    /// instances are alive at this moment. `ask` runs under the lock, so it must be
+    /// short.
     pub fn ledger<R>(&self, ask: impl FnOnce(&mut Ledger) -> R) -> R {
         self.shared.ask(ask)
     }
@@ -171,28 +171,29 @@ impl Engine {
         &self.shared.limits
     }
 
-    /// Answers of an earlier epoch are from before the last start.
+    /// Returns the epoch of this start. Answers of an earlier epoch are from before it.
     pub fn epoch(&self) -> Epoch {
         self.shared.epoch
     }
 
-    /// A restart keeps what was accepted.
+    /// Returns whether a restart keeps accepted messages.
     pub fn is_durable(&self) -> bool {
         self.shared.durable
     }
 
-    /// The last commit succeeded, and the store is not in trouble.
+    /// Returns whether the last commit succeeded and the store is not in trouble.
     pub fn is_healthy(&self) -> bool {
         self.shared.healthy.load(Ordering::Relaxed)
             && self.shared.store.condition().trouble.is_none()
     }
 
-    /// Everything that the last run left open is known again. Until then reads wait.
+    /// Returns whether the whole backlog of the last run is loaded. Until then reads
+    /// wait.
     pub fn is_ready(&self) -> bool {
         matches!(&*self.shared.known.borrow(), Known::All)
     }
 
-    /// Tries whether the store can be written.
+    /// Tests whether the store can be written.
     pub async fn probe(&self) -> Result<(), StoreError> {
         if let Some(damage) = self.shared.damage() {
             return Err(damage);
@@ -202,7 +203,7 @@ impl Engine {
         probed
     }
 
-    /// What was counted since the start, and how the store is.
+    /// Returns the counts since the start, and the condition of the store.
     pub async fn figures(&self) -> Result<Figures, StoreError> {
         let (tally, (open, oldest)) = self.ledger(|l| (l.tally().clone(), l.open()));
         let oldest = match oldest {
@@ -216,7 +217,7 @@ impl Engine {
         Ok(Figures { tally, open, oldest, log_pages, ..self.shared.meters.figures() })
     }
 
-    /// Completes when the hub cannot go on without a new start, and tells why. Never
+    /// Completes when the hub cannot go on without a new start, with the reason. Never
     /// after `close`.
     pub async fn failed(&self) -> Arc<str> {
         tokio::select! {
@@ -225,7 +226,7 @@ impl Engine {
         }
     }
 
-    /// Finishes what is under way and notes that the stop was clean.
+    /// Finishes the commands under way and notes that the shutdown was clean.
     pub async fn close(&self) -> Result<(), StoreError> {
         if self.stopping.is_cancelled() {
             return Ok(());
@@ -262,7 +263,8 @@ impl Shared {
         ask(&mut ledger)
     }
 
-    /// Part of the store cannot be read any more: nothing new is accepted.
+    /// Returns the damage if part of the store cannot be read any more: nothing new is
+    /// accepted then.
     fn damage(&self) -> Option<StoreError> {
         self.store.condition().trouble.filter(|why| matches!(why, StoreError::Damaged { .. }))
     }

@@ -1,9 +1,9 @@
-//! What happened, in one ordered line.
+//! Events: everything that happened, in one order.
 //!
-//! The store numbers each event inside the transaction that made it true, so who
-//! has seen `n` has seen all below. The journal holds what an event is about, not
-//! what it looked like: a reader gets the message or the instance as it is when
-//! the event is read. What is not durable, like a lease, is no event here.
+//! The store numbers each event inside the transaction that made it true, so a follower
+//! that has seen `n` has seen all below. The journal keeps the subject of an event, not
+//! its state: a follower gets the message or the instance as it is when the event is
+//! read. A change that is not durable, like a lease, is no event.
 
 mod list;
 
@@ -15,7 +15,7 @@ use crate::ports::Record;
 use crate::registry::Instance;
 use crate::time::Timestamp;
 
-/// What kind of thing happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     Accepted,
@@ -34,7 +34,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// With the number under which a store keeps it.
+    /// All kinds, with the number under which a store keeps each.
     pub const ALL: [(Self, u8, &'static str); 13] = [
         (Self::Accepted, 1, "message.accepted"),
         (Self::Acked, 2, "delivery.acked"),
@@ -59,13 +59,13 @@ impl EventKind {
         Self::ALL.iter().find(|(kind, ..)| *kind == self).map_or(0, |(_, number, _)| *number)
     }
 
-    /// What a store wrote, read back. A later version may have written more.
+    /// Parses the number that a store keeps. A later version may have written others.
     pub fn read(number: u8) -> Option<Self> {
         Self::ALL.iter().find(|(_, n, _)| *n == number).map(|(kind, ..)| *kind)
     }
 }
 
-/// What a journal keeps of an event.
+/// The subject of an event, as a journal keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trace {
     Message { seq: Seq, delivery: DeliveryNo },
@@ -74,10 +74,10 @@ pub enum Trace {
     Profile(Name),
 }
 
-/// What an event is about, as it is now.
+/// The subject of an event in its present state.
 #[derive(Debug, Clone)]
 pub enum About {
-    /// A message, and which of its deliveries; none for the message as a whole.
+    /// A message, and one of its deliveries; `None` for the message as a whole.
     Message(Box<Record>, Option<DeliveryNo>),
     /// A message that has been pruned since.
     Pruned(Seq),
@@ -85,7 +85,7 @@ pub enum About {
     /// An instance that has been forgotten since.
     Forgotten(InstanceId),
     Team(Name),
-    /// Created, changed or removed.
+    /// A profile that was created, changed or removed.
     Profile(Name),
 }
 
@@ -97,7 +97,7 @@ pub struct Event {
     pub about: About,
 }
 
-/// Some events in order, and how far the journal reaches.
+/// Some events in order, with the range of the journal.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     pub events: Vec<Event>,
@@ -105,21 +105,21 @@ pub struct Page {
     pub oldest: u64,
     /// The last number given.
     pub last: u64,
-    /// Everything up to here is in this page or was not understood.
+    /// Every event up to this number is in this page or was not understood.
     pub upto: u64,
 }
 
-/// What a reader wants to hear of.
+/// The subject that a follower asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topic {
     Agent(InstanceId),
     Team(Name),
     Thread(ThreadId),
-    /// Everybody below this one, and itself.
+    /// This principal and every instance below it.
     Session(Principal),
 }
 
-/// Where somebody belongs.
+/// The team and the session of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Belongs {
     pub team: Name,
@@ -167,8 +167,8 @@ impl Topic {
     }
 }
 
-/// Which events a reader is told of. Of a list one must fit; lists are joined by
-/// AND; an empty list asks for nothing.
+/// The events that a follower asks for. One entry of each list must fit; an empty list
+/// restricts nothing.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
     pub topics: Vec<Topic>,

@@ -1,4 +1,4 @@
-//! What the hub counts about itself, for whoever watches it.
+//! The hub's counters, for monitoring.
 //!
 //! Numbers only: no name, no address and no text is ever part of a figure.
 
@@ -9,21 +9,21 @@ use crate::messaging::delivery::Reason;
 use crate::registry::Status;
 use crate::time::Timestamp;
 
-/// Lines that this process could not write to its log.
+/// Number of lines that this process could not write to its log.
 pub static LOST_LOG_LINES: AtomicU64 = AtomicU64::new(0);
 
-/// What became of mail since the hub started.
+/// Counts of mail and workers since the hub started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Messages accepted.
+    /// Number of accepted messages.
     pub accepted: u64,
-    /// Deliveries handed to a reader.
+    /// Number of leases.
     pub leased: u64,
     pub acked: u64,
-    /// Back in the queue without proof.
+    /// Number of deliveries that were returned without proof.
     pub returned: u64,
     dead: [u64; Reason::ALL.len()],
-    /// Workers that ended: well, badly, because somebody stopped them.
+    /// Number of workers that ended: finished, failed, stopped.
     ended: [u64; ENDS.len()],
 }
 
@@ -40,28 +40,28 @@ impl Tally {
         }
     }
 
-    /// How many workers ended, by status.
+    /// Returns the number of ended workers by status.
     pub fn ends(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ENDS.iter().map(|end| end.as_str()).zip(self.ended)
     }
 
-    /// How many died, by reason.
+    /// Returns the number of dead deliveries by reason.
     pub fn dead(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Reason::ALL.iter().map(|(reason, word)| (*word, self.dead[*reason as usize]))
     }
 }
 
-/// How a store stands.
+/// The figures of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
     pub tally: Tally,
-    /// Deliveries that nobody has proved yet.
+    /// Number of deliveries that are not settled.
     pub open: u64,
-    /// When the oldest of them was accepted.
+    /// Time when the oldest of them was accepted.
     pub oldest: Option<Timestamp>,
-    /// Writes that shared one transaction.
+    /// Number of writes in each transaction.
     pub groups: Spread,
-    /// How long the disk took for each, in microseconds.
+    /// Duration of each commit, in microseconds.
     pub commits: Spread,
     /// Pages in the write-ahead log when it was last looked at.
     pub log_pages: Option<u64>,
@@ -72,7 +72,7 @@ pub struct Figures {
 pub struct Histogram<const N: usize> {
     bounds: &'static [u64; N],
     counts: [AtomicU64; N],
-    /// All values, and how many there were.
+    /// Sum and number of all values.
     sum: AtomicU64,
     total: AtomicU64,
 }
@@ -111,10 +111,10 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-/// What a [`Histogram`] has counted.
+/// The counts of a [`Histogram`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The largest value of each bucket, and how many fell into it.
+    /// The largest value of each bucket, and the number of values in it.
     pub buckets: Vec<(u64, u64)>,
     pub sum: u64,
     pub total: u64,

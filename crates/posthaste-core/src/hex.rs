@@ -1,9 +1,9 @@
-//! Ids as people see them, printed without the detour of a format string: every
-//! message that is sent and read shows seven of them.
+//! Ids as people see them, printed without a format string: every message that is sent
+//! and read shows seven of them.
 
 use compact_str::CompactString;
 
-/// A prefix, and the lowest `N` hex digits of a number in lower case.
+/// Returns a prefix, and the lowest `N` hex digits of a number in lower case.
 pub(crate) fn text<const N: usize>(prefix: &str, number: u64) -> CompactString {
     let mut digits = [b'0'; N];
     let mut rest = number;

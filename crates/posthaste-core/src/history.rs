@@ -1,9 +1,9 @@
-//! Reading again, which takes nothing: who may see what, a thread with its unread
-//! mail, the trail of a message, and everything for an export.
+//! Reading that acks nothing: visibility, a thread with its unread mail, the trail of a
+//! message, and everything for an export.
 //!
-//! Start with [`Hub::history`]. Whether somebody may see a message is decided by
-//! the store, at the moment of looking: a leader named today sees what came
-//! yesterday, and seeing is not reading.
+//! Start with [`Hub::history`]. The ledger decides whether a caller may see a message, at
+//! the moment of looking: a leader named today sees the messages of yesterday, and seeing
+//! is not reading.
 
 mod questions;
 mod thread;
@@ -19,11 +19,11 @@ use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::ports::{HistoryQuery, Page, Record, StoreError};
 use crate::registry::nearest;
 
-/// Messages in one part of an export.
+/// Number of messages in one part of an export.
 const EXPORT_PAGE: usize = 500;
 
 impl Hub {
-    /// One message, if the caller may read it.
+    /// Returns one message, if the caller may read it.
     pub async fn message(
         &self,
         by: Principal,
@@ -33,8 +33,8 @@ impl Hub {
         Ok(record.filter(|r| self.may_read(by, r)))
     }
 
-    /// The number of a message for whoever settles it: one that the caller may read, or that
-    /// is in a mailbox of its own, though another took it.
+    /// Returns the number of a message that the caller may settle: one that it may read,
+    /// or that is in a mailbox of its own, though another took it.
     pub async fn settleable(
         &self,
         by: Principal,
@@ -47,12 +47,13 @@ impl Hub {
         Ok(known.map(|r| r.message.seq))
     }
 
-    /// Whether the caller may read it; see [`Ledger::may_see`](crate::ledger::Ledger::may_see).
+    /// Returns whether the caller may read a message; see
+    /// [`Ledger::may_see`](crate::ledger::Ledger::may_see).
     pub fn may_read(&self, caller: Principal, record: &Record) -> bool {
         self.engine.ledger(|l| l.may_see(caller, record))
     }
 
-    /// Messages that the caller may read, oldest first; never consumes.
+    /// Returns messages that the caller may read, oldest first, without acking any.
     pub async fn history(&self, by: Principal, query: HistoryQuery) -> Result<Page, ReadError> {
         if let Some(team) = &query.team {
             self.leads(by, team)?;
@@ -72,22 +73,22 @@ impl Hub {
         }
     }
 
-    /// That a team does not exist, and which ones of a similar name do.
+    /// Makes the error for an unknown team, with the existing teams of a similar name.
     pub fn no_such_team(&self, team: &Name) -> ReadError {
         let known = self.engine.ledger(|l| l.team_names());
         let nearest = nearest(team.as_str(), known.iter().map(Name::as_str));
         ReadError::NoSuchTeam { team: team.clone(), nearest }
     }
 
-    /// The number of the newest message: where an export that begins now ends.
+    /// Returns the number of the newest message: where an export that begins now ends.
     pub async fn newest(&self) -> Result<Option<Seq>, StoreError> {
         let last = HistoryQuery { last: 1, ..HistoryQuery::default() };
         let page = self.engine.history(last).await?;
         Ok(page.records.last().map(|r| r.message.seq))
     }
 
-    /// The next part of everything between two numbers, oldest first: above `after`,
-    /// up to and with `until`.
+    /// Returns the next part of all messages between two numbers, oldest first: above
+    /// `after`, up to and with `until`.
     pub async fn export(&self, after: Seq, until: Seq) -> Result<Page, StoreError> {
         let query = HistoryQuery {
             after: Some(after),
@@ -100,7 +101,7 @@ impl Hub {
     }
 }
 
-/// Why nothing is shown.
+/// The reason why nothing is shown.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ReadError {
     #[error("no team is called `{team}`")]

@@ -1,4 +1,4 @@
-//! The one façade of the rules. Doors translate words and call it.
+//! The one façade of the rules. Doors translate requests and call it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ use crate::road::Road;
 use crate::time::Timestamp;
 use crate::vitals::Vitals;
 
-/// How long a failed sweep waits before it is tried again.
+/// Time before a failed sweep is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
 
 pub struct Hub {
@@ -43,26 +43,26 @@ pub struct Hub {
     pub(crate) desk: Arc<Mutex<Desk>>,
     pub(crate) stopping: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    /// A proof or an expiry may be due sooner than the upkeep knows.
+    /// Wakes the upkeep when a proof or an expiry may be due sooner than it knows.
     pub(crate) soon: Arc<Notify>,
     pub(crate) profile_faults: Arc<Mutex<Vec<FileFault>>>,
-    /// For the trails of what they would have answered.
+    /// For the trails of the messages that they would have answered.
     pub(crate) refused_answers: Arc<Mutex<RefusedAnswers>>,
     pub(crate) reminders: Mutex<Reminders>,
-    /// Calls that wait for mail.
+    /// Number of calls that wait for mail.
     pub(crate) waiting: AtomicUsize,
-    /// Who waits for an answer of the operator.
+    /// Callers that wait for an answer of the operator.
     asking: Counts,
     /// Changes whenever an instance has ended.
     pub(crate) endings: watch::Sender<()>,
-    /// Who follows messages on their road, if anybody does.
+    /// The follower of messages on their road, if there is one.
     pub(crate) road: OnceLock<Arc<dyn Road>>,
-    /// Who starts workers, if anybody does.
+    /// The launcher of workers and its state, if there is one.
     pub(crate) staff: OnceLock<Staff>,
     vitals: Vitals,
 }
 
-/// Why a hub cannot take or hand out mail just now.
+/// The reason why a hub cannot accept or lease mail just now.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum NotReady {
     #[error("the hub is still reading what is open after its start")]
@@ -84,7 +84,7 @@ impl fmt::Debug for Hub {
 }
 
 impl Hub {
-    /// Starts the upkeep and opens for business.
+    /// Starts the hub and its upkeep.
     pub fn start(engine: Arc<Engine>) -> Arc<Self> {
         let limits = engine.limits().clone();
         let proofs = Proofs::new(&limits, engine.epoch());
@@ -111,8 +111,8 @@ impl Hub {
         hub
     }
 
-    /// Ends every wait politely, finishes what is under way, and notes that the
-    /// stop was clean.
+    /// Ends every wait with an answer, finishes the work under way, and notes that the
+    /// shutdown was clean.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.stop_waiting();
         self.tasks.close();
@@ -121,8 +121,8 @@ impl Hub {
         self.engine.close().await
     }
 
-    /// Completes when the hub cannot go on without a new start, and tells why. Whoever
-    /// runs it should then end the process.
+    /// Completes when the hub cannot go on without a new start, with the reason. The
+    /// caller should then end the process.
     pub async fn failed(&self) -> Arc<str> {
         tokio::select! {
             why = self.engine.failed() => why,
@@ -130,12 +130,13 @@ impl Hub {
         }
     }
 
-    /// The first half of [`close`](Self::close): waits end, calls are still answered.
+    /// Does the first half of [`close`](Self::close): waits end, calls are still
+    /// answered.
     pub fn stop_waiting(&self) {
         self.stopping.cancel();
     }
 
-    /// Returns when the hub begins to stop.
+    /// Completes when the hub begins to stop.
     pub async fn stopped(&self) {
         self.stopping.cancelled().await;
     }
@@ -152,7 +153,7 @@ impl Hub {
         self.engine.is_healthy()
     }
 
-    /// Whether the hub can take and hand out mail at this moment.
+    /// Checks whether the hub can accept and lease mail at this moment.
     pub async fn ready(&self) -> Result<(), NotReady> {
         if self.stopping.is_cancelled() {
             return Err(NotReady::Stopping);
@@ -160,8 +161,8 @@ impl Hub {
         if !self.engine.is_ready() {
             return Err(NotReady::Reading);
         }
-        // The last write failed. Nobody may write again before this says yes, so it
-        // tries by itself.
+        // The last write failed. No caller may write again before this succeeds, so it
+        // tries a write itself.
         if !self.engine.is_healthy() {
             self.engine.probe().await.map_err(|error| match error {
                 StoreError::Damaged { .. } => NotReady::Damaged(error),
@@ -172,7 +173,7 @@ impl Hub {
         Ok(())
     }
 
-    /// What the store counted, and how it stands.
+    /// Returns the counts of the store, and its condition.
     pub async fn figures(&self) -> Result<Figures, StoreError> {
         self.engine.figures().await
     }
@@ -181,24 +182,25 @@ impl Hub {
         self.clock.now()
     }
 
-    /// From now on somebody follows every message. The first who asks is heard.
+    /// Sets the follower of every message. Only the first call has an effect.
     pub fn follow(&self, road: Arc<dyn Road>) {
         let _ = self.road.set(road);
     }
 
-    /// Whether anybody follows messages on their road.
+    /// Returns whether messages are followed on their road.
     pub fn is_followed(&self) -> bool {
         self.road.get().is_some()
     }
 
-    /// How many calls wait for mail.
+    /// Counts the calls that wait for mail.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    // Who is here.
+    // Instances.
 
-    /// Whose token this is. Doors ask before all else, for any call is a sign of life.
+    /// Returns the owner of a token. Doors ask before all else, for any call is a sign of
+    /// life.
     pub fn caller(&self, token: &TokenHash) -> Option<Principal> {
         self.engine.caller(token)
     }
@@ -223,33 +225,34 @@ impl Hub {
         self.engine.ledger(|l| l.instance(id))
     }
 
-    /// Whether it is here and has not ended.
+    /// Returns whether the instance is known and has not ended.
     pub fn lives(&self, id: InstanceId) -> bool {
         self.engine.ledger(|l| l.instance(id)).is_some_and(|view| !view.instance.status.has_ended())
     }
 
-    /// Who joined with this key and secret and has not ended.
+    /// Returns the instance that joined with this key and secret and has not ended.
     pub fn keyed(&self, agent: &Name, team: &Name, key: &JoinKey) -> Option<InstanceId> {
         self.engine.ledger(|l| l.keyed(agent, team, key))
     }
 
-    /// Whether `from` wrote something to `to` that it had not read when it sent
-    /// this.
+    /// Returns whether `to` had not read an earlier message of `from` when `to` sent the
+    /// message `sent`.
     pub fn crossed(&self, from: Principal, to: InstanceId, sent: Seq) -> bool {
         self.engine.ledger(|l| l.unseen(from, to, sent))
     }
 
-    /// A call of one who is known without a token of its own.
+    /// Counts a call of an instance that is known without a token of its own.
     pub fn seen(&self, who: Principal) {
         self.engine.seen(who);
     }
 
-    /// The caller has a lasting connection as long as this is kept, and is alive.
+    /// Counts a lasting connection of the caller as long as the result is kept.
     pub fn stays(&self, who: Principal) -> Staying {
         Staying::new(&self.engine, who)
     }
 
-    /// The caller waits for an answer of the operator as long as this is kept.
+    /// Counts the caller as waiting for an answer of the operator as long as the result
+    /// is kept.
     pub fn asks(&self, who: Principal) -> Counted {
         self.asking.count(who)
     }
@@ -258,7 +261,8 @@ impl Hub {
         self.asking.0.lock().contains_key(&who)
     }
 
-    /// Whether a call of this instance waits for mail. Its driver's does not count.
+    /// Returns whether a call of this instance waits for mail. Its driver's does not
+    /// count.
     pub fn is_waiting(&self, id: InstanceId) -> bool {
         self.queue.waiting(&crate::address::Mailbox::Instance(id), Principal::Operator) > 0
     }
@@ -284,7 +288,7 @@ impl Hub {
         self.engine.ledger(|l| l.team_names())
     }
 
-    /// What happened after event `after`, as far as the caller may know of it.
+    /// Returns the events after `after` that the caller may know of.
     pub async fn events(
         &self,
         by: Principal,
@@ -300,7 +304,7 @@ impl Hub {
         Ok(page)
     }
 
-    /// The number after which the last `count` events come that fit and that the caller may
+    /// Returns the number before the last `count` events that fit and that the caller may
     /// know of; if fewer are kept, the number before the oldest event.
     pub async fn before_last_events(
         &self,
@@ -331,29 +335,30 @@ impl Hub {
             if from < oldest || from == 0 {
                 return Ok(oldest.saturating_sub(1));
             }
-            // Few fit: look further back, and further each time.
+            // Few events fit: look further back, and further each time.
             reach = reach.saturating_mul(4);
         }
     }
 
-    /// The number of the last event; changes with each.
+    /// Returns a receiver for the number of the last event.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.engine.last_event()
     }
 
-    /// An agent hears of the mail that it may read and of itself.
+    /// Returns whether the caller may know of an event: an agent, of the mail that it may
+    /// read and of itself.
     fn may_know(&self, by: Principal, event: &Event) -> bool {
         let Principal::Instance(id) = by else { return true };
         match &event.about {
             About::Message(record, _) => self.may_read(by, record),
             About::Instance(instance) => instance.id == id,
-            // Who could be here is no secret.
+            // The names of profiles are no secret.
             About::Profile(_) => true,
             About::Pruned(_) | About::Forgotten(_) | About::Team(_) => false,
         }
     }
 
-    /// Looks again, every now and then, for what nobody rings a bell for.
+    /// Does the upkeep: sweeps now and then, and acts when a proof or an expiry is due.
     async fn upkeep(self: Arc<Self>) {
         let _vital = self.vitals.guard("the hub's upkeep", self.stopping.clone());
         let mut next_sweep = Instant::now() + self.limits.sweep;
@@ -361,7 +366,7 @@ impl Hub {
         loop {
             let due = self.desk.lock().next_due();
             let expiry = self.engine.ledger(|l| l.next_expiry()).map(|at| {
-                // The expiry itself is no longer alive: one tick later.
+                // At its expiry a message is no longer alive: wake one tick later.
                 let left = at.since(self.clock.now()) + std::time::Duration::from_millis(1);
                 Instant::now() + left
             });
@@ -390,7 +395,7 @@ impl Hub {
     }
 }
 
-/// Who does something just now, and how often at a time.
+/// Numbers of the actions that each caller has under way.
 #[derive(Clone, Default)]
 struct Counts(Arc<Mutex<crate::Map<Principal, usize>>>);
 
@@ -401,7 +406,7 @@ impl Counts {
     }
 }
 
-/// One of them, until it is dropped.
+/// One counted action, until it is dropped.
 pub struct Counted {
     among: Counts,
     who: Principal,

@@ -1,18 +1,17 @@
-//! The table beside the writer: who is here, what is open, who holds what.
+//! The hub's state in memory: instances, open deliveries of each mailbox, leases.
 //!
-//! A store that keeps its truth in one process (SQLite) decides everything with
-//! this table and writes the decision down. It is loaded from disk at start and
-//! owned by the writer; it is not a cache, because nothing else changes what it
-//! describes.
+//! The hub decides everything with this table, and the store writes the decisions. The
+//! ledger is loaded from the store at start, and only the writer loop makes durable
+//! changes; it is not a cache, because nothing else changes the state that it describes.
 //!
-//! Every durable move has three steps. `plan` decides and takes what it needs, so
-//! that the next plan of the same transaction sees it; `commit` makes it visible
-//! to readers after the flush; `undo` gives back what a failed flush did not keep.
-//! Plans are undone in reverse order, and tickets of what is queued again then are
-//! in [`Ledger::take_unsettled`]. Leases need no disk and are one step.
+//! Every durable change has three steps. `plan` decides and takes what it needs, so that
+//! the next plan of the same transaction sees it; `commit` makes the change visible to
+//! readers after the flush; `undo` gives back what a failed flush did not keep. Plans are
+//! undone in reverse order; [`Ledger::take_unsettled`] returns the tickets of deliveries
+//! that an undo queued again. Leases need no disk and are one step.
 //!
-//! Memory: a few dozen bytes for each open delivery ([`Queued`]); the text only of
-//! those in a window at the head of each mailbox, the rest stays on disk.
+//! Memory: a few dozen bytes for each open delivery ([`Queued`]); message text only for
+//! deliveries in a window at the head of each mailbox, the rest stays on disk.
 //!
 //! Start with [`Ledger::plan_append`], then [`Ledger::lease`].
 
@@ -56,31 +55,31 @@ use crate::ports::Ticket;
 use crate::registry::{Instance, Team, TokenHash};
 use crate::time::Timestamp;
 
-/// A mailbox's number in the table and on disk.
+/// The number of a mailbox in the ledger and in the store.
 pub type BoxNo = u32;
 
-/// A delivery that waits in its queue.
+/// A delivery that waits in its mailbox.
 #[derive(Debug, Clone)]
 pub struct Queued {
     pub delivery: DeliveryNo,
     pub seq: Seq,
-    /// In the window; else the text is on disk.
+    /// `None` outside the window: the text is on disk.
     pub message: Option<Arc<Message>>,
     pub size: u32,
-    /// Who sent it, if an instance did.
+    /// The sending instance, if an instance sent it.
     pub sender: Option<InstanceId>,
     pub attempts: u8,
     pub urgent: bool,
-    /// May have been seen: `redelivered: true`.
+    /// A reader may have seen the message: `redelivered: true`.
     pub marked: bool,
-    /// Was handed to somebody since the hub started.
+    /// A reader has had a lease of it since the hub started.
     pub leased_before: bool,
-    /// Its reader cancelled an answer that held it.
+    /// Its reader cancelled an answer that contained it.
     pub doubted: bool,
     pub expires_at: Option<Timestamp>,
 }
 
-/// A delivery out of its queue: in a reader's hands, or being settled.
+/// A delivery out of its mailbox: leased, or being settled.
 #[derive(Debug, Clone)]
 pub(crate) struct Out {
     entry: Queued,
@@ -97,7 +96,7 @@ struct MailboxState {
     /// Open deliveries: queued, leased, being settled, being appended.
     unread: usize,
     bytes: usize,
-    /// How many queued deliveries of a one-of mailbox each instance sent.
+    /// Number of queued deliveries of a one-of mailbox by sending instance.
     sent_by: Map<InstanceId, usize>,
 }
 
@@ -125,7 +124,7 @@ impl MailboxState {
         self.urgent.len() + self.normal.len()
     }
 
-    /// Puts a delivery where its number belongs; new mail belongs at the end.
+    /// Inserts a delivery in the order of its number; new mail goes to the end.
     fn put(&mut self, entry: Queued) {
         if let (true, Some(sender)) = (self.mailbox.is_one_of(), entry.sender) {
             *self.sent_by.entry(sender).or_default() += 1;
@@ -167,7 +166,7 @@ impl MailboxState {
         self.sent_by.get(&who).copied().unwrap_or(0)
     }
 
-    /// The queued delivery of a message, if this mailbox has one.
+    /// Finds the queued delivery of a message in this mailbox.
     fn of_message(&self, seq: Seq) -> Option<&Queued> {
         [&self.urgent, &self.normal].into_iter().find_map(|lane| {
             // Numbers of deliveries and of messages grow together.
@@ -184,20 +183,20 @@ pub struct Ledger {
     next_seq: u64,
     next_delivery: u64,
     window_bytes: usize,
-    /// Nothing is handed out any more.
+    /// Set at shutdown: no delivery is leased any more.
     stopping: bool,
 
     operator_keys: Arc<[Mailbox]>,
-    /// By the numbers of the mailboxes.
+    /// Mailboxes, indexed by number.
     queues: Slab<MailboxState>,
     numbers: Map<Mailbox, BoxNo>,
     out: Map<DeliveryNo, Out>,
     held: Map<Principal, BTreeSet<DeliveryNo>>,
-    /// Queued again by an undo, and nobody was told yet.
+    /// Tickets of deliveries that an undo queued again and that no listener has got yet.
     unsettled: Vec<Ticket>,
     expiries: BTreeSet<(Timestamp, DeliveryNo, BoxNo)>,
     keys: keys::Keys,
-    /// When the next message is due, of whom it is counted.
+    /// Earliest time of the next message, by rate and sender.
     rates: Map<policy::Counted, policy::Due>,
 
     profiles: BTreeMap<Name, KnownProfile>,
@@ -205,19 +204,19 @@ pub struct Ledger {
     instances: BTreeMap<InstanceId, Instance>,
     named: Map<Name, BTreeSet<InstanceId>>,
     presences: Map<InstanceId, presence::Presence>,
-    /// Who is away at this time unless it shows a sign of life before.
+    /// Times at which instances become away unless they show a sign of life before.
     fading: BTreeSet<(Timestamp, InstanceId)>,
-    /// Of one-of mailboxes.
+    /// Holders of keys to one-of mailboxes.
     holders: Map<Mailbox, presence::Holders>,
-    /// Whose conversation it is.
+    /// Owners of the threads.
     threads: Map<ThreadId, InstanceId>,
     joined: Map<(Name, Name, String), Vec<InstanceId>>,
     tokens: Map<TokenHash, InstanceId>,
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
     assignments: work::Assignments,
-    /// Grows when dead mail is requeued or messages are pruned: what was read from the
-    /// store before may not be so any more.
+    /// Grows when dead mail is requeued or messages are pruned: answers of the store from
+    /// an earlier revision may be stale.
     revision: u64,
     tally: Tally,
 }
@@ -258,15 +257,15 @@ impl Ledger {
         }
     }
 
-    // What waits, for those who look.
+    // Questions about open mail.
 
-    /// Deliveries of `mailbox` that nobody has proved yet.
+    /// Counts the deliveries of `mailbox` that are not settled.
     pub fn unread(&self, mailbox: &Mailbox) -> usize {
         self.numbers.get(mailbox).map_or(0, |no| self.queues[*no as usize].unread)
     }
 
-    /// Where an open delivery stands: who holds it, since when, whether marked.
-    /// `None` when it is settled.
+    /// Returns an open delivery's holder, the time of its lease, and its marks. `None`
+    /// for a settled delivery.
     pub fn standing(&self, at: &Mailbox, delivery: DeliveryNo) -> Option<Standing> {
         if let Some(out) = self.out.get(&delivery) {
             let by = match out.state.unsettle() {
@@ -280,7 +279,7 @@ impl Ledger {
         Some(Standing::of(entry))
     }
 
-    /// The reader and the answer that hold an open delivery.
+    /// Returns the reader and the answer that have the lease of a delivery.
     pub fn holder(&self, delivery: DeliveryNo) -> Option<(Principal, AnswerId)> {
         match self.out.get(&delivery)?.state.unsettle() {
             DeliveryState::Leased { by, answer } => Some((by, answer)),
@@ -305,8 +304,8 @@ impl Ledger {
         self.stopping
     }
 
-    /// Deliveries that must start marked after a clean stop: whatever anybody was
-    /// given and has not proved.
+    /// Returns the deliveries that must start marked after a clean shutdown: all that
+    /// some reader was given and has not acked.
     pub fn possibly_seen(&self) -> Vec<DeliveryNo> {
         let queued = self.boxes().flat_map(|(_, q)| q.all());
         let out = self.out.values().map(|o| &o.entry);
@@ -316,7 +315,7 @@ impl Ledger {
         seen
     }
 
-    /// The lowest open delivery: nothing below needs to be read at start.
+    /// Returns the lowest open delivery: the next start need not read below it.
     pub fn low_water(&self) -> DeliveryNo {
         let heads = self.boxes().flat_map(|(_, q)| [q.urgent.front(), q.normal.front()]);
         let queued = heads.flatten().map(|e| e.delivery);
@@ -324,12 +323,12 @@ impl Ledger {
         queued.chain(out).min().unwrap_or(DeliveryNo(self.next_delivery))
     }
 
-    /// What became of mail since the start.
+    /// Returns the counts of accepted, returned and settled mail since the start.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// How many deliveries are open, and the oldest message among them.
+    /// Counts the open deliveries, and returns the oldest message among them.
     pub fn open(&self) -> (u64, Option<Seq>) {
         let open = self.boxes().map(|(_, q)| q.unread as u64).sum();
         let heads = self.boxes().flat_map(|(_, q)| [q.urgent.front(), q.normal.front()]);
@@ -337,14 +336,15 @@ impl Ledger {
         (open, queued.chain(self.out.values().map(|o| o.entry.seq)).min())
     }
 
-    /// Tickets for the first of what waits in each mailbox that is `listened` to.
+    /// Returns a ticket for the first queued delivery of each mailbox that is `listened`
+    /// to.
     pub fn waiting_tickets(&self, listened: impl Fn(&Mailbox) -> bool) -> Vec<Ticket> {
         let all = self.boxes().map(|(_, q)| q);
         let waiting = all.filter(|q| q.len() > 0 && listened(&q.mailbox));
         waiting.filter_map(|q| q.all().next().map(|e| ticket(&q.mailbox, e))).collect()
     }
 
-    /// The highest numbers given to a message and to a delivery.
+    /// Returns the highest numbers given to a message and to a delivery.
     pub fn last_numbers(&self) -> (u64, u64) {
         (self.next_seq - 1, self.next_delivery - 1)
     }
@@ -360,12 +360,13 @@ impl Ledger {
         number
     }
 
-    /// The mailboxes of those who are forgotten.
+    /// Returns the mailboxes of forgotten instances.
     pub fn abandoned(&self) -> Vec<BoxNo> {
         self.boxes().map(|(no, _)| no).filter(|no| self.is_abandoned(*no)).collect()
     }
 
-    /// It gets no mail any more.
+    /// Returns whether the mailbox is empty and its instance forgotten: it gets no mail
+    /// any more.
     pub fn is_abandoned(&self, number: BoxNo) -> bool {
         self.queues.get(number as usize).is_some_and(|queue| match &queue.mailbox {
             Mailbox::Instance(id) => queue.unread == 0 && !self.instances.contains_key(id),
@@ -373,15 +374,15 @@ impl Ledger {
         })
     }
 
-    /// The next new mailbox may have this number.
+    /// Removes a mailbox. The next new mailbox may get its number.
     pub fn free_mailbox(&mut self, number: BoxNo) {
         if let Some(queue) = self.queues.try_remove(number as usize) {
             self.numbers.remove(&queue.mailbox);
         }
     }
 
-    /// Keeps the text of new mail in memory while there is room in the window.
-    /// It stays there until the delivery is settled.
+    /// Keeps the text of new mail in memory while there is room in the window. The text
+    /// stays in memory until the delivery is settled.
     fn window(&mut self, at: BoxNo, entry: &mut Queued) {
         let Some(message) = &entry.message else { return };
         let full = self.queues[at as usize].len() >= self.limits.window_messages
@@ -393,7 +394,8 @@ impl Ledger {
         }
     }
 
-    /// Where its state says: in its queue, then with a ticket, or still out.
+    /// Puts a delivery where its state belongs: back into its mailbox, which returns a
+    /// ticket, or among those that are out.
     fn stands(&mut self, out: Out) -> Option<Ticket> {
         match out.state {
             DeliveryState::Queued => Some(self.back(out.at, out.entry)),
@@ -404,7 +406,7 @@ impl Ledger {
         }
     }
 
-    /// Back into its queue; returns the ticket.
+    /// Puts a delivery back into its mailbox and returns the ticket.
     fn back(&mut self, at: BoxNo, entry: Queued) -> Ticket {
         let queue = &mut self.queues[at as usize];
         let ticket = ticket(&queue.mailbox, &entry);
@@ -412,7 +414,7 @@ impl Ledger {
         ticket
     }
 
-    /// No longer open.
+    /// Removes a settled delivery from the open ones.
     fn close_delivery(&mut self, settled: &Settled) {
         let delivery = settled.delivery;
         let Some(out) = self.out.remove(&delivery) else { return };
@@ -437,7 +439,7 @@ impl Ledger {
         }
     }
 
-    /// The holder no longer holds it.
+    /// Removes the delivery from the list of its holder.
     fn release(&mut self, out: &Out) {
         if let DeliveryState::Leased { by, .. } = out.state.unsettle()
             && let Some(held) = self.held.get_mut(&by)
@@ -450,15 +452,15 @@ impl Ledger {
     }
 }
 
-/// Where an open delivery stands.
+/// The state of an open delivery: holder, time of the lease, marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     pub by: Option<Principal>,
     pub since: Option<Timestamp>,
     pub marked: bool,
-    /// Refusals so far.
+    /// Number of refusals so far.
     pub attempts: u8,
-    /// Its reader cancelled an answer that held it.
+    /// Its reader cancelled an answer that contained it.
     pub doubted: bool,
 }
 

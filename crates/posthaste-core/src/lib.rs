@@ -1,9 +1,8 @@
 //! The rules of the post office: addresses, messages, instances, proof.
 //!
-//! No socket, file or process is opened here; what the rules need of the world
-//! stands in [`ports`]. Reading order: [`address`], [`messaging`] (the road of a
-//! message in words), [`ledger`] (the decisions of the embedded store), then
-//! [`Hub`], the one façade that every door calls.
+//! No socket, file or process is opened here; what the rules need of the world stands in
+//! [`ports`]. Reading order: [`address`], [`messaging`] (the road of a message in words),
+//! [`ledger`] (the decisions), then [`Hub`], the one façade that every door calls.
 
 pub mod address;
 pub mod engine;
@@ -34,6 +33,6 @@ pub use presence::Staying;
 pub use time::{SystemClock, Timestamp};
 pub use vitals::{Vital, Vitals};
 
-/// Keys here are numbers and digests of our own making, and names of bounded
-/// length: a quick hash with a random seed will do.
+/// A map with a quick hash and a random seed: keys are numbers and digests of our own
+/// making, and names of bounded length.
 pub type Map<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;

@@ -23,8 +23,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Whom an agent may write to. The human hears everybody, and an answer is always
-/// allowed; the operator is under no policy.
+/// The recipients that an agent may write to. The human hears everybody, and an answer is
+/// always allowed; the operator is under no policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Write {
@@ -36,7 +36,7 @@ pub enum Write {
     Family,
 }
 
-/// Who may write to `@everyone`.
+/// The senders that may write to `@everyone`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Everyone {

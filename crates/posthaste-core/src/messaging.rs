@@ -6,9 +6,9 @@
 //! door          send.rs, Store::append        Queue::put      receive.rs                   settle.rs
 //! ```
 //!
-//! A message that was accepted is delivered, and "delivered" is never claimed
-//! before it is true: reading leases, and only proof acks. [`delivery`] knows the
-//! moves of one delivery, [`proof`] what a reader's behaviour proves.
+//! An accepted message is delivered, and the hub never claims "delivered" before it is
+//! true: reading leases, and only proof acks. [`delivery`] has the state changes of one
+//! delivery, [`proof`] decides what a reader's behaviour proves.
 
 mod body;
 pub mod clients;

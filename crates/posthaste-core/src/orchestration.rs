@@ -1,11 +1,11 @@
-//! Giving out work: assignments, and what becomes of them.
+//! Assignments: giving out work, and its reports.
 //!
-//! An assignment is a message with a promise. `assign` makes a worker and its
-//! task in one transaction; the task is ordinary mail in the worker's mailbox, and
-//! its number is the assignment's name. It is open until the worker sends a
-//! message of type `result` to whoever gave it, or ends: then the hub itself
-//! sends its answer as `result`, or `system.agent_failed`. Exactly one report per
-//! assignment that is not `late`, in the same transaction as the end itself.
+//! An assignment is a message with a promise. `assign` makes a worker and its task in one
+//! transaction; the task is ordinary mail in the worker's mailbox, and its number names
+//! the assignment. The assignment is open until the worker sends a message of type
+//! `result` to its giver, or ends: then the hub itself sends the worker's answer as
+//! `result`, or `system.agent_failed`. Each assignment has exactly one report that is not
+//! `late`, in the same transaction as the end itself.
 //!
 //! ```text
 //! assign ──▶ starting ──(a place is free)──▶ running ──▶ finished | failed | stopped
@@ -13,10 +13,10 @@
 //!               └───────────── stop ────────────┴── the report ◀──┘
 //! ```
 //!
-//! Who stands at the top of a tree of workers is its session: an agent that came
-//! by itself, or the human. So many of a session run at a time ([`AgentsConfig`]),
-//! the rest stand in line; a parent that waits for its children
-//! does not count, or they would wait for each other.
+//! The top of a tree of workers is its session: an external agent, or the human. A
+//! limited number of a session's workers run at a time ([`AgentsConfig`]), the rest wait
+//! in line; a parent that waits for its children does not count, or they would wait for
+//! each other.
 
 mod assign;
 mod assignment;

@@ -1,9 +1,9 @@
-//! What the core asks of the world.
+//! The ports: what the core needs of the world.
 //!
-//! [`Store`] remembers what the ledger decided. [`Queue`] carries tickets and loses
-//! nothing that matters: what a ticket says, a look into the ledger says better.
-//! [`Launcher`] starts workers. Each promise in a doc comment here has a test in the
-//! conformance suites, which every backend runs.
+//! [`Store`] remembers what the ledger decided. [`Queue`] carries tickets; a lost ticket
+//! costs only time, because the ledger knows the mail itself. [`Launcher`] starts
+//! workers. Each promise in a doc comment here has a test in the conformance suites,
+//! which every backend runs.
 
 pub mod change;
 mod launcher;
@@ -39,76 +39,78 @@ pub use crate::time::Clock;
 /// An open call of an instance.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenCall {
-    /// How often the instance's last lasting connection had closed when it began.
+    /// Number of times that the instance's last lasting connection had closed when the
+    /// call began.
     pub(crate) departures: u32,
 }
 
-/// Carries tickets to those who wait. In process it is a bell per reader.
+/// Carries tickets to waiting readers. In process it is a bell per reader.
 pub trait Queue: Send + Sync {
-    /// Hands a ticket over. It delays nobody and never fails: a ticket that is
-    /// lost is found by the sweep.
+    /// Hands a ticket over. Does not block and never fails: the sweep puts a lost ticket
+    /// again.
     fn put(&self, ticket: Ticket);
 
-    /// Listens on these mailboxes from now on. Mail of an exact mailbox rings
-    /// all its listeners. One-of mail rings the first that may take it: readers before
-    /// drivers, and last those who gather or want only what nobody else could take.
+    /// Listens on these mailboxes from now on. Mail of an exact mailbox rings all its
+    /// listeners. One-of mail rings the first listener that may take it: readers before
+    /// drivers, and last gathers and listeners that want only mail that nobody else could
+    /// take.
     fn listen(&self, reader: Principal, mailboxes: Arc<[Mailbox]>, filter: Filter)
     -> Box<dyn Bell>;
 
-    /// How many listen on this mailbox right now, apart from `but` and the quiet.
+    /// Counts the listeners on this mailbox, apart from `but` and the quiet ones.
     fn waiting(&self, mailbox: &Mailbox, but: Principal) -> u32;
 
-    /// The mailbox has ended with its instance.
+    /// Forgets the mailbox of an ended instance.
     fn cleanup(&self, mailbox: &Mailbox);
 
     fn close(&self);
 }
 
-/// Rings when there may be mail. Dropped unanswered, it passes one-of tickets on
-/// to the next who waits.
+/// Rings when there may be mail. A bell that is dropped unanswered passes one-of tickets
+/// on to the next listener.
 pub trait Bell: Send {
-    /// Completes when something arrived since the last time, at once if so.
+    /// Completes when a ticket came since the last time, at once if one did already.
     fn rung(&mut self) -> BoxFuture<'_, ()>;
 
-    /// The reader was answered: tickets of what it took are spent, the rest is
-    /// passed on.
+    /// Notes that the reader was answered: the tickets of what it took are spent, the
+    /// others are passed on.
     fn answered(&mut self, taken: &[DeliveryNo]);
 }
 
-/// A delivery that became queued. It says enough to tell who might want it.
+/// A notice that a delivery became queued, with enough to tell which readers may want it.
 #[derive(Debug, Clone)]
 pub struct Ticket {
     pub delivery: DeliveryNo,
     pub mailbox: Mailbox,
-    /// `None` when the text is on disk: then everybody may want it.
+    /// `None` when the text is on disk: then every reader may want it.
     pub message: Option<Arc<Message>>,
 }
 
-/// What a reader wants of what waits.
+/// The filter of a reader: which of the waiting mail it wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Instances, names or labels; empty is everybody. Shared: each look takes a copy.
     pub from: Arc<[String]>,
     pub label: Option<String>,
     pub thread: Option<ThreadId>,
-    /// Only these; empty is all.
+    /// Only these messages; empty is all.
     pub among: Box<[Seq]>,
-    /// What the human says to this question, after it: linked to it, or to nothing.
+    /// Messages of the human after this question: linked to it, or to nothing.
     pub answers: Option<Seq>,
-    /// Nothing that another living instance could take as well.
+    /// No mail that another living instance could take as well.
     pub own: bool,
-    /// Also what ends every wait, whatever else is asked for.
+    /// Also mail that ends every wait, whatever else is asked for.
     pub or_ends_wait: bool,
     /// Leaves out reports on the reader's assignments that came within
     /// `limits.report_hold`: a gather may still fetch them.
     pub holds_reports: bool,
     /// Set by drivers: not counted by `Queue::waiting`, and given no second message that
-    /// others could take before the first is proved.
+    /// others could take before the first is acked.
     pub quiet: bool,
 }
 
 impl Filter {
-    /// Takes every message.
+    /// Returns whether the filter takes every message.
     pub fn is_empty(&self) -> bool {
         self.from.is_empty()
             && self.label.is_none()
@@ -135,33 +137,33 @@ impl Filter {
     }
 }
 
-/// What the human writes while one waits for an answer is one, unless it is linked
-/// to something else.
+/// Returns whether a message answers a question: any message of the human after it does,
+/// unless it is linked to another message.
 fn answers(message: &Message, question: Seq) -> bool {
     message.from.kind == SenderKind::Human
         && message.seq > question
         && message.in_reply_to.is_none_or(|to| to == question)
 }
 
-/// Whether `who`, an instance, a name, an address or a label, sent it.
+/// Returns whether `who`, an instance, a name, an address or a label, sent the message.
 pub fn is_from(message: &Message, who: &str) -> bool {
     message.label.as_deref() == Some(who) || is_sender(message, who)
 }
 
-/// Whether `who`, an instance, a name or an address, sent it.
+/// Returns whether `who`, an instance, a name or an address, sent the message.
 pub fn is_sender(message: &Message, who: &str) -> bool {
     is_called(&message.from.address, who)
 }
 
-/// Whether somebody of this full address is meant by `who`: an instance, a name, or
-/// an address of which parts may be left out.
+/// Returns whether `who` means the owner of this full address: an instance, a name, or an
+/// address of which parts may be left out.
 pub fn is_called(address: &str, who: &str) -> bool {
     Parts::of(address).is_called(who)
 }
 
-/// `name.instance@team`, as much of it as is there. A gather compares each of many
-/// messages with each of many names, so an address is taken apart once, and an id is
-/// compared as text before anybody asks whether it is one.
+/// The parts of `name.instance@team` that are there. A gather compares each of many
+/// messages with each of many names, so an address is parsed once, and an id is compared
+/// as text before it is parsed.
 pub(crate) struct Parts<'a> {
     name: &'a str,
     instance: Option<&'a str>,
@@ -176,7 +178,8 @@ impl<'a> Parts<'a> {
     }
 
     pub(crate) fn is_called(&self, who: &str) -> bool {
-        // A bare id, which no name looks like; those who gather many name them so.
+        // A bare id, which no name looks like; a gather of many assignments names them
+        // so.
         if let Some(own) = self.instance
             && own.len() == who.len()
             && who.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -199,7 +202,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// At the first `mark`. A loop over few bytes is quicker here than a search.
+/// Splits at the first `mark`. A loop over few bytes is quicker here than a search.
 fn split(text: &str, mark: u8) -> (&str, Option<&str>) {
     match text.bytes().position(|byte| byte == mark) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -207,20 +210,20 @@ fn split(text: &str, mark: u8) -> (&str, Option<&str>) {
     }
 }
 
-/// One read.
+/// The request of one read.
 #[derive(Debug, Clone)]
 pub struct Take {
     pub reader: Principal,
     pub answer: AnswerId,
     pub filter: Filter,
     pub messages: usize,
-    /// Bytes of bodies after which no more is taken; the first always is.
+    /// Bytes of bodies after which no more is taken; the first message always is.
     pub bytes: usize,
     /// Set for answers that clip long bodies: then reports come first.
     pub clips: Option<Clips>,
 }
 
-/// How an answer clips: bodies of more than `whole` characters may shrink to `share`.
+/// The rule for clipping: bodies of more than `whole` characters may shrink to `share`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clips {
     pub whole: usize,
@@ -228,35 +231,35 @@ pub struct Clips {
 }
 
 impl Take {
-    /// What a body of this many bytes takes of the answer at least.
+    /// Returns the least number of bytes that a body of this size takes of the answer.
     pub(crate) fn least(&self, size: usize) -> usize {
         match self.clips {
-            // No character is shorter than a byte, so it may be a long one.
+            // A character is at least a byte, so the body may be a long one.
             Some(Clips { whole, share }) if size > whole => size.min(share),
             _ => size,
         }
     }
 }
 
-/// What one read got.
+/// The result of one read.
 #[derive(Debug, Clone, Default)]
 pub struct Lease {
     pub mail: Vec<Leased>,
-    /// How much more this reader could take.
+    /// Number of further deliveries that this reader could take.
     pub remaining: usize,
-    /// Of those, how many others could take as well.
+    /// Number of these that others could take as well.
     pub shared: usize,
 }
 
-/// A delivery in the hands of a reader.
+/// A delivery that a reader has leased.
 #[derive(Debug, Clone)]
 pub struct Leased {
     pub delivery: DeliveryNo,
     pub mailbox: Mailbox,
     pub message: Arc<Message>,
-    /// May have been seen before.
+    /// A reader may have seen it before.
     pub redelivered: bool,
-    /// Its reader cancelled the answer that held it once already.
+    /// Its reader cancelled an earlier answer that contained it.
     pub doubted: bool,
     pub relation: Relation,
 }
@@ -264,27 +267,27 @@ pub struct Leased {
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
     pub waiting: usize,
-    /// When the first of it arrived; `None` also for an old backlog.
+    /// Time when the first of the waiting mail arrived; `None` also for an old backlog.
     pub first_at: Option<Timestamp>,
-    /// Something waits that ends every wait.
+    /// Set if mail waits that ends every wait.
     pub ends_wait: bool,
-    /// Addresses of the distinct senders of what waits.
+    /// Addresses of the distinct senders of the waiting mail.
     pub senders: Vec<Arc<str>>,
-    /// Labels of what waits.
+    /// Labels of the waiting mail.
     pub labels: Vec<String>,
 }
 
-/// What is to be settled.
+/// The deliveries that an ack or a nack is about.
 #[derive(Debug, Clone)]
 pub enum What {
     Deliveries(Vec<DeliveryNo>),
-    /// Only what this very answer still holds of them.
+    /// Only those of them that this answer still holds.
     Held(AnswerId, Vec<DeliveryNo>),
     Messages(Vec<Seq>),
 }
 
 impl What {
-    /// The answer to which it is limited.
+    /// Returns the answer that it is limited to.
     pub fn answer(&self) -> Option<AnswerId> {
         match self {
             Self::Held(answer, _) => Some(*answer),
@@ -296,11 +299,11 @@ impl What {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acked {
     pub acked: usize,
-    /// What this ack settled.
+    /// Messages that this ack settled.
     pub settled: Vec<Seq>,
-    /// Held by another reader now, or never handed to the caller.
+    /// Held by another reader, or never leased by the caller.
     pub lost: Vec<Seq>,
-    /// Another write was settling it, and may have failed.
+    /// Being settled by another write, which may have failed.
     pub settling: Vec<Seq>,
 }
 
@@ -317,7 +320,7 @@ pub struct Appended {
     pub seq: Seq,
     pub id: MessageId,
     pub thread: ThreadId,
-    /// As it was when the message was accepted, before anyone was woken.
+    /// The state when the message was accepted, before any reader was woken.
     pub recipients: Vec<Recipient>,
     pub skipped: Vec<Mailbox>,
     pub duplicate: bool,
@@ -330,7 +333,7 @@ pub struct Swept {
     pub lost: usize,
 }
 
-/// Why a message cannot be cancelled or queued again.
+/// The reason why a message cannot be cancelled or queued again.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
     #[error("no such message")]
@@ -343,7 +346,7 @@ pub enum ActError {
     Store(#[from] StoreError),
 }
 
-/// Variants answer the caller's one question: what can I do about it?
+/// An error of the store. Variants differ in what the caller can do about it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// Try again later. Nothing was changed.

@@ -1,4 +1,4 @@
-//! Guards that tell the ledger who is alive, and forgetting those who are gone.
+//! Guards that keep an instance alive, and the forgetting of instances that are gone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -63,13 +63,13 @@ impl Drop for Calling {
 }
 
 impl Hub {
-    /// Forgets everybody who is away or lost and has neither mail nor open work.
+    /// Forgets every instance that is away or lost and has neither mail nor open work.
     pub async fn forget_all_gone(&self) -> Result<Vec<Instance>, RegistryError> {
         self.forget_gone(self.clock.now()).await
     }
 
-    /// The same for those without a sign of life since `before`. The forgotten have
-    /// ended: nobody can write to them, and their history stays readable.
+    /// Does the same for instances without a sign of life since `before`. A forgotten
+    /// instance has ended: nobody can write to it, and its history stays readable.
     pub(crate) async fn forget_gone(
         &self,
         before: Timestamp,

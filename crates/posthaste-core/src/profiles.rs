@@ -1,8 +1,8 @@
-//! Profiles: what an agent of a name is, before anybody of that name is here.
+//! Profiles: the description of an agent, before an instance of that name is here.
 //!
-//! A profile comes through the API, from a file that an operator keeps, or by
-//! itself when somebody joins under a new name. Its `source` says which, and
-//! decides who may change it: what stands in a file is changed in the file.
+//! A profile comes through the API, from a file that an operator keeps, or by itself when
+//! an agent joins under a new name. Its `source` says which, and decides who may change
+//! it: a profile of a file is changed in the file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::time::Timestamp;
 /// Names that stand for calls under `/v1/profiles/`.
 const TAKEN: [&str; 2] = ["errors", "search"];
 
-/// What somebody wants an agent of this name to be.
+/// The description of an agent of this name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     pub name: Name,
-    /// How people call it.
+    /// Its name for people.
     pub title: Option<String>,
     pub description: String,
     pub kind: AgentKind,
-    /// What runs it; nothing, or `external`: it comes by itself.
+    /// The driver that runs it; `None`, or `external`: it comes by itself.
     pub driver: Option<String>,
     pub system_prompt: String,
     pub tags: Vec<String>,
@@ -40,7 +40,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// What is known of an agent that just came.
+    /// Makes the template of an agent of which only name and kind are known.
     pub fn new(name: Name, kind: AgentKind) -> Self {
         Self {
             name,
@@ -57,7 +57,7 @@ impl Template {
         }
     }
 
-    /// Whether it is within the limits.
+    /// Checks that the template is within the limits.
     pub fn check(&self, limits: &Limits) -> Result<(), RegistryError> {
         if TAKEN.contains(&self.name.as_str()) {
             let why = format!("`{}` stands for a call of the API", self.name);
@@ -122,7 +122,7 @@ fn at_most(
     Err(RegistryError::Invalid { field, why })
 }
 
-/// One line of text that says something.
+/// Checks that a text is one line and not empty.
 fn word(
     field: &'static str,
     text: &str,
@@ -139,13 +139,13 @@ fn word(
     at_most(field, text.chars().count(), limit, "characters", key)
 }
 
-/// Where a profile came from.
+/// The origin of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Api,
-    /// Somebody joined under a name that nobody had.
+    /// An agent joined under a new name.
     Join,
-    /// The file in which it stands.
+    /// The file that holds it.
     File(Arc<str>),
 }
 
@@ -184,19 +184,19 @@ pub struct Profile {
     pub updated_at: Timestamp,
 }
 
-/// What must be so for a profile to be written.
+/// The condition for writing a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     Anything,
-    /// Nobody has the name yet.
+    /// The name is new.
     Absent,
-    /// Somebody has it.
+    /// The profile exists.
     Present,
-    /// It is still what the writer saw.
+    /// The profile still has the version that the writer saw.
     Version(u64),
 }
 
-/// One write.
+/// A request to write a profile.
 #[derive(Debug, Clone)]
 pub struct PutProfile {
     pub template: Template,
@@ -205,7 +205,7 @@ pub struct PutProfile {
     pub expect: Expect,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone)]
 pub struct Written {
     pub profile: Profile,
@@ -219,7 +219,8 @@ pub struct ProfilePage {
     pub total: u64,
 }
 
-/// A file that cannot be a profile, or that no agent can be started from, and why.
+/// A file that cannot be a profile, or that no agent can be started from, with the
+/// reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFault {
     /// The profile that it was to be, as far as the file or its name tells.
@@ -239,14 +240,14 @@ impl fmt::Display for FileFault {
 }
 
 impl Hub {
-    /// Keeps a profile. Mail for its name is accepted from then on.
+    /// Writes a profile. Mail for its name is accepted from then on.
     pub async fn put_profile(&self, put: PutProfile) -> Result<Written, RegistryError> {
         put.template.check(&self.limits)?;
         self.engine.put_profile(put).await
     }
 
-    /// Removes a profile that nobody lives by, and says how much mail waits for its
-    /// name. That mail stays: whoever next comes by the name reads it.
+    /// Removes a profile that no living instance has, and counts the mail that waits for
+    /// its name. That mail stays: the next instance of the name reads it.
     pub async fn remove_profile(&self, name: Name, by: Source) -> Result<usize, RegistryError> {
         self.engine.remove_profile(name, by).await
     }
@@ -255,13 +256,13 @@ impl Hub {
         self.engine.profile(name.clone()).await
     }
 
-    /// `page` counts from 1.
+    /// Returns a page of profiles. `page` counts from 1.
     pub async fn profiles(&self, page: u32, size: u32) -> Result<ProfilePage, StoreError> {
         let skip = u64::from(page.saturating_sub(1)) * u64::from(size);
         self.engine.profiles(skip, size).await
     }
 
-    /// Profiles that fit the words best, best first, without their prompts.
+    /// Returns the profiles that fit the words best, best first, without their prompts.
     pub async fn search_profiles(
         &self,
         words: String,
@@ -270,22 +271,22 @@ impl Hub {
         self.engine.search_profiles(words, limit).await
     }
 
-    /// Which profile stands in which file.
+    /// Returns the profiles of files, with their files.
     pub fn profiles_of_files(&self) -> Vec<(Name, Arc<str>)> {
         self.engine.ledger(|l| l.profiles_of_files())
     }
 
-    /// What is wrong with the files of profiles, as of the last look.
+    /// Returns the faults of the files of profiles, as of the last look.
     pub fn profile_faults(&self) -> Vec<FileFault> {
         self.profile_faults.lock().clone()
     }
 
-    /// Why there is no such profile, if that is the fault of its file.
+    /// Returns the fault of the file that should have held this profile.
     pub fn fault_of(&self, name: &Name) -> Option<FileFault> {
         fault_of(&self.profile_faults.lock(), name)
     }
 
-    /// Returns what was wrong before.
+    /// Sets the faults, and returns the earlier ones.
     pub fn set_profile_faults(&self, faults: Vec<FileFault>) -> Vec<FileFault> {
         std::mem::replace(&mut *self.profile_faults.lock(), faults)
     }

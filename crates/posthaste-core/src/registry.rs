@@ -1,4 +1,4 @@
-//! Who is here, and in what state: profiles, instances, teams.
+//! Profiles, instances and teams, and the states of instances.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +14,10 @@ use crate::time::Timestamp;
 /// SHA-256 of a token. The token itself is kept nowhere.
 pub type TokenHash = [u8; 32];
 
-/// What an agent is, as far as mail is concerned.
+/// The kind of an agent, as far as mail is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentKind {
-    /// Comes by itself and reads its mail.
+    /// An agent that comes by itself and reads its mail.
     #[default]
     External,
     /// A machine of fixed habits: reachable by name, never given `@anyone`.
@@ -48,12 +48,12 @@ impl FromStr for AgentKind {
     }
 }
 
-/// Who made an instance. A leader that is named by its name must be the operator's.
+/// The maker of an instance. A leader that is named by its name must be the operator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The operator made it: `POST /v1/instances`, or work that the operator gave out.
     Operator,
-    /// It came by itself, with the join token.
+    /// The agent came by itself, with the join token.
     Join,
     /// Another agent gave out work, and the hub made a worker for it.
     Assigned,
@@ -67,7 +67,7 @@ impl Origin {
         Self::ALL.iter().find(|(origin, _)| *origin == self).map_or("", |(_, word)| word)
     }
 
-    /// The origin that a store wrote down.
+    /// Parses an origin as a store keeps it.
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, w)| *w == word).map(|(origin, _)| *origin)
     }
@@ -79,8 +79,8 @@ impl Origin {
 ///                lost      (no sign of life; any sign brings it back)
 /// ```
 ///
-/// `away` is what a listing shows in place of `running` while nothing of the instance
-/// is connected. It is never stored.
+/// A listing shows `away` in place of `running` while the instance has no connection.
+/// `away` is never stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Starting,
@@ -107,7 +107,7 @@ impl Status {
         Self::ALL.iter().find(|(s, _)| *s == self).map_or("", |(_, word)| word)
     }
 
-    /// Ended for good: its address takes no more mail.
+    /// Returns whether the instance has ended for good: its address takes no more mail.
     pub fn has_ended(self) -> bool {
         match self {
             Self::Starting | Self::Running | Self::Away | Self::Lost => false,
@@ -115,7 +115,7 @@ impl Status {
         }
     }
 
-    /// Alive: counted by receipts and by `@everyone`.
+    /// Returns whether the instance is alive: counted by receipts and by `@everyone`.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Starting | Self::Running)
     }
@@ -154,11 +154,11 @@ pub struct Instance {
     pub created_at: Timestamp,
     pub last_seen: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// What is known of one that the hub started; nothing of who came by itself.
+    /// The work of an instance that the hub started; `None` for an external one.
     pub work: Option<Arc<Work>>,
     /// `agent.instance@team`, made once.
     pub address: Arc<str>,
-    /// The mailboxes that it holds the keys to, its own first; made once.
+    /// The mailboxes that it has keys to, its own first; made once.
     pub keys: Arc<[Mailbox]>,
 }
 
@@ -171,7 +171,7 @@ impl Instance {
         }
     }
 
-    /// The same instance, or its parent, child or sibling.
+    /// Returns whether `other` is the same instance, or its parent, child or sibling.
     pub fn is_kin_of(&self, other: &Self) -> bool {
         self.id == other.id
             || other.parent == Some(self.id)
@@ -179,7 +179,7 @@ impl Instance {
             || self.parent.is_some() && self.parent == other.parent
     }
 
-    /// What an instance of this name, team and kind may read.
+    /// Returns the mailboxes that an instance of this name, team and kind may read.
     pub fn keys(id: InstanceId, agent: &Name, team: &Name, kind: AgentKind) -> Arc<[Mailbox]> {
         let mut keys = vec![
             Mailbox::Instance(id),
@@ -194,37 +194,37 @@ impl Instance {
     }
 }
 
-/// How the hub started an agent, and how that ended.
+/// The start of an agent by the hub, and its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Where it works: as it was asked for, and as it is once it runs.
+    /// Its directory: as it was asked for, and as it is once the worker runs.
     pub directory: Option<String>,
-    /// It has, or gets, a git worktree of its own.
+    /// Set if it has, or gets, a git worktree of its own.
     pub worktree: bool,
     /// The branch of that worktree.
     pub branch: Option<String>,
-    /// The longest that it may run, as its assignment or its profile says.
+    /// Maximum time that it may run, as its assignment or its profile says.
     pub timeout: Option<Duration>,
     pub started_at: Option<Timestamp>,
     pub exit_code: Option<i32>,
-    /// Why it ended, in a few words.
+    /// The reason of its end, in a few words.
     pub why: Option<String>,
 }
 
-/// An instance in the words of a caller: what it is and what waits for it.
+/// An instance with the counts of its mail, for callers.
 #[derive(Debug, Clone)]
 pub struct InstanceView {
-    /// With the status that is shown: `away` in place of `running`.
+    /// The instance with the shown status: `away` in place of `running`.
     pub instance: Instance,
-    /// Mail that only this instance could take, or holds, and has not proved.
+    /// Number of unacked deliveries that only this instance could take, or that it holds.
     pub unread: usize,
-    /// Queued one-of mail that other instances could take as well.
+    /// Number of queued one-of deliveries that other instances could take as well.
     pub unread_shared: usize,
-    /// Its last call; a connection that stays open is none.
+    /// Time of its last call; an open connection is none.
     pub called_at: Timestamp,
 }
 
-/// What the operator, or an agent that joins, asks for.
+/// A request for a new instance, by the operator or by an agent that joins.
 #[derive(Debug, Clone)]
 pub struct NewInstance {
     pub agent: Name,
@@ -232,16 +232,16 @@ pub struct NewInstance {
     pub label: Option<String>,
     pub parent: Option<InstanceId>,
     pub kind: Option<AgentKind>,
-    /// The same key and secret give the same instance again.
+    /// The same key and secret return the same instance again.
     pub key: Option<JoinKey>,
     pub origin: Origin,
-    /// The hash of its token; with a key, what its token is made from ([`joined_token`]).
+    /// The hash of its token; with a key, the seed of its token ([`joined_token`]).
     pub token: TokenHash,
 }
 
-/// The token of an instance that joined with a key. It is made from what its joiner knows
-/// and from the instance, so every join gives the same one, and whoever comes by that key
-/// after the instance has ended gets another.
+/// Makes the token of an instance that joined with a key. The token is made from the
+/// joiner's seed and from the instance, so every join returns the same one, and a later
+/// instance with that key gets another.
 pub fn joined_token(seed: &TokenHash, of: InstanceId) -> String {
     let mut hash = Sha256::new();
     hash.update("posthaste: the token of a joined agent");
@@ -250,27 +250,27 @@ pub fn joined_token(seed: &TokenHash, of: InstanceId) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash of [`joined_token`], which is all that the hub keeps of it.
+/// Returns the hash of [`joined_token`], which is all that the hub keeps of it.
 pub fn joined_hash(seed: &TokenHash, of: InstanceId) -> TokenHash {
     Sha256::digest(joined_token(seed, of)).into()
 }
 
-/// What an agent joins with to be found again.
+/// The key of an agent that wants to be found again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinKey {
-    /// Says which conversation it is. Others may guess it.
+    /// Names the conversation. Others may guess it.
     pub key: String,
-    /// The hash of what only its owner knows.
+    /// The hash of the secret that only its owner knows.
     pub secret: TokenHash,
 }
 
-/// The instance that a create or a join led to.
+/// The result of a create or a join.
 #[derive(Debug, Clone)]
 pub struct Joined {
     pub instance: Instance,
-    /// It was here before.
+    /// Set if the instance was here before.
     pub resumed: bool,
-    /// The secret of this join became the secret of the instance.
+    /// Set if the secret of this join became the secret of the instance.
     pub secret_kept: bool,
 }
 
@@ -281,9 +281,9 @@ pub struct Team {
     pub leaders: Vec<Leader>,
 }
 
-/// Who leads a team: one instance, or every instance of a name, also a future one, that
-/// the operator made in that team. Names are free for all who join, so a name alone
-/// would make anybody a leader.
+/// A leader of a team: one instance, or every instance of a name, also a future one, that
+/// the operator made in that team. Every agent may join under any name, so a name alone
+/// would make any agent a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leader {
     Name(Name),
@@ -327,7 +327,7 @@ impl Team {
     }
 }
 
-/// What the sender of a message is to its reader.
+/// The relation of a message's sender to its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     Parent,
@@ -353,21 +353,21 @@ impl Relation {
     }
 }
 
-/// Which instances a listing shows.
+/// The instances that a listing shows.
 #[derive(Debug, Clone, Default)]
 pub struct InstanceFilter {
     pub agent: Option<Name>,
     pub team: Option<Name>,
     pub statuses: Vec<Status>,
     pub parent: Option<InstanceId>,
-    /// Whose tree they are in.
+    /// The session whose tree they are in.
     pub session: Option<Principal>,
     pub limit: usize,
     /// The last id of the page before.
     pub after: Option<InstanceId>,
 }
 
-/// The names nearest to one that nobody has, best first.
+/// Returns the names nearest to an unknown one, best first.
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut scored: Vec<(f64, &str)> =
         known.filter_map(|name| Some((likeness(wanted, name)?, name))).collect();
@@ -375,9 +375,9 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<St
     scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// How alike two words are, if a slip of the hand could make one from the other.
-/// Damerau-Levenshtein counts slips, swapped letters too; Jaro-Winkler likes common
-/// beginnings, and is lenient with words that have little in common.
+/// Returns the likeness of two words, if a slip of the hand could make one from the
+/// other. Damerau-Levenshtein counts slips, swapped letters too; Jaro-Winkler likes
+/// common beginnings, and is lenient with words that have little in common.
 fn likeness(a: &str, b: &str) -> Option<f64> {
     let (slips, begins) =
         (strsim::normalized_damerau_levenshtein(a, b), strsim::jaro_winkler(a, b));

@@ -1,7 +1,7 @@
-//! Following messages on their road, where somebody asked for it.
+//! Following messages on their road, for tracing.
 //!
-//! A hub that nobody follows pays one look at an empty place for it. Whoever
-//! follows learns who, which and how long, and never what a message says.
+//! A hub without a follower pays one look at an empty place. A follower learns the
+//! actors, the message and the times, and never the text of a message.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::messaging::delivery::Proof;
 use crate::messaging::message::{MessageId, Principal, Seq};
 use crate::ports::Leased;
 
-/// Told of every step of every message. It must not wait and cannot fail.
+/// The follower of every step of every message. It must not block and cannot fail.
 pub trait Road: Send + Sync {
-    /// On disk. `stored` of the time was the store's.
+    /// The message is on disk. The store took `stored` of the time.
     fn accepted(&self, message: Accepted);
-    /// In a reader's hands.
+    /// A reader has leased the mail.
     fn leased(&self, mail: &[Leased], by: Principal, took: Duration);
-    /// Proved.
+    /// The messages are acked.
     fn acked(&self, what: &[Seq], by: Principal, proof: Proof, took: Duration);
 }
 
@@ -26,11 +26,11 @@ pub struct Accepted {
     pub seq: Seq,
     pub id: MessageId,
     pub from: Principal,
-    /// What the sender was doing, if it says so.
+    /// The trace of the sender's work, if the sender names one.
     pub parent: Option<TraceParent>,
-    /// From the draft to the receipt.
+    /// Time from the draft to the receipt.
     pub took: Duration,
-    /// Of that, how long the store took.
+    /// The store's part of that time.
     pub stored: Duration,
 }
 
@@ -39,11 +39,11 @@ pub struct Accepted {
 pub struct TraceParent {
     pub trace: u128,
     pub span: u64,
-    /// Whether the sender records its part.
+    /// Set if the sender records its part.
     pub sampled: bool,
 }
 
-/// It does not follow the form; it is ignored, as the standard asks.
+/// A text that does not follow the form. It is ignored, as the standard asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotATrace;
 

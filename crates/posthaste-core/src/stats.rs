@@ -1,7 +1,7 @@
-//! Counting: what lies in each mailbox, who sends and reads, and what is stuck.
+//! Statistics: the mail of each mailbox, senders and readers, and stuck mail.
 //!
-//! What is open comes from memory; what is kept comes from the indexes. The
-//! operator sees all, an agent only what is its own.
+//! Open mail is counted in memory; kept mail is counted in the indexes. The operator sees
+//! all, an agent only its own.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,61 +14,61 @@ use crate::ports::{HeldMail, Kept, OpenBox, StoreError};
 use crate::registry::{InstanceFilter, InstanceView};
 use crate::time::Timestamp;
 
-/// One mailbox.
+/// The counts of one mailbox.
 #[derive(Debug, Clone)]
 pub struct MailboxStats {
     pub mailbox: Mailbox,
     pub team: Option<Name>,
-    /// The only instance that could take what waits in a one-of mailbox: it counts that
-    /// mail as its own, too.
+    /// The only instance that could take the waiting mail of a one-of mailbox: it counts
+    /// that mail as its own, too.
     pub reader: Option<InstanceId>,
-    /// Messages that are kept, read ones too; told to an agent, of a shared mailbox what
-    /// it could take or holds.
+    /// Number of kept messages, read ones too; for an agent, of a shared mailbox only the
+    /// mail that it could take or holds.
     pub total: u64,
     pub unread: usize,
     /// Zero when nothing is unread.
     pub oldest_unread: Duration,
 }
 
-/// One agent, or with the same counts one team.
+/// The counts of one agent.
 #[derive(Debug, Clone)]
 pub struct AgentStats {
     pub view: InstanceView,
     pub sent: u64,
-    /// In its own mailbox.
+    /// Number of messages in its own mailbox.
     pub received: u64,
-    /// Calls of it that wait for mail.
+    /// Number of its calls that wait for mail.
     pub waiting: u32,
 }
 
 #[derive(Debug, Clone)]
 pub struct TeamStats {
     pub team: Name,
-    /// Instances that are starting or running.
+    /// Number of instances that are starting or running.
     pub active: usize,
     pub sent: u64,
-    /// In the mailboxes of the team and of its instances.
+    /// Number of messages in the mailboxes of the team and of its instances.
     pub received: u64,
     pub unread: usize,
     pub waiting: u32,
     pub last_seen: Option<Timestamp>,
 }
 
-/// Counts, and since when there is something to count.
+/// Counts, and the time since which mail is kept.
 #[derive(Debug, Clone)]
 pub struct Counted<T> {
     pub since: Option<Timestamp>,
     pub list: Vec<T>,
 }
 
-/// Mail that does not move, why, and what to do about it.
+/// Mail that does not move, with the reason and a hint.
 #[derive(Debug, Clone)]
 pub struct Stuck {
     pub kind: StuckKind,
     pub mailbox: Mailbox,
     pub team: Option<Name>,
     pub count: usize,
-    /// The oldest of it.
+    /// The oldest message of it.
     pub seq: Seq,
     pub age: Duration,
     pub why: String,
@@ -77,11 +77,11 @@ pub struct Stuck {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StuckKind {
-    /// Nobody reads it.
+    /// No instance reads it.
     Unread,
-    /// Nobody is there who could.
+    /// No instance is there that could read it.
     NoTaker,
-    /// Somebody has it and does not prove it.
+    /// A reader holds it and does not prove it.
     Held,
 }
 
@@ -96,14 +96,14 @@ impl StuckKind {
 }
 
 impl Hub {
-    /// What lies in each mailbox: an agent's own first, the operator's all.
+    /// Returns the counts of each mailbox: an agent's own first, the operator's all.
     pub async fn mailbox_stats(&self, by: Principal) -> Result<Vec<MailboxStats>, StoreError> {
         let of = self.own_boxes(by);
         let (open, kept) = (self.engine.open_mail(of.clone()).await?, self.engine.kept(of).await?);
         let now = self.clock.now();
         let open = open.into_iter().map(|open| part_of(by, open));
         let total = |b: &OpenBox| match by {
-            // How much others took of a shared mailbox is theirs to know.
+            // The mail that others took of a shared mailbox is not told.
             Principal::Instance(_) if b.mailbox.is_one_of() => b.unread as u64,
             _ => kept.received.get(&b.mailbox).copied().unwrap_or(0),
         };
@@ -115,13 +115,13 @@ impl Hub {
             reader: b.only,
             mailbox: b.mailbox,
         };
-        // Mailboxes of those who are long gone say nothing.
+        // Empty mailboxes of forgotten instances are left out.
         let said = |s: &MailboxStats| match s.mailbox {
             Mailbox::Instance(id) => s.total > 0 || s.unread > 0 || self.is_here(id),
             _ => true,
         };
         let mut list: Vec<MailboxStats> = open.map(stats).filter(said).collect();
-        // Those who never got any have a mailbox, too.
+        // Instances that never got mail have a mailbox, too.
         let known: HashSet<Mailbox> = list.iter().map(|s| s.mailbox.clone()).collect();
         let silent = self.visible(by).into_iter().map(|view| MailboxStats {
             mailbox: Mailbox::Instance(view.instance.id),
@@ -135,14 +135,14 @@ impl Hub {
         Ok(list)
     }
 
-    /// Who sends and who reads.
+    /// Returns the counts of each agent.
     pub async fn agent_stats(&self, by: Principal) -> Result<Counted<AgentStats>, StoreError> {
         let kept = self.engine.kept(self.own_boxes(by)).await?;
         let list = self.visible(by).into_iter().map(|view| self.agent(view, &kept)).collect();
         Ok(Counted { since: kept.since, list })
     }
 
-    /// The same by team. An agent sees its own.
+    /// Returns the counts of each team. An agent sees its own.
     pub async fn team_stats(&self, by: Principal) -> Result<Counted<TeamStats>, StoreError> {
         let own = by.instance().and_then(|id| self.instance(id)).map(|v| v.instance.team);
         let (open, kept) = (self.engine.open_mail(None).await?, self.engine.kept(None).await?);
@@ -169,8 +169,8 @@ impl Hub {
         Ok(Counted { since: kept.since, list: teams.into_values().collect() })
     }
 
-    /// Mail that does not move: unread or held for longer than `limits.stuck_after`,
-    /// or for nobody who is here. Oldest first.
+    /// Returns mail that does not move: unread or held for longer than
+    /// `limits.stuck_after`, or without any instance that could take it. Oldest first.
     pub async fn stuck(&self, by: Principal) -> Result<Vec<Stuck>, StoreError> {
         let now = self.clock.now();
         let mut stuck = Vec::new();
@@ -183,7 +183,7 @@ impl Hub {
         Ok(stuck)
     }
 
-    /// Nobody takes what waits there.
+    /// Returns the queued mail of a mailbox if no reader takes it.
     fn stuck_in(&self, open: &OpenBox, now: Timestamp) -> Option<Stuck> {
         let oldest = open.oldest_queued?;
         let age = oldest.at.map_or(Duration::ZERO, |at| now.since(at));
@@ -223,7 +223,7 @@ impl Hub {
         Some(Stuck { kind, mailbox, team, count, seq: oldest.seq, age, why, hint })
     }
 
-    /// Somebody has had it for too long.
+    /// Returns the mail that a reader has held for too long.
     fn stuck_with(&self, open: &OpenBox, held: &HeldMail, now: Timestamp) -> Option<Stuck> {
         let age = now.since(held.since);
         if age < self.limits.stuck_after {
@@ -255,7 +255,7 @@ impl Hub {
         }
     }
 
-    /// The mailboxes that an agent may count; `None` is all.
+    /// Returns the mailboxes that an agent may count; `None` is all.
     fn own_boxes(&self, by: Principal) -> Option<Arc<[Mailbox]>> {
         by.instance().map(|_| self.engine.ledger(|l| l.keys_of(by)))
     }
@@ -277,8 +277,8 @@ impl Hub {
     }
 }
 
-/// What an agent counts of a mailbox that others read as well: what it could take, and
-/// what it holds.
+/// Reduces a mailbox that others read as well to the mail that the agent could take, and
+/// that it holds.
 fn part_of(by: Principal, open: OpenBox) -> OpenBox {
     if by == Principal::Operator || !open.mailbox.is_one_of() {
         return open;

@@ -4,7 +4,7 @@
 //! reading of a row from that one list. A store makes its SQL from the names, so a new
 //! field is written in one place.
 
-/// What a column holds.
+/// The value of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     Integer(i64),
@@ -21,14 +21,14 @@ pub struct Column {
 
 /// A row that a store has read, with all columns of a struct in their order.
 pub trait Row {
-    /// What the column holds, or what is wrong with it.
+    /// Returns the value of the column, or its fault.
     fn value(&self, column: Column) -> Result<Value<'_>, String>;
 
-    /// A text that cannot be read, as far as it can.
+    /// Returns the readable part of a text that cannot be read.
     fn remains(&self, column: Column) -> Option<String>;
 }
 
-/// A column that does not read as what it must be.
+/// A column that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misread {
     pub column: &'static str,
@@ -41,7 +41,7 @@ impl std::fmt::Display for Misread {
     }
 }
 
-/// What is wrong with a value that stands for none.
+/// Describes a value that is not valid for its column.
 pub fn no_value(value: Value<'_>) -> String {
     match value {
         Value::Integer(number) => format!("{number} is no value"),
@@ -79,7 +79,8 @@ impl<'r> Cells<'r> {
         Self { row, names: names.iter().enumerate(), misread: Vec::new() }
     }
 
-    /// The next column. What cannot be read is noted, and something stands for it.
+    /// Takes the next column. A column that cannot be read is noted, and gets a
+    /// substitute.
     pub fn take<C: Cell>(&mut self) -> C {
         let Some((place, name)) = self.names.next() else { return C::unreadable(None) };
         let column = Column { name, place };
@@ -93,7 +94,7 @@ impl<'r> Cells<'r> {
         C::unreadable(self.row.remains(column))
     }
 
-    /// What could not be read.
+    /// Returns the columns that could not be read.
     pub fn misread(self) -> Vec<Misread> {
         self.misread
     }
@@ -110,9 +111,9 @@ pub trait Stored: Sized {
 /// A field of one column.
 pub trait Cell: Sized {
     fn value(&self) -> Value<'_>;
-    /// `None` if the value stands for nothing of this kind.
+    /// `None` if the value is not valid for this type.
     fn read(value: Value<'_>) -> Option<Self>;
-    /// Stands for what cannot be read, of which this text may remain.
+    /// Returns the substitute for an unreadable value, of which this text may remain.
     fn unreadable(remains: Option<String>) -> Self;
 }
 
@@ -160,8 +161,8 @@ impl Cell for String {
     }
 }
 
-/// Makes cells of numbers: each as `i64`, back from it, and what stands for one that cannot
-/// be read.
+/// Makes cells of numbers: each as `i64`, back from it, and the substitute for one that
+/// cannot be read.
 macro_rules! numbers {
     ($($type:ty: $to:expr, $from:expr, $unreadable:expr;)*) => {$(
         impl $crate::stored::Cell for $type {
@@ -216,7 +217,7 @@ macro_rules! stored {
                 list
             }
 
-            /// Reads a row as far as it can be read, and says which columns cannot.
+            /// Reads a row as far as it can be read, and lists the columns that cannot.
             fn read_columns(row: &dyn $crate::stored::Row) -> (Self, Vec<$crate::stored::Misread>) {
                 let mut cells = Cells::new(row, Self::COLUMNS);
                 let read = Self { $($field: Stored::take(&mut cells),)* };

@@ -40,14 +40,14 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// What time it is. It never goes back and never jumps while the hub runs, so the
-/// difference of two readings is the time that has passed between them. Tests bring
-/// their own.
+/// The time of day. It never goes back and never jumps while the hub runs, so the
+/// difference of two readings is the time that has passed between them. Tests bring their
+/// own.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock, read once, and the time that has passed since. Whoever sets the
+/// The machine's clock, read once, and the time that has passed since. Setting the
 /// machine's clock meanwhile does not change it.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
@@ -60,8 +60,8 @@ impl SystemClock {
         Self { began: wall_clock(), began_after_boot: since_boot() }
     }
 
-    /// How far the machine's clock was set forward (or back: negative) since the start,
-    /// in milliseconds.
+    /// Returns how far the machine's clock was set forward (or back: negative) since the
+    /// start, in milliseconds.
     pub fn set_by(&self) -> i64 {
         wall_clock().0 - self.now().0
     }
@@ -84,7 +84,8 @@ fn wall_clock() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Counts while the machine sleeps, too, which `Instant` does not on Linux.
+/// Returns the time since boot, with the time that the machine slept, which `Instant`
+/// does not count on Linux.
 fn since_boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = ClockId::Boottime;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Knows whether a task that the hub cannot work without has ended by itself. A hub
-/// that has lost one must exit, so that a supervisor starts it again.
+/// Watches the tasks that the hub cannot work without. A hub that has lost one must exit,
+/// so that a supervisor starts it again.
 #[derive(Clone, Default)]
 pub struct Vitals(watch::Sender<Option<Arc<str>>>);
 
@@ -17,7 +17,7 @@ impl Vitals {
         Vital { vitals: self.clone(), task, stopping }
     }
 
-    /// The hub cannot go on, for this reason. The first reason is kept.
+    /// Notes that the hub cannot go on, for this reason. The first reason is kept.
     pub fn fail(&self, why: impl Into<Arc<str>>) {
         let why = why.into();
         self.0.send_if_modified(|known| {
@@ -30,7 +30,7 @@ impl Vitals {
         });
     }
 
-    /// Completes when the hub cannot go on, and tells why.
+    /// Completes when the hub cannot go on, with the reason.
     pub async fn failed(&self) -> Arc<str> {
         let mut state = self.0.subscribe();
         let why = state.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());

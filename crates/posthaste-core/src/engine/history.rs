@@ -1,4 +1,5 @@
-//! Pages of history: candidates from the store, judged one by one; and a read that marks.
+//! Pages of history: candidates from the store, checked one by one; and a read that
+//! marks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,23 +15,24 @@ use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::ports::store::{HistoryLook, Source};
 use crate::ports::{DeliveryRecord, HistoryQuery, Marked, Page, Record, StoreError, is_sender};
 
-/// How often a marking read looks again when another was quicker.
+/// Number of tries of a marking read whose messages another call settled first.
 const TRIES: usize = 8;
-/// Most messages that one query looks at; where it ends, the next page begins.
+/// Maximum number of messages that one query looks at; where it ends, the next page
+/// begins.
 const MOST_LOOKED_AT: usize = 20_000;
-/// Above so many mailboxes it is quicker to look at everything.
+/// Above this number of mailboxes a look at all messages is quicker.
 const MANY_BOXES: usize = 200;
 
 impl Engine {
-    /// A page of messages, oldest first; never consumes. It is the last page, or with
-    /// `after` the first; `next` says where the one beside it begins, and is `None` only
-    /// when there is no more.
+    /// Returns a page of messages, oldest first, without acking any: the last page, or
+    /// with `after` the first. `next` is the beginning of the neighbouring page, and
+    /// `None` only when there is no more.
     pub async fn history(&self, query: HistoryQuery) -> Result<Page, StoreError> {
         self.shared.history(&query).await
     }
 
-    /// The same, and what of it is addressed to `by` and unread is settled. Two such
-    /// calls never give the same unread message.
+    /// Returns a page, and acks the messages of it that are addressed to `by` and unread.
+    /// Two such calls never return the same unread message.
     pub async fn mark_read(
         &self,
         by: Principal,
@@ -47,13 +49,13 @@ impl Engine {
             let answer = self.shared.line.push(|tx| MarkRead::new(by, unread, tx));
             let marked = answer.await.map_err(unanswered)??;
             if marked.is_empty() {
-                // Another was quicker with all of it.
+                // Another call settled all of these messages first.
                 continue;
             }
             let seqs = page.records.iter().map(|r| MessageRef::Seq(r.message.seq)).collect();
             let found = self.shared.store.records(seqs, usize::MAX).await?;
             let read = self.shared.stand_all(found).await?.into_iter();
-            // What another call has settled meanwhile was unread for that one.
+            // A message that another call settled meanwhile was unread for that call.
             let wanted = |r: &Record| query.unread_by.is_none() || marked.contains(&r.message.seq);
             let records = read.filter(wanted).collect();
             return Ok(Marked { page: Page { records, next: page.next }, marked });
@@ -67,7 +69,7 @@ impl Shared {
     async fn history(&self, query: &HistoryQuery) -> Result<Page, StoreError> {
         self.known().await?;
         if query.unread_by.is_some() {
-            // The call that asks may just have proved what it was given before.
+            // The call that asks may just have acked its earlier mail.
             self.line.push(Barrier::new).await.map_err(unanswered)??;
         }
         let room = query.bytes.unwrap_or(usize::MAX);
@@ -105,7 +107,7 @@ impl Shared {
                     break 'parts Some(seq);
                 }
             }
-            // As far as `reached` everything has been seen.
+            // Everything as far as `reached` has been seen.
             *(if look.forward { &mut look.above } else { &mut look.below }) = reached;
         };
         if !look.forward {
@@ -115,7 +117,7 @@ impl Shared {
     }
 }
 
-/// Where the messages of a query come from.
+/// Returns the sources of the messages of a query.
 fn sources(ledger: &Ledger, query: &HistoryQuery) -> Arc<[Source]> {
     if let Some(reader) = query.unread_by {
         return [Source::Listed(ledger.unread_by(reader))].into();
@@ -129,7 +131,7 @@ fn sources(ledger: &Ledger, query: &HistoryQuery) -> Arc<[Source]> {
     sources.into()
 }
 
-/// Which open deliveries are asked for.
+/// The open deliveries that a query asks for.
 struct Wanted {
     all: bool,
     boxes: HashSet<BoxNo>,
@@ -155,7 +157,7 @@ impl Wanted {
     }
 }
 
-/// Where messages of any state come from.
+/// Returns the sources of messages in any state.
 fn kept(ledger: &Ledger, query: &HistoryQuery) -> Vec<Source> {
     let number = |m: &Mailbox| ledger.mailbox_no(m);
     if let Some(mailbox) = &query.mailbox {
@@ -171,7 +173,7 @@ fn kept(ledger: &Ledger, query: &HistoryQuery) -> Vec<Source> {
     }
     match query.of {
         None => vec![Source::All],
-        // What it can read, and what it wrote.
+        // Messages that the instance can read, and messages that it sent.
         Some(id) => {
             let keys = ledger.keys_of(Principal::Instance(id));
             let boxes = keys.iter().filter_map(number).collect();

@@ -1,5 +1,5 @@
-//! The journal as its followers read it: each event with what it is about, as that is
-//! now.
+//! The journal as its followers read it: each event with the present state of its
+//! subject.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use crate::ports::store::{StoredEvent, StoredRecord};
 use crate::ports::{Record, StoreError};
 
 impl Engine {
-    /// The events after this number, in order, at most so many: none is left out, none
-    /// comes twice. They are numbered in the group that made them true.
+    /// Returns at most so many events after this number, in order: none is left out, none
+    /// comes twice. Events get their numbers in the group whose changes they tell of.
     pub async fn events(&self, after: u64, most: usize) -> Result<Page, StoreError> {
         self.shared.known().await?;
         // No number is that large.
@@ -63,15 +63,15 @@ impl Engine {
         Ok(Page { events, oldest: found.oldest, last: found.last, upto })
     }
 
-    /// The number of the last event, and the news of each further one.
+    /// Returns a receiver for the number of the last event.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.shared.news.subscribe()
     }
 }
 
 impl Shared {
-    /// These messages as far as their bodies fit into an answer, and the first that does
-    /// not fit.
+    /// Returns the messages whose bodies fit into an answer, and the first that does not
+    /// fit.
     async fn records_within(
         &self,
         seqs: &[Seq],

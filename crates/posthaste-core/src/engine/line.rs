@@ -1,4 +1,4 @@
-//! Where commands wait for the writer loop.
+//! The queue of commands in front of the writer loop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +12,18 @@ use crate::messaging::message::Draft;
 use crate::messaging::send::SendError;
 use crate::ports::StoreError;
 
-/// How often the writer lets others go first before it takes what waits: every ready
+/// Number of times that the writer yields before it takes a group: meanwhile every ready
 /// socket is read, and the group grows without a timer.
 const YIELDS: usize = 3;
 
-/// The commands that wait, in their order.
+/// The waiting commands, in their order.
 #[derive(Clone)]
 pub(super) struct CommandLine {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// How many may wait before a send is refused.
+    /// Number of commands that may wait before a send is refused.
     most: usize,
     line: Mutex<Line>,
     due: Notify,
@@ -33,9 +33,9 @@ struct Inner {
 #[derive(Default)]
 struct Line {
     waiting: Vec<Box<dyn Command>>,
-    /// While the backlog is still being read: the commands that must wait for it.
+    /// Set while the backlog is being read: the commands that must wait for it.
     late: Option<Vec<Box<dyn Command>>>,
-    /// The backlog could not be read, or the writer has left.
+    /// Set if the backlog could not be read, or the writer has ended.
     broken: Option<StoreError>,
 }
 
@@ -51,8 +51,8 @@ impl CommandLine {
         Self { inner: Arc::new(Inner { most, line, due, closed }) }
     }
 
-    /// Hands a command over. Its answer comes after the commit; none comes when the
-    /// writer failed in the middle of it ([`unanswered`]).
+    /// Queues a command. Its answer comes after the commit; none comes if the writer
+    /// fails in the middle of its group ([`unanswered`]).
     pub(super) fn push<T, C: Command + 'static>(
         &self,
         make: impl FnOnce(oneshot::Sender<T>) -> C,
@@ -81,25 +81,25 @@ impl CommandLine {
         }
     }
 
-    /// A send is refused while too many commands wait. Nothing else is: reading, proving
-    /// and ending make room.
+    /// Queues a send, or refuses it while too many commands wait. No other command is
+    /// refused: reads, acks and ends make room.
     pub(super) fn append(&self, draft: Draft) -> oneshot::Receiver<Result<Accepted, SendError>> {
         if self.inner.line.lock().len() >= self.inner.most {
             let (tx, rx) = oneshot::channel();
             let busy = StoreError::Busy { limit: self.inner.most };
-            // Nobody listens any more if the caller has gone.
+            // The caller may have gone.
             let _ = tx.send(Err(busy.into()));
             return rx;
         }
         self.push(|tx| Append::new(draft, tx))
     }
 
-    /// From now on only early commands go ahead.
+    /// Holds back all commands that need the backlog.
     pub(super) fn hold_back(&self) {
         self.inner.line.lock().late = Some(Vec::new());
     }
 
-    /// The backlog is known now, or never will be.
+    /// Lets the held commands go ahead, or fails them if the backlog cannot be read.
     pub(super) fn release(&self, known: Result<(), StoreError>) {
         let mut line = self.inner.line.lock();
         let late = line.late.take().unwrap_or_default();
@@ -114,7 +114,7 @@ impl CommandLine {
         self.inner.due.notify_one();
     }
 
-    /// The writer has left: who still stands in line, or comes later, is told so.
+    /// Fails the commands that wait or come later: the writer has ended.
     pub(super) fn shut(&self) {
         let mut line = self.inner.line.lock();
         line.broken.get_or_insert(StoreError::Closed);
@@ -129,7 +129,7 @@ impl CommandLine {
         self.inner.due.notify_one();
     }
 
-    /// The next group: all that waits, at most so many.
+    /// Takes the next group: all waiting commands, at most so many.
     pub(super) async fn take(&self, most: usize) -> Vec<Box<dyn Command>> {
         loop {
             let ready = !self.inner.line.lock().waiting.is_empty();
@@ -150,7 +150,8 @@ impl CommandLine {
     }
 }
 
-/// The answer to a command never came: the writer failed in the middle of its group.
+/// The error for a command without an answer: the writer failed in the middle of its
+/// group.
 pub(super) fn unanswered(_: oneshot::error::RecvError) -> StoreError {
     StoreError::Unknown("the writer failed in the middle of it".into())
 }

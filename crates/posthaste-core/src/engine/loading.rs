@@ -1,8 +1,8 @@
-//! The backlog, read back after a start.
+//! Loading the backlog after a start.
 //!
-//! A short one is there before the doors open. A million open deliveries are read behind
-//! them: the hub answers and accepts at once, while everything that must know what is
-//! open (reads, acks, keys, history) waits until it is known.
+//! A short backlog is loaded before the doors open. A million open deliveries are loaded
+//! behind them: the hub answers and accepts at once, while everything that needs the open
+//! deliveries (reads, acks, keys, history) waits until they are loaded.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ports::StoreError;
 use crate::ports::store::{BacklogMark, Loaded, RowOf, UnreadableRow};
 use crate::time::Timestamp;
 
-/// How far the reading is.
+/// The progress of the loading.
 #[derive(Debug, Clone)]
 pub(super) enum Known {
     NotYet,
@@ -28,7 +28,7 @@ pub(super) enum Known {
     Broken(StoreError),
 }
 
-/// The ledger with the part of the backlog that was loaded at once.
+/// Makes the ledger with the part of the backlog that was loaded at once.
 pub(super) fn ledger(
     limits: &Limits,
     loaded: &mut Loaded,
@@ -43,7 +43,7 @@ pub(super) fn ledger(
 }
 
 impl Shared {
-    /// Returns once everything is known.
+    /// Waits until the whole backlog is loaded.
     pub(super) async fn known(&self) -> Result<(), StoreError> {
         if matches!(&*self.known.borrow(), Known::All) {
             return Ok(());
@@ -58,7 +58,7 @@ impl Shared {
     }
 }
 
-/// Reads the rest of the backlog behind the doors.
+/// Loads the rest of the backlog behind the doors.
 pub(super) async fn run(shared: Arc<Shared>, rest: BacklogMark, clean: bool) {
     let known = read(&shared, rest, clean).await;
     if let Err(error) = &known {
@@ -70,7 +70,7 @@ pub(super) async fn run(shared: Arc<Shared>, rest: BacklogMark, clean: bool) {
         Ok(unreadable) => {
             shared.ledger.lock().mark_reports(&deliveries(&unreadable), true);
             shared.known.send_replace(Known::All);
-            // A row that is not set aside now is found again at the next start.
+            // The next start finds again a row that is not set aside now.
             let _ = set_aside::all(&shared, unreadable).await;
         }
         Err(error) => drop(shared.known.send_replace(Known::Broken(error))),
@@ -95,8 +95,8 @@ async fn read(
     Ok(unreadable)
 }
 
-/// A mailbox that is missing is damage: the next new one would get its number, and its
-/// mail.
+/// Makes the error for a missing mailbox. It is damage: the next new mailbox would get
+/// the number, and with it the mail.
 fn broken(error: &NoSuchMailbox) -> StoreError {
     StoreError::Damaged {
         what: error.to_string().into(),
@@ -106,7 +106,7 @@ fn broken(error: &NoSuchMailbox) -> StoreError {
     }
 }
 
-/// The deliveries whose own rows cannot be read.
+/// Returns the deliveries whose own rows cannot be read.
 fn deliveries(rows: &[UnreadableRow]) -> HashSet<DeliveryNo> {
     let delivery = |row: &UnreadableRow| match row.of {
         RowOf::Delivery(delivery, _) => Some(delivery),

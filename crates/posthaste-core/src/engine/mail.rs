@@ -21,17 +21,17 @@ use crate::ports::{
     Survey, Take, What,
 };
 
-/// How often a lease looks again after something unreadable was set aside. Each look
-/// sets aside everything that it finds.
+/// Number of tries of a lease that finds unreadable messages. Each try sets aside all
+/// that it finds.
 const LEASE_TRIES: usize = 100;
-/// How often a requeue reads the dead again after another was quicker.
+/// Number of tries of a requeue whose list of dead deliveries became stale.
 const REQUEUE_TRIES: usize = 8;
 
 impl Engine {
-    /// Routes the draft and keeps the message with one queued delivery per mailbox: all
-    /// or nothing, in the store when the future says so. Routing, the recipient's life
-    /// and the limits are decided inside the same group. Tickets are put after the
-    /// commit, in its order, before this answers. A damaged store accepts nothing.
+    /// Routes the draft and stores the message with one queued delivery per mailbox: all
+    /// or nothing, durable when the future completes. Routing, the recipient's life and
+    /// the limits are decided inside the same group. Tickets are put after the commit, in
+    /// its order, before this answers. A damaged store accepts nothing.
     pub fn append(&self, draft: Draft) -> Started<Appended, SendError> {
         if let Some(damage) = self.shared.damage() {
             return async { Err(damage.into()) }.boxed();
@@ -49,16 +49,16 @@ impl Engine {
         .boxed()
     }
 
-    /// Hands out queued mail, urgent first, then by number: everything that fits and
-    /// that only this reader could take, and of each one-of mailbox at most one message
-    /// that other living instances could take as well; never what the reader sent. If
-    /// nobody else lives who holds a key to a one-of mailbox, or nobody but the sender,
-    /// its mail is the reader's own. A gather (`or_ends_wait`) gets reports and what
-    /// ended it before the rest. A delivery has at most one lease; none is given once the
-    /// stop is noted. A message that cannot be read does not stop the others: its
-    /// deliveries are set aside, dead (`unreadable`).
+    /// Leases queued mail, urgent first, then by number: everything that fits and that
+    /// only this reader could take, and of each one-of mailbox at most one message that
+    /// other living instances could take as well; never messages that the reader sent. If
+    /// no other living instance has a key to a one-of mailbox, or only the sender has
+    /// one, its mail counts as the reader's own. A gather (`or_ends_wait`) gets reports
+    /// and the message that ended it before the rest. A delivery has at most one lease;
+    /// none is given once the shutdown is noted. A message that cannot be read does not
+    /// stop the others: its deliveries are set aside, dead (`unreadable`).
     pub fn lease(&self, take: Take) -> BoxFuture<'_, Result<Lease, StoreError>> {
-        // Boxed: a call that waits would keep room for it.
+        // Boxed: it would enlarge the future of every waiting call.
         async move {
             for _ in 0..LEASE_TRIES {
                 if let Some(lease) = self.shared.try_lease(&take).await? {
@@ -70,7 +70,7 @@ impl Engine {
         .boxed()
     }
 
-    /// What a lease would find, without taking anything.
+    /// Returns what a lease would find, without leasing anything.
     pub fn survey(
         &self,
         reader: Principal,
@@ -84,26 +84,28 @@ impl Engine {
         .boxed()
     }
 
-    /// Settles what the caller holds, or held and lies queued again. An ack is final;
-    /// what is settled already stays so. What another holds is `lost`.
+    /// Acks deliveries that the caller holds, or that it held and that are queued again.
+    /// An ack is final; settled deliveries stay as they are. Deliveries that another
+    /// reader holds are `lost`.
     pub fn ack(&self, by: Principal, what: What, proof: Proof) -> Started<Acked> {
         let answer = self.shared.line.push(|tx| Ack::new(by, what, proof, tx));
         async move { answer.await.map_err(unanswered)? }.boxed()
     }
 
-    /// Returns the caller's leases to their queues, marked. Only what that answer still
-    /// holds; `doubt` remembers that its reader cancelled.
+    /// Returns the caller's leases to their mailboxes, marked: only those that this
+    /// answer still holds. `doubt` remembers that the reader cancelled.
     pub fn give_back(&self, by: Principal, what: &[DeliveryNo], from: AnswerId, doubt: bool) {
         let tickets = self.shared.ledger.lock().give_back(by, what, Some(from), doubt);
         self.shared.put_all(tickets);
     }
 
-    /// The same for what nobody was shown: back as it was, without a mark.
+    /// Gives leases that no reader was shown back to their mailboxes, as they were.
     pub fn put_back(&self, by: Principal, what: &[DeliveryNo], from: AnswerId) {
         self.shared.put_back(by, what, from);
     }
 
-    /// The reader refuses: back to the queue, marked, and dead the fifth time.
+    /// Refuses deliveries: they go back to their mailboxes, marked, and die at the fifth
+    /// refusal.
     pub fn nack(&self, by: Principal, what: What) -> Started<Nacked> {
         let answer = self.shared.line.push(|tx| Nack::new(by, what, tx));
         async move { answer.await.map_err(unanswered)? }.boxed()
@@ -118,11 +120,11 @@ impl Engine {
         answer.await.map_err(unanswered)?
     }
 
-    /// Queues the dead deliveries of a message again, marked if anybody may have seen
+    /// Queues the dead deliveries of a message again, marked if a reader may have seen
     /// them. `Conflict` if none is dead, or a recipient has ended or has no room.
     pub async fn requeue(&self, message: Seq) -> Result<(), ActError> {
         for _ in 0..REQUEUE_TRIES {
-            // The revision first: what changes after the look is noticed.
+            // The revision comes first, so that a change after the look is noticed.
             let revision = self.ledger(|ledger| ledger.revision());
             let which = vec![MessageRef::Seq(message)];
             let found = self.shared.store.records(which, usize::MAX).await?;
@@ -145,18 +147,19 @@ impl Engine {
         Err(ActError::Conflict("others are requeueing or pruning it: try again".into()))
     }
 
-    /// One message with all its deliveries.
+    /// Returns one message with all its deliveries.
     pub async fn message(&self, which: MessageRef) -> Result<Option<Record>, StoreError> {
         self.shared.record(which).await
     }
 
-    /// Ids acked by weak proof that the reader was not told yet before the last start.
+    /// Returns the ids acked by weak proof before the last start that the reader was not
+    /// yet told.
     pub fn weakly_acked(&self, reader: Principal) -> Vec<Seq> {
         self.shared.weakly_acked.get(&reader).cloned().unwrap_or_default()
     }
 }
 
-/// A delivery as it would be queued again, if it is dead.
+/// Returns a dead delivery as it would be queued again.
 fn dead_delivery(
     found: StoredDelivery,
     message: &crate::messaging::message::Message,
@@ -180,7 +183,7 @@ fn dead_delivery(
 }
 
 impl Shared {
-    /// The message that the key of this draft was accepted for, as the store knows it.
+    /// Asks the store for the message that was accepted under the key of this draft.
     pub(super) async fn accepted_before(&self, draft: &Draft) -> Result<Option<Seq>, StoreError> {
         let Some(digest) = KeyDigest::of(draft) else { return Ok(None) };
         let since = self.clock.now() - self.limits.key_retention;
@@ -192,7 +195,7 @@ impl Shared {
         self.put_all(tickets);
     }
 
-    /// What a filter asks about messages outside the window: all but their bodies.
+    /// Fetches the messages outside the window that a filter needs, without their bodies.
     async fn heads(&self, reader: Principal, filter: &Filter) -> Result<Heads, StoreError> {
         self.known().await?;
         let unjudged = self.ledger.lock().unjudged(reader, filter);
@@ -205,7 +208,7 @@ impl Shared {
         Ok(heads)
     }
 
-    /// `None` if something that cannot be read was set aside first.
+    /// Tries a lease. `None` if unreadable messages had to be set aside first.
     async fn try_lease(&self, take: &Take) -> Result<Option<Lease>, StoreError> {
         let heads = self.heads(take.reader, &take.filter).await?;
         let now = self.clock.now();
@@ -216,11 +219,11 @@ impl Shared {
             }
             ledger.lease(take, now, &heads)
         };
-        // From here on the mail is out: a caller that goes away gives it back.
+        // From here on the deliveries are leased: dropping `held` gives them back.
         let held = Unread { shared: self, by: take.reader, answer: take.answer, found };
         let mut texts = self.texts(&held.found).await?;
         if !(texts.unreadable.is_empty() && texts.damaged.is_empty()) {
-            // Only what is queued can be set aside.
+            // Only queued deliveries can be set aside.
             drop(held);
             texts.messages.clear();
             self.set_aside(texts).await?;
@@ -245,7 +248,7 @@ impl Shared {
         Ok(Some(Lease { mail: mail.collect(), remaining, shared }))
     }
 
-    /// The texts that are not in the window.
+    /// Fetches the texts that are not in the window.
     async fn texts(&self, found: &[Sought]) -> Result<FoundMessages, StoreError> {
         let missing: Vec<Seq> =
             found.iter().filter(|s| s.message.is_none()).map(|s| s.seq).collect();
@@ -256,9 +259,8 @@ impl Shared {
     }
 
     /// Goes on without these messages. A row that cannot be decoded makes its deliveries
-    /// dead, for the operator to repair. In a damaged file nothing is changed, and while
-    /// nothing can be written nothing can be: then they are only kept back until the next
-    /// start.
+    /// dead, for the operator to repair. In a damaged file, or while the store cannot be
+    /// written, nothing is changed: the messages are only kept back until the next start.
     async fn set_aside(&self, found: FoundMessages) -> Result<(), StoreError> {
         if !found.damaged.is_empty() {
             tracing::error!(messages = found.damaged.len(), "damaged messages are kept back");
@@ -280,15 +282,15 @@ impl Shared {
         }
     }
 
-    /// Plans the end of these messages and never commits or undoes it: nobody can lease
-    /// them any more.
+    /// Plans the death of these messages and never commits or undoes it: no reader can
+    /// lease them any more.
     fn keep_back(&self, messages: &HashSet<Seq>) {
         let now = self.clock.now();
         self.ledger.lock().plan_unreadable(|seq| messages.contains(&seq), now);
     }
 }
 
-/// Leased, but not in the caller's hands yet.
+/// Leased deliveries that the caller does not have yet. Dropping them gives them back.
 struct Unread<'a> {
     shared: &'a Shared,
     by: Principal,
@@ -330,8 +332,9 @@ async fn look_up(
     }
 }
 
-/// The receipt of a message that was accepted before, if it has the same text. It is
-/// committed: the writer tells of a key only after the commit of whoever had it first.
+/// Returns the receipt of a message that was accepted before, if its text is the same.
+/// The message is committed: the writer tells of a key only after the commit of the first
+/// draft that had it.
 async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
     let record = shared.record(MessageRef::Seq(seq)).await?;
     let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;

@@ -1,11 +1,11 @@
-//! What the writer loop counts while it works.
+//! The counters of the writer loop.
 
 use std::time::Duration;
 
 use crate::figures::{Figures, Histogram};
 
 const SIZES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/// Microseconds.
+/// Upper bounds of the buckets, in microseconds.
 const TIMES: [u64; 12] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 100_000, 500_000, 2_000_000];
 
@@ -21,13 +21,13 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// So many commands were committed, and the flush took so long.
+    /// Counts a committed group: its commands, and the time of the flush.
     pub(super) fn committed(&self, commands: usize, took: Duration) {
         self.groups.count(commands as u64);
         self.commits.count_time(took);
     }
 
-    /// The part of the figures that is counted here.
+    /// Returns the part of the figures that is counted here.
     pub(super) fn figures(&self) -> Figures {
         Figures {
             groups: self.groups.spread(),

@@ -11,24 +11,25 @@ use crate::registry::{Instance, Joined, NewInstance, RegistryError, Team, TokenH
 use crate::time::Timestamp;
 
 impl Engine {
-    /// Creates an instance, or finds the one that joined with the same key and secret. A
-    /// key of somebody who lives is refused without its secret. An unknown agent becomes
-    /// a profile of kind external, an unknown team a team.
+    /// Creates an instance, or finds the one that joined with the same key and secret.
+    /// The key of a living instance is refused without its secret. An unknown agent
+    /// becomes a profile of kind external, an unknown team a team.
     pub fn join(&self, new: NewInstance) -> Started<Joined, RegistryError> {
         let answer = self.shared.line.push(|tx| Join::new(new, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 
-    /// Death in one group: the status, returned one-of leases, dead exact mail
-    /// (`maybe_seen` if anyone may have read it), and one report for each of its open
-    /// assignments, to whoever gave it, or whom that one had its work from.
+    /// Ends an instance in one group: its status, returned one-of leases, dead mail of
+    /// its own mailbox (`maybe_seen` if a reader may have read it), and one report for
+    /// each of its open assignments, to the giver, or to the giver's own giver if the
+    /// giver has ended.
     pub fn end(&self, who: InstanceId, ending: Ending) -> Started<Instance, RegistryError> {
         let answer = self.shared.line.push(|tx| End::new(who, ending, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 
-    /// Ends everybody who is away or lost without a sign of life since `before` and has
-    /// neither mail nor open work. Decided inside the group that ends them.
+    /// Ends every instance that is away or lost without a sign of life since `before` and
+    /// has neither mail nor open work. The group that ends them decides.
     pub fn forget_gone(&self, before: Timestamp) -> Started<Vec<Instance>, RegistryError> {
         let answer = self.shared.line.push(|tx| ForgetGone::new(before, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
@@ -39,7 +40,8 @@ impl Engine {
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 
-    /// Whose token this is: a sign of life. Ended instances have none.
+    /// Returns the owner of a token, and counts this as a sign of life. Ended instances
+    /// have no token.
     pub fn caller(&self, token: &TokenHash) -> Option<Principal> {
         let now = self.shared.clock.now();
         let mut ledger = self.shared.ledger.lock();
@@ -48,34 +50,35 @@ impl Engine {
         Some(who)
     }
 
-    /// A sign of life: a lost instance is running again, and one without a lasting
+    /// Counts a sign of life: a lost instance is running again, and one without a lasting
     /// connection is alive for `limits.away_after`.
     pub fn seen(&self, who: Principal) {
         let now = self.shared.clock.now();
         self.shared.ledger.lock().seen(who, now);
     }
 
-    /// A lasting connection (stream, bridge) opens: the instance is alive while it is
-    /// open.
+    /// Counts a lasting connection (stream, bridge) that opens: the instance is alive
+    /// while it is open.
     pub fn connected(&self, who: Principal) {
         let now = self.shared.clock.now();
         self.shared.ledger.lock().connect(who, now);
     }
 
-    /// A lasting connection closes. After the last one the instance is away at once:
-    /// still an address, not active, and no taker of one-of mail while others live.
+    /// Counts a lasting connection that closes. After the last one the instance is away
+    /// at once: still an address, not active, and no taker of one-of mail while others
+    /// live.
     pub fn disconnected(&self, who: Principal) {
         let now = self.shared.clock.now();
         self.shared.ledger.lock().disconnect(who, now);
     }
 
-    /// A call begins: the instance is alive while it is open.
+    /// Counts a call that begins: the instance is alive while the call is open.
     pub fn call_opened(&self, who: Principal) -> OpenCall {
         let now = self.shared.clock.now();
         self.shared.ledger.lock().open_call(who, now)
     }
 
-    /// A call ends. An instance without a lasting connection is alive for
+    /// Counts a call that ends. An instance without a lasting connection is alive for
     /// `limits.away_after` after it, unless its last connection closed during the call.
     pub fn call_closed(&self, who: Principal, call: OpenCall) {
         let now = self.shared.clock.now();

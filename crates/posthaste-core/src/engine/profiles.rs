@@ -11,16 +11,16 @@ use crate::profiles::{Profile, ProfilePage, PutProfile, Source, Written};
 use crate::registry::RegistryError;
 
 impl Engine {
-    /// Decides and writes in one group. Of two writers who saw the same version one is
-    /// refused. What stands in a file is changed by its file alone, and a file never
-    /// replaces what came through the API.
+    /// Writes a profile in one group. Of two writers that saw the same version one is
+    /// refused. A profile of a file is changed by its file alone, and a file never
+    /// replaces a profile of the API.
     pub fn put_profile(&self, put: PutProfile) -> Started<Written, RegistryError> {
         let answer = self.shared.line.push(|tx| Put::new(put, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 
-    /// Refused while an instance of it has not ended. Mail that waits for its name stays,
-    /// and is counted in the answer.
+    /// Removes a profile; refused while an instance of it has not ended. Mail that waits
+    /// for its name stays, and is counted in the answer.
     pub fn remove_profile(&self, name: Name, by: Source) -> Started<usize, RegistryError> {
         let answer = self.shared.line.push(|tx| Remove::new(name, by, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
@@ -30,12 +30,13 @@ impl Engine {
         self.shared.store.profile(name).await
     }
 
-    /// By name, without prompts; `total` is right also beyond the end.
+    /// Lists profiles by name, without prompts; `total` is right also beyond the end.
     pub async fn profiles(&self, skip: u64, most: u32) -> Result<ProfilePage, StoreError> {
         self.shared.store.profiles(skip, most).await
     }
 
-    /// Best first. Any text is a good query; one that fits nothing finds nothing.
+    /// Finds profiles, best first. Any text is a valid query; one that fits nothing finds
+    /// nothing.
     pub async fn search_profiles(
         &self,
         words: String,

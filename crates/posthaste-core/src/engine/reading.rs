@@ -1,4 +1,4 @@
-//! Records as they stand: what the store keeps, and what only the ledger knows.
+//! Records in their present state: the store's rows, and the leases of the ledger.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::ports::{
 };
 
 impl Engine {
-    /// Messages that name this one in `in_reply_to`, oldest first.
+    /// Returns the messages that name this one in `in_reply_to`, oldest first.
     pub async fn replies(&self, to: Seq, most: usize) -> Result<Vec<Record>, StoreError> {
         self.shared.known().await?;
         let found = self.shared.store.replies(to, most).await?;
         self.shared.stand_all(found).await
     }
 
-    /// What happened to the deliveries of a message on their way, in order: refusals and
+    /// Returns the notes about the deliveries of a message, in order: refusals and
     /// requeues, which the deliveries themselves forget.
     pub async fn notes(&self, of: &Record) -> Result<Vec<Note>, StoreError> {
         let deliveries = of.deliveries.first().zip(of.deliveries.last());
@@ -27,7 +27,7 @@ impl Engine {
         self.shared.store.notes(first.delivery..=last.delivery).await
     }
 
-    /// What is open in these mailboxes, or in all, without a scan of what is kept.
+    /// Lists the open mail of these mailboxes, or of all, without a scan of the store.
     pub async fn open_mail(&self, of: Option<Arc<[Mailbox]>>) -> Result<Vec<OpenBox>, StoreError> {
         self.shared.known().await?;
         let mut open = self.ledger(|ledger| ledger.open_mail(of.as_deref()));
@@ -49,8 +49,7 @@ impl Engine {
         Ok(open)
     }
 
-    /// How many messages are kept in these mailboxes, or in all, and by whom they were
-    /// sent.
+    /// Counts the messages that are kept in these mailboxes, or in all, and by sender.
     pub async fn kept(&self, of: Option<Arc<[Mailbox]>>) -> Result<Kept, StoreError> {
         let of = of.map(|boxes| {
             let mailboxes =
@@ -69,8 +68,8 @@ impl Engine {
         Ok(Kept { since: counts.since, received, sent: counts.sent })
     }
 
-    /// How much a thread holds, and how much of it is addressed to `reader` and unread.
-    /// Reads no text: somebody may ask every few seconds.
+    /// Counts the messages of a thread, and those that are addressed to `reader` and
+    /// unread. Reads no text: a caller may ask every few seconds.
     pub async fn thread_summary(
         &self,
         thread: ThreadId,
@@ -83,15 +82,15 @@ impl Engine {
 }
 
 impl Shared {
-    /// One message with all its deliveries.
+    /// Returns one message with all its deliveries.
     pub(super) async fn record(&self, which: MessageRef) -> Result<Option<Record>, StoreError> {
         self.known().await?;
         let found = self.store.records(vec![which], usize::MAX).await?;
         Ok(self.stand_all(found).await?.into_iter().next())
     }
 
-    /// Records as they stand now. A delivery may be settled between the look into the
-    /// store and the look into the ledger; then the store knows its end by now.
+    /// Brings records to their present state. A delivery may be settled between the look
+    /// into the store and the look into the ledger; then the store knows its end by now.
     pub(super) async fn stand_all(
         &self,
         mut found: Vec<StoredRecord>,
@@ -116,7 +115,7 @@ impl Shared {
     }
 }
 
-/// Adds what only the ledger knows: who holds what is open.
+/// Adds the state that only the ledger knows: the holders of open deliveries.
 fn stand(ledger: &Ledger, found: StoredRecord) -> Record {
     let StoredRecord { message, deliveries, unreadable } = found;
     let deliveries = deliveries.into_iter().map(|d| {

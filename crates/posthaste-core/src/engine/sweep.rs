@@ -1,4 +1,4 @@
-//! Whatever is due: expiry, the lost, signs of life, pruning, forgotten tickets.
+//! The sweep: expiry, lost instances, signs of life, pruning, lost tickets.
 
 use std::sync::atomic::Ordering;
 
@@ -12,12 +12,12 @@ use crate::ports::store::Ages;
 use crate::ports::{StoreError, Swept};
 use crate::time::Timestamp;
 
-/// Messages pruned in one group.
+/// Number of messages pruned in one group.
 const PRUNE_STEP: usize = 1_000;
 
 impl Engine {
-    /// Expires, prunes, marks the lost, writes signs of life, puts tickets of mail that
-    /// waits: whatever is due at this time.
+    /// Does all upkeep that is due: expires, prunes, marks lost instances, writes signs
+    /// of life, puts tickets of mail that waits.
     pub async fn sweep(&self) -> Result<Swept, StoreError> {
         self.shared.sweep().await
     }
@@ -58,7 +58,7 @@ impl Shared {
         due
     }
 
-    /// Removes what is old enough; how many messages.
+    /// Removes old messages, and counts them.
     async fn prune(&self, now: Timestamp) -> Result<usize, StoreError> {
         let old = |kept| Old::new(now, self.started_at, kept);
         let ages = Ages {
@@ -91,7 +91,7 @@ impl Shared {
         Ok(pruned)
     }
 
-    /// A settled delivery that is kept names its mailbox by number, and so does its owner.
+    /// Frees the numbers of abandoned mailboxes that no kept delivery names.
     async fn free_mailboxes(&self) -> Result<(), StoreError> {
         let abandoned = self.ledger.lock().abandoned();
         if abandoned.is_empty() {

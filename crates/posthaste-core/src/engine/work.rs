@@ -18,8 +18,8 @@ use crate::registry::{Instance, RegistryError, TokenHash, Work};
 
 impl Engine {
     /// Makes the worker, `starting`, and its task in one group: all or nothing. Without
-    /// `work` the task goes to the agent of that name who has the least to do and has
-    /// been quiet the longest. The same key gives the same worker.
+    /// `work` the task goes to the agent of that name that has the least to do and has
+    /// been quiet the longest. The same key returns the same worker.
     pub fn hire(&self, hire: Hire) -> Started<Hired, AssignError> {
         if let Some(damage) = self.shared.damage() {
             return async { Err(damage.into()) }.boxed();
@@ -45,7 +45,7 @@ impl Engine {
         .boxed()
     }
 
-    /// The worker that the key of this draft was accepted for, if it was.
+    /// Returns the worker that was accepted under the key of this draft, if any.
     pub async fn hired(&self, draft: &Draft) -> Result<Option<Hired>, AssignError> {
         let task = match self.ledger(|ledger| ledger.look_for_key(draft)) {
             KeyLook::New => None,
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// It runs from now on, with this token, here.
+    /// Notes that the worker runs from now on, with this token, in this place.
     pub fn begin_work(
         &self,
         who: InstanceId,
@@ -70,7 +70,7 @@ impl Engine {
     }
 }
 
-/// The worker that a key was accepted for before, if it was the same wish.
+/// Returns the worker that was accepted under a key before, if the request was the same.
 async fn before(shared: &Shared, task: Seq, draft: &Draft) -> Result<Hired, AssignError> {
     let record = shared.record(MessageRef::Seq(task)).await?;
     let record = record.ok_or(StoreError::Unavailable("the first task is gone".into()))?;

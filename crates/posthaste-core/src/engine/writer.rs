@@ -2,10 +2,11 @@
 //! group, and answer.
 //!
 //! A command plans under the ledger's lock, in microseconds. The store writes without the
-//! lock, so readers lease meanwhile. Nobody hears of anything before the commit.
+//! lock, so readers lease meanwhile. No caller or reader hears of a change before its
+//! commit.
 //!
 //! If a group fails because of one change, every command is tried again alone: a bad
-//! neighbour fails only itself, and nobody is answered from what was undone with it.
+//! command fails only itself, and no caller is answered from a plan that was undone.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -24,32 +25,33 @@ use crate::vitals::Vital;
 
 /// One durable change of the ledger, from its plan to its answer.
 pub(super) trait Command: Send {
-    /// Looks at everything that is open. What was planned before it must be committed
-    /// first, or it would be overlooked.
+    /// Returns whether the command looks at all open deliveries. Earlier plans must be
+    /// committed first, or it would overlook them.
     fn looks_at_all(&self) -> bool {
         false
     }
-    /// Needs nothing of the backlog that is still being read after a start.
+    /// Returns whether the command needs nothing of the backlog that is still being
+    /// loaded.
     fn is_early(&self) -> bool {
         false
     }
-    /// Decides, takes, and adds what the store is to write. `false`: there is nothing to
-    /// write, and nothing was taken. It is planned again if it was not answered.
+    /// Decides, takes, and adds the changes for the store. `false`: there is nothing to
+    /// write, and nothing was taken. A command that was not answered is planned again.
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool;
-    /// The changes are committed: readers may see them.
+    /// Makes the committed changes visible to readers.
     fn commit(&mut self, _ledger: &mut Ledger, _tickets: &mut Vec<Ticket>) {}
-    /// Readers can see it and have not been told yet.
+    /// Counts the waiting readers after the commit, before the tickets wake them.
     fn look(&mut self, _queue: &dyn Queue) {}
-    /// The changes are not committed: as if they had never been planned.
+    /// Takes the plan back: the changes were not committed.
     fn undo(&mut self, _ledger: &mut Ledger) {}
-    /// Tells the caller; `failure` when the store could not write.
+    /// Answers the caller; `failure` if the store could not write.
     fn answer(self: Box<Self>, failure: Option<StoreError>);
 }
 
 type Commands = Vec<Box<dyn Command>>;
 
-/// The task that serves commands. While none waits it does not hold the engine, so that
-/// an engine which is dropped lets go of its store at once.
+/// The task that serves commands. While no command waits it does not hold the engine, so
+/// that a dropped engine lets go of its store at once.
 pub(super) struct Writer {
     shared: Weak<Shared>,
     line: CommandLine,
@@ -82,8 +84,8 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// However the writer leaves: the engine is not well without it, and who stands in
-    /// line is told.
+    /// Marks the engine as unhealthy and fails the waiting commands, however the writer
+    /// ends.
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.healthy.store(false, Ordering::Relaxed);
@@ -92,7 +94,7 @@ impl Drop for Writer {
     }
 }
 
-/// Cuts a group before each command that looks at everything that is open.
+/// Cuts a group before each command that looks at all open deliveries.
 fn apart(group: Commands) -> Vec<Commands> {
     let mut parts: Vec<Commands> = Vec::new();
     for command in group {
@@ -104,7 +106,7 @@ fn apart(group: Commands) -> Vec<Commands> {
     parts
 }
 
-/// Plans, commits and answers one group; what fails together is tried alone.
+/// Plans, commits and answers one group; commands that fail together are tried alone.
 async fn serve(shared: &Shared, group: Commands) {
     let many = group.len() > 1;
     let Err((failure, group)) = attempt(shared, group).await else { return };
@@ -143,7 +145,7 @@ async fn attempt(shared: &Shared, group: Commands) -> Result<(), (CommitError, C
     }
 }
 
-/// Splits a group into what is to be written, with the changes, and what is not.
+/// Splits a group into the commands with changes, and those with nothing to write.
 fn plan(shared: &Shared, group: Commands, now: Timestamp) -> (Commands, Refused, Vec<Change>) {
     let mut planned = Vec::with_capacity(group.len());
     let mut changes = Vec::with_capacity(group.len() * 2);
@@ -158,7 +160,7 @@ fn plan(shared: &Shared, group: Commands, now: Timestamp) -> (Commands, Refused,
     (planned, refused, changes)
 }
 
-/// The group is committed: readers see it, tickets are put, then everybody is answered.
+/// Finishes a committed group: shows it to readers, puts tickets, then answers callers.
 fn conclude(shared: &Shared, mut planned: Commands, refused: Refused, committed: Committed) {
     shared.healthy.store(true, Ordering::Relaxed);
     let mut tickets = Vec::new();
@@ -187,7 +189,7 @@ fn give_up(shared: &Shared, mut planned: Commands, refused: Refused) -> Commands
     planned
 }
 
-/// Whoever follows the journal may look.
+/// Wakes the followers of the journal.
 fn tell_the_news(shared: &Shared) {
     let last = shared.last_event.load(Ordering::Relaxed);
     shared.news.send_if_modified(|news| std::mem::replace(news, last) != last);
@@ -195,7 +197,7 @@ fn tell_the_news(shared: &Shared) {
 
 fn fail(group: Commands, failure: CommitError) {
     let failure = failure.into_inner();
-    // A store that was moved away says so itself, once.
+    // A store that was moved away logs that itself, once.
     if !matches!(failure, StoreError::Misplaced { .. }) {
         tracing::error!(error = %failure, writes = group.len(), "the store cannot write");
     }

@@ -15,7 +15,7 @@ use crate::profiles::Source;
 use crate::registry::Status;
 use crate::time::Timestamp;
 
-/// What happened in one group, numbered.
+/// The events of one group, numbered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventList {
     /// The number before the first event.
@@ -25,7 +25,7 @@ pub struct EventList {
 }
 
 impl EventList {
-    /// The events of these changes, numbered after `after`.
+    /// Makes the events of these changes, numbered after `after`.
     pub fn of(changes: &[Change], after: u64) -> Self {
         let mut list = Self { after, count: 0, bytes: Vec::new() };
         changes.iter().for_each(|change| list.tell(change));
@@ -36,22 +36,22 @@ impl EventList {
         self.count == 0
     }
 
-    /// The number of the first event, if there is one.
+    /// Returns the number of the first event, if there is one.
     pub fn first(&self) -> u64 {
         self.after + 1
     }
 
-    /// The number of the last event; without one, of the last before.
+    /// Returns the number of the last event; if there is none, of the last before.
     pub fn last(&self) -> u64 {
         self.after + self.count
     }
 
-    /// As a store keeps it.
+    /// Returns the list as a store keeps it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// A list that was kept, read back.
+    /// Reads a kept list.
     pub fn read(first: u64, at: Timestamp, mut bytes: &[u8]) -> Vec<StoredEvent> {
         let mut found = Vec::new();
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
@@ -100,7 +100,7 @@ impl EventList {
                 self.instance(EventKind::Lost, *id);
             }
             Change::TeamWritten(team) => self.named(EventKind::Team, &team.name),
-            // A name that somebody joined under is told with the instance.
+            // The profile of a joined name is told with the instance.
             Change::ProfileWritten(profile) if profile.source != Source::Join => {
                 self.named(EventKind::Profile, &profile.template.name);
             }
@@ -145,7 +145,7 @@ impl EventList {
     }
 }
 
-/// What an entry of this kind is about.
+/// Returns the subject of an entry of this kind.
 fn trace(kind: EventKind, a: u64, b: u64, text: &[u8]) -> Option<Trace> {
     let name = || -> Option<Name> { std::str::from_utf8(text).ok()?.parse().ok() };
     match kind {

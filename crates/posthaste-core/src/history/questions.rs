@@ -1,4 +1,4 @@
-//! Questions that somebody has read and not answered.
+//! Questions that a reader has read and not answered.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use crate::messaging::message::{Principal, Seq};
 use crate::ports::{HistoryQuery, Record, RecordState, StoreError};
 use crate::{Hub, Map};
 
-/// The newest questions that are looked at.
+/// Number of the newest questions that are looked at.
 const LOOK: usize = 20;
-/// Questions of one reader that it was reminded of.
+/// Number of questions per reader whose reminders are remembered.
 const REMEMBERED: usize = 100;
-/// Readers whose reminders are remembered.
+/// Number of readers whose reminders are remembered.
 const READERS: usize = 4_096;
 
-/// Which questions each reader was reminded of.
+/// The questions that each reader was reminded of.
 #[derive(Debug, Default)]
 pub(crate) struct Reminders(Map<Principal, BTreeSet<Seq>>);
 
@@ -21,7 +21,7 @@ impl Reminders {
     /// Notes a reminder. Returns whether it is the first one of this question.
     fn note(&mut self, who: Principal, question: Seq) -> bool {
         if self.0.len() >= READERS && !self.0.contains_key(&who) {
-            // Whoever is forgotten is reminded once more at worst.
+            // A forgotten reader is reminded once more at worst.
             self.0.clear();
         }
         let questions = self.0.entry(who).or_default();
@@ -34,16 +34,16 @@ impl Reminders {
 }
 
 impl Hub {
-    /// Questions that keep the caller from finishing: given to it, not answered by it, and
-    /// not told to it here before. Oldest first, at most so many.
+    /// Returns questions that keep the caller from finishing: given to it, not answered
+    /// by it, and not returned here before. Oldest first, at most so many.
     pub async fn remind(&self, who: Principal, most: usize) -> Result<Vec<Record>, StoreError> {
         let open = self.unanswered(who).await?.into_iter();
         let mut reminders = self.reminders.lock();
         Ok(open.filter(|record| reminders.note(who, record.message.seq)).take(most).collect())
     }
 
-    /// Questions that the caller was given, by its own address or by a name, and that no
-    /// message of its own names, oldest first.
+    /// Returns the questions that the caller was given, by its own address or by a name,
+    /// and that no message of its own answers, oldest first.
     async fn unanswered(&self, by: Principal) -> Result<Vec<Record>, StoreError> {
         let query = HistoryQuery {
             kind: Some("question".into()),

@@ -1,33 +1,33 @@
-//! One conversation, as those read it who poll: the last messages, and a mark on
-//! what was unread.
+//! One thread for polling readers: the last messages, and a mark on those that were
+//! unread.
 //!
-//! The mark is an explicit proof, at the caller's own risk, as `ack=auto` is, but
-//! it is committed before the answer and not after it: the answer says when each
-//! message was read, and no door says so before it is true. An answer that gets
-//! lost on its way loses no text: the same call without `unread_only` gives the
-//! messages again for as long as settled mail is kept.
+//! The mark is an explicit proof, at the caller's own risk, as `ack=auto` is, but it is
+//! committed before the answer and not after it: the answer says when each message was
+//! read, and no door says so before it is true. An answer that gets lost on its way loses
+//! no text: the same call without `unread_only` returns the messages again for as long as
+//! settled mail is kept.
 
 use crate::Hub;
 use crate::messaging::message::{Principal, ThreadId};
 use crate::ports::{HistoryQuery, Marked, StoreError, ThreadSummary};
 use crate::time::Timestamp;
 
-/// What is wanted of a thread. Filters are joined by AND.
+/// A request for messages of a thread. Filters are joined by AND.
 #[derive(Debug, Clone)]
 pub struct ThreadAsk {
     pub thread: ThreadId,
-    /// Only what is addressed to the caller and not read yet.
+    /// Only messages that are addressed to the caller and not read yet.
     pub unread_only: bool,
-    /// So many of the newest.
+    /// Number of the newest messages.
     pub last: usize,
-    /// Strictly after.
+    /// Strictly after this time.
     pub since: Option<Timestamp>,
-    /// What is shown and addressed to the caller counts as read.
+    /// Ack the messages that are shown and addressed to the caller.
     pub mark: bool,
 }
 
 impl Hub {
-    /// A thread in numbers, never in words.
+    /// Returns the counts of a thread, without any text.
     pub async fn thread_summary(
         &self,
         by: Principal,
@@ -36,8 +36,9 @@ impl Hub {
         self.engine.thread_summary(thread, by).await
     }
 
-    /// The last messages of a thread that the caller may see, oldest first. Only its
-    /// own mail is marked: that of its own mailbox, and one-of mail that it holds.
+    /// Returns the last messages of a thread that the caller may see, oldest first. Only
+    /// the caller's own mail is acked: that of its own mailbox, and one-of mail that it
+    /// holds.
     pub async fn read_thread(&self, by: Principal, ask: ThreadAsk) -> Result<Marked, StoreError> {
         let query = HistoryQuery {
             thread: Some(ask.thread),

@@ -1,7 +1,6 @@
-//! What happened to a message, and why it was not answered.
+//! The trail of a message: its steps, and the reason why it was not answered.
 //!
-//! Told from what is kept: of several leases only the last. What is not known is
-//! not said.
+//! Made from what is kept: of several leases only the last. Unknown steps are left out.
 
 use crate::Hub;
 use crate::address::{InstanceId, Mailbox, Name};
@@ -12,43 +11,43 @@ use crate::ports::{DeliveryRecord, Note, Noted, Record, RecordState, StoreError}
 use crate::registry::{InstanceFilter, Status};
 use crate::time::Timestamp;
 
-/// Replies that a trail names.
+/// Maximum number of replies that a trail names.
 const REPLIES: usize = 100;
 const STOPPED: &str = "stopped";
 
-/// The way of one message, oldest step first.
+/// The trail of one message, oldest step first.
 #[derive(Debug, Clone)]
 pub struct Trail {
     pub record: Record,
-    /// One line: what became of it.
+    /// One line: what became of the message.
     pub verdict: String,
     pub steps: Vec<Step>,
 }
 
-/// Something that happened to a message.
+/// A step of a message.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// `None` when nobody kept the time.
+    /// `None` if the time was not kept.
     pub at: Option<Timestamp>,
     /// `accepted`, `returned`, `refused`, `requeued`, `leased`, `acked`, `unreadable`,
-    /// `dead`, `answered`, `stopped` for an answer that the hop limit refused, or `queued`
-    /// for what still waits.
+    /// `dead`, `answered`, `stopped` for an answer that the hop limit refused, or
+    /// `queued` for a delivery that still waits.
     pub event: &'static str,
     pub mailbox: Option<Mailbox>,
-    /// Whose doing it was.
+    /// The actor of the step.
     pub by: Option<String>,
     /// The proof, or the reason of death.
     pub how: Option<&'static str>,
-    /// The reply.
+    /// The number of the reply.
     pub message: Option<Seq>,
     /// The step as a sentence.
     pub text: String,
-    /// Where it belongs among the others.
+    /// The sort key of the step.
     order: Timestamp,
 }
 
 impl Hub {
-    /// What happened to a message, if the caller may read it.
+    /// Returns the trail of a message, if the caller may read it.
     pub async fn trail(
         &self,
         by: Principal,
@@ -73,7 +72,7 @@ impl Hub {
         Ok(Some(Trail { record, verdict, steps }))
     }
 
-    /// An answer that the hop limit refused.
+    /// Makes the step of an answer that the hop limit refused.
     fn refusal_of(&self, answer: &RefusedAnswer) -> Step {
         let who = self.name_of(answer.by);
         let hops = self.limits.hops;
@@ -92,7 +91,7 @@ impl Hub {
         }
     }
 
-    /// What is known of one delivery.
+    /// Returns the steps of one delivery.
     fn steps(&self, record: &Record, d: &DeliveryRecord, notes: &[Note]) -> Vec<Step> {
         let by = d.by.map(|by| self.name_of(by));
         let who = by.clone().unwrap_or_else(|| "somebody".into());
@@ -128,7 +127,7 @@ impl Hub {
                 }
             });
         }
-        // The mark has no time; what was noted explains it well enough.
+        // The mark has no time; notes explain it well enough.
         if d.marked && steps.is_empty() {
             let why = match d.doubted {
                 true => "its reader cancelled the call",
@@ -143,7 +142,7 @@ impl Hub {
         }
         match d.state {
             RecordState::Queued => {
-                // How it stands now comes last.
+                // The present state comes last.
                 let queued = step(None, "queued", None, self.why_queued(record, d));
                 steps.push(Step { order: Timestamp(i64::MAX), ..queued });
             }
@@ -161,7 +160,7 @@ impl Hub {
         steps
     }
 
-    /// One line for whoever asks why there is no answer.
+    /// Returns one line that says why there is no answer.
     fn verdict(&self, record: &Record, replies: &[Record]) -> String {
         if let Some(first) = replies.first() {
             let m = &first.message;
@@ -174,7 +173,7 @@ impl Hub {
                 m.seq, m.from.address, m.created_at
             );
         }
-        // The one that is furthest from an answer.
+        // The delivery that is furthest from an answer.
         let worst = record.deliveries.iter().max_by_key(|d| match d.state {
             RecordState::Acked(_) => 0,
             RecordState::Leased => 1,
@@ -230,7 +229,7 @@ impl Hub {
         }
     }
 
-    /// Why nobody has it yet.
+    /// Returns the reason why no reader has the delivery yet.
     fn why_queued(&self, record: &Record, d: &DeliveryRecord) -> String {
         let again = match (d.attempts, d.marked) {
             (0, false) => String::new(),
@@ -285,7 +284,8 @@ impl Hub {
         }
     }
 
-    /// Whom mail to a name waits for while all of that name are away or lost.
+    /// Returns the instances that mail to a name waits for while all of them are away or
+    /// lost.
     fn who_is_away(&self, name: &Name, team: Option<&Name>) -> Option<String> {
         let filter = InstanceFilter {
             agent: Some(name.clone()),
@@ -301,7 +301,7 @@ impl Hub {
         }
     }
 
-    /// An address for people.
+    /// Returns an address for people.
     pub(crate) fn name_of(&self, who: Principal) -> String {
         match who {
             Principal::Operator => "the operator".into(),

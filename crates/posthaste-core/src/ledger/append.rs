@@ -1,4 +1,4 @@
-//! Taking a message in: idempotency, route, limits, numbers.
+//! Accepting a message: idempotency, route, limits, numbers.
 
 use std::sync::Arc;
 
@@ -17,35 +17,35 @@ use crate::ports::change::Copies;
 use crate::ports::{Appended, Ticket, What};
 use crate::time::Timestamp;
 
-/// Where a message lies before it is written.
+/// The numbers of a message and of its deliveries before it is written.
 pub(super) struct Places {
     pub(super) seq: Seq,
     pub(super) copies: Copies,
     pub(super) opened: Vec<(BoxNo, Mailbox)>,
 }
 
-/// A draft that nothing forbids.
+/// A draft that no rule forbids.
 struct Checked {
     from: Sender,
     mailboxes: Vec<Mailbox>,
     /// Full mailboxes that `@everyone` leaves out.
     skipped: Vec<Mailbox>,
     thread: ThreadId,
-    /// What the counts of its sender were before.
+    /// The sender's rates before this message, for an undo.
     counted: Before,
 }
 
-/// What the writer does with a draft.
+/// The decision about a draft.
 #[derive(Debug)]
 pub enum Planned {
-    /// Write it.
+    /// The message is to be written.
     New(Box<AppendPlan>),
-    /// The key was accepted before, as this one. Whether the text is the same, the
-    /// store must look up.
+    /// The key was accepted before, as this message. The store must look up whether the
+    /// text is the same.
     Duplicate(Seq, Box<Draft>),
     /// The key may have been accepted before: the store must be asked.
     Unsure(KeyMark, Box<Draft>),
-    /// Tell the sender; another look may find it good.
+    /// The sender gets an error; a second plan may accept the draft.
     Refused(SendError, Box<Draft>),
 }
 
@@ -54,14 +54,14 @@ pub enum Planned {
 pub struct AppendPlan {
     pub message: Arc<Message>,
     pub copies: Copies,
-    /// Mailboxes that this message is the first for.
+    /// Mailboxes that get their first message.
     pub opened: Vec<(BoxNo, Mailbox)>,
     pub key: Option<KeyDigest>,
-    /// What the sender held and answers with this message.
+    /// The ack of the delivery that the sender holds and answers with this message.
     pub reply: Option<AckPlan>,
-    /// What decided its thread; a draft that is tried again must know.
+    /// The facts that decided the thread; a draft that is planned again needs them.
     pub thread: ThreadChoice,
-    /// The task whose assignment it settles, and as what.
+    /// The task whose assignment the message settles, and the report.
     pub settles: Option<(Seq, Report)>,
     recipients: Vec<Recipient>,
     skipped: Vec<Mailbox>,
@@ -69,7 +69,8 @@ pub struct AppendPlan {
 }
 
 impl AppendPlan {
-    /// The hub's own mail, and what it makes of others' words: decided already.
+    /// Makes a plan without further checks: for the hub's own mail, and for reports that
+    /// it makes of a worker's answer.
     pub(super) fn decided(
         message: Message,
         places: Places,
@@ -102,8 +103,8 @@ impl AppendPlan {
 }
 
 impl Ledger {
-    /// Decides everything about a draft: accepted before, for whom, whether there
-    /// is room, which numbers.
+    /// Decides everything about a draft: whether its key was accepted before, its
+    /// mailboxes, whether there is room, its numbers.
     pub fn plan_append(&mut self, mut draft: Draft, now: Timestamp) -> Planned {
         self.fade(now);
         let key = KeyDigest::of(&draft);
@@ -165,7 +166,7 @@ impl Ledger {
         Ok(Checked { from, mailboxes, skipped, thread, counted })
     }
 
-    /// The message is on disk: its deliveries can be read from now on.
+    /// Makes the deliveries of a message that is on disk visible to readers.
     pub fn commit_append(&mut self, plan: &AppendPlan, tickets: &mut Vec<Ticket>) {
         let message = &plan.message;
         self.tally.accepted += 1;
@@ -201,7 +202,7 @@ impl Ledger {
         }
     }
 
-    /// The next number, and a place in each of these mailboxes.
+    /// Takes the next message number, and a delivery in each of these mailboxes.
     pub(super) fn place(&mut self, mailboxes: Vec<Mailbox>, size: usize) -> Places {
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
@@ -258,8 +259,8 @@ impl Ledger {
         }
     }
 
-    /// A full mailbox refuses the send; `@everyone` leaves full ones out and says
-    /// so. Results, answers and the hub's own mail always fit.
+    /// Refuses a send to a full mailbox; `@everyone` skips full ones and lists them.
+    /// Results, answers and the hub's own mail always fit.
     pub(super) fn with_room(
         &self,
         draft: &Draft,
@@ -286,7 +287,7 @@ impl Ledger {
         Ok((fitting, skipped))
     }
 
-    /// Whether a mailbox has no room for one more message of so many bytes.
+    /// Returns whether a mailbox has no room for one more message of so many bytes.
     pub(super) fn is_full(&self, no: BoxNo, bytes: usize) -> bool {
         let queue = &self.queues[no as usize];
         queue.unread >= self.limits.mailbox_messages

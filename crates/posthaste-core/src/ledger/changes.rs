@@ -1,4 +1,4 @@
-//! Plans as the changes that a store writes.
+//! Turns plans into the changes that a store writes.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::profiles::{Profile, Source, Template};
 use crate::registry::TokenHash;
 use crate::time::Timestamp;
 
-/// The ends of deliveries.
+/// Adds the ends of deliveries.
 pub(crate) fn settle(list: &[Settled], at: Timestamp, changes: &mut Vec<Change>) {
     changes.extend(list.iter().map(|settled| Change::DeliverySettled { settled: *settled, at }));
 }
 
-/// A new token; the oldest made room.
+/// Adds a new token, and removes the oldest ones, which made room.
 fn add_token(token: TokenHash, of: InstanceId, gone: &[TokenHash], changes: &mut Vec<Change>) {
     changes.extend(gone.iter().map(|token| Change::TokenRemoved(*token)));
     changes.push(Change::TokenAdded { token, of });
 }
 
 impl AppendPlan {
-    /// A message with its deliveries, and what it settles.
+    /// Adds a message with its deliveries, and the changes of what the message settles.
     pub(crate) fn tell(&self, changes: &mut Vec<Change>) {
         for (no, mailbox) in &self.opened {
             changes.push(Change::MailboxOpened { no: *no, mailbox: mailbox.clone() });
@@ -78,7 +78,7 @@ impl RequeuePlan {
 }
 
 impl JoinPlan {
-    /// Somebody new, and the name and team that it is the first of.
+    /// Adds a new instance, and its profile and team if it is the first of them.
     pub(crate) fn tell(&self, changes: &mut Vec<Change>) {
         let now = self.instance.last_seen;
         if let Some((name, kind)) = &self.new_profile {
@@ -117,7 +117,7 @@ impl BeginPlan {
 }
 
 impl EndPlan {
-    /// The reports come first: they are there before anybody can see the end.
+    /// Adds the reports first: they are there before anybody can see the end.
     pub(crate) fn tell(&self, changes: &mut Vec<Change>) {
         self.reports.iter().for_each(|report| report.tell(changes));
         changes.push(Change::InstanceEnded(Arc::new(self.instance.clone())));

@@ -1,10 +1,10 @@
 //! Idempotency keys: the last ones whole, the older ones as fingerprints.
 //!
 //! The store keeps every key for `limits.key_retention`. A whole key takes some 140 bytes
-//! of memory, so only the last `limits.keys_in_memory` are kept so. Of an older one 32
-//! bits are kept: a key whose bits are not there is new, and of one whose bits are there
-//! the store is asked. Fingerprints are kept in generations, and the oldest generation is
-//! forgotten as a whole.
+//! of memory, so only the last `limits.keys_in_memory` are kept whole. Of an older key 32
+//! bits are kept: a key whose bits are not there is new, and for a key whose bits are
+//! there the store is asked. Fingerprints are kept in generations, and the oldest
+//! generation is forgotten as a whole.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt::{self, Write as _};
@@ -28,7 +28,7 @@ impl KeyDigest {
     pub fn of(draft: &Draft) -> Option<Self> {
         let key = draft.details().idempotency_key.as_ref()?;
         let mut hash = Sha256::new();
-        // Parts are separated by a byte that occurs in none of the first two.
+        // Parts are separated by a byte that does not occur in the first two.
         let mut text = Hashed(&mut hash);
         let _ = write!(text, "{}", draft.from);
         text.0.update([0xff]);
@@ -45,7 +45,7 @@ impl KeyDigest {
     }
 }
 
-/// Takes in what is printed to it.
+/// Feeds formatted text to the hash.
 struct Hashed<'a>(&'a mut Sha256);
 
 impl fmt::Write for Hashed<'_> {
@@ -55,18 +55,18 @@ impl fmt::Write for Hashed<'_> {
     }
 }
 
-/// Whether a key was accepted before.
+/// The result of a look for an idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLook {
     New,
-    /// As this message.
+    /// The key was accepted, as this message.
     Known(Seq),
-    /// The store must be asked. If it does not know the key, the draft is planned again
-    /// with this mark ([`Draft::key_is_new_since`]).
+    /// The store must be asked. If the store does not know the key, the draft is planned
+    /// again with this mark ([`Draft::key_is_new_since`]).
     Perhaps(KeyMark),
 }
 
-/// How many keys had been accepted when the store was asked.
+/// Number of keys that had been accepted when the store was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyMark(u64);
 
@@ -78,7 +78,7 @@ const GENERATIONS: u32 = 24;
 /// The keys that were accepted within the retention.
 #[derive(Debug, Clone)]
 pub(super) struct Keys {
-    /// Most keys that are kept whole, and most fingerprints.
+    /// Maximum number of whole keys, and of fingerprints.
     most: usize,
     most_prints: usize,
     span: Duration,
@@ -87,7 +87,7 @@ pub(super) struct Keys {
     times: VecDeque<(Timestamp, KeyDigest)>,
     older: VecDeque<Generation>,
     prints: usize,
-    /// Keys of up to this time have no fingerprint any more.
+    /// Keys up to this time have no fingerprint any more.
     unprinted: Option<Timestamp>,
     /// Keys that were committed or loaded since the start.
     accepted: u64,
@@ -115,12 +115,12 @@ impl Keys {
         }
     }
 
-    /// Whether the key was accepted. `new_since`: the store did not know it then.
+    /// Looks for an accepted key. `new_since`: the store did not know the key then.
     pub(super) fn look(&self, digest: KeyDigest, new_since: Option<KeyMark>) -> KeyLook {
         if let Some(seq) = self.whole.get(&digest) {
             return KeyLook::Known(*seq);
         }
-        // Whatever was accepted since then is still kept whole.
+        // A key that was accepted since then is still kept whole.
         let is_new = |mark: KeyMark| self.accepted - mark.0 < self.most as u64;
         let print = digest.print();
         let perhaps = self.unprinted.is_some()
@@ -131,12 +131,12 @@ impl Keys {
         }
     }
 
-    /// A draft with this key is planned.
+    /// Notes the key of a planned draft.
     pub(super) fn plan(&mut self, digest: KeyDigest, seq: Seq) {
         self.whole.insert(digest, seq);
     }
 
-    /// Its message is committed.
+    /// Keeps the key of a committed message.
     pub(super) fn commit(&mut self, digest: KeyDigest, at: Timestamp) {
         self.accepted += 1;
         self.times.push_back((at, digest));
@@ -147,7 +147,7 @@ impl Keys {
         }
     }
 
-    /// Its message is not committed.
+    /// Forgets the key of a message that was not committed.
     pub(super) fn undo(&mut self, digest: KeyDigest) {
         self.whole.remove(&digest);
     }
@@ -175,7 +175,7 @@ impl Keys {
         }
     }
 
-    /// Forgets keys from before `before`; how many, at least.
+    /// Forgets keys from before `before`, and returns a lower bound of their number.
     pub(super) fn forget(&mut self, before: Timestamp) -> usize {
         // A run whose clock was behind left earlier times after later ones.
         let mut old = self.times.iter().take_while(|(at, _)| *at < before).count();
@@ -194,7 +194,7 @@ impl Keys {
 }
 
 impl Ledger {
-    /// Whether the key of a draft was accepted before, and as which message.
+    /// Looks for the key of a draft among the accepted ones.
     pub fn look_for_key(&self, draft: &Draft) -> KeyLook {
         match KeyDigest::of(draft) {
             Some(digest) => self.keys.look(digest, draft.key_is_new_since()),
@@ -202,7 +202,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets keys from before `before`; how many.
+    /// Forgets keys from before `before`, and counts them.
     pub fn forget_keys(&mut self, before: Timestamp) -> usize {
         self.keys.forget(before)
     }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(keys.look(digest(91), None), KeyLook::Known(Seq(91)));
         assert_eq!(keys.look(digest(90), None), KeyLook::Perhaps(KeyMark(100)));
         assert_eq!(keys.look(digest(101), None), KeyLook::New);
-        // The store did not know it, and few have come since.
+        // The store did not know the key, and few keys have come since.
         assert_eq!(keys.look(digest(90), Some(KeyMark(91))), KeyLook::New);
         assert_eq!(keys.look(digest(90), Some(KeyMark(90))), KeyLook::Perhaps(KeyMark(100)));
     }

@@ -1,4 +1,4 @@
-//! Handing mail out, and looking without taking.
+//! Leasing mail, and looking at mail without leasing it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::messaging::message::{Message, Principal, Seq};
 use crate::ports::{Filter, Survey, Take, Ticket};
 use crate::time::Timestamp;
 
-/// What a lease found. Texts that are on disk must be fetched by the store.
+/// A delivery that a lease found. The store must fetch the text if it is on disk.
 #[derive(Debug, Clone)]
 pub struct Sought {
     pub delivery: DeliveryNo,
@@ -22,22 +22,22 @@ pub struct Sought {
     pub doubted: bool,
 }
 
-/// What a lease left behind that the reader could take.
+/// Number of deliveries that the reader could still take after a lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Remaining {
     pub all: usize,
-    /// Of those, how many others could take as well.
+    /// Number of these that other readers could take as well.
     pub shared: usize,
 }
 
-/// How far a look into another's mailbox goes.
+/// Number of queued deliveries that [`Ledger::unseen`] looks at in each mailbox.
 const LOOK: usize = 64;
 
-/// Messages on disk, without their bodies, that a filter asks about.
+/// Messages on disk, without their bodies, that a filter needs.
 pub type Heads = HashMap<Seq, Arc<Message>>;
 
 impl Ledger {
-    /// Leases what fits, and counts what does not.
+    /// Leases the deliveries that fit, and counts those that do not.
     pub fn lease(
         &mut self,
         take: &Take,
@@ -63,7 +63,7 @@ impl Ledger {
         (found, remaining)
     }
 
-    /// How much the reader could still take.
+    /// Counts the deliveries that the reader could still take.
     fn remaining(&self, take: &Take, now: Timestamp, heads: &Heads) -> Remaining {
         let held = self.held_reports(take.reader, &take.filter, now);
         let all = take.filter.is_empty() && held.is_empty();
@@ -98,7 +98,8 @@ impl Ledger {
         remaining
     }
 
-    /// Who could take mail of this mailbox in place of the reader; nobody for its own.
+    /// Returns the other readers that could take mail of this mailbox; none for a mailbox
+    /// of the reader's own.
     fn rivals_at(&self, mailbox: &Mailbox, reader: Principal) -> Rivals {
         match mailbox.is_one_of() {
             true => self.rivals(mailbox, reader),
@@ -106,14 +107,14 @@ impl Ledger {
         }
     }
 
-    /// Queued deliveries of a mailbox that have outlived their time and are not yet
-    /// dead. There are hardly ever any.
+    /// Counts the queued deliveries of a mailbox that have expired and are not yet dead.
+    /// There are hardly ever any.
     fn overdue(&self, no: BoxNo, now: Timestamp) -> usize {
         let due = self.expiries.iter().take_while(|(at, ..)| *at <= now);
         due.filter(|(_, delivery, at)| *at == no && !self.out.contains_key(delivery)).count()
     }
 
-    /// Candidates in the order of reading.
+    /// Returns the candidates for a lease, in the order of reading.
     fn wanted(&self, take: &Take, now: Timestamp, heads: &Heads) -> Vec<(BoxNo, DeliveryNo, u32)> {
         let mut wanted = Vec::new();
         let Take { reader, filter, .. } = take;
@@ -148,7 +149,7 @@ impl Ledger {
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
     }
 
-    /// Reports that are left for a gather of the reader.
+    /// Returns the reports that this read leaves for a gather of the same reader.
     fn held_reports(
         &self,
         reader: Principal,
@@ -163,7 +164,7 @@ impl Ledger {
         recent.map(|report| report.delivery).collect()
     }
 
-    /// Reports that come first, because the answer may not hold everything.
+    /// Returns the reports that a clipped answer must hold first.
     fn first_reports(&self, take: &Take) -> HashSet<DeliveryNo> {
         match take.clips {
             Some(_) => self.waiting_reports(take.reader).map(|report| report.delivery).collect(),
@@ -171,8 +172,8 @@ impl Ledger {
         }
     }
 
-    /// The one message that a read gets of what others could take as well. A driver
-    /// takes none while its agent holds one: the others may have time for it.
+    /// Returns the one delivery that a read gets of mail that others could take as well.
+    /// A driver gets none while its agent holds one: the other instances may be free.
     fn one_of_shared(
         &self,
         at: BoxNo,
@@ -222,7 +223,8 @@ impl Ledger {
         Some(sought)
     }
 
-    /// Returns what `from` still holds of `what`, marked.
+    /// Gives the deliveries of `what` that `from` still holds back to their mailboxes,
+    /// marked.
     pub fn give_back(
         &mut self,
         by: Principal,
@@ -236,7 +238,8 @@ impl Ledger {
         })
     }
 
-    /// Returns what `from` still holds of `what` as it was: nobody was shown it.
+    /// Gives the deliveries of `what` that `from` still holds back to their mailboxes, as
+    /// they were: no reader was shown them.
     pub fn put_back(&mut self, by: Principal, what: &[DeliveryNo], from: AnswerId) -> Vec<Ticket> {
         self.return_leases(by, what, Some(from), |entry| entry.leased_before = entry.marked)
     }
@@ -256,7 +259,7 @@ impl Ledger {
             self.release(&out);
             out.state = state;
             note(&mut out.entry);
-            // What is being settled is not back, and may never be.
+            // A delivery that is being settled is not back yet, and may never be.
             let ticket = self.stands(out);
             self.tally.returned += u64::from(ticket.is_some());
             tickets.extend(ticket);
@@ -264,8 +267,8 @@ impl Ledger {
         tickets
     }
 
-    /// Whether `to` has not read something that `from` wrote before `before`. Only
-    /// the first of a long backlog are looked at.
+    /// Returns whether `to` has not acked a message that `from` sent before `before`.
+    /// Looks only at the first deliveries of a long backlog.
     pub fn unseen(&self, from: Principal, to: InstanceId, before: Seq) -> bool {
         let from = from.instance();
         let earlier = |e: &Queued| e.sender == from && e.seq < before;
@@ -280,8 +283,8 @@ impl Ledger {
         queued || held.take(LOOK).any(|d| self.out.get(d).is_some_and(|o| earlier(&o.entry)))
     }
 
-    /// What an instance has not proved: the mail that only it could take or that it
-    /// holds, and the queued mail that others could take as well.
+    /// Counts the unacked deliveries of an instance: those that only it could take or
+    /// that it holds, and the queued ones that others could take as well.
     pub fn unread_of(&self, who: Principal) -> (usize, usize) {
         let (mut own, mut shared) = (self.unread(&Mailbox::of(who)), 0);
         let Principal::Instance(id) = who else { return (own, shared) };
@@ -299,12 +302,12 @@ impl Ledger {
         (own, shared)
     }
 
-    /// All that a reader holds.
+    /// Returns all deliveries that a reader holds.
     pub fn held_by(&self, reader: Principal) -> Vec<DeliveryNo> {
         self.held.get(&reader).map_or_else(Vec::new, |held| held.iter().copied().collect())
     }
 
-    /// Leases of one-of mail that this reader holds.
+    /// Returns the leases of one-of mail that a reader holds.
     pub fn one_of_held_by(&self, reader: Principal) -> Vec<DeliveryNo> {
         let held = self.held_by(reader).into_iter();
         held.filter(|d| {
@@ -313,7 +316,7 @@ impl Ledger {
         .collect()
     }
 
-    /// Messages on disk that must be looked at before this filter can be judged.
+    /// Returns the messages on disk whose heads this filter needs.
     pub fn unjudged(&self, reader: Principal, filter: &Filter) -> Vec<Seq> {
         if filter.is_empty() && !filter.or_ends_wait {
             return Vec::new();
@@ -326,7 +329,7 @@ impl Ledger {
         seqs
     }
 
-    /// What a lease would find.
+    /// Counts the deliveries that a lease would find.
     pub fn survey(
         &self,
         reader: Principal,
@@ -346,7 +349,7 @@ impl Ledger {
             let own = own.filter(|e| !held.contains(&e.delivery));
             for entry in one.into_iter().chain(own) {
                 let message = message_of(entry, heads);
-                // Urgent, human mail and questions end a wait, whatever the filter.
+                // Urgent mail, human mail and questions end a wait, whatever the filter.
                 let human = entry.sender.is_none();
                 survey.ends_wait |= entry.urgent || message.map_or(human, |m| m.ends_a_wait());
                 if !accepts(filter, entry, heads) {
@@ -371,8 +374,8 @@ impl Ledger {
     }
 }
 
-/// How many queued messages only the reader could take, and how many others could as
-/// well.
+/// Counts the queued deliveries that only the reader could take, and those that others
+/// could take as well.
 fn split(queue: &MailboxState, rivals: Rivals, reader: Principal) -> (usize, usize) {
     let all = queue.len() - reader.instance().map_or(0, |id| queue.sent_by(id));
     let alone = match rivals {
@@ -383,7 +386,7 @@ fn split(queue: &MailboxState, rivals: Rivals, reader: Principal) -> (usize, usi
     (alone, all - alone)
 }
 
-/// A sender never claims its own mail, and the expired are nobody's.
+/// Returns whether the reader may take a delivery: not its own mail, and nothing expired.
 fn may_take(entry: &Queued, reader: Principal, now: Timestamp) -> bool {
     (entry.sender.is_none() || entry.sender != reader.instance())
         && entry.expires_at.is_none_or(|at| at > now)
@@ -393,7 +396,7 @@ fn message_of<'a>(entry: &'a Queued, heads: &'a Heads) -> Option<&'a Arc<Message
     entry.message.as_ref().or_else(|| heads.get(&entry.seq))
 }
 
-/// The order of reading: what a gather waits for, then urgent mail, then by number.
+/// The order of reading: mail that a gather waits for, then urgent mail, then by number.
 fn rank(filter: &Filter, entry: &Queued, heads: &Heads) -> (bool, bool, DeliveryNo) {
     let known = || message_of(entry, heads).is_some_and(|m| m.is_report() || m.ends_a_wait());
     let awaited = filter.or_ends_wait && (entry.sender.is_none() || known());

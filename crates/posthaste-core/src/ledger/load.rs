@@ -1,4 +1,4 @@
-//! What a store remembered becomes the ledger again, once, at start.
+//! Loading the ledger from the store, once, at start.
 
 use super::{BoxNo, KeyDigest, Ledger, MailboxState, Queued};
 use crate::Map;
@@ -18,8 +18,8 @@ pub struct NoSuchMailbox {
 }
 
 impl Ledger {
-    /// The ledger without its backlog. A time of the future counts as the time of the
-    /// start, so that ages are counted from it.
+    /// Makes the ledger without its backlog. A time in the future counts as the time of
+    /// the start, so that ages are counted from the start.
     pub fn load(limits: &Limits, loaded: &mut Loaded, now: Timestamp) -> Self {
         let mut ledger = Self::new(limits.clone());
         ledger.id_key = loaded.id_key;
@@ -64,9 +64,9 @@ impl Ledger {
             .collect();
     }
 
-    /// A part of the backlog, in the order of its numbers; new mail may have come
-    /// meanwhile. `clean`: the last run stopped cleanly. After a kill nobody can tell
-    /// what was handed out, and everything is marked.
+    /// Loads a part of the backlog, in the order of its numbers; new mail may have come
+    /// meanwhile. `clean`: the last run stopped cleanly. After a kill the leases of that
+    /// run are unknown, and every delivery is marked.
     pub fn load_backlog(
         &mut self,
         part: BacklogPart,

@@ -20,12 +20,13 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub struct JoinPlan {
     pub instance: Instance,
-    /// None for a worker that has yet to start, and for whoever has it already.
+    /// `None` for a worker that has yet to start, and for an instance that has the token
+    /// already.
     pub token: Option<TokenHash>,
     pub resumed: bool,
     pub new_profile: Option<(Name, AgentKind)>,
     pub new_team: Option<Name>,
-    /// The oldest tokens make room for new ones.
+    /// The oldest tokens, which make room for the new one.
     pub dropped: Vec<TokenHash>,
     before: Option<Instance>,
 }
@@ -38,28 +39,28 @@ impl JoinPlan {
     }
 }
 
-/// A death, whole.
+/// The whole end of an instance.
 #[derive(Debug)]
 pub struct EndPlan {
     pub instance: Instance,
     pub at: Timestamp,
     pub settled: Vec<Settled>,
-    /// What those hear who wait for it.
+    /// Reports to the givers of its open assignments.
     pub reports: Vec<AppendPlan>,
     before: Instance,
     tokens: VecDeque<TokenHash>,
     one_of: Vec<DeliveryNo>,
 }
 
-/// The ends of those who are forgotten.
+/// The ends of instances that are forgotten.
 #[derive(Debug, Default)]
 pub struct ForgetPlan {
     pub ends: Vec<EndPlan>,
 }
 
 impl Ledger {
-    /// Creates an instance, or finds the one with the same key and secret. `dice`
-    /// gives random numbers for ids.
+    /// Creates an instance, or finds the one with the same key and secret. `dice` gives
+    /// random numbers for ids.
     pub fn plan_join(
         &mut self,
         new: NewInstance,
@@ -79,7 +80,8 @@ impl Ledger {
         Ok(plan)
     }
 
-    /// The same without a token; `work` if the hub is to start it.
+    /// Does the same as `plan_join` without a token; `work` if the hub is to start the
+    /// instance.
     pub(super) fn plan_arrival(
         &mut self,
         new: NewInstance,
@@ -189,8 +191,9 @@ impl Ledger {
         }
     }
 
-    /// Takes everything that the instance's end settles: mail in its own mailbox
-    /// is proved by `acked` or dies; one-of mail in its hands goes back.
+    /// Takes everything that the instance's end settles: deliveries in its own mailbox
+    /// are acked if `acked` lists them, else they die; one-of mail that it holds goes
+    /// back.
     pub fn plan_end(
         &mut self,
         id: InstanceId,
@@ -228,7 +231,7 @@ impl Ledger {
         let instance = Instance { status: *status, ended_at: Some(now), work, ..before.clone() };
         self.instances.insert(id, instance.clone());
         self.count_holder(me);
-        // Whoever waits for it hears of its end with it.
+        // The givers of its work hear of its end in the same commit.
         let reports = self.plan_last_reports(&instance, ending, now);
         let tokens = self.token_lists.remove(&id).unwrap_or_default();
         for token in &tokens {
@@ -264,8 +267,8 @@ impl Ledger {
         self.token_lists.insert(plan.before.id, plan.tokens.clone());
     }
 
-    /// Ends everybody who is away or lost, showed no sign of life since `before`, and
-    /// has neither mail nor open work.
+    /// Ends every instance that is away or lost, showed no sign of life since `before`,
+    /// and has neither mail nor open work.
     pub fn plan_forget(&mut self, before: Timestamp, now: Timestamp) -> ForgetPlan {
         self.fade(now);
         let here = self.instances.values().filter(|i| !i.status.has_ended());
@@ -283,7 +286,7 @@ impl Ledger {
         ForgetPlan { ends: plans.filter_map(Result::ok).collect() }
     }
 
-    /// Returns the team as it was, for an undo.
+    /// Writes the team, and returns the earlier one for an undo.
     pub fn put_team(&mut self, team: Team) -> Option<Team> {
         self.teams.insert(team.name.clone(), team)
     }
@@ -299,7 +302,7 @@ impl Ledger {
         self.tokens.get(token).map(|id| Principal::Instance(*id))
     }
 
-    /// Any call is a sign of life.
+    /// Counts a call as a sign of life.
     pub fn seen(&mut self, who: Principal, now: Timestamp) {
         self.shows_life(who, now);
         self.called(who, now);
@@ -325,10 +328,10 @@ impl Ledger {
         }
     }
 
-    /// Marks those lost who showed no sign of life since `before`, and returns the
-    /// one-of mail in their hands. Their own mail stays theirs.
+    /// Marks instances lost that showed no sign of life since `before`, and returns the
+    /// one-of mail that they hold. Mail of their own mailboxes is not returned.
     pub fn lose(&mut self, before: Timestamp) -> (Vec<InstanceId>, Vec<Ticket>) {
-        // A worker's process is its sign of life; who owns it tells of its end.
+        // A worker's process is its sign of life; the process's owner tells of its end.
         let silent =
             |i: &&Instance| i.status == Status::Running && i.last_seen < before && i.work.is_none();
         let lost: Vec<_> = self.instances.values().filter(silent).map(|i| i.id).collect();
@@ -346,14 +349,14 @@ impl Ledger {
         (lost, tickets)
     }
 
-    /// Signs of life since the last call, to be written down.
+    /// Takes the signs of life since the last call, for the store to write.
     pub fn take_signs(&mut self) -> Vec<(InstanceId, Timestamp, Status)> {
         let ids = std::mem::take(&mut self.unsaved_signs);
         let of = |id| self.instances.get(&id).map(|i| (i.id, i.last_seen, i.status));
         ids.into_iter().filter_map(of).filter(|(_, _, status)| !status.has_ended()).collect()
     }
 
-    /// Forgets those who ended before; their mail died with them.
+    /// Forgets instances that ended before `before`; their mail died with them.
     pub fn forget_ended(&mut self, before: Timestamp) -> usize {
         let old = |i: &&Instance| i.ended_at.is_some_and(|at| at < before);
         let ended: Vec<Instance> = self.instances.values().filter(old).cloned().collect();
@@ -387,7 +390,7 @@ impl Ledger {
         self.teams.keys().cloned().collect()
     }
 
-    /// One who has not ended.
+    /// Returns the instance if it has not ended.
     pub(super) fn living(&self, id: InstanceId) -> Result<Instance, RegistryError> {
         match self.instances.get(&id) {
             None => Err(RegistryError::NotFound {
@@ -428,7 +431,7 @@ impl Ledger {
         self.instances.remove(&instance.id);
     }
 
-    /// As if the token had never been given: those that made room are back.
+    /// Undoes `add_token`: the dropped tokens are valid again.
     pub(super) fn take_token(&mut self, token: TokenHash, of: InstanceId, dropped: &[TokenHash]) {
         self.tokens.remove(&token);
         if let Some(list) = self.token_lists.get_mut(&of) {
@@ -440,7 +443,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the tokens that had to go.
+    /// Adds a token, and returns the oldest tokens, which had to make room.
     pub(super) fn add_token(&mut self, token: TokenHash, of: InstanceId) -> Vec<TokenHash> {
         self.tokens.insert(token, of);
         let list = self.token_lists.entry(of).or_default();
@@ -465,7 +468,7 @@ mod tests {
     #[test]
     fn a_newcomer_gets_an_id_and_a_thread_that_nobody_has() {
         let mut ledger = Ledger::new(Limits::default());
-        // The second rolls what the first has, and the operator's thread.
+        // The second join rolls the ids of the first, and the operator's thread.
         let mut rolls = [7, 5, 7, 8, 0, 5, 6].into_iter();
         let mut join = || {
             let new = NewInstance {

@@ -1,7 +1,7 @@
-//! Who may write to whom, and how often.
+//! Write policy and rates: the recipients that a sender may write to, and how often.
 //!
-//! Decided inside the append, like routing, with what is true at that moment. The
-//! operator, mechanical agents and the hub itself are under no rate.
+//! The append applies them, like routing, to the state at that moment. The operator,
+//! mechanical agents and the hub itself are under no rate.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::messaging::send::SendError;
 use crate::registry::{AgentKind, Instance, Relation};
 use crate::time::Timestamp;
 
-/// What a rate counts.
+/// The subject of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Counted {
     Sender(InstanceId),
@@ -21,15 +21,15 @@ pub(super) enum Counted {
     Everyone(InstanceId),
 }
 
-/// When the next one is due, in microseconds.
+/// Earliest time of the next message at the full rate, in microseconds.
 pub(super) type Due = i64;
 
-/// What the counts of a message were before it.
+/// The rates before a message, for an undo.
 #[derive(Debug, Default)]
 pub(super) struct Before([Option<(Counted, Due)>; 2]);
 
-/// So many in so long: an idle sender may spend them all at once, a busy one gets
-/// them evenly.
+/// A number of messages per time: an idle sender may send them all at once, a busy one
+/// gets them evenly.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     key: &'static str,
@@ -48,10 +48,11 @@ impl Rate {
         (every > 0).then_some(Self { key, every, at_once: 1 })
     }
 
-    /// When the next one is due, if this one may pass now; else how long it waits.
+    /// Returns the due time of the next message if this one may pass now; else the time
+    /// that it must wait.
     fn next(&self, due: Due, now: Timestamp) -> Result<Due, Duration> {
         let now = now.0.saturating_mul(1_000);
-        // A clock that was set back makes nobody wait longer than a full measure.
+        // After the clock was set back no sender waits longer than one full period.
         let most = now.saturating_add(self.at_once.saturating_mul(self.every));
         let start = due.min(most).max(now);
         let ahead = (start - now).saturating_sub((self.at_once - 1).saturating_mul(self.every));
@@ -63,8 +64,8 @@ impl Rate {
 }
 
 impl Ledger {
-    /// Refuses what the policy does not allow, and what comes too often. What
-    /// passes is counted.
+    /// Refuses a draft that the policy forbids or that exceeds a rate. An admitted draft
+    /// is counted.
     pub(super) fn admit(
         &mut self,
         draft: &Draft,
@@ -102,7 +103,7 @@ impl Ledger {
         {
             return refused("only a parent, a leader or the human may send a `directive`".into());
         }
-        // Whoever was written to may answer, and nobody else with it.
+        // An instance that was written to may answer the sender, and nobody else with it.
         if self.limits.write_policy == Write::Open || draft.goes_back(mailboxes) {
             return Ok(());
         }
@@ -117,8 +118,8 @@ impl Ledger {
         }
     }
 
-    /// A worker in another team would write and read there in place of its giver. Where
-    /// writing is not open, only leaders of that team start one.
+    /// Refuses a worker in another team, unless writing is open or the giver leads that
+    /// team: the worker would write and read there in place of its giver.
     pub(super) fn may_hire(&self, by: Principal, team: Option<&Name>) -> Result<(), SendError> {
         let giver = by.instance().and_then(|id| self.instances.get(&id));
         let (Some(giver), Some(team)) = (giver, team) else { return Ok(()) };
@@ -133,7 +134,8 @@ impl Ledger {
         }
     }
 
-    /// Leads the team that is written to, or its own if none is named.
+    /// Returns whether the sender leads the team that it writes to, or its own if the
+    /// address names none.
     fn leads_there(&self, sender: &Instance, draft: &Draft) -> bool {
         let team = match &draft.to {
             Address::Everyone { team: Some(team) } => team,
@@ -153,7 +155,8 @@ impl Ledger {
         }
     }
 
-    /// Near enough for the policy. The human is near to all.
+    /// Returns whether the mailbox is near enough for the policy. The human is near to
+    /// all.
     fn is_near(&self, sender: &Instance, mailbox: &Mailbox) -> bool {
         let by_team = self.limits.write_policy == Write::Team;
         match mailbox {
@@ -170,7 +173,7 @@ impl Ledger {
         }
     }
 
-    /// What `sender` is to the instance.
+    /// Returns the relation of `sender` to the instance.
     fn to(&self, id: InstanceId, sender: &Instance) -> Relation {
         self.relation(Principal::Instance(id), Some(sender.id), SenderKind::Agent)
     }
@@ -188,7 +191,7 @@ impl Ledger {
             let rate = Rate::one_in("limits.everyone_every", limits.everyone_every);
             rate.map(|rate| (Counted::Everyone(id), rate))
         } else {
-            // The first message to a new mailbox is not the sixtieth.
+            // The first message to a new mailbox is not counted for the pair.
             let no = mailboxes.first().and_then(|m| self.mailbox_no(m));
             let rate = Rate::per_minute("limits.pair_per_minute", limits.pair_per_minute);
             no.zip(rate).map(|(no, rate)| (Counted::Pair(id, no), rate))
@@ -201,18 +204,18 @@ impl Ledger {
             due[i] = Some((counted, rate.next(last, now).map_err(told)?));
             before.0[i] = Some((counted, last));
         }
-        // Counted only when all of them let it pass.
+        // Counted only when all rates let the draft pass.
         self.rates.extend(due.into_iter().flatten());
         Ok(before)
     }
 
-    /// What could not be kept was never sent.
+    /// Takes back the counts of a message that was not committed.
     pub(super) fn uncount(&mut self, before: &Before) {
         self.rates.extend(before.0.into_iter().flatten());
     }
 
-    /// Forgets senders that have been quiet for so long that they may spend
-    /// everything at once again.
+    /// Forgets senders that have been quiet for so long that they may send at once the
+    /// whole number again.
     pub fn forget_rates(&mut self, now: Timestamp) {
         self.rates.retain(|_, due| *due > now.0.saturating_mul(1_000));
     }
@@ -271,7 +274,8 @@ mod tests {
         };
         let (alice, bob) = (join("alice", 1), join("bob", 2));
         let to = Address::Exact { name: None, instance: bob, team: None };
-        // Bob had written to alice: the policy of the family does not keep her from answering.
+        // Bob had written to alice: the policy of the family does not keep her from
+        // answering.
         let back_to = Some(Mailbox::Instance(bob));
         let replied_to = Some(RepliedTo::Seen { thread: ThreadId::OPERATOR, back_to });
         let thread = ThreadChoice { named: None, replied_to };

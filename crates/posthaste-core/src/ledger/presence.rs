@@ -1,10 +1,10 @@
-//! Who is alive, and therefore who could take one-of mail.
+//! The instances that are alive, and so could take one-of mail.
 //!
 //! An instance is alive while it starts, while its process runs (workers of the hub),
 //! while it has a lasting connection (stream, bridge) or an open call, and for
-//! `limits.away_after` after a call. When its last lasting connection closes it is away
-//! at once. After a hub start everybody is away until they show up; of workers the
-//! launcher tells whether they still run.
+//! `limits.away_after` after a call. When its last lasting connection closes the instance
+//! is away at once. After a hub start every instance is away until it shows a sign of
+//! life; of workers the launcher tells whether they still run.
 //!
 //! For every one-of mailbox the ledger keeps the set of its living holders, so that a
 //! send and a lease look at that set and not at all instances.
@@ -23,14 +23,14 @@ use crate::time::Timestamp;
 pub(super) struct Presence {
     connections: u32,
     calls: u32,
-    /// How often the last lasting connection has closed.
+    /// Number of times that the last lasting connection has closed.
     departures: u32,
-    /// Alive until then without any connection.
+    /// Until this time the instance is alive without any connection.
     until: Timestamp,
     called_at: Timestamp,
     /// Its entry in `Ledger::fading`.
     timer: Option<Timestamp>,
-    /// In which of the sets of its mailboxes it stands.
+    /// The set of its mailboxes' holders that it is counted in.
     stands: Option<Life>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Holders {
 }
 
 impl Holders {
-    /// The living; where nobody lives, all.
+    /// Returns the living holders; if none is alive, all of them.
     fn takers(&self) -> &BTreeSet<InstanceId> {
         if self.living.is_empty() { &self.away } else { &self.living }
     }
@@ -61,7 +61,7 @@ impl Holders {
     }
 }
 
-/// Who else could take the mail of a one-of mailbox.
+/// The other instances that could take the mail of a one-of mailbox.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rivals {
     Nobody,
@@ -70,8 +70,8 @@ pub(super) enum Rivals {
 }
 
 impl Rivals {
-    /// Whether a message of this sender is for one reader alone: a sender never takes
-    /// its own mail.
+    /// Returns whether only one reader could take a message of this sender: a sender
+    /// never takes its own mail.
     pub(super) fn leave(self, sender: Option<InstanceId>) -> bool {
         match self {
             Self::Nobody => true,
@@ -82,7 +82,7 @@ impl Rivals {
 }
 
 impl Ledger {
-    /// A lasting connection of this instance opens.
+    /// Counts a lasting connection that opened.
     pub fn connect(&mut self, who: Principal, now: Timestamp) {
         self.seen(who, now);
         let Some(presence) = self.presence(who) else { return };
@@ -90,7 +90,8 @@ impl Ledger {
         self.count_holder(who);
     }
 
-    /// It closes. Without another one the instance is away at once.
+    /// Counts a lasting connection that closed. After the last one the instance is away
+    /// at once.
     pub fn disconnect(&mut self, who: Principal, now: Timestamp) {
         self.seen(who, now);
         let Some(presence) = self.presence(who) else { return };
@@ -113,7 +114,8 @@ impl Ledger {
         OpenCall { departures: presence.departures }
     }
 
-    /// A call from before the last departure went with it: its end is no sign of life.
+    /// Ends a call. A call from before the last departure ended with that departure: its
+    /// end is no sign of life.
     pub fn close_call(&mut self, who: Principal, call: OpenCall, now: Timestamp) {
         let Some(presence) = self.presence(who) else { return };
         presence.calls = presence.calls.saturating_sub(1);
@@ -123,8 +125,8 @@ impl Ledger {
         self.count_holder(who);
     }
 
-    /// Those whose time is up are away from now on. Whoever asks who is alive calls this
-    /// first.
+    /// Marks the instances whose time is up as away. To be called before any question
+    /// about who is alive.
     pub fn fade(&mut self, now: Timestamp) {
         while let Some((at, id)) = self.fading.first().copied()
             && at <= now
@@ -139,7 +141,7 @@ impl Ledger {
         }
     }
 
-    /// An open connection or call is a sign of life.
+    /// Counts every open connection and call as a sign of life.
     pub fn keep_alive(&mut self, now: Timestamp) {
         let here = |p: &Presence| p.connections > 0 || p.calls > 0;
         let here: Vec<InstanceId> =
@@ -153,13 +155,15 @@ impl Ledger {
         }
     }
 
-    /// Its last call. Of one before the hub started only a later sign of life is known.
+    /// Returns the time of the instance's last call. Of a call before the hub started
+    /// only a later sign of life is known.
     pub(super) fn called_at(&self, instance: &Instance) -> Timestamp {
         let called = self.presences.get(&instance.id).map(|presence| presence.called_at);
         called.filter(|at| *at > Timestamp::default()).unwrap_or(instance.last_seen)
     }
 
-    /// A call is a sign of life for a while. A connection is one by itself.
+    /// Keeps the instance alive for a while after a call. A connection keeps it alive by
+    /// itself.
     pub(super) fn lives_on(&mut self, id: InstanceId, now: Timestamp) {
         let until = now + self.limits.away_after;
         let Some(presence) = self.presences.get_mut(&id) else { return };
@@ -179,7 +183,7 @@ impl Ledger {
         presence.is_some_and(|p| p.stands == Some(Life::Living))
     }
 
-    /// The status that a listing shows.
+    /// Returns the status that a listing shows.
     pub(super) fn shown(&self, instance: &Instance) -> Status {
         match instance.status {
             Status::Running if !self.is_living(instance) => Status::Away,
@@ -187,13 +191,13 @@ impl Ledger {
         }
     }
 
-    /// The instance with the status that a listing shows.
+    /// Returns the instance with the status that a listing shows.
     pub(super) fn as_shown(&self, instance: &Instance) -> Instance {
         Instance { status: self.shown(instance), ..instance.clone() }
     }
 
-    /// Puts an instance into the sets in which it belongs now. Called after every change
-    /// of its status or presence.
+    /// Moves an instance into the sets of holders that fit its state. To be called after
+    /// every change of its status or presence.
     pub(super) fn count_holder(&mut self, who: Principal) {
         let Some(id) = who.instance() else { return };
         let Some(instance) = self.instances.get(&id) else { return };
@@ -245,7 +249,7 @@ impl Ledger {
         }
     }
 
-    /// How many living instances hold a key to the mailbox, apart from `but`.
+    /// Counts the living instances, apart from `but`, that hold a key to the mailbox.
     pub fn active(&self, mailbox: &Mailbox, but: Principal) -> u32 {
         let count = match mailbox {
             Mailbox::Human => 1,
@@ -262,7 +266,8 @@ impl Ledger {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Who could take the mail of a one-of mailbox in place of `reader`.
+    /// Returns the instances that could take the mail of a one-of mailbox in place of
+    /// `reader`.
     pub(super) fn rivals(&self, mailbox: &Mailbox, reader: Principal) -> Rivals {
         let takers = self.holders.get(mailbox).map(Holders::takers).into_iter().flatten();
         let mut others = takers.filter(|id| reader != Principal::Instance(**id));
@@ -273,12 +278,12 @@ impl Ledger {
         }
     }
 
-    /// Whether `who` is one of those that could take the mail of a one-of mailbox now.
+    /// Returns whether `who` could take the mail of a one-of mailbox now.
     pub(super) fn may_be_taken_by(&self, mailbox: &Mailbox, who: InstanceId) -> bool {
         self.holders.get(mailbox).is_some_and(|holders| holders.takers().contains(&who))
     }
 
-    /// The only instance that could take a message of this sender now.
+    /// Returns the instance that alone could take a message of this sender now.
     pub fn only_taker(&self, mailbox: &Mailbox, sender: Option<InstanceId>) -> Option<InstanceId> {
         let takers = self.holders.get(mailbox)?.takers().iter();
         let mut takers = takers.filter(|id| sender != Some(**id));
@@ -330,7 +335,7 @@ mod tests {
         ]
     }
 
-    /// What is known of one instance, kept the plain way.
+    /// A naive model of one instance's presence.
     #[derive(Debug, Clone, Default)]
     struct Known {
         connections: u32,
@@ -363,7 +368,8 @@ mod tests {
         fn the_sets_of_holders_are_what_a_count_of_all_would_give(
             steps in proptest::collection::vec(step(), 0..60),
         ) {
-            // Less than a call keeps one alive, so that the lost may be so before.
+            // Shorter than the time that a call keeps an instance alive, so that an
+            // instance may be lost before it is away.
             let lost_after = std::time::Duration::from_secs(40);
             let limits = Limits { lost_after, ..Limits::default() };
             let (away, lost) = (limits.away_after, limits.lost_after);

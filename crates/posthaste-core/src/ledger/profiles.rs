@@ -1,4 +1,4 @@
-//! Profiles: which names there are, at which version, and who may change them.
+//! Profiles: their names and versions, and the rule for changing them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::profiles::{Expect, PutProfile, Source};
 use crate::registry::{AgentKind, RegistryError, nearest};
 use crate::time::Timestamp;
 
-/// What routing and the next write must know of a profile. The rest is on disk.
+/// The part of a profile that routing and the next write need. The rest is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownProfile {
     pub kind: AgentKind,
@@ -17,14 +17,14 @@ pub struct KnownProfile {
     pub created_at: Timestamp,
 }
 
-/// A change of one name, for an undo.
+/// A change of one profile, with the earlier state for an undo.
 #[derive(Debug)]
 pub struct ProfilePlan {
     pub name: Name,
-    /// `None`: it is removed.
+    /// `None` if the profile is removed.
     pub after: Option<KnownProfile>,
     pub before: Option<KnownProfile>,
-    /// Mail that waits for the name.
+    /// Number of open deliveries in mailboxes of the name.
     pub waiting: usize,
 }
 
@@ -108,8 +108,8 @@ impl Ledger {
     }
 }
 
-/// A file's profile belongs to files, the API's to the API; a name that only came
-/// with somebody who joined is anybody's.
+/// A profile of a file may be changed by files, one of the API by the API; a profile that
+/// a join made may be changed by both.
 fn may_change(name: &Name, known: &KnownProfile, by: &Source) -> Result<(), RegistryError> {
     let name = || name.to_string();
     match (&known.source, by) {

@@ -1,4 +1,4 @@
-//! Address to mailboxes, at the moment of the send.
+//! Resolving an address to mailboxes at the moment of the send.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use crate::messaging::send::SendError;
 use crate::registry::{Relation, nearest};
 
 impl Ledger {
-    /// The mailboxes that a draft is for. Within a thread the name of an instance that
-    /// talks there names that instance; anywhere else it names the name's own mailbox.
+    /// Returns the mailboxes that a draft is for. Within a thread the name of an instance
+    /// that talks there names that instance; anywhere else it names the name's own
+    /// mailbox.
     pub(super) fn route(&self, draft: &Draft) -> Result<Vec<Mailbox>, SendError> {
         let (from, to) = (draft.from, &draft.to);
         let named = self.mailboxes_of(from, to)?;
@@ -20,8 +21,8 @@ impl Ledger {
         }
     }
 
-    /// The mailboxes that `to` names now. Unknown names are errors with the
-    /// nearest names; one-of mail may wait for somebody who comes later.
+    /// Returns the mailboxes that `to` names now. Unknown names are errors with the
+    /// nearest names; one-of mail may wait for an instance that comes later.
     fn mailboxes_of(&self, from: Principal, to: &Address) -> Result<Vec<Mailbox>, SendError> {
         if let Address::Named { team: Some(team), .. }
         | Address::Anyone { team: Some(team) }
@@ -82,7 +83,7 @@ impl Ledger {
         })
     }
 
-    /// Every given part of an exact address must match.
+    /// Refuses an exact address of which a given part does not match.
     fn exact(
         &self,
         from: Principal,
@@ -113,8 +114,8 @@ impl Ledger {
         Ok(vec![Mailbox::Instance(id)])
     }
 
-    /// The mailboxes that a reader holds keys to, its own first. The ended have
-    /// given theirs back: what a call of theirs took now would never be proved.
+    /// Returns the mailboxes that a reader has keys to, its own first. An ended instance
+    /// has none: mail that its calls took now would never be acked.
     pub fn keys_of(&self, reader: Principal) -> Arc<[Mailbox]> {
         let keys = match reader {
             Principal::Operator => return Arc::clone(&self.operator_keys),

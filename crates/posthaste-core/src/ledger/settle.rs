@@ -1,4 +1,4 @@
-//! The last moves of a delivery: acked, dead, refused, and queued once more.
+//! The last state changes of a delivery: acked, dead, refused, and requeued.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::messaging::message::{Principal, Seq};
 use crate::ports::{ActError, Ticket, What};
 use crate::time::Timestamp;
 
-/// One delivery at its end, as it is written down.
+/// The end of one delivery, as the store writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settled {
     pub delivery: DeliveryNo,
@@ -29,9 +29,9 @@ pub enum End {
 pub struct AckPlan {
     pub settled: Vec<Settled>,
     pub at: Timestamp,
-    /// Held by another reader now, or never handed to the caller.
+    /// Deliveries that another reader holds, or that the caller was never given.
     pub lost: Vec<Seq>,
-    /// Another write is settling it, and may fail.
+    /// Deliveries that another write is settling; that write may fail.
     pub settling: Vec<Seq>,
 }
 
@@ -43,16 +43,16 @@ pub struct DiePlan {
 
 #[derive(Debug, Default)]
 pub struct NackPlan {
-    /// Back to the queue, with the number of refusals so far.
+    /// Deliveries that go back to their mailboxes, with their number of refusals so far.
     pub returned: Vec<(DeliveryNo, u8, Seq)>,
-    /// Refused too often.
+    /// Deliveries that were refused too often.
     pub dead: Vec<Settled>,
     pub at: Timestamp,
     pub by: Option<Principal>,
     pub lost: Vec<Seq>,
 }
 
-/// Dead deliveries, read from disk, that are to be queued again.
+/// Dead deliveries, read from the store, that are to be queued again.
 #[derive(Debug)]
 pub struct RequeuePlan {
     pub dead: Vec<DeadDelivery>,
@@ -61,7 +61,7 @@ pub struct RequeuePlan {
     pub low_water: DeliveryNo,
 }
 
-/// A dead delivery as it would be queued again, and why it died.
+/// A dead delivery as it would be queued again, and the reason of its death.
 #[derive(Debug, Clone)]
 pub struct DeadDelivery {
     pub at: BoxNo,
@@ -70,7 +70,7 @@ pub struct DeadDelivery {
 }
 
 impl Ledger {
-    /// `held_only` leaves mail alone that lies queued again.
+    /// Plans an ack. `held_only` leaves out deliveries that are queued again.
     pub fn plan_ack(
         &mut self,
         by: Principal,
@@ -154,7 +154,8 @@ impl Ledger {
         self.unsettle(&plan.dead);
     }
 
-    /// The operator, or the sender, takes back what is still queued.
+    /// Plans the death of deliveries that are still queued and that the operator or the
+    /// sender cancels.
     pub fn plan_cancel(
         &mut self,
         deliveries: &[(Mailbox, DeliveryNo)],
@@ -175,7 +176,7 @@ impl Ledger {
         }
     }
 
-    /// Whatever has outlived its time and is not in somebody's hands.
+    /// Plans the death of all deliveries that have expired and are not leased.
     pub fn plan_expiry(&mut self, now: Timestamp) -> DiePlan {
         let mut plan = DiePlan { at: now, ..DiePlan::default() };
         let due: Vec<_> = self.expiries.iter().take_while(|(at, ..)| *at <= now).copied().collect();
@@ -188,8 +189,8 @@ impl Ledger {
         plan
     }
 
-    /// What is queued of messages whose texts cannot be read. A text that is still in
-    /// memory can be handed out.
+    /// Plans the death of queued deliveries whose message text cannot be read. A text
+    /// that is still in memory can be leased.
     pub fn plan_unreadable(&mut self, is_bad: impl Fn(Seq) -> bool, now: Timestamp) -> DiePlan {
         let mut plan = DiePlan { at: now, ..DiePlan::default() };
         let is_it = |e: &&Queued| e.message.is_none() && is_bad(e.seq);
@@ -206,7 +207,7 @@ impl Ledger {
         plan
     }
 
-    /// Deliveries died that were never loaded.
+    /// Counts deliveries that died as unreadable and were never loaded.
     pub fn count_unreadable(&mut self, deliveries: usize) {
         (0..deliveries).for_each(|_| self.tally.died(Reason::Unreadable));
     }
@@ -227,9 +228,9 @@ impl Ledger {
         self.unsettle(&plan.dead);
     }
 
-    /// Queues dead deliveries again, unless their recipient has ended or has no room;
-    /// what always fits needs none. `None`: the list is of an earlier `revision`, so it
-    /// must be read again.
+    /// Queues dead deliveries again, unless their recipient has ended or its mailbox is
+    /// full; mail that always fits needs no room. `None`: the list is of an earlier
+    /// `revision`, so the caller must read it again.
     pub fn plan_requeue(
         &mut self,
         dead: Vec<DeadDelivery>,
@@ -304,18 +305,18 @@ impl Ledger {
         }
     }
 
-    /// Grows whenever something was requeued or pruned.
+    /// Returns the revision, which grows with every requeue and pruning.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Messages were pruned.
+    /// Counts the revision up after a pruning.
     pub fn pruned(&mut self) {
         self.revision += 1;
     }
 
-    /// Which deliveries a caller means: those it holds, or that lie in a mailbox
-    /// it has a key to.
+    /// Finds the deliveries that a caller names: those that it holds, or that are in a
+    /// mailbox it has a key to.
     fn meant(&self, by: Principal, boxes: &[BoxNo], what: &What) -> Vec<(Seq, Option<DeliveryNo>)> {
         let queues = || boxes.iter().map(|no| &self.queues[*no as usize]);
         let seqs = match what {
@@ -345,8 +346,8 @@ impl Ledger {
         meant
     }
 
-    /// Fills in what others hold of these mailboxes. Looks through all that is out once,
-    /// however many messages are named.
+    /// Fills in the deliveries of these mailboxes that other readers hold. Looks once
+    /// through all deliveries that are out, however many messages are named.
     fn find_elsewhere(&self, boxes: &[BoxNo], meant: &mut [(Seq, Option<DeliveryNo>)]) {
         let unknown = meant.iter().filter(|(_, delivery)| delivery.is_none()).map(|(seq, _)| *seq);
         let unknown: HashSet<Seq> = unknown.collect();
@@ -369,7 +370,8 @@ impl Ledger {
         self.keys_of(by).iter().filter_map(|m| self.mailbox_no(m)).collect()
     }
 
-    /// Takes a delivery for its last move: from its holder, or from one of `boxes`.
+    /// Takes a delivery for its last state change: from its holder, or from one of
+    /// `boxes`.
     fn settle(
         &mut self,
         boxes: &[BoxNo],
@@ -386,14 +388,15 @@ impl Ledger {
         self.settle_queued(at, delivery, step)
     }
 
-    /// The same when the mailbox is known.
+    /// Does the same as `settle` for a known mailbox.
     pub(super) fn settle_in(
         &mut self,
         mailbox: &Mailbox,
         delivery: DeliveryNo,
         step: impl Fn(DeliveryState, &Queued) -> Result<DeliveryState, MoveError>,
     ) -> Result<&Out, MoveError> {
-        // What is out may be of another mailbox, and this one may never have been used.
+        // A delivery that is out may be of another mailbox, and `mailbox` may never have
+        // been used.
         let at = self.mailbox_no(mailbox);
         self.settle(at.as_slice(), delivery, step)
     }
@@ -423,7 +426,7 @@ impl Ledger {
         self.unsettled.extend(ticket);
     }
 
-    /// Tickets of what the last undos put back into its queue.
+    /// Takes the tickets of deliveries that the last undos put back into their mailboxes.
     pub fn take_unsettled(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.unsettled)
     }
@@ -440,7 +443,8 @@ pub(super) fn settled(out: &Out, by: Option<Principal>, end: End) -> Settled {
     }
 }
 
-/// Dead mail that anyone may have read says so, whatever the reason.
+/// Makes the end of a dead delivery. It says `maybe_seen` if a reader may have read the
+/// message, whatever the reason.
 pub(super) fn dead(out: &Out, reason: Reason) -> Settled {
     let by = match out.state.unsettle() {
         DeliveryState::Leased { by, .. } => Some(by),

@@ -1,4 +1,4 @@
-//! Who may see what, and what is open, for those who look.
+//! Visibility: which messages and mailboxes a caller may see, and what is open there.
 
 use super::{AckPlan, BoxNo, End, Ledger, MailboxState, Out, Queued};
 use crate::Map;
@@ -22,7 +22,8 @@ impl Ledger {
             || self.is_family(me, record.message.thread)
     }
 
-    /// Asked at the moment of looking, so that leaders named later see it all.
+    /// Returns whether `who` leads the team now; leaders that are named later see
+    /// everything.
     pub fn leads(&self, who: Principal, team: &Name) -> bool {
         let Principal::Instance(id) = who else { return true };
         let me = self.instances.get(&id).filter(|i| !i.status.has_ended());
@@ -33,14 +34,14 @@ impl Ledger {
         self.teams.get(team).is_some_and(|team| team.is_led_by(who))
     }
 
-    /// The owner of a thread, its parent, children and siblings, and the leaders of
-    /// its team.
+    /// Returns whether `me` is the owner of a thread, its parent, child or sibling, or a
+    /// leader of its team.
     fn is_family(&self, me: &Instance, thread: ThreadId) -> bool {
         let owner = self.owner_of(thread);
         owner.is_some_and(|owner| me.is_kin_of(owner) || self.is_led_by(&owner.team, me))
     }
 
-    /// The team that mail in this mailbox is addressed to.
+    /// Returns the team that mail in this mailbox is addressed to.
     pub fn scope<'a>(&'a self, mailbox: &'a Mailbox) -> Option<&'a Name> {
         match mailbox {
             Mailbox::NameIn(_, team) | Mailbox::AnyoneIn(team) => Some(team),
@@ -49,15 +50,15 @@ impl Ledger {
         }
     }
 
-    /// The mailboxes of a team.
+    /// Returns the mailboxes of a team.
     pub fn boxes_in(&self, team: &Name) -> Vec<BoxNo> {
         let in_team = |queue: &MailboxState| self.scope(&queue.mailbox) == Some(team);
         let all = self.boxes().filter(|(_, queue)| in_team(queue));
         all.map(|(no, _)| no).collect()
     }
 
-    /// What the reader has not proved yet: queued mail that only it could take, and
-    /// whatever it holds. In order.
+    /// Returns the messages that the reader has not acked: queued mail that only it could
+    /// take, and its leases. In order.
     pub fn unread_by(&self, reader: Principal) -> Vec<Seq> {
         let keys = self.keys_of(reader);
         let boxes = keys.iter().filter_map(|m| Some((m, self.mailbox_no(m)?)));
@@ -72,8 +73,8 @@ impl Ledger {
         seqs
     }
 
-    /// Messages with an open delivery in a mailbox, and by a sender, that are asked for.
-    /// In order.
+    /// Returns the messages with an open delivery for whose mailbox and sender
+    /// `is_asked_for` holds. In order.
     pub fn open_of(&self, is_asked_for: impl Fn(BoxNo, Option<InstanceId>) -> bool) -> Vec<Seq> {
         let queued = self.boxes().flat_map(|(no, q)| q.all().map(move |e| (no, e)));
         let out = self.out.values().map(|out| (out.at, &out.entry));
@@ -84,7 +85,7 @@ impl Ledger {
         seqs
     }
 
-    /// What is open in these mailboxes, or in all of them.
+    /// Lists the open mail of these mailboxes, or of all.
     pub fn open_mail(&self, of: Option<&[Mailbox]>) -> Vec<OpenBox> {
         let mut out: Map<BoxNo, Vec<&Out>> = Map::default();
         for held in self.out.values() {
@@ -132,7 +133,7 @@ impl Ledger {
         }
     }
 
-    /// Whether queued mail of this mailbox and sender is for nobody but the reader.
+    /// Returns whether only the reader could take queued mail of this mailbox and sender.
     fn is_for(&self, mailbox: &Mailbox, sender: Option<InstanceId>, reader: Principal) -> bool {
         match mailbox.is_one_of() {
             true => reader.instance() == self.only_taker(mailbox, sender),
@@ -140,8 +141,8 @@ impl Ledger {
         }
     }
 
-    /// Takes what `by` says it has read: mail that only it could take, and mail that it
-    /// holds. The expired are nobody's.
+    /// Plans the ack of mail that `by` says it has read: mail that only `by` could take,
+    /// and mail that it holds. Expired mail is left out.
     pub fn plan_read(
         &mut self,
         by: Principal,

@@ -1,9 +1,9 @@
-//! Which conversation a message belongs to, and who may write into which.
+//! The thread that a message belongs to, and the threads that a sender may write into.
 //!
 //! A message in a thread is read by the family of the thread's owner, so a foreign thread
-//! is a way to write to people. An agent names its own thread, one of its family, or its
-//! recipient's own: whom `write_policy` lets it write to at the time. Within a thread a
-//! name stands for the instance of that name that talks there.
+//! is a way to write to instances. An agent may name its own thread, one of its family,
+//! or its recipient's own, whom `write_policy` lets it write to at the time. Within a
+//! thread a name stands for the instance of that name that talks there.
 
 use super::Ledger;
 use crate::address::{Address, InstanceId, Mailbox};
@@ -12,9 +12,9 @@ use crate::messaging::send::SendError;
 use crate::registry::Instance;
 
 impl Ledger {
-    /// The thread that a draft names; else the thread of what it answers, if that is near;
-    /// else the sender's own. What the operator writes to one agent belongs to that agent's
-    /// thread.
+    /// Returns the thread that a draft names; else the thread of the message that it
+    /// answers, if that thread is near; else the sender's own. A message of the operator
+    /// to one agent belongs to that agent's thread.
     pub(super) fn thread_of(
         &self,
         draft: &Draft,
@@ -25,7 +25,7 @@ impl Ledger {
             Some(RepliedTo::Seen { thread, .. }) => Some(*thread),
             Some(RepliedTo::Unseen(_)) | None => None,
         };
-        // Whoever was written to answers in the same thread, whosever it is.
+        // An instance that was written to answers in the same thread, whoever owns it.
         let goes_back = |thread| answered == Some(thread) && draft.goes_back(mailboxes);
         let near = |thread| goes_back(thread) || self.is_near_thread(draft.from, thread, mailboxes);
         match (choice.named, answered) {
@@ -38,9 +38,9 @@ impl Ledger {
         }
     }
 
-    /// The instance that a name stands for in the thread that a draft names: the owner of
-    /// the thread; else of those who live the owner's parent, or the only one of its family.
-    /// A sender never means itself.
+    /// Returns the instance that a name stands for in the thread that a draft names: the
+    /// owner of the thread; else, among the living, the owner's parent, or the only
+    /// instance of its family. A sender never means itself.
     pub(super) fn meant_in_thread(&self, draft: &Draft, named: &[Mailbox]) -> Option<InstanceId> {
         let [mailbox] = named else { return None };
         let (Mailbox::Name(name) | Mailbox::NameIn(name, _)) = mailbox else { return None };
@@ -65,7 +65,7 @@ impl Ledger {
         thread == ThreadId::OPERATOR || self.threads.contains_key(&thread)
     }
 
-    /// The sender's own thread, its family's, or its recipient's.
+    /// Returns whether the thread is the sender's, its family's, or its recipient's.
     fn is_near_thread(&self, from: Principal, thread: ThreadId, mailboxes: &[Mailbox]) -> bool {
         let own = match from {
             Principal::Operator => thread == ThreadId::OPERATOR,
@@ -74,13 +74,13 @@ impl Ledger {
         own || matches!(mailboxes, [only] if self.is_own_thread(only, thread))
     }
 
-    /// The thread of the sender or of its family.
+    /// Returns whether the thread is the sender's or its family's.
     fn is_kins(&self, sender: InstanceId, thread: ThreadId) -> bool {
         let sender = self.instances.get(&sender);
         sender.zip(self.owner_of(thread)).is_some_and(|(sender, owner)| sender.is_kin_of(owner))
     }
 
-    /// The thread of the one reader that the mailbox names.
+    /// Returns whether the thread is that of the one reader that the mailbox names.
     fn is_own_thread(&self, mailbox: &Mailbox, thread: ThreadId) -> bool {
         match mailbox {
             Mailbox::Human => thread == ThreadId::OPERATOR,
@@ -91,7 +91,7 @@ impl Ledger {
         }
     }
 
-    /// Whose conversation it is. The operator's own has no instance.
+    /// Returns the instance that owns a thread. The operator's own thread has none.
     pub(super) fn owner_of(&self, thread: ThreadId) -> Option<&Instance> {
         self.threads.get(&thread).and_then(|id| self.instances.get(id))
     }

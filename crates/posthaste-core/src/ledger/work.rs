@@ -1,4 +1,4 @@
-//! Who works for whom: assignments, the line, and the reports.
+//! Assignments, the line of workers that wait to start, and reports.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::registry::{
 };
 use crate::time::Timestamp;
 
-/// Open assignments, and those whose settling somebody may still ask about.
+/// Open assignments, and settled ones about which a giver may still ask.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Assignments {
     all: BTreeMap<Seq, Entry>,
@@ -35,13 +35,13 @@ pub(super) struct Assignments {
 #[derive(Debug, Clone)]
 struct Entry {
     assignment: Assignment,
-    /// The task itself waits for the commit: nobody can read it yet.
+    /// The task waits for its commit: no reader can lease it yet.
     opening: bool,
-    /// Its report waits for the commit.
+    /// The report waits for its commit.
     settling: bool,
-    /// Its report died before anybody was shown it.
+    /// The report died before a reader was shown it.
     lost: bool,
-    /// Its report cannot be read.
+    /// The report cannot be read.
     unreadable: bool,
 }
 
@@ -84,7 +84,7 @@ impl Assignments {
     }
 }
 
-/// What the writer does with a wish for a worker.
+/// The decision about a request for a worker.
 #[derive(Debug)]
 pub enum PlannedHire {
     New(Box<HirePlan>),
@@ -97,7 +97,7 @@ pub enum PlannedHire {
 /// A worker and its task, before their commit.
 #[derive(Debug)]
 pub struct HirePlan {
-    /// Nothing if the worker was here already.
+    /// `None` if the worker was here already.
     pub join: Option<JoinPlan>,
     pub task: AppendPlan,
     pub assignment: Assignment,
@@ -111,7 +111,7 @@ impl HirePlan {
     }
 }
 
-/// A worker that begins to run.
+/// A worker that begins to run, before its commit.
 #[derive(Debug)]
 pub struct BeginPlan {
     pub instance: Instance,
@@ -121,8 +121,9 @@ pub struct BeginPlan {
 }
 
 impl Ledger {
-    /// Decides about a wish for a worker: accepted before, who it is, whether there is
-    /// room in line. `dice` gives random numbers for ids.
+    /// Decides about a request for a worker: whether its key was accepted before, which
+    /// instance gets the task, whether there is room in line. `dice` gives random numbers
+    /// for ids.
     pub fn plan_hire(
         &mut self,
         hire: Hire,
@@ -167,7 +168,7 @@ impl Ledger {
         let own = Mailbox::Instance(worker.id);
         draft.to = Address::Exact { name: None, instance: worker.id, team: None };
         let counted = match &join {
-            // A worker of its own is under the limits of the line.
+            // A new worker of the giver's own is under the limits of the line.
             Some(_) => Before::default(),
             None => {
                 let (mailboxes, _) = self.with_room(&draft, vec![own.clone()])?;
@@ -206,8 +207,8 @@ impl Ledger {
         }
     }
 
-    /// A task that is given out while no report is due or unread begins a new round. One
-    /// gather is about the tasks of one round.
+    /// Begins a new round if no report is due or unread. One gather is about the tasks of
+    /// one round.
     fn begin_round(&mut self, by: Principal, task: Seq) {
         let due = |g: &Given| matches!(g.standing, Standing::Open | Standing::Waits(_));
         if !self.given(by, false).iter().any(due) {
@@ -215,8 +216,8 @@ impl Ledger {
         }
     }
 
-    /// The first task of this one's round. A restart forgets it: then the first whose
-    /// report is not read.
+    /// Returns the first task of the giver's round. A restart forgets it: then the first
+    /// task whose report is not read.
     fn round(&self, by: Principal) -> Option<Seq> {
         let known = self.assignments.rounds.get(&by).copied();
         known.or_else(|| {
@@ -229,7 +230,7 @@ impl Ledger {
         })
     }
 
-    /// The line of a session has an end, and a tree a depth.
+    /// Refuses a worker beyond the length of a session's line or the depth of a tree.
     fn has_room(&self, by: Principal, line: usize, depth: usize) -> Result<(), AssignError> {
         let mut above = by.instance();
         let mut level = 0;
@@ -248,8 +249,8 @@ impl Ledger {
         }
     }
 
-    /// Of those who came by themselves the living before the away; of them who has the
-    /// least to do, and of them the one that has been quiet the longest.
+    /// Returns the idlest external instance: the living before the away; of these those
+    /// with the least work, and of these the one that has been quiet the longest.
     fn idlest(
         &self,
         by: Principal,
@@ -270,7 +271,7 @@ impl Ledger {
         here.min_by_key(load).ok_or_else(|| AssignError::NobodyHere { name: agent.to_string() })
     }
 
-    /// A worker runs from now on.
+    /// Plans that a worker runs from now on.
     pub fn plan_begin_work(
         &mut self,
         id: InstanceId,
@@ -298,8 +299,8 @@ impl Ledger {
         self.count_holder(Principal::Instance(plan.before.id));
     }
 
-    /// A `result` to whoever gave the sender work settles that: the task that it
-    /// answers, else the oldest that is open. One that comes after is late.
+    /// Finds the assignment that a `result` to its giver settles: that of the task which
+    /// the draft answers, else the oldest open one. Further results are marked late.
     pub(super) fn plan_report(&mut self, draft: &mut Draft, mailboxes: &[Mailbox]) -> Option<Seq> {
         let (Some(worker), [mailbox]) = (draft.from.instance(), mailboxes) else { return None };
         if draft.details().kind != Kind::RESULT {
@@ -333,8 +334,8 @@ impl Ledger {
         }
     }
 
-    /// One report for each assignment that is still open when its worker ends: its
-    /// answer, or that there is none.
+    /// Makes one report for each assignment that is open when its worker ends: the
+    /// worker's answer, or a failure.
     pub(super) fn plan_last_reports(
         &mut self,
         worker: &Instance,
@@ -384,8 +385,8 @@ impl Ledger {
         plans
     }
 
-    /// Who hears what was meant for this one: itself, else whom it had its own work
-    /// from, and so on; at last the operator.
+    /// Returns the mailbox that gets reports meant for this giver: its own, else that of
+    /// the giver's own giver, and so on; at last the operator's.
     fn survivor(&self, by: Principal) -> Mailbox {
         let mut above = by.instance();
         while let Some(instance) = above.and_then(|id| self.instances.get(&id)) {
@@ -404,14 +405,14 @@ impl Ledger {
         }
     }
 
-    /// What this one gave out in its round, settled and read or not.
+    /// Returns the assignments of the giver's round, open, settled and read.
     pub fn given_in_round(&self, by: Principal) -> Vec<Given> {
         let Some(first) = self.round(by) else { return Vec::new() };
         let tasks = self.assignments.by.get(&by).into_iter().flat_map(|tasks| tasks.range(first..));
         tasks.filter_map(|task| self.assignment(*task)).collect()
     }
 
-    /// What this one gave out and somebody still waits for.
+    /// Returns the assignments of this giver that are not over; with `done`, all of them.
     pub fn given(&self, by: Principal, done: bool) -> Vec<Given> {
         let tasks = self.assignments.by.get(&by).into_iter().flatten();
         let given = tasks.filter_map(|task| self.assignment(*task));
@@ -449,7 +450,7 @@ impl Ledger {
         }
     }
 
-    /// A delivery died before anybody was shown it; it may have been a report.
+    /// Marks a report as lost if its delivery died before a reader was shown it.
     pub(super) fn died_unseen(&mut self, at: BoxNo, delivery: DeliveryNo) {
         let by = match &self.queues[at as usize].mailbox {
             Mailbox::Human => Principal::Operator,
@@ -464,7 +465,7 @@ impl Ledger {
         }
     }
 
-    /// These deliveries cannot be read, or can be again; some may be reports.
+    /// Marks the reports among these deliveries as unreadable, or as readable again.
     pub fn mark_reports(&mut self, deliveries: &HashSet<DeliveryNo>, unreadable: bool) {
         for entry in self.assignments.all.values_mut() {
             let report = entry.assignment.report.as_ref();
@@ -474,7 +475,7 @@ impl Ledger {
         }
     }
 
-    /// Deliveries in this one's mailbox that report on work that it gave out.
+    /// Returns the reports in this giver's mailbox on work that it gave out.
     pub(super) fn waiting_reports(&self, by: Principal) -> impl Iterator<Item = &Report> {
         let own = Mailbox::of(by);
         let queue = self.mailbox_no(&own).map(|no| &self.queues[no as usize]);
@@ -486,7 +487,8 @@ impl Ledger {
         })
     }
 
-    /// Work that this instance has to do, or gave out and has no proven report on.
+    /// Returns whether the instance has open work, or gave work out and has not acked the
+    /// report.
     pub(super) fn has_open_work(&self, id: InstanceId) -> bool {
         self.assignments.of(id).any(Entry::is_open)
             || !self.given(Principal::Instance(id), false).is_empty()
@@ -496,7 +498,7 @@ impl Ledger {
         self.assignments.of(worker).map(|entry| entry.assignment.clone()).collect()
     }
 
-    /// Forgets what was settled long ago; how many.
+    /// Forgets assignments that were settled before `before`, and counts them.
     pub fn forget_assignments(&mut self, before: Timestamp) -> usize {
         let old = |entry: &&Entry| entry.assignment.report.as_ref().is_some_and(|r| r.at < before);
         let old: Vec<Seq> =
@@ -505,7 +507,7 @@ impl Ledger {
         old.len()
     }
 
-    /// Those who wait to be started, first come first.
+    /// Returns the workers that wait to be started, in the order of their tasks.
     pub fn in_line(&self) -> Vec<Instance> {
         let waits = |i: &&Instance| {
             i.status == Status::Starting && !self.assignments.of(i.id).any(|entry| entry.opening)
@@ -516,13 +518,14 @@ impl Ledger {
         line
     }
 
-    /// Those whom the hub started and who have not ended.
+    /// Returns the workers of the hub that have not ended.
     pub fn at_work(&self) -> Vec<Instance> {
         let works = |i: &&Instance| i.work.is_some() && !i.status.has_ended();
         self.instances.values().filter(works).cloned().collect()
     }
 
-    /// Who stands at the top of its tree: an agent that came by itself, or the human.
+    /// Returns the session of an instance, the top of its tree: an external agent, or the
+    /// human.
     pub fn session(&self, id: InstanceId) -> Principal {
         let mut top = id;
         while let Some(parent) = self.instances.get(&top).and_then(|i| i.parent)
@@ -536,7 +539,7 @@ impl Ledger {
         }
     }
 
-    /// All below it who have not ended, nearest first.
+    /// Returns all instances below `who` that have not ended, nearest first.
     pub fn below(&self, who: Principal) -> Vec<Arc<Instance>> {
         let started = |i: &&Instance| match who {
             Principal::Operator => i.parent.is_none() && i.work.is_some(),
@@ -559,7 +562,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The names nearest to one that nobody has.
+    /// Returns the names of profiles that are nearest to an unknown one.
     pub fn nearest_profiles(&self, wanted: &str) -> Vec<String> {
         nearest(wanted, self.profiles.keys().map(Name::as_str))
     }

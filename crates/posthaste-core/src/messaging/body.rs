@@ -4,8 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A text that is held once, however many messages say it: a list of a hundred
-/// recipients costs the memory of one.
+/// A shared text: a message to a hundred recipients costs the memory of one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Body(Arc<str>);
 
@@ -14,7 +13,7 @@ impl Body {
         &self.0
     }
 
-    /// Whether both are the same memory, and not only the same text.
+    /// Returns whether both are the same memory, and not only the same text.
     pub fn shares_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -58,7 +57,7 @@ impl fmt::Display for Body {
     }
 }
 
-/// How long it is and not what it says: no log has the text of a message.
+/// Prints the length and not the text: no log has the text of a message.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Body({} bytes)", self.len())

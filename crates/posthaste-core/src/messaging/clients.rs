@@ -1,25 +1,26 @@
-//! What is known of agent programs: one table, measured with the real ones.
+//! The table of agent programs and their limits, measured with the real ones.
 //!
-//! A program that is not in it is treated by the most careful rules: it may be told
-//! something twice, marked, and is never told wrong.
+//! A program that is not in it is treated by the most careful rules: it may get a message
+//! twice, marked, and is never told anything wrong.
 
 use std::time::Duration;
 
-/// One program.
+/// An agent program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Client {
-    /// A part of what it calls itself; empty for a program that is not known.
+    /// A part of its own name for itself; empty for an unknown program.
     pub name: &'static str,
-    /// Characters of a result that reach its model whole; counted as bytes, which is
-    /// what Codex counts.
+    /// Number of characters of a result that reach its model whole; counted as bytes, as
+    /// Codex does.
     pub chars: usize,
-    /// How long it waits without a word.
+    /// Time that it waits without any sign of progress.
     pub silent: Duration,
-    /// How long it waits while it hears of progress.
+    /// Time that it waits while it gets progress notices.
     pub patient: Duration,
-    /// When it gives up, whatever it hears.
+    /// Time after which it gives up in any case.
     pub limit: Option<Duration>,
-    /// It cancels every finished call, so a cancel after the answer means nothing.
+    /// Set if it cancels every finished call, so that a cancel after the answer means
+    /// nothing.
     pub cancels_finished: bool,
     /// Its tools that start a sub-agent whose hooks look like the agent's own.
     pub sub_agents: &'static [&'static str],
@@ -29,7 +30,7 @@ const fn seconds(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-/// A program that nobody has measured.
+/// The row for programs that nobody has measured.
 pub static UNKNOWN: Client = row("", 0, 0, 0);
 
 const fn row(name: &'static str, chars: usize, silent: u64, patient: u64) -> Client {
@@ -54,11 +55,11 @@ pub static TABLE: [Client; 6] = [
     row("copilot", 15_000, 120, 285),
 ];
 
-/// So close to its limit a client may have given up.
+/// An answer this close to its limit may have been dropped by the client.
 const CLOSE: Duration = seconds(5);
 
 impl Client {
-    /// The program that calls itself so.
+    /// Finds the program by its own name for itself.
     pub fn called(name: &str) -> &'static Self {
         let name = name.to_ascii_lowercase();
         TABLE.iter().find(|client| name.contains(client.name)).unwrap_or(&UNKNOWN)
@@ -68,7 +69,7 @@ impl Client {
         !self.name.is_empty()
     }
 
-    /// Whether an answer after so long may have been dropped.
+    /// Returns whether the client may have dropped an answer that took so long.
     pub fn may_have_given_up(&self, waited: Duration) -> bool {
         self.limit.is_some_and(|limit| waited + CLOSE > limit)
     }

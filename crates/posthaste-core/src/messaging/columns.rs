@@ -1,4 +1,4 @@
-//! How the fields of a message stand in the columns of a row.
+//! The mapping of a message's fields to the columns of a row.
 
 use super::body::Body;
 use super::message::{Kind, MessageId, Priority, Sender, SenderKind, Seq, ThreadId, Via};
@@ -19,7 +19,7 @@ numbers! {
     }, Priority::Normal;
 }
 
-/// Two columns: the address, and the instance if one sent it.
+/// Two columns: the address, and the instance if one is the sender.
 impl Stored for Sender {
     fn put<'a>(&'a self, values: &mut Values<'_, 'a>) {
         values.add(Value::Text(&self.address));
@@ -29,7 +29,7 @@ impl Stored for Sender {
     fn take(cells: &mut Cells<'_>) -> Self {
         let address: String = cells.take();
         let instance: Option<InstanceId> = cells.take();
-        // The type of the message says more.
+        // `Message::read` sets the kind from the type of the message.
         Self { address: address.into(), instance, kind: SenderKind::Human }
     }
 }
@@ -91,10 +91,10 @@ mod tests {
     use super::*;
     use crate::stored::{Column, Row};
 
-    /// A row in memory: of each column its text or number.
+    /// A row in memory: the text or number of each column.
     struct Kept(Vec<KeptValue>);
 
-    /// A number, a text or nothing; or why the column cannot be read.
+    /// A number, a text or nothing; or the reason why the column cannot be read.
     type KeptValue = Result<(Option<i64>, Option<String>), String>;
 
     impl Row for Kept {

@@ -10,10 +10,10 @@
 //!    └── a late ack settles it ──────────┘
 //! ```
 //!
-//! Every move that must survive is written before it is told. While it is being
-//! written the delivery is [`DeliveryState::Settling`]: nobody else can move it,
-//! and a failed write puts it back where it was, or into its queue if its holder
-//! returned it meanwhile.
+//! Every durable state change is written before anybody is told. While it is being
+//! written the delivery is [`DeliveryState::Settling`]: nothing else can move it, and a
+//! failed write puts it back where it was, or into its mailbox if its holder returned it
+//! meanwhile.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub enum DeliveryState {
         by: Principal,
         answer: AnswerId,
     },
-    /// On its way to `acked` or `dead`; `was` is where a failed write returns to.
+    /// On its way to `acked` or `dead`; a failed write returns it to `was`.
     Settling {
         was: Open,
     },
@@ -75,7 +75,7 @@ impl From<Open> for DeliveryState {
     }
 }
 
-/// Why a move is not possible.
+/// The reason why a state change is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoveError {
     #[error("another reader holds it now")]
@@ -97,9 +97,9 @@ impl DeliveryState {
         }
     }
 
-    /// A late ack still settles a delivery that is queued again, if it was given
-    /// out before (`marked`): whoever has a key to the mailbox may say so. What
-    /// proves one answer (`from`) settles only what that answer still holds.
+    /// Acks. A late ack still settles a delivery that is queued again, if a reader had it
+    /// before (`marked`): any holder of a key to the mailbox may send it. A proof of one
+    /// answer (`from`) settles only deliveries that this answer still holds.
     pub fn ack(
         self,
         by: Principal,
@@ -119,14 +119,14 @@ impl DeliveryState {
         }
     }
 
-    /// The owner says that it has read, at its own risk: no lease is needed. What
-    /// another holds is not the caller's to read.
+    /// Acks a delivery that its owner says it has read, at its own risk: no lease is
+    /// needed. A delivery that another reader holds is refused.
     pub fn read(self, by: Principal) -> Result<Self, MoveError> {
         self.settle_unless_anothers(by)
     }
 
-    /// Only the holder returns, and a stale answer returns nothing. What is being
-    /// settled meanwhile goes to the queue if that cannot be written.
+    /// Returns a lease: only the holder can, and a stale answer returns nothing. A
+    /// delivery that is being settled goes to its mailbox if that write fails.
     pub fn give_back(self, by: Principal, from: Option<AnswerId>) -> Result<Self, MoveError> {
         match self {
             Self::Leased { by: holder, answer }
@@ -141,7 +141,7 @@ impl DeliveryState {
         }
     }
 
-    /// Expiry and cancel act on queued mail only.
+    /// Kills a queued delivery: for expiry and cancel.
     pub fn die_queued(self) -> Result<Self, MoveError> {
         match self {
             Self::Queued => Ok(Self::Settling { was: Open::Queued }),
@@ -150,7 +150,7 @@ impl DeliveryState {
         }
     }
 
-    /// The end of the recipient, or of its patience, takes what it holds, too.
+    /// Kills a delivery that is queued or that `by` holds: for the end of the recipient.
     pub fn die_held(self, by: Principal) -> Result<Self, MoveError> {
         self.settle_unless_anothers(by)
     }
@@ -166,7 +166,7 @@ impl DeliveryState {
         }
     }
 
-    /// The write failed: as if it had never been tried.
+    /// Takes a failed write back, as if it had never been tried.
     pub fn unsettle(self) -> Self {
         match self {
             Self::Settling { was } => was.into(),
@@ -175,14 +175,14 @@ impl DeliveryState {
     }
 }
 
-/// What showed that the reader had it, strongest first.
+/// The evidence that the reader had a message, strongest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Proof {
     /// The reader named the answer's receipt, or the message's id.
     Receipt,
-    /// The runner stored it in its conversation.
+    /// The runner stored the message in its conversation.
     Stored,
-    /// The agent's own output showed that the turn with it began.
+    /// The agent's own output showed that the turn with the message began.
     Turn,
     /// A reply by the holder names it.
     Reply,
@@ -216,7 +216,8 @@ impl Proof {
         Self::ALL.iter().find(|(_, w)| *w == word).map(|(p, _)| *p)
     }
 
-    /// Proves only that the client went on: the reader is told which ids.
+    /// Returns whether the proof shows only that the client went on: then the reader is
+    /// told which ids were acked.
     pub fn is_weak(self) -> bool {
         matches!(self, Self::Hook | Self::NextCall)
     }
@@ -228,7 +229,7 @@ impl fmt::Display for Proof {
     }
 }
 
-/// Why a delivery is dead.
+/// The reason of a delivery's death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     RecipientGone,

@@ -1,5 +1,5 @@
-//! Where proof meets what keeps the mail: every call, hook and sign of a reader passes
-//! here, and what follows from it is done at once.
+//! The desk between the proofs and the store: every call, hook and sign of a reader
+//! passes here, and the acks and returns that follow are done at once.
 //!
 //! The [`Hub`](crate::Hub) has one desk over its store; the model test has one over a
 //! ledger without a disk.
@@ -15,22 +15,23 @@ use crate::messaging::proof::{
 };
 use crate::ports::{Acked, Leased, What};
 
-/// What the desk asks of the store.
+/// The store as the desk needs it.
 pub trait Books {
-    /// Ids taken as received before the hub started, that this reader was not told.
+    /// Returns ids acked by weak proof before the hub started that this reader was not
+    /// told.
     fn taken(&self, who: Principal) -> Vec<Seq>;
 
     /// Returns leases of an answer, marked.
     fn give_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId, doubt: bool);
 
-    /// Returns leases of an answer that nobody was shown, as they were.
+    /// Returns leases of an answer that no reader was shown, as they were.
     fn put_back(&mut self, by: Principal, what: Vec<DeliveryNo>, from: AnswerId);
 
-    /// Starts an ack. When it is over, [`Desk::acked`] or [`Desk::unacked`] hears of it.
+    /// Starts an ack. At its end, [`Desk::acked`] or [`Desk::unacked`] is called.
     fn ack(&mut self, ack: Ack);
 }
 
-/// Mail that the store is to ack.
+/// A request to the store for an ack.
 #[derive(Debug, Clone)]
 pub struct Ack {
     pub what: What,
@@ -45,7 +46,7 @@ pub struct PendingAck {
     concerns: Concerns,
 }
 
-/// Mail that its reader refuses.
+/// A request to the store for a refusal.
 #[derive(Debug, Clone)]
 pub struct Nack {
     pub what: What,
@@ -63,21 +64,21 @@ pub struct PendingNack {
 /// The answers that an ack or a refusal is about.
 #[derive(Debug, Clone)]
 enum Concerns {
-    /// All that this one brought.
+    /// All mail of this answer.
     Answer(AnswerId),
-    /// Those that held the messages that the reader named. What a later answer is handed
-    /// again is not meant.
+    /// The answers that held the messages which the reader named. A later lease of the
+    /// same messages is not meant.
     Holders(Vec<AnswerId>),
 }
 
 impl Ack {
-    /// Acks what one answer brought.
+    /// Acks the mail of one answer.
     fn of(answer: AnswerId, by: Principal, what: What, proof: Proof) -> Self {
         Self { what, pending: PendingAck { by, proof, concerns: Concerns::Answer(answer) } }
     }
 }
 
-/// The proofs of all readers, and what carries out their effects.
+/// The proofs of all readers, with the store that carries out their effects.
 #[derive(Debug, Clone)]
 pub struct Desk {
     proofs: Proofs,
@@ -92,15 +93,15 @@ impl Desk {
         &self.proofs
     }
 
-    /// The reader starts anew.
+    /// Notes a beginning of the reader.
     pub fn begin(&mut self, books: &mut impl Books, who: Principal, scope: Scope) {
         self.recall(books, who);
         let effects = self.proofs.begin(who, scope);
         perform(books, effects);
     }
 
-    /// A request of the reader came through the MCP door, from this process; `hello` if it
-    /// is a first word. Only a bridge and a first word can be a beginning.
+    /// Notes a request of the reader through the MCP door, from this process; `hello` if
+    /// it is a first word. Only a bridge and a first word can be a beginning.
     pub fn meet(
         &mut self,
         books: &mut impl Books,
@@ -116,7 +117,7 @@ impl Desk {
         perform(books, effects);
     }
 
-    /// A hook of the reader runs. Whether its answer may carry mail.
+    /// Notes a hook of the reader, and returns whether its answer may carry mail.
     pub fn hook(
         &mut self,
         books: &mut impl Books,
@@ -130,7 +131,7 @@ impl Desk {
         carries
     }
 
-    /// A call of the reader begins.
+    /// Notes a call of the reader that begins.
     pub fn open(
         &mut self,
         books: &mut impl Books,
@@ -145,8 +146,8 @@ impl Desk {
         running
     }
 
-    /// The call is answered with this mail, `waited` after it began. `None`: it was ended
-    /// while its mail was fetched; the mail is for the next call.
+    /// Notes that the call is answered with this mail, `waited` after it began. `None`:
+    /// the call was ended while its mail was fetched; the mail is for the next call.
     pub fn answered(
         &mut self,
         books: &mut impl Books,
@@ -162,7 +163,7 @@ impl Desk {
         told
     }
 
-    /// There was no room for these: they are not in the answer, and nobody was shown them.
+    /// Returns mail that did not fit into the answer: no reader was shown it.
     pub fn left_behind(
         &mut self,
         books: &mut impl Books,
@@ -175,7 +176,8 @@ impl Desk {
         books.put_back(by, what, id);
     }
 
-    /// The answer's body is in the kernel's hands. `auto`: who takes that as received.
+    /// Notes that the answer's body is in the kernel's hands. `auto`: the reader that
+    /// takes that as received, and its deliveries.
     pub fn written(
         &mut self,
         books: &mut impl Books,
@@ -188,57 +190,58 @@ impl Desk {
         }
     }
 
-    /// The connection closed before the body was written.
+    /// Notes that the connection closed before the body was written.
     pub fn unwritten(&mut self, books: &mut impl Books, id: AnswerId) {
         let effects = self.proofs.unwritten(id);
         perform(books, effects);
     }
 
-    /// The client cancelled a call by its own name for it.
+    /// Notes that the client cancelled a call, by the client's name for it.
     pub fn cancelled(&mut self, books: &mut impl Books, who: Principal, call: &str) {
         let effects = self.proofs.cancelled(who, call);
         perform(books, effects);
     }
 
-    /// The hub's own driver interrupted the agent.
+    /// Notes that the hub's own driver interrupted the agent.
     pub fn interrupted(&mut self, books: &mut impl Books, who: Principal) {
         let effects = self.proofs.interrupted(who);
         perform(books, effects);
     }
 
-    /// A stream of the reader has closed.
+    /// Notes that a stream of the reader has closed.
     pub fn detach(&mut self, books: &mut impl Books, who: Principal, stream: u64) {
         let effects = self.proofs.detach(who, stream);
         perform(books, effects);
     }
 
-    /// Acks what later calls have proved by now.
+    /// Acks the mail that later calls have proved by now.
     pub fn pass(&mut self, books: &mut impl Books, now: Instant) {
         let effects = self.proofs.due(now);
         perform(books, effects);
     }
 
-    /// The later call of one answer has stayed uncancelled long enough.
+    /// Ends the grace of one answer: its later call has stayed uncancelled long enough.
     pub fn grace_is_over(&mut self, books: &mut impl Books, id: AnswerId) {
         let effects = self.proofs.grace_is_over(id);
         perform(books, effects);
     }
 
-    /// The reader names a receipt beside another call. An unknown one is ignored.
+    /// Acks by a receipt that the reader names beside another call. An unknown receipt is
+    /// ignored.
     pub fn receipt_beside(&mut self, books: &mut impl Books, by: Principal, receipt: u64) {
         if let Some(ack) = self.ack_receipt(by, receipt) {
             books.ack(ack);
         }
     }
 
-    /// After a hub start: ids that this reader must be told of once more.
+    /// After a hub start: loads the ids that this reader must be told of once more.
     fn recall(&mut self, books: &impl Books, who: Principal) {
         if !self.proofs.knows(who) {
             self.proofs.remember(who, &books.taken(who));
         }
     }
 
-    // What needs no books.
+    // Methods that need no store.
 
     pub fn next_due(&self) -> Option<Instant> {
         self.proofs.next_due()
@@ -249,7 +252,7 @@ impl Desk {
         self.proofs.attach(who, most)
     }
 
-    /// The hub answers the call with an error.
+    /// Notes that the hub answers the call with an error.
     pub fn erred(&mut self, id: AnswerId) {
         self.proofs.erred(id);
     }
@@ -258,45 +261,46 @@ impl Desk {
         self.proofs.names_nothing(id);
     }
 
-    // What a reader says of its mail, in two halves: what the store is to do, and what
-    // follows when the store has done it.
+    // Acks and refusals by the reader, in two halves: the request to the store, and the
+    // consequences of its result.
 
-    /// The reader names the receipt of an answer. `None`: the receipt is not known.
+    /// Makes the ack of a receipt that the reader names. `None`: the receipt is not
+    /// known.
     pub fn ack_receipt(&self, by: Principal, receipt: u64) -> Option<Ack> {
         let (answer, what) = self.proofs.receipt(by, receipt)?;
         Some(Ack::of(answer, by, What::Deliveries(what), Proof::Receipt))
     }
 
-    /// The reader names messages.
+    /// Makes the ack of messages that the reader names.
     pub fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Ack {
         let concerns = Concerns::Holders(self.proofs.holding(by, &seqs));
         let pending = PendingAck { by, proof: Proof::Receipt, concerns };
         Ack { what: What::Messages(seqs), pending }
     }
 
-    /// The reader answers messages; the reply's own append acks them. `None`: no answer
-    /// holds any of them.
+    /// Makes the ack of messages that the reader answers; the reply's own append writes
+    /// it. `None`: no answer holds any of them.
     pub fn reply(&self, by: Principal, to: &[Seq]) -> Option<PendingAck> {
         let holders = Some(self.proofs.holding(by, to)).filter(|holders| !holders.is_empty());
         let concerns = Concerns::Holders(holders?);
         Some(PendingAck { by, proof: Proof::Reply, concerns })
     }
 
-    /// The reader refuses all that an answer brought. `None`: the receipt is not known.
+    /// Makes the refusal of a whole answer. `None`: the receipt is not known.
     pub fn nack_receipt(&self, by: Principal, receipt: u64) -> Option<Nack> {
         let (answer, what) = self.proofs.receipt(by, receipt)?;
         let pending = PendingNack { concerns: Concerns::Answer(answer), named: Vec::new() };
         Some(Nack { what: What::Held(answer, what), pending })
     }
 
-    /// The reader refuses messages.
+    /// Makes the refusal of messages.
     pub fn nack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Nack {
         let concerns = Concerns::Holders(self.proofs.holding(by, &seqs));
         let pending = PendingNack { concerns, named: seqs.clone() };
         Nack { what: What::Messages(seqs), pending }
     }
 
-    /// An ack is committed.
+    /// Notes a committed ack.
     pub fn acked(&mut self, ack: &PendingAck, acked: &Acked) {
         match &ack.concerns {
             Concerns::Answer(id) => self.proofs.acked(ack.by, *id, ack.proof, acked),
@@ -304,14 +308,14 @@ impl Desk {
         }
     }
 
-    /// An ack was not kept: what it was about can be proved again.
+    /// Notes an ack that was not committed: its mail can be proved again.
     pub fn unacked(&mut self, ack: &PendingAck, now: Instant) {
         if let Concerns::Answer(id) = ack.concerns {
             self.proofs.unacked(id, ack.proof, now);
         }
     }
 
-    /// A refusal is committed, but for what the reader no longer held.
+    /// Notes a committed refusal, but for mail that the reader no longer held.
     pub fn nacked(&mut self, nack: &PendingNack, lost: &[Seq]) {
         match &nack.concerns {
             Concerns::Answer(id) => self.proofs.refused(*id, lost),
@@ -323,7 +327,8 @@ impl Desk {
         }
     }
 
-    /// The store has marked these as read. Answers that still held them hold them no more.
+    /// Notes that the store acked these as read: answers that held them hold them no
+    /// more.
     pub fn marked(&mut self, by: Principal, seqs: &[Seq]) {
         let holders = self.proofs.holding(by, seqs);
         self.proofs.let_go(&holders, seqs);
@@ -333,13 +338,13 @@ impl Desk {
         self.proofs.proved_by_end(who, proves)
     }
 
-    /// The instance has ended.
+    /// Forgets the reader of an ended instance.
     pub fn end(&mut self, who: Principal) {
         self.proofs.end(who);
     }
 }
 
-/// Carries out what follows from a reader's behaviour.
+/// Carries out the effects of a reader's behaviour.
 fn perform(books: &mut impl Books, effects: impl IntoIterator<Item = Effect>) {
     for effect in effects {
         match effect {

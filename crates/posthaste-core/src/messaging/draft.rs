@@ -1,4 +1,4 @@
-//! What a sender hands in, before it is a [`Message`].
+//! The sender's draft, before it is a [`Message`].
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::ledger::KeyMark;
 use crate::limits::Limits;
 use crate::time::Timestamp;
 
-/// What a sender hands in. A draft that exists is within the limits.
+/// A message before it is accepted. A draft that exists is within the limits.
 #[derive(Debug, Clone)]
 pub struct Draft {
     pub from: Principal,
@@ -20,18 +20,18 @@ pub struct Draft {
     body: Body,
     details: Details,
     late: bool,
-    /// The store did not know its key when so many had been accepted.
+    /// Number of accepted keys when the store did not know its key.
     key_is_new_since: Option<KeyMark>,
 }
 
-/// What a sender may add to a message.
+/// The optional parts of a message.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
     pub priority: Priority,
     pub kind: Kind,
     pub label: Option<String>,
     pub in_reply_to: Option<Seq>,
-    /// How many quick answers in a row this one is.
+    /// Number of quick answers in a row, this one included.
     pub hop: u8,
     pub thread: ThreadChoice,
     /// A JSON object, as text.
@@ -40,7 +40,7 @@ pub struct Details {
     pub idempotency_key: Option<String>,
 }
 
-/// What decides the thread of a draft. The append decides, with what is true then.
+/// The facts that decide the thread of a draft. The append decides, with the state then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadChoice {
     /// The thread that the sender names.
@@ -49,14 +49,14 @@ pub struct ThreadChoice {
     pub replied_to: Option<RepliedTo>,
 }
 
-/// What counts of the message that a draft answers.
+/// The facts of the message that a draft answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RepliedTo {
     /// A message that the sender may see.
     Seen {
         thread: ThreadId,
-        /// The mailbox of that message's sender, if the answering one had received the
-        /// message: no policy forbids to write there.
+        /// The mailbox of that message's sender, if the author of the draft had received
+        /// the message: no policy forbids to write there.
         back_to: Option<Mailbox>,
     },
     /// There is no such message that the sender may see. Only a repeat of an accepted
@@ -65,12 +65,13 @@ pub enum RepliedTo {
 }
 
 impl ThreadChoice {
-    /// The sender names the thread.
+    /// Makes the choice of a thread that the sender names.
     pub fn named(thread: ThreadId) -> Self {
         Self { named: Some(thread), replied_to: None }
     }
 
-    /// Whom the draft answers, if that one wrote to the sender.
+    /// Returns the mailbox of the sender whom the draft answers, if that sender wrote to
+    /// the author.
     pub(crate) fn back_to(&self) -> Option<&Mailbox> {
         match &self.replied_to {
             Some(RepliedTo::Seen { back_to, .. }) => back_to.as_ref(),
@@ -118,7 +119,7 @@ impl Draft {
         Ok(Self { from, to, via, body, details, late: false, key_is_new_since: None })
     }
 
-    /// What a message was before it was accepted.
+    /// Makes the draft of a message again, as it was before it was accepted.
     pub fn again(message: Message, from: Principal, to: Address, thread: ThreadChoice) -> Self {
         let life = |at: Timestamp| at.since(message.created_at);
         Self {
@@ -150,7 +151,8 @@ impl Draft {
         &self.details
     }
 
-    /// It goes to whoever wrote what it answers, and to nobody else.
+    /// Returns whether the draft goes to the sender of the message that it answers, and
+    /// to nobody else.
     pub(crate) fn goes_back(&self, mailboxes: &[Mailbox]) -> bool {
         match (mailboxes, self.details.thread.back_to()) {
             ([only], Some(asker)) => only == asker,
@@ -162,8 +164,8 @@ impl Draft {
         std::mem::take(&mut self.details.thread)
     }
 
-    /// It reports on a task: it answers that task, under its label, unless its
-    /// sender said otherwise.
+    /// Makes the draft a report on a task: it answers that task, under its label, unless
+    /// its sender said otherwise.
     pub(crate) fn reports_on(&mut self, task: Seq, label: Option<&str>) {
         self.details.in_reply_to.get_or_insert(task);
         if self.details.label.is_none() {
@@ -171,19 +173,20 @@ impl Draft {
         }
     }
 
-    /// It is an assignment: its key is none of a message to the same name.
+    /// Makes the draft an assignment: its key differs from that of a message to the same
+    /// name.
     pub(crate) fn assigns(&mut self) {
         if let Some(key) = &mut self.details.idempotency_key {
             key.insert_str(0, "assign ");
         }
     }
 
-    /// It asks somebody whom its sender does not direct.
+    /// Makes the draft a plain text: its sender does not direct the recipient.
     pub(crate) fn asks(&mut self) {
         self.details.kind = Kind::default();
     }
 
-    /// The store does not know its idempotency key.
+    /// Notes that the store does not know the draft's idempotency key.
     pub(crate) fn with_new_key(mut self, since: KeyMark) -> Self {
         self.key_is_new_since = Some(since);
         self
@@ -193,12 +196,12 @@ impl Draft {
         self.key_is_new_since
     }
 
-    /// It reports on something that is settled.
+    /// Marks the draft as a report on a settled assignment.
     pub(crate) fn comes_late(&mut self) {
         self.late = true;
     }
 
-    /// The draft becomes a message: it has a number, a name and a time.
+    /// Turns the draft into a message, with a number, an id and a time.
     pub(crate) fn accept(
         self,
         seq: Seq,
@@ -232,7 +235,7 @@ impl Draft {
     }
 }
 
-/// Why a draft cannot be.
+/// The reason why a draft is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
     #[error("{what} is larger than {limit} bytes")]

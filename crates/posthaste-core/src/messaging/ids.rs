@@ -22,7 +22,7 @@ impl IdKey {
         Self(rand::random())
     }
 
-    /// As a store keeps it.
+    /// Returns the key as a store keeps it.
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         for (part, word) in bytes.chunks_exact_mut(4).zip(self.0) {
@@ -40,7 +40,7 @@ impl IdKey {
         Self(key)
     }
 
-    /// The id of the message with this number.
+    /// Returns the id of the message with this number.
     pub fn id(&self, seq: Seq) -> MessageId {
         let (mut left, mut right) = split(seq.0);
         let mut sum = 0_u32;
@@ -52,8 +52,8 @@ impl IdKey {
         MessageId(join(left, right))
     }
 
-    /// The number whose id this is. Every id is that of some number; whether there is
-    /// such a message, the store knows.
+    /// Returns the number that has this id. Every id belongs to some number; only the
+    /// store knows whether there is such a message.
     pub fn seq(&self, id: MessageId) -> Seq {
         let (mut left, mut right) = split(id.0);
         let mut sum = DELTA.wrapping_mul(CYCLES);

@@ -1,5 +1,5 @@
-//! Three moments of a message, three types: [`Draft`], [`Message`], and the
-//! receipt that tells the sender what became of it.
+//! Three stages of a message, three types: [`Draft`], [`Message`], and the receipt that
+//! tells the sender about its recipients.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::hex;
 use crate::stored::{Cells, Misread, Row, Stored, Value, Values, stored};
 use crate::time::Timestamp;
 
-/// The place of a message in the one line of all messages. Who has seen `n` has
-/// seen all below.
+/// The number of a message in the one order of all messages. A reader that has seen `n`
+/// has seen all below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seq(pub u64);
 
@@ -26,7 +26,7 @@ impl fmt::Display for Seq {
     }
 }
 
-/// A message's other name: 16 hex digits from 8 random bytes.
+/// The id of a message: 16 hex digits, made from its number (`messaging/ids.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub u64);
 
@@ -42,7 +42,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A message named by a client: its number or its id.
+/// A client's name for a message: its number or its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageRef {
     Seq(Seq),
@@ -58,8 +58,8 @@ impl FromStr for MessageRef {
         let parsed = if hex {
             u64::from_str_radix(text, 16).ok().map(|id| Self::Id(MessageId(id)))
         } else {
-            // No store counts further. Only as it is printed: `+5` or `05` is no number, and
-            // one with zeros in front could be taken for an id.
+            // No store counts further. Only as it is printed: `+5` or `05` is no number,
+            // and a number with zeros in front could be taken for an id.
             let number = text.parse().ok().filter(|n| (1..=i64::MAX as u64).contains(n));
             number.filter(|n| n.to_string() == text).map(|n| Self::Seq(Seq(n)))
         };
@@ -79,7 +79,7 @@ impl fmt::Display for MessageRef {
     }
 }
 
-/// A conversation: `t-` and 8 hex digits.
+/// The id of a thread: `t-` and 8 hex digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub u32);
 
@@ -113,7 +113,7 @@ impl FromStr for ThreadId {
     }
 }
 
-/// Who acts: an instance by its token, or the operator.
+/// The actor of a call: an instance by its token, or the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
     Operator,
@@ -179,7 +179,7 @@ pub enum Via {
     File,
     Cli,
     Cao,
-    /// None: the hub itself reports on a worker that has ended.
+    /// No door: the hub itself reports on a worker that has ended.
     Hub,
 }
 
@@ -199,13 +199,13 @@ impl Via {
         Self::ALL.iter().find(|(via, _)| *via == self).map_or("rest", |(_, word)| word)
     }
 
-    /// The door that a store wrote down.
+    /// Parses a door as a store keeps it.
     pub fn read(word: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, w)| *w == word).map(|(via, _)| *via)
     }
 }
 
-/// What kind of message: `text`, `result`, `question`, … or any slug.
+/// The type of a message: `text`, `result`, `question`, … or any slug.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind(Cow<'static, str>);
 
@@ -214,12 +214,12 @@ impl Kind {
         &self.0
     }
 
-    /// Never refused for a full mailbox: somebody waits for it.
+    /// Returns whether a full mailbox takes it all the same: a caller waits for it.
     pub fn always_fits(&self) -> bool {
         matches!(&*self.0, "result" | "answer") || self.is_of_system()
     }
 
-    /// The type that a store wrote down, the hub's own included.
+    /// Parses a type as a store keeps it, the hub's own included.
     pub fn read(word: &str) -> Option<Self> {
         let default = Self::default();
         match word {
@@ -231,12 +231,12 @@ impl Kind {
 
     /// The answer to a task.
     pub const RESULT: Self = Self(Cow::Borrowed("result"));
-    /// A worker ended without one.
+    /// The report on a worker that ended without a result.
     pub const AGENT_FAILED: Self = Self(Cow::Borrowed("system.agent_failed"));
-    /// What only a parent, a leader or the human may send.
+    /// An order that only a parent, a leader or the human may send.
     pub const DIRECTIVE: Self = Self(Cow::Borrowed("directive"));
 
-    /// The hub's own words, whomever they are about.
+    /// Returns whether it is a type of the hub's own messages.
     pub fn is_of_system(&self) -> bool {
         self.0.starts_with("system.")
     }
@@ -280,7 +280,7 @@ pub enum SenderKind {
 }
 
 impl SenderKind {
-    /// What a sender is, from the instance and the type of its message.
+    /// Returns the kind of a sender, from the instance and the type of its message.
     fn of(instance: Option<InstanceId>, kind: &Kind) -> Self {
         match instance {
             _ if kind.is_of_system() => Self::System,
@@ -290,7 +290,7 @@ impl SenderKind {
     }
 }
 
-/// Who sent it. Set by the hub from the caller's token, never by the caller.
+/// The sender of a message. Set by the hub from the caller's token, never by the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     pub address: Arc<str>,
@@ -303,13 +303,13 @@ impl Sender {
         Self { address: "human".into(), instance: None, kind: SenderKind::Human }
     }
 
-    /// The sender of a message of this type.
+    /// Makes the sender of a message of this type.
     pub fn read(address: &str, instance: Option<InstanceId>, of: &Kind) -> Self {
         let kind = SenderKind::of(instance, of);
         Self { address: address.into(), instance, kind }
     }
 
-    /// The instance, or `human`, or `system`.
+    /// Returns the instance, or `human`, or `system`.
     pub fn id(&self) -> String {
         self.instance.map_or_else(|| self.address.to_string(), |id| id.to_string())
     }
@@ -326,7 +326,7 @@ stored! {
         thread: ThreadId => "thread",
         created_at: Timestamp => "created_at",
         from: Sender => "sender", "sender_instance",
-        /// As the sender wrote it.
+        /// The recipients as the sender wrote them.
         to: String => "recipient",
         kind: Kind => "kind",
         priority: Priority => "urgent",
@@ -337,37 +337,37 @@ stored! {
         idempotency_key: Option<String> => "idempotency_key",
         /// A JSON object, as text.
         metadata: Option<String> => "metadata",
-        /// How many quick answers in a row this one is.
+        /// Number of quick answers in a row, this one included.
         hop: u8 => "hop",
-        /// A report that came after the assignment was settled.
+        /// Set for a report that came after the assignment was settled.
         late: bool => "late",
         body: Body => "body",
     }
 }
 
 impl Message {
-    /// Reads a row as far as it can be read, and says which columns cannot.
+    /// Reads a row as far as it can be read, and lists the columns that cannot.
     pub fn read(row: &dyn Row) -> (Self, Vec<Misread>) {
         let (mut message, misread) = Self::read_columns(row);
         message.from.kind = SenderKind::of(message.from.instance, &message.kind);
         (message, misread)
     }
 
-    /// A question, urgent or human mail ends every wait: else a supervisor and
-    /// its worker would wait for each other.
+    /// Returns whether the message ends every wait, as questions, urgent and human mail
+    /// do: else a supervisor and its worker would wait for each other.
     pub fn ends_a_wait(&self) -> bool {
         self.priority == Priority::Urgent
             || self.from.kind == SenderKind::Human
             || self.kind.as_str() == "question"
     }
 
-    /// What whoever gave out work waits for.
+    /// Returns whether the message is a report, for which the giver of work waits.
     pub fn is_report(&self) -> bool {
         self.kind == Kind::RESULT || self.kind == Kind::AGENT_FAILED
     }
 }
 
-/// What the sender is told.
+/// The hub's answer to a send.
 #[derive(Debug, Clone)]
 pub struct Receipt {
     pub seq: Seq,
@@ -383,9 +383,9 @@ pub struct Receipt {
 #[derive(Debug, Clone)]
 pub struct Recipient {
     pub mailbox: Mailbox,
-    /// Instances that are starting or running and hold a key to the mailbox.
+    /// Number of instances that are starting or running and have a key to the mailbox.
     pub active: u32,
-    /// Of those, how many wait for mail at this moment.
+    /// Number of these that wait for mail at this moment.
     pub waiting: u32,
 }
 

@@ -1,9 +1,9 @@
-//! How the hub knows that a message arrived.
+//! Proof: the evidence that a message arrived.
 //!
-//! A read leases; only proof acks. This module keeps, for each answer that a
-//! reader was given, what has happened since, and says what follows: an ack with
-//! its proof, or a return with a mark. It knows no store and no clock; the
-//! [`Hub`](crate::Hub) carries out the [`Effect`]s.
+//! A read leases; only proof acks. This module keeps, for each answer that a reader was
+//! given, what has happened since, and decides what follows: an ack with its proof, or a
+//! return with a mark. It knows no store and no clock; the [`Hub`](crate::Hub) carries
+//! out the [`Effect`]s.
 //!
 //! The rules, each with a test of its name in `tests/it/rules.rs`; the model test
 //! walks them all, and shows for each what breaks without it:
@@ -70,52 +70,52 @@ use crate::messaging::message::{Principal, Seq};
 use crate::ports::store::Epoch;
 use crate::ports::{Acked, Leased};
 
-/// How many ids taken as received are named at most.
+/// Maximum number of ids acked by weak proof that an answer names.
 const NAMED: usize = 20;
 
-/// How far answers that hold mail may exceed what is kept of others.
+/// Factor by which answers that hold mail may exceed the limit for other answers.
 const MORE_THAN_KEEP: usize = 10;
 
-/// What somebody who ends shows to have had.
+/// The strength of the proof that the end of an instance gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proves {
-    /// It finished its own turn after all that it was given.
+    /// The agent finished its own turn after all mail that it was given.
     All,
-    /// It finished its task, and not all that its driver told it later reached it.
+    /// The agent finished its task, but some later mail of its driver did not reach it.
     Task,
     Nothing,
 }
 
-/// Through which door a call came, and so what counts as proof.
+/// The door of a call, which decides the proofs that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     /// Receipts and replies only.
     Rest,
     /// Later calls, too; of a client with hooks, what its hooks show.
     Mcp,
-    /// The same, for what a hook of the client put before its model.
+    /// The same, for mail that a hook of the client put before its model.
     Hook,
-    /// Receipts and replies, and that the agent came to its end by itself.
+    /// Receipts and replies, and that the agent ended by itself.
     Driver,
 }
 
-/// What a beginning returns.
+/// The leases that a beginning returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Leases of answers through this door.
     Door(Door),
-    /// All: a session started, or a driver.
+    /// All leases: a session started, or a driver.
     All,
 }
 
-/// What the store must do now.
+/// An action of the store that follows from a reader's behaviour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Ack { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, proof: Proof },
     Return { by: Principal, answer: AnswerId, what: Vec<DeliveryNo>, doubt: bool },
 }
 
-/// A call that runs.
+/// A running call.
 #[derive(Debug, Clone)]
 pub struct Running {
     pub id: AnswerId,
@@ -123,7 +123,7 @@ pub struct Running {
     pub cut: CancellationToken,
 }
 
-/// What goes into an answer beside the mail.
+/// The parts of an answer beside the mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
     pub receipt: u64,
@@ -161,13 +161,13 @@ impl Proofs {
         }
     }
 
-    /// The same without a rule, to show what the rule is for.
+    /// Leaves out rules, to show what each is for.
     pub fn with_rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// What the store remembers from before the hub started: named once more.
+    /// Loads ids acked before the hub started: they are named once more.
     pub fn remember(&mut self, who: Principal, taken: &[Seq]) {
         let list = taken.iter().map(|seq| Taken { seq: *seq, told: None });
         self.readers.entry(who).or_insert_with(|| Reader::who_took(list.collect()));
@@ -177,8 +177,8 @@ impl Proofs {
         self.readers.contains_key(&who)
     }
 
-    /// A call begins. Through the MCP door it is also the later call that proves
-    /// the answers before it, unless it repeats one of them.
+    /// Begins a call. Through the MCP door it is also the later call that proves the
+    /// answers before it, unless it repeats one of them.
     pub fn open(
         &mut self,
         who: Principal,
@@ -240,14 +240,16 @@ impl Proofs {
         (Running { id, cut }, effects)
     }
 
-    /// Answers that came too late to be sure of go back at the reader's next call.
+    /// Returns the mail of answers that may have come too late, at the reader's next
+    /// call.
     fn suspect_late(&mut self, who: Principal) -> Vec<Effect> {
         let late = |id: &AnswerId| self.answers.get(id).is_some_and(|a| a.late && !a.proven);
         let late: Vec<AnswerId> = self.answers_of(who).into_iter().filter(late).collect();
         late.into_iter().filter_map(|id| self.suspect(id, false)).collect()
     }
 
-    /// The earlier calls with one of these names lead nowhere. Whether there are any.
+    /// Closes or suspects the earlier calls with one of these names, and returns whether
+    /// there are any.
     fn suspect_repeated(&mut self, who: Principal, names: &[CompactString]) -> (bool, Vec<Effect>) {
         if !self.rules.has(Rule::Again) {
             return (false, Vec::new());
@@ -255,7 +257,7 @@ impl Proofs {
         let repeated = self.called(who, |name| names.iter().any(|known| known == name));
         let mut effects = Vec::new();
         for id in &repeated {
-            // One that still waits would answer into the void.
+            // A call that still waits would answer a client that no longer listens.
             if !self.answers.get_mut(id).is_some_and(Answer::close) {
                 effects.extend(self.suspect(*id, false));
             }
@@ -263,9 +265,9 @@ impl Proofs {
         (!repeated.is_empty(), effects)
     }
 
-    /// The call is answered with this mail, `waited` after it began; tells what else the
-    /// answer must say. `None`: the call was ended while its mail was fetched, and none of
-    /// it may be given.
+    /// Answers the call with this mail, `waited` after it began, and returns the other
+    /// parts of the answer. `None`: the call was ended while its mail was fetched, and
+    /// none of the mail may be given.
     pub fn answered(&mut self, id: AnswerId, mail: &[Leased], waited: Duration) -> Option<Told> {
         let answer = self.answers.get_mut(&id).filter(|a| a.written == Written::No)?;
         answer.late = answer.client.may_have_given_up(waited) && self.rules.has(Rule::Late);
@@ -291,27 +293,27 @@ impl Proofs {
         Some(Told { receipt: answer.receipt, settled: answer.named.clone() })
     }
 
-    /// There was no room for these: they are not in the answer.
+    /// Removes deliveries that did not fit from the answer.
     pub fn left_behind(&mut self, id: AnswerId, what: &[DeliveryNo]) {
         if let Some(answer) = self.answers.get_mut(&id) {
             answer.mail.retain(|held| !what.contains(&held.delivery));
         }
     }
 
-    /// The answer does not show the ids that count as read.
+    /// Notes that the answer does not show the ids acked by weak proof.
     pub fn names_nothing(&mut self, id: AnswerId) {
         if let Some(answer) = self.answers.get_mut(&id) {
             answer.named.clear();
         }
     }
 
-    /// The answer's body is in the kernel's hands.
+    /// Notes that the answer's body is in the kernel's hands.
     pub fn written(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get_mut(&id) else { return };
         if answer.written == Written::No {
             answer.written = Written::Yes;
         }
-        // Of a reader with hooks, the hook after the call has to find it.
+        // Of a reader with hooks, the hook after the call has to find the answer.
         let hooks = answer.door == Door::Mcp
             && self.readers.get(&answer.who).is_some_and(|reader| reader.has_hooks);
         if answer.is_of_no_use() && (!hooks || answer.hooked) {
@@ -319,7 +321,7 @@ impl Proofs {
         }
     }
 
-    /// The connection closed before the body was written.
+    /// Notes that the connection closed before the body was written.
     pub fn unwritten(&mut self, id: AnswerId) -> Vec<Effect> {
         let Some(answer) = self.answers.get_mut(&id) else { return Vec::new() };
         if answer.written == Written::Yes {
@@ -333,7 +335,7 @@ impl Proofs {
         effects
     }
 
-    /// The client cancelled the call: before its answer it just ends, after it
+    /// Notes that the client cancelled the call: before its answer it just ends, after it
     /// the answer is suspicious.
     pub fn cancelled(&mut self, who: Principal, call: &str) -> Vec<Effect> {
         let called = self.called(who, |name| name == call);
@@ -352,7 +354,7 @@ impl Proofs {
         self.suspect(id, after_the_answer)
     }
 
-    /// The hub's own driver interrupted the agent: its calls lead nowhere.
+    /// Notes that the hub's own driver interrupted the agent: its calls are suspicious.
     pub fn interrupted(&mut self, who: Principal) -> Vec<Effect> {
         if !self.rules.has(Rule::Driver) {
             return Vec::new();
@@ -367,7 +369,8 @@ impl Proofs {
         effects
     }
 
-    /// The reader names a receipt. An unknown one is ignored.
+    /// Finds the answer of a receipt that the reader names. An unknown receipt is
+    /// ignored.
     pub fn receipt(&self, who: Principal, receipt: u64) -> Option<(AnswerId, Vec<DeliveryNo>)> {
         let id = *self.receipts.get(&receipt)?;
         let answer = self.answers.get(&id).filter(|a| a.who == who)?;
@@ -375,9 +378,8 @@ impl Proofs {
         Some((id, what))
     }
 
-    /// An ack is committed: it settled some, whatever became of the answer since. What
-    /// another write was settling may still be in the answer's hands, and waits for
-    /// another proof.
+    /// Notes a committed ack, whatever became of the answer since. The answer may still
+    /// hold deliveries that another write was settling; they wait for another proof.
     pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, acked: &Acked) {
         let mut over = true;
         if let Some(answer) = self.answers.get_mut(&id) {
@@ -403,9 +405,9 @@ impl Proofs {
         }
     }
 
-    /// An ack was not kept: what the answer still holds waits for another proof, or for
-    /// the same one a little later, if it was weak: nothing may follow it. What went back
-    /// meanwhile is queued, as the store knows.
+    /// Notes an ack that was not committed: the answer's remaining deliveries wait for
+    /// another proof, or for the same one a little later, if it was weak: no other may
+    /// follow. Deliveries that were returned meanwhile are queued in the ledger.
     pub fn unacked(&mut self, id: AnswerId, proof: Proof, now: Instant) {
         let Some(answer) = self.answers.get_mut(&id) else { return };
         answer.proven = false;
@@ -417,7 +419,7 @@ impl Proofs {
         }
     }
 
-    /// The answers that hold any of these messages.
+    /// Returns the answers that hold any of these messages.
     pub fn holding(&self, who: Principal, seqs: &[Seq]) -> Vec<AnswerId> {
         let holds = |a: &Answer| a.mail.iter().any(|h| !h.gone && seqs.contains(&h.seq));
         let mut found = self.answers_of(who);
@@ -425,8 +427,8 @@ impl Proofs {
         found
     }
 
-    /// The reader acked, answered or refused these by name: it had the answers, and
-    /// they hold them no more.
+    /// Notes that the reader acked, answered or refused these messages by name: it had
+    /// the answers, and they hold the messages no more.
     pub fn let_go(&mut self, answers: &[AnswerId], seqs: &[Seq]) {
         for id in answers {
             if let Some(answer) = self.answers.get_mut(id) {
@@ -436,7 +438,7 @@ impl Proofs {
         }
     }
 
-    /// The reader refused all that an answer brought, but for what it no longer held.
+    /// Notes that the reader refused a whole answer, but for mail that it no longer held.
     pub fn refused(&mut self, id: AnswerId, lost: &[Seq]) {
         if let Some(answer) = self.answers.get_mut(&id) {
             answer.let_go(|held| !lost.contains(&held.seq));
@@ -444,7 +446,7 @@ impl Proofs {
         }
     }
 
-    /// Answers whose later call has stayed uncancelled long enough.
+    /// Acks the answers whose later call has stayed uncancelled long enough.
     pub fn due(&mut self, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
         while let Some((at, id)) = self.due.first().copied()
@@ -456,7 +458,7 @@ impl Proofs {
         effects
     }
 
-    /// The later call of an answer has stayed uncancelled long enough.
+    /// Acks an answer whose later call has stayed uncancelled long enough.
     pub fn grace_is_over(&mut self, id: AnswerId) -> Option<Effect> {
         let (at, proof) = self.answers.get_mut(&id)?.later.take()?;
         self.due.remove(&(at, id));
@@ -478,12 +480,12 @@ impl Proofs {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// What the end of an instance proves.
+    /// Returns the deliveries that the end of an instance proves.
     pub fn proved_by_end(&self, who: Principal, proves: Proves) -> Vec<(AnswerId, DeliveryNo)> {
         let answers = self.answers_of(who).into_iter();
         let answers = answers.filter_map(|id| self.answers.get(&id).map(|answer| (id, answer)));
         let sure = answers.filter(|(_, a)| a.written == Written::Yes && !a.is_doubtful());
-        // The first that its driver gave it was the task.
+        // The first answer of its driver was the task.
         let mut by_driver = 0;
         let counts = |(_, a): &(AnswerId, &Answer)| {
             by_driver += usize::from(a.door == Door::Driver);
@@ -498,7 +500,7 @@ impl Proofs {
         sure.filter(counts).flat_map(held).collect()
     }
 
-    /// The instance has ended: so do its calls.
+    /// Ends the calls of an ended instance.
     pub fn end(&mut self, who: Principal) {
         for id in self.answers_of(who) {
             if let Some(answer) = self.answers.get(&id) {
@@ -509,7 +511,8 @@ impl Proofs {
         self.readers.remove(&who);
     }
 
-    /// The ids that `id` named are told: its reader went on after it.
+    /// Notes that the reader has read the ids that `id` named: it went on after that
+    /// answer.
     fn tell(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get(&id) else { return };
         if answer.suspicious {
@@ -526,9 +529,9 @@ impl Proofs {
         }
     }
 
-    /// A call has begun later than the answers that were written and are in no doubt. It
-    /// proves those that its process (`label`) was given; of a reader with hooks, those
-    /// that are hooked.
+    /// Notes that a call has begun later than the answers that were written and are not
+    /// doubtful. It proves those that its process (`label`) was given; of a reader with
+    /// hooks, those that are hooked.
     fn later(
         &mut self,
         who: Principal,
@@ -571,9 +574,9 @@ impl Proofs {
         effects
     }
 
-    /// Gives the mail of a suspicious answer back. A cancel after the answer makes a
-    /// delivery suspicious once, not twice: some clients cancel every finished call. So
-    /// what was doubted before stays, and can be proven.
+    /// Returns the mail of a suspicious answer. A cancel after the answer makes a
+    /// delivery suspicious once, not twice: some clients cancel every finished call. So a
+    /// delivery that was doubted before stays, and can be proven.
     fn suspect(&mut self, id: AnswerId, cancelled: bool) -> Option<Effect> {
         let answer = self.answers.get_mut(&id)?;
         let doubts = self.rules.has(Rule::Doubt);
@@ -583,7 +586,7 @@ impl Proofs {
         if held > 0 && back == 0 {
             return None;
         }
-        // Nor is it sure that the ids it named were read.
+        // Nor is it sure that the reader read the ids that the answer named.
         let starts_over = self.rules.has(Rule::Settled);
         let taken = self.readers.get_mut(&answer.who).into_iter().flat_map(|r| &mut r.taken);
         for taken in taken.filter(|taken| starts_over && taken.told == Some(id)) {
@@ -614,7 +617,7 @@ impl Proofs {
         (!what.is_empty()).then_some(Effect::Return { by, answer: id, what, doubt })
     }
 
-    /// The answers to calls that this reader gave such a name.
+    /// Returns the answers to calls of this reader whose name `fits`.
     fn called(&self, who: Principal, fits: impl Fn(&str) -> bool) -> Vec<AnswerId> {
         let Some(reader) = self.readers.get(&who) else { return Vec::new() };
         let same = |a: &Answer| {
@@ -628,10 +631,10 @@ impl Proofs {
         self.readers.get(&who).map_or_else(Vec::new, |r| r.answers.iter().copied().collect())
     }
 
-    /// Of the answers that hold no mail any more only the last few are remembered. A
-    /// reader that never proves anything is not remembered for ever; but as long as there
-    /// is room, what runs or holds mail is. Nobody else could return what a forgotten
-    /// answer holds: it goes back.
+    /// Forgets the oldest answers of a reader. Of the answers without mail only the last
+    /// few are kept. A reader that never proves anything is not kept for ever; but as
+    /// long as there is room, running calls and answers with mail are. The mail of a
+    /// forgotten answer goes back, because nothing else could return it.
     fn forget_oldest(&mut self, who: Principal) -> Option<Effect> {
         let reader = self.readers.get(&who)?;
         let answers = &reader.answers;

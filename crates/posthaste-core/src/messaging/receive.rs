@@ -1,8 +1,8 @@
 //! Waiting for mail: listen, look, gather, lease.
 //!
-//! Nothing is leased while the reader waits: a wait only counts what is there,
-//! and the lease is taken when the answer is made. So a reader that goes away in
-//! mid-wait holds nothing, and two readers cannot starve each other.
+//! Nothing is leased while the reader waits: a wait only counts the mail, and the lease
+//! is taken when the answer is made. So a reader that goes away in mid-wait holds
+//! nothing, and two readers cannot starve each other.
 
 mod answer;
 mod budget;
@@ -28,33 +28,33 @@ pub use self::budget::{Budget, Clip, Entry, json_cost};
 use self::budget::{Room, TooLarge};
 use self::gather::Gathered;
 
-/// What a reader asks for.
+/// The request of a read.
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub reader: Principal,
     pub door: Door,
-    /// What the client calls this call, where it tells.
+    /// The client's name for this call, if the client tells it.
     pub call: Option<String>,
     pub timeout: Duration,
-    /// How long the reader's client waits for an answer. A wait that it cuts short ends
-    /// with `call_again`.
+    /// Time that the reader's client waits for an answer. A wait that this cuts short
+    /// ends with `call_again`.
     pub patience: Duration,
     pub window: Duration,
     pub wait_for: WaitFor,
     pub filter: Filter,
     pub budget: Budget,
-    /// Most messages.
+    /// Maximum number of messages.
     pub most: usize,
-    /// Consumed once written, at the caller's own risk.
+    /// Ack the mail once the answer is written, at the caller's own risk.
     pub auto_ack: bool,
-    /// The reader starts anew.
+    /// The call is a beginning of the reader.
     pub begin: bool,
     /// The receipt of an answer that the reader has.
     pub receipt: Option<u64>,
 }
 
 impl Ask {
-    /// What is there for `reader` now.
+    /// Makes a read of the mail that waits for `reader` now.
     pub fn now(reader: Principal) -> Self {
         Self {
             reader,
@@ -74,13 +74,13 @@ impl Ask {
     }
 }
 
-/// When a wait is over.
+/// The condition that ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
     Any,
-    /// Everyone in `from`; where it names nobody, all work that the reader gave out.
+    /// Reports of all in `from`; if it is empty, of all work that the reader gave out.
     All,
-    /// So many distinct senders.
+    /// Mail of this number of distinct senders.
     Senders(usize),
 }
 
@@ -92,8 +92,8 @@ impl Hub {
         mut ask: Ask,
     ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
         match ask.receipt.take() {
-            // A beginning returns what is unproven, so the proof comes first; if it is not
-            // kept, its mail comes again. Boxed: it is rare.
+            // A beginning returns unproven mail, so the proof comes first; if the ack
+            // fails, its mail comes again. Boxed: it is rare.
             Some(receipt) if ask.begin => {
                 let hub = Arc::clone(self);
                 Either::Right(Box::pin(async move {
@@ -121,8 +121,8 @@ impl Hub {
         self.receive_on(open, ask)
     }
 
-    /// How long a read of this one collects more after the first message, where it does
-    /// not say so itself.
+    /// Returns the time for which a read collects more after the first message, if the
+    /// call does not set it.
     pub fn batch_window(&self, reader: Principal) -> Duration {
         let window = match self.is_owed(reader) {
             true => self.limits.gather_window,
@@ -131,13 +131,13 @@ impl Hub {
         window.min(self.limits.batch_window)
     }
 
-    /// A call begins. Through the MCP door it is the later call that proves the
-    /// answers that the same process was given before.
+    /// Begins a call. Through the MCP door it is the later call that proves the answers
+    /// that the same process was given before.
     pub fn open(self: &Arc<Self>, reader: Principal, call: &Call<'_>) -> Open {
         Open::new(self, reader, self.open_call(reader, call))
     }
 
-    /// What an answer to anything else carries along: what a read would get, as far as
+    /// Makes the piggyback of another answer: the mail that a read would get, as far as
     /// it fits. Reports on the reader's assignments are left for a gather at first
     /// (`limits.report_hold`). Without a budget nothing is taken.
     pub async fn enclose(
@@ -148,8 +148,8 @@ impl Hub {
         self.enclose_of(open, budget, along(), TooLarge::Leave).await
     }
 
-    /// The same for a reader that is about to finish: it will not gather any more, so
-    /// reports are not left out, and at least one message comes.
+    /// Does the same for a reader that is about to finish: it will not gather any more,
+    /// so reports are not left out, and at least one message comes.
     pub async fn enclose_at_stop(
         self: &Arc<Self>,
         open: Open,
@@ -180,13 +180,14 @@ impl Hub {
         Ok(self.hand(open, lease, budget.unwrap_or(Budget::Whole), too_large, judged, began))
     }
 
-    /// What an answer to anything else could carry along, without taking any of it.
+    /// Counts the mail that another answer could carry, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
         self.engine.survey(reader, along()).await
     }
 
     /// Waits for mail in a call that has begun.
-    // Not async either: thousands wait here, and each would hold what it asked twice.
+    // Not async either: thousands wait here, and each future would hold its request
+    // twice.
     pub fn receive_on(
         self: &Arc<Self>,
         mut open: Open,
@@ -197,10 +198,10 @@ impl Hub {
         }
         let (hub, began) = (Arc::clone(self), Instant::now());
         async move {
-            // What it waits for is what it had given out by now.
+            // The call waits for the assignments that are open now.
             let owed = hub.owed(&ask);
-            // Before it waits, it listens, then looks again: what arrives in between rings
-            // the bell that it already holds. What is there at the first look needs none.
+            // Before the call waits, it listens, then looks again: mail that arrives in
+            // between rings the bell. Mail that is there at the first look needs no bell.
             let mut bell: Option<Box<dyn Bell>> = None;
             let deadline = began + ask.timeout.min(ask.patience);
             let mut endings = hub.endings_for(&ask);
@@ -233,7 +234,7 @@ impl Hub {
                         let bell = &mut **bell;
                         let goes_on = match &mut endings {
                             None => hub.wait(bell, &open.running, until).await,
-                            // In a box, for it is rare.
+                            // Boxed: it is rare.
                             Some(endings) => {
                                 let waits = hub.wait_or_end(bell, &open.running, until, endings);
                                 Box::pin(waits).await
@@ -275,7 +276,7 @@ impl Hub {
         }
     }
 
-    /// The same for those who wait for somebody: it may end.
+    /// Waits for the bell or the end of an instance, for a call that waits for instances.
     async fn wait_or_end(
         &self,
         bell: &mut dyn Bell,
@@ -289,12 +290,12 @@ impl Hub {
         }
     }
 
-    /// Is it time to take what is there?
+    /// Decides whether it is time to take the mail.
     async fn look(&self, ask: &Ask, owed: &[Seq], deadline: Instant) -> Result<Look, StoreError> {
         let over = Instant::now() >= deadline;
         let plain = ask.wait_for == WaitFor::Any;
         if plain && (ask.window.is_zero() || ask.timeout.is_zero()) {
-            // Nothing to weigh: whatever is there is the answer.
+            // Nothing to weigh: the answer is the mail that is there.
             return Ok(Look::Take { met: true });
         }
         let survey = self.survey(ask).await?;
@@ -306,15 +307,15 @@ impl Hub {
             let take = met || over || survey.ends_wait;
             return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
         }
-        // The window starts at the first message's arrival, so a backlog does not
-        // wait. It may outlast the timeout: that was for the first message. Mail that
-        // claims to come from the future has arrived.
+        // The window starts at the first message's arrival, so a backlog does not wait.
+        // The window may outlast the timeout, which was for the first message. Mail with
+        // a time in the future counts as arrived.
         let (now, last) = (self.clock.now(), deadline + ask.window);
         let left = match survey.first_at {
             Some(at) if at <= now => ask.window.saturating_sub(now.since(at)),
             _ => Duration::ZERO,
         };
-        // Urgent and human mail and questions do not wait for company, and nobody waits
+        // Urgent and human mail and questions do not wait for more, and no call waits
         // when all reports are here.
         let pressing = survey.ends_wait || !owed.is_empty() && self.are_settled(owed);
         let closed = left.is_zero() || Instant::now() >= last;
@@ -335,12 +336,12 @@ impl Hub {
     }
 }
 
-/// What comes along with other answers.
+/// Returns the filter for mail that other answers carry along.
 fn along() -> Filter {
     Filter { holds_reports: true, ..Filter::default() }
 }
 
-/// One who waits, counted.
+/// Counts a waiting call as long as it is kept.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

@@ -1,8 +1,9 @@
-//! Answers that the hop limit refused, for the trails of what they would have answered.
+//! Answers that the hop limit refused, for the trails of the messages that they would
+//! have answered.
 //!
-//! Nothing else is kept of a refused send, and these are kept in memory: whoever wonders why
-//! an exchange went silent asks soon, and a flood of refusals must not become a flood of
-//! writes.
+//! Nothing else is kept of a refused send, and these are kept in memory: an operator who
+//! wonders why an exchange went silent asks soon, and a flood of refusals must not become
+//! a flood of writes.
 
 use std::collections::VecDeque;
 
@@ -17,12 +18,12 @@ pub(crate) struct RefusedAnswer {
     pub(crate) at: Timestamp,
 }
 
-/// The last ones, oldest first.
+/// The last refused answers, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedAnswers(VecDeque<RefusedAnswer>);
 
 impl RefusedAnswers {
-    /// Remembers one more, of the `most` last ones.
+    /// Adds an answer, and keeps the `most` last ones.
     pub(crate) fn add(&mut self, answer: RefusedAnswer, most: usize) {
         self.0.push_back(answer);
         while self.0.len() > most {

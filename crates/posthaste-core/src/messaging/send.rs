@@ -1,4 +1,4 @@
-//! Check, store, put, and tell the sender what is true.
+//! Sending: check, store, put tickets, and make the receipt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,15 @@ use crate::profiles::{FileFault, fault_of};
 use crate::road::{Accepted, TraceParent};
 
 impl Hub {
-    /// When this returns `Ok` the message is safe. Dropping the future does not
-    /// take the message back.
+    /// Sends a message: `Ok` means that it is durable. Dropping the future does not take
+    /// the message back.
     pub async fn send(&self, draft: Draft) -> Result<Receipt, SendError> {
         self.start_send(draft, None).await
     }
 
-    /// The same in two steps: several sends that are started together share one
-    /// flush, and are answered in order. `parent` is what the sender was doing.
+    /// Starts a send and returns its future: several sends that are started together
+    /// share one flush, and are answered in order. `parent` is the trace of the sender's
+    /// work.
     pub fn start_send(
         &self,
         draft: Draft,
@@ -35,7 +36,7 @@ impl Hub {
             true => None,
             false => self.desk.lock().reply(draft.from, &replied),
         };
-        // What an error tells beyond what the append knows.
+        // Needed to complete errors that the append cannot explain.
         let named = match &draft.to {
             Address::Named { name, .. } => {
                 Some((name.clone(), Arc::clone(&self.profile_faults), Arc::clone(&self.engine)))
@@ -61,7 +62,7 @@ impl Hub {
                 ) => {
                     let fault = fault_of(&faults.lock(), &name);
                     return Err(match fault {
-                        // The name is known where only its team is not.
+                        // The name is known if only its team is not.
                         Some(fault) if !matches!(engine.profile(name).await, Ok(Some(_))) => {
                             SendError::BrokenProfile { to, fault: Box::new(fault) }
                         }
@@ -88,7 +89,7 @@ impl Hub {
                 }
             }
             if let Some(reply) = reply.filter(|_| !duplicate) {
-                // What was held and is answered was settled with the reply.
+                // The append acked the delivery that the reply answers.
                 desk.lock().acked(&reply, &Acked { settled: replied, ..Acked::default() });
             }
             if mortal {
@@ -98,9 +99,9 @@ impl Hub {
         }
     }
 
-    /// What a reply takes over from the message that it names. Only who sent or may read
-    /// a message can answer it: the append says so, after it has looked whether the reply
-    /// is a repeat.
+    /// Looks up the message that a reply names. Only an instance that sent or may read a
+    /// message can answer it: the append decides that, after it has looked whether the
+    /// reply is a repeat.
     pub async fn answered_message(
         &self,
         caller: Principal,
@@ -123,17 +124,17 @@ impl Hub {
     }
 }
 
-/// What a reply takes over from the message that it answers.
+/// The properties of a reply that come from the message which it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     /// `None`: there is no such message that the sender may see.
     pub seq: Option<Seq>,
-    /// How many quick answers in a row the reply is.
+    /// Number of quick answers in a row, the reply included.
     pub hop: u8,
     pub replied_to: RepliedTo,
 }
 
-/// Why a message was not accepted. Nothing is kept of it.
+/// The reason why a message was not accepted. Nothing is kept of it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SendError {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Ack, nack, cancel, requeue; and what follows from a reader's behaviour.
+//! Ack, nack, cancel, requeue; and the effects of a reader's behaviour.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::presence::Staying;
 use crate::registry::{Instance, RegistryError, Status};
 
 impl Hub {
-    /// The reader names the receipt of an answer. An unknown one is ignored.
+    /// Acks the mail of a receipt that the reader names. An unknown receipt is ignored.
     pub async fn ack_receipt(&self, by: Principal, receipt: u64) -> Result<Acked, StoreError> {
         let ack = self.desk.lock().ack_receipt(by, receipt);
         match ack {
@@ -24,12 +24,12 @@ impl Hub {
         }
     }
 
-    /// The same beside another call, which does not wait for it.
+    /// Does the same beside another call, which does not wait for it.
     pub(crate) fn ack_receipt_beside(&self, by: Principal, receipt: u64) {
         self.at_desk(|desk, books| desk.receipt_beside(books, by, receipt));
     }
 
-    /// The reader names messages.
+    /// Acks messages that the reader names.
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
         let ack = self.desk.lock().ack_messages(by, seqs);
         self.ack(ack).await
@@ -55,7 +55,7 @@ impl Hub {
         Ok(nacked)
     }
 
-    /// Takes back what nobody has been handed yet. Only the sender and the
+    /// Cancels the deliveries of a message that are still queued. Only the sender and the
     /// operator can.
     pub async fn cancel(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
         let record = self.owned(by, which).await?;
@@ -63,7 +63,7 @@ impl Hub {
         self.reread(record.message.seq).await
     }
 
-    /// Gives dead mail another chance.
+    /// Queues dead mail again.
     pub async fn requeue(&self, by: Principal, which: MessageRef) -> Result<Record, ActError> {
         let record = self.owned(by, which).await?;
         self.engine.requeue(record.message.seq).await?;
@@ -83,35 +83,35 @@ impl Hub {
         self.engine.message(MessageRef::Seq(seq)).await?.ok_or(ActError::NotFound)
     }
 
-    /// The reader starts anew.
+    /// Notes a beginning of the reader.
     pub fn begin(&self, who: Principal, scope: Scope) {
         self.at_desk(|desk, books| desk.begin(books, who, scope));
     }
 
-    /// A request of the reader came through the MCP door, from this process; `hello` if it
-    /// is a first word.
+    /// Notes a request of the reader through the MCP door, from this process; `hello` if
+    /// it is a first word.
     pub fn meet(&self, who: Principal, process: Process<'_>, hello: Option<Hello>) {
         self.at_desk(|desk, books| desk.meet(books, who, process, hello));
     }
 
-    /// A hook of the reader runs. `None`: its answer carries no mail.
+    /// Notes a hook of the reader. `None`: its answer carries no mail.
     pub fn hook(self: &Arc<Self>, who: Principal, hook: &Hook<'_>) -> Option<Open> {
         let now = tokio::time::Instant::now();
         let carries = self.at_desk(|desk, books| desk.hook(books, who, hook, now));
         carries.then(|| self.open(who, &Call { client: hook.client, ..Call::through(Door::Hook) }))
     }
 
-    /// The client cancelled a call by its own name for it.
+    /// Notes that the client cancelled a call, by the client's name for it.
     pub fn cancel_call(&self, who: Principal, call: &str) {
         self.at_desk(|desk, books| desk.cancelled(books, who, call));
     }
 
-    /// The hub's own driver interrupted the agent.
+    /// Notes that the hub's own driver interrupted the agent.
     pub fn interrupted(&self, who: Principal) {
         self.at_desk(|desk, books| desk.interrupted(books, who));
     }
 
-    /// The instance ends. `finished`: its model was seen to finish its own turn.
+    /// Ends an instance. `finished`: its model was seen to finish its own turn.
     pub async fn end(
         self: &Arc<Self>,
         id: InstanceId,
@@ -123,7 +123,7 @@ impl Hub {
         self.end_so(id, ending, proves).await
     }
 
-    /// The same with its last words.
+    /// Does the same with an answer and a reason.
     pub(crate) async fn end_so(
         self: &Arc<Self>,
         id: InstanceId,
@@ -143,14 +143,14 @@ impl Hub {
         Ok(instance)
     }
 
-    /// A stream of the reader is open as long as this is kept. `None`: so many are
-    /// open already.
+    /// Opens a stream of the reader, for as long as the result is kept. `None`: `most`
+    /// are open already.
     pub fn attach(self: &Arc<Self>, who: Principal, most: usize) -> Option<Attached> {
         let stream = self.at_desk(|desk, books| desk.attach(books, who, most))?;
         Some(Attached { hub: Arc::clone(self), who, stream, _stays: self.stays(who) })
     }
 
-    /// Whether an answer to anything but a read may carry mail along.
+    /// Returns whether an answer to anything but a read may carry mail along.
     pub fn may_enclose(&self, who: Principal, is_error: bool) -> bool {
         self.desk.lock().proofs().may_enclose(who, is_error)
     }
@@ -169,7 +169,7 @@ impl Hub {
         self.at_desk(|desk, books| desk.unwritten(books, id));
     }
 
-    /// Does something at the desk. The upkeep hears of it if a proof is due sooner.
+    /// Acts at the desk, and wakes the upkeep if a proof is due sooner.
     pub(crate) fn at_desk<T>(&self, act: impl FnOnce(&mut Desk, &mut StoreBooks<'_>) -> T) -> T {
         let mut desk = self.desk.lock();
         let before = desk.next_due();
@@ -180,8 +180,8 @@ impl Hub {
         done
     }
 
-    /// Starts an ack. The desk hears what became of it before anybody else; nobody is told
-    /// before it is committed.
+    /// Starts an ack. The desk hears of its result before anybody else, and only after
+    /// the commit.
     fn ack(&self, ack: Ack) -> impl Future<Output = Result<Acked, StoreError>> + Send + use<> {
         let Ack { what, pending } = ack;
         let (by, proof) = (pending.by, pending.proof);
@@ -220,7 +220,7 @@ impl Books for StoreBooks<'_> {
         self.0.soon.notify_one();
     }
 
-    /// Nobody waits for it.
+    /// Acks in the background: no caller waits.
     fn ack(&mut self, ack: Ack) {
         let by = ack.pending.by;
         let acked = self.0.ack(ack);
@@ -232,8 +232,8 @@ impl Books for StoreBooks<'_> {
     }
 }
 
-/// A reader's open stream: a sign of life, and the way to tell whether an earlier
-/// process of the same identity still lives.
+/// A reader's open stream: a sign of life, and the sign that an earlier process of the
+/// same identity still lives.
 #[derive(Debug)]
 pub struct Attached {
     hub: Arc<Hub>,

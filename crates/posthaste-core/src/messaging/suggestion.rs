@@ -1,26 +1,27 @@
-//! What a bad address was meant to be, among those who are here.
+//! Corrects the suggestion in an error about a bad address by the names that exist.
 //!
-//! The parser of addresses knows nobody: it puts a suggestion together from the good parts of
-//! the text. One that would be refused in its turn is no help.
+//! The parser of addresses knows no names: it makes a suggestion from the good parts of
+//! the text. A suggestion that would be refused in its turn is no help.
 
 use crate::Hub;
 use crate::address::{Address, AddressError, Name};
 use crate::registry::nearest;
 
 impl Hub {
-    /// The same error, whose suggestion, if it still has one, names somebody here.
+    /// Returns the error with a suggestion that names an existing recipient, or with
+    /// none.
     pub fn vetted(&self, error: AddressError) -> AddressError {
         let meant = error.suggestion.as_deref().and_then(|text| text.parse().ok());
         let meant = meant.and_then(|meant| self.known(meant));
         AddressError { suggestion: meant.map(|meant| meant.to_string()), ..error }
     }
 
-    /// The names of profiles nearest to one that nobody has.
+    /// Returns the names of profiles that are nearest to an unknown one.
     pub fn nearest_profiles(&self, name: &Name) -> Vec<String> {
         self.engine.ledger(|l| l.nearest_profiles(name.as_str()))
     }
 
-    /// The address, if there is such a name, team or instance.
+    /// Returns the address if its name, team or instance exists.
     fn known(&self, address: Address) -> Option<Address> {
         match address {
             Address::Human => Some(Address::Human),
@@ -40,7 +41,8 @@ impl Hub {
         }
     }
 
-    /// The team, or the one that it is a slip of; `None` if there is neither.
+    /// Returns the team, or the known one that it is a slip of; `None` if there is
+    /// neither.
     fn known_team(&self, team: Option<Name>) -> Option<Option<Name>> {
         let Some(team) = team else { return Some(None) };
         let known = self.engine.ledger(|l| l.team_names());

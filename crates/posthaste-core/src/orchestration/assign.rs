@@ -1,4 +1,4 @@
-//! Giving somebody work.
+//! Giving an agent work.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use crate::ports::{Hire, Hired, Job, LaunchError, StoreError, Way};
 use crate::profiles::{FileFault, Profile};
 use crate::registry::{Instance, RegistryError, Work};
 
-/// What somebody wants done, and by whom.
+/// A request for work by an agent.
 #[derive(Debug, Clone)]
 pub struct Assign {
     pub by: Principal,
     pub agent: Name,
-    /// The giver's own if it names none.
+    /// The giver's own team if `None`.
     pub team: Option<Name>,
     pub message: String,
     pub label: Option<String>,
     /// An absolute path.
     pub directory: Option<String>,
-    /// A git worktree of its own; the profile says if the giver does not.
+    /// Request for a git worktree of its own; `None`: as the profile says.
     pub worktree: Option<bool>,
-    /// The longest that the worker may run; the profile says if the giver does not.
+    /// Maximum time that the worker may run; `None`: as the profile says.
     pub timeout: Option<Duration>,
     pub idempotency_key: Option<String>,
     pub via: Via,
 }
 
-/// Who has the work.
+/// The result of an assign.
 #[derive(Debug, Clone)]
 pub struct Assigned {
     pub instance: Instance,
-    /// The number of the task: the assignment's name.
+    /// The number of the task, which names the assignment.
     pub task: Seq,
     pub duplicate: bool,
 }
 
-/// Why nobody got the work. Nothing is kept of it.
+/// The reason why no agent got the work. Nothing is kept of it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AssignError {
     #[error("there is no profile called {name}")]
@@ -79,7 +79,8 @@ impl Hub {
         draft.assigns();
         let work = match self.work_for(by, &agent, directory, worktree, timeout).await {
             Ok(work) => work,
-            // What was accepted is answered so, whatever has become of the profile since.
+            // An accepted request is answered as such, whatever has become of the profile
+            // since.
             Err(error) => {
                 let before = self.engine.hired(&draft).await?;
                 let Hired { instance, task, duplicate } = before.ok_or(error)?;
@@ -87,7 +88,7 @@ impl Hub {
             }
         };
         if work.is_none() && by != Principal::Operator {
-            // Nobody directs a peer: it is asked.
+            // An external agent is a peer: it gets a plain message and no directive.
             draft.asks();
         }
         let staff = self.staff()?;
@@ -101,7 +102,7 @@ impl Hub {
         Ok(Assigned { instance, task, duplicate })
     }
 
-    /// What is to be started; nothing for an agent that comes by itself.
+    /// Returns the work to be started; `None` for an external agent.
     async fn work_for(
         &self,
         by: Principal,
@@ -134,17 +135,20 @@ impl Hub {
         })
     }
 
-    /// How an agent of this profile would come to work here, or why it could not.
+    /// Returns the way in which an agent of this profile would come to work here, or an
+    /// error.
     pub fn way_of(&self, profile: Profile) -> Result<Way, LaunchError> {
         let job = Job { profile, directory: None, worktree: None };
         self.staff()?.launcher.check(&job)
     }
 
-    /// A worker's workers work where it does, unless told otherwise.
+    /// Returns the giver's directory: a worker's workers work there unless told
+    /// otherwise.
     fn directory_of(&self, by: Principal) -> Option<String> {
         let parent = self.engine.ledger(|l| l.instance(by.instance()?))?.instance;
         let work = parent.work?;
-        // A worktree is its own; what is made from it starts at the same commit.
+        // A worktree is the worker's own; one that is made from it starts at the same
+        // commit.
         work.directory.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! Work that was given out, and what came back.
+//! Assignments and their reports.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::messaging::message::{Principal, Seq};
 use crate::ports::change::Copies;
 use crate::time::Timestamp;
 
-/// A task, who has it, and who waits for its report.
+/// A task, its worker, and its giver, who waits for the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
     /// The message that is the task.
@@ -25,13 +25,13 @@ pub struct Assignment {
 pub struct Report {
     pub seq: Seq,
     pub delivery: DeliveryNo,
-    /// Where it went: to whoever gave the work, or whom that one had it from.
+    /// The mailbox that got it: the giver's, or that of the giver's own giver.
     pub mailbox: Mailbox,
     pub at: Timestamp,
 }
 
 impl Report {
-    /// The message `seq` as a report, if it has a delivery and a mailbox.
+    /// Makes a report of the message `seq`, if it has a delivery and a mailbox.
     pub(crate) fn of(
         seq: Seq,
         copies: &Copies,
@@ -43,25 +43,25 @@ impl Report {
     }
 }
 
-/// Where the report of an assignment is.
+/// The state of an assignment's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// There is none yet.
+    /// There is no report yet.
     Open,
-    /// It waits in the mailbox.
+    /// The report waits in the mailbox.
     Waits(Seq),
-    /// It lies in an answer that is not proven yet.
+    /// The report is in an answer that is not proven yet.
     Handed(Seq),
-    /// It was read.
+    /// The report was read.
     Done(Seq),
-    /// It died unread, or went to another: the giver was never handed it.
+    /// The report died unread, or went to another: the giver never got it.
     Lost(Seq),
-    /// The database cannot read it: the giver cannot be handed it.
+    /// The store cannot read the report: the giver cannot get it.
     Unreadable(Seq),
 }
 
 impl Standing {
-    /// No read brings it any more.
+    /// Returns whether no read brings the report any more.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Done(_) | Self::Lost(_) | Self::Unreadable(_))
     }

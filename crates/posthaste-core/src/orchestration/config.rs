@@ -1,4 +1,4 @@
-//! What an operator can turn about workers.
+//! The settings for workers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,11 +9,11 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const MIB: u64 = 1024 * 1024;
 
-/// What becomes of running workers when the hub stops.
+/// The treatment of running workers when the hub stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AtShutdown {
-    /// They are stopped, and whoever waits for them is told so.
+    /// They are stopped, and the givers of their work are told.
     #[default]
     Stop,
     /// They go on, and the next start finds them again.

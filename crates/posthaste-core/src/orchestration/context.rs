@@ -1,23 +1,23 @@
-//! What an agent is told of its own part in the whole (seed 001's service context).
+//! The service context of an agent: its workers, assignments and mail (seed 001).
 
 use crate::Hub;
 use crate::messaging::message::Principal;
 use crate::ports::Given;
 use crate::registry::{Instance, InstanceView, Status};
 
-/// Who works for somebody, and what waits.
+/// The workers, assignments and mail of an agent.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// Its workers that have not ended.
     pub running: Vec<Instance>,
-    /// What it gave out and waits for.
+    /// Assignments that it gave out and waits for.
     pub given: Vec<Given>,
     /// Unread mail that only it could take.
     pub pending: usize,
 }
 
 impl Context {
-    /// The same as a text for a model.
+    /// Returns the context as a text for a model.
     pub fn prompt(&self) -> String {
         let open = self.given.iter().filter(|g| g.assignment.report.is_none()).count();
         format!(
@@ -39,14 +39,14 @@ impl Hub {
         }
     }
 
-    /// How many workers run, and how many wait to be started.
+    /// Counts the workers that run, and those that wait to be started.
     pub fn workers(&self) -> (usize, usize) {
         let at_work = self.engine.ledger(|l| l.at_work());
         let waiting = at_work.iter().filter(|i| i.status == Status::Starting).count();
         (at_work.len() - waiting, waiting)
     }
 
-    /// What somebody gave out and still waits for.
+    /// Returns the assignments that `by` gave out and still waits for.
     pub fn given(&self, by: Principal) -> Vec<Given> {
         self.engine.ledger(|l| l.given(by, false))
     }
@@ -55,17 +55,17 @@ impl Hub {
         self.engine.ledger(|l| l.assignment(task))
     }
 
-    /// Who stands at the top of its tree.
+    /// Returns the top of an instance's tree.
     pub fn session(&self, of: crate::address::InstanceId) -> Principal {
         self.engine.ledger(|l| l.session(of))
     }
 
-    /// Whether something that it gave out is still open.
+    /// Returns whether an assignment that `by` gave out is still open.
     pub fn is_owed(&self, by: Principal) -> bool {
         self.engine.ledger(|l| l.given(by, false)).iter().any(|g| g.assignment.report.is_none())
     }
 
-    /// Whether a worker has neither written nor called for `agents.quiet`.
+    /// Returns whether a worker has neither written nor called for `agents.quiet`.
     pub fn is_quiet(&self, worker: &InstanceView) -> bool {
         let Some(staff) = self.staff.get() else { return false };
         let InstanceView { instance, called_at, .. } = worker;
@@ -76,7 +76,7 @@ impl Hub {
             && staff.launcher.silent_for(instance.id).is_some_and(|silent| silent >= quiet)
     }
 
-    /// What somebody was given.
+    /// Returns the assignments that an instance was given.
     pub fn taken_on(
         &self,
         by: crate::address::InstanceId,

@@ -1,8 +1,8 @@
-//! Mail into a running worker, for those that can be told.
+//! Feeding mail into a running worker whose driver can take it.
 //!
-//! The driver reads the worker's mail like any reader, under the same
-//! lease, so a message goes one way only. Writing it proves nothing: it is proved
-//! when the worker answers it, or comes to its end by itself.
+//! The driver reads the worker's mail like any reader, under the same lease, so a message
+//! goes one way only. Writing it is no proof: it is proved when the worker answers it, or
+//! ends by itself.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Hub {
         }
     }
 
-    /// Until the worker ends.
+    /// Feeds mail until the worker ends.
     async fn feed(self: Arc<Self>, who: InstanceId) {
         let Some(staff) = self.staff.get() else { return };
         let me = Principal::Instance(who);
@@ -52,7 +52,7 @@ impl Hub {
                 continue;
             }
             if let Err(error) = staff.launcher.tell(who, &letters) {
-                // It goes back, marked, and can be read in every other way.
+                // The mail goes back, marked, and can be read in every other way.
                 tracing::warn!(%who, %error, "a worker could not be told of its mail");
                 return;
             }

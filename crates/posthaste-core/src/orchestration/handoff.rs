@@ -15,20 +15,20 @@ use crate::messaging::receive::{Ask, Batch, Budget, Clip, Open};
 use crate::ports::{Filter, StoreError};
 use crate::registry::Status;
 
-/// Work for an agent, and how its giver waits for the report.
+/// A request for work whose giver waits for the report.
 #[derive(Debug)]
 pub struct Handoff<R> {
     pub assign: Assign,
-    /// The longest wait for the report.
+    /// Maximum wait for the report.
     pub timeout: Duration,
-    /// How much of the report the answer may hold.
+    /// The budget of the report in the answer.
     pub budget: Budget,
-    /// What the door holds of the request. Dropped once the task is stored, before the
-    /// wait: a call that waits keeps nothing of its request.
+    /// The door's data of the request. Dropped once the task is stored, before the wait:
+    /// a waiting call keeps nothing of its request.
     pub request: R,
 }
 
-/// Who has the work, and what the wait for its report came to.
+/// The result of a handoff.
 #[derive(Debug)]
 pub struct HandedOff {
     pub assigned: Assigned,
@@ -37,21 +37,21 @@ pub struct HandedOff {
     pub end: HandoffEnd,
 }
 
-/// How a handoff ended.
+/// The end of a handoff.
 #[derive(Debug)]
 pub enum HandoffEnd {
     /// The report is in this answer, which is proven like any other. The answer holds no
-    /// mail if another call of the same reader was quicker.
+    /// mail if another call of the same reader took the report first.
     Reported { report: WorkerReport, batch: Batch },
     /// The work goes on, and its report comes by mail. The call is still open.
     Job {
-        /// A question, urgent or human mail came first.
+        /// Set if a question, urgent or human mail came first.
         interrupted: bool,
         open: Open,
     },
 }
 
-/// Why a handoff has neither a report nor a job to show.
+/// The reason why a handoff has neither a report nor a job.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoffError {
     /// Nobody got the work. The call is still open: its answer may carry mail.
@@ -65,15 +65,15 @@ pub enum HandoffError {
     Store(#[from] StoreError),
 }
 
-/// What a worker, or the hub in its place, said at last.
+/// The report of a worker, or of the hub in its place.
 #[derive(Debug)]
 pub struct WorkerReport {
     pub message: Arc<Message>,
-    /// How much of its text fits; `None` if all of it does.
+    /// The part of its text that fits; `None` if all of it does.
     pub clip: Option<Clip>,
-    /// May have been seen before.
+    /// A reader may have seen it before.
     pub redelivered: bool,
-    /// How the worker's process ended, if it has.
+    /// The exit code of the worker's process, if it has ended.
     pub exit_code: Option<i32>,
 }
 
@@ -83,7 +83,7 @@ impl WorkerReport {
         self.clip.map_or(body, |clip| &body[..clip.bytes])
     }
 
-    /// Where the rest of a clipped text begins, in characters.
+    /// Returns the offset of the rest of a clipped text, in characters.
     pub fn next_offset(&self) -> Option<usize> {
         self.clip.map(|clip| clip.chars)
     }
@@ -93,14 +93,14 @@ impl WorkerReport {
     }
 }
 
-/// How a wait for a report ended.
+/// The result of a wait for a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waited {
-    /// This is the report; it waits in the mailbox, unless it was read meanwhile.
+    /// The report has come; it waits in the mailbox, unless it was read meanwhile.
     Reported(Seq),
-    /// Something came that ends every wait.
+    /// Mail came that ends every wait.
     Interrupted,
-    /// Time is up, or the call or the hub ends: the work goes on.
+    /// The time is up, or the call or the hub ends: the work goes on.
     TimeUp,
 }
 
@@ -169,8 +169,8 @@ impl Hub {
         }
     }
 
-    /// Takes the report as a read would. If another call of the same reader was quicker,
-    /// the text is read again.
+    /// Takes the report as a read would. If another call of the same reader took it
+    /// first, the text is read again.
     async fn take_report(
         self: &Arc<Self>,
         open: Open,

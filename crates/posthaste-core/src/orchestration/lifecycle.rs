@@ -1,4 +1,4 @@
-//! From a place in line to the last word.
+//! The life of a worker, from its place in line to its end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::ports::{
 };
 use crate::registry::{Instance, RegistryError, Status, Work};
 
-/// How long what the store could not do just now waits before it is tried again.
+/// Time before a failed write of the store is tried again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
-/// Why a worker does not run.
+/// The reason why a worker does not run.
 enum NoStart {
-    /// It cannot.
+    /// The worker cannot start.
     Failed(LaunchError),
-    /// Somebody does not want it any more.
+    /// The worker was stopped.
     Stopped(String),
-    /// The hub stops, or its disk is full: it stays in line.
+    /// The hub stops, or its disk is full: the worker stays in line.
     Later,
 }
 
@@ -54,7 +54,7 @@ impl Hub {
         let stopped = staff.starting.lock().remove(&id).flatten();
         match (started, stopped) {
             (Ok(()), None) => {}
-            // It was stopped at the last moment.
+            // The worker was stopped at the last moment.
             (Ok(()), Some(why)) => {
                 staff.launcher.stop(id, &why);
             }
@@ -87,7 +87,7 @@ impl Hub {
         let Place { directory, branch } = place.clone();
         let directory = Some(directory.to_string_lossy().into_owned());
         let work = Work { directory, branch, ..known };
-        // Its token must open the door before it knocks.
+        // The token must be valid before the worker uses it.
         let hash = Sha256::digest(&token).into();
         let worker = match self.engine.begin_work(worker.id, hash, work).await {
             Ok(worker) => worker,
@@ -113,8 +113,7 @@ impl Hub {
         parent.map_or_else(|| "human".to_owned(), |view| view.instance.address.to_string())
     }
 
-    /// The task of a worker, in its hands from now on. What it did with it, its end
-    /// tells.
+    /// Leases the task for its worker. The worker's end decides about the proof.
     async fn take_task(
         self: &Arc<Self>,
         worker: &Instance,
@@ -132,8 +131,8 @@ impl Hub {
         Ok((task, text.ok_or_else(cancelled)?, batch.handed))
     }
 
-    /// A worker ended: result, status and report in one transaction. Terminal states
-    /// of workers are entered here and nowhere else.
+    /// Notes the end of a worker: result, status and report in one transaction. Terminal
+    /// states of workers are entered here and nowhere else.
     pub async fn conclude(self: &Arc<Self>, id: InstanceId, outcome: Outcome) {
         let proves = match (outcome.end, outcome.unheard) {
             (Ended::Finished, false) => Proves::All,
@@ -145,7 +144,7 @@ impl Hub {
         loop {
             match self.end_so(id, ending.clone(), proves).await {
                 Ok(_) | Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => break,
-                // The end is true whether or not the disk takes it: again.
+                // The worker has ended whether or not the disk takes it: try again.
                 Err(error) if !self.tasks.is_closed() => {
                     tracing::warn!(%id, %error, "the end of a worker was not kept; it is tried again");
                     tokio::time::sleep(RETRY).await;
@@ -159,14 +158,15 @@ impl Hub {
         }
     }
 
-    /// After a hub start: whoever was running is found again, or its end is told.
+    /// After a hub start: finds running workers again, or reports their ends.
     pub(super) async fn find_workers(self: &Arc<Self>) {
         let Some(staff) = self.staff.get() else { return };
         for worker in self.engine.ledger(|l| l.at_work()) {
             if worker.status == Status::Starting {
                 continue;
             }
-            // What is open may still be read behind the doors: nobody waits for that here.
+            // The backlog may still be loading behind the doors: the loop does not wait
+            // for it.
             let hub = Arc::clone(self);
             match staff.launcher.find(self, &worker).await {
                 Found::Running => {
@@ -184,7 +184,7 @@ impl Hub {
         staff.all_found.cancel();
     }
 
-    /// A worker that was found again has its task in its hands, as before.
+    /// Leases the task again for a worker that was found again.
     async fn goes_on_with(self: Arc<Self>, worker: Instance) {
         if let Ok((_, _, handed)) = self.take_task(&worker).await {
             handed.written();
@@ -194,7 +194,8 @@ impl Hub {
         }
     }
 
-    /// The hub stops: workers are stopped or left, as configured, and every end is told.
+    /// Stops the workers or leaves them, as configured, when the hub stops; every end is
+    /// told.
     pub async fn dismiss(&self) {
         if let Some(staff) = self.staff.get() {
             staff.launcher.close().await;
@@ -202,7 +203,7 @@ impl Hub {
     }
 }
 
-/// What is told of an end.
+/// Makes the ending of a worker from the result of its run.
 fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
     let Outcome { end, code, answer, why, tail, kept_branch, .. } = outcome;
     let left = kept_branch.map(|name| format!("\n[its work is on the branch {name}]"));
@@ -226,7 +227,7 @@ fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
     Ending { status: end.into(), acked: Vec::new(), answer, why: Some(why), code, obituary }
 }
 
-/// At most so many bytes, cut at a character.
+/// Cuts a text to at most so many bytes, at a character.
 fn clip(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = text.floor_char_boundary(most);

@@ -1,8 +1,8 @@
-//! Who may start now, and who waits.
+//! The line: the workers that may start now, and those that wait.
 //!
-//! The line is not kept anywhere: it is whoever is `starting`, in the order of
-//! their tasks. Whenever a place may have become free somebody rings, and one
-//! task looks who is next.
+//! The line is not kept anywhere: it consists of the `starting` workers, in the order of
+//! their tasks. Whenever a place may have become free the task that moves the line is
+//! notified, and looks for the next worker.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -20,38 +20,38 @@ use crate::registry::{Instance, Status};
 use crate::time::Timestamp;
 use crate::{Hub, Map};
 
-/// Who starts workers, and under which rules.
+/// The launcher of workers, its settings, and the state of starts and ends.
 pub(crate) struct Staff {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) config: AgentsConfig,
     due: Notify,
-    /// Cancelled once those of the last run are found again, or not.
+    /// Cancelled once the search for the workers of the last run is over.
     pub(super) all_found: CancellationToken,
-    /// Those who are being started, and whether somebody stopped them meanwhile.
+    /// Workers that are being started, with the reason if they were stopped meanwhile.
     pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
-    /// Those who were asked to end, with all below them, and why.
+    /// Workers that were asked to end, with all below them, and the reason.
     pub(super) ending: Mutex<Map<InstanceId, String>>,
-    /// When somebody was last woken.
+    /// Times at which agents were last woken.
     pub(super) woken: Mutex<Map<InstanceId, Timestamp>>,
 }
 
-/// Of one session.
+/// The places of one session.
 #[derive(Debug, Default)]
 struct Places {
     taken: usize,
-    /// Of these, by those who need somebody in line.
+    /// Places held by workers that are blocked on a queued child.
     blocked: usize,
 }
 
 impl Staff {
-    /// A place may be free, or somebody new waits for one.
+    /// Notifies the line: a place may be free, or a new worker waits for one.
     pub(crate) fn line_moves(&self) {
         self.due.notify_one();
     }
 }
 
 impl Hub {
-    /// From now on the hub can start workers. What the last run left is found again.
+    /// Enables the hub to start workers, and finds those of the last run again.
     pub async fn employ(self: &Arc<Self>, launcher: Arc<dyn Launcher>, config: AgentsConfig) {
         let staff = Staff {
             launcher,
@@ -75,7 +75,7 @@ impl Hub {
         })
     }
 
-    /// A parent that begins to wait for its children makes room for them.
+    /// Makes room for the children of a parent that begins to wait for them.
     pub(crate) fn begins_to_wait(&self, who: Principal) {
         if let Some(staff) = self.staff.get()
             && who.instance().is_some()
@@ -102,7 +102,7 @@ impl Hub {
         }
     }
 
-    /// Starts whoever has a place.
+    /// Starts the workers that have a place.
     fn move_line(self: &Arc<Self>, staff: &Staff) {
         let line = self.engine.ledger(|l| l.in_line());
         if line.is_empty() || self.stopping.is_cancelled() {
@@ -126,7 +126,8 @@ impl Hub {
             if places.taken >= staff.config.running && !stalled {
                 continue;
             }
-            // Who is being started stays as it is: it may have been stopped meanwhile.
+            // A worker that is being started keeps its entry: it may have been stopped
+            // meanwhile.
             if let Entry::Vacant(new) = staff.starting.lock().entry(worker.id) {
                 new.insert(None);
                 places.taken += 1;
@@ -135,17 +136,17 @@ impl Hub {
         }
     }
 
-    /// Whether it gave work to somebody who stands in line. It may look for the end of
-    /// that again and again instead of waiting for it: then it shows no wait, and if all
-    /// who have a place do so, the line stands still. Whoever has stood in such a line
+    /// Returns whether the worker gave work to one that is in line. It may poll for the
+    /// end of that work instead of waiting: then it shows no wait, and if all workers
+    /// with a place do so, the line stands still. A worker that has been in such a line
     /// for a sweep starts.
     fn needs_the_line(&self, worker: &Instance) -> bool {
         let given = self.engine.ledger(|l| l.given(Principal::Instance(worker.id), false));
         given.iter().any(|g| g.status == Some(Status::Starting))
     }
 
-    /// A parent that waits for its children does not count, nor does a worker that has
-    /// reported.
+    /// Returns whether the worker takes a place: a parent that waits for its children
+    /// does not, nor does a worker that has reported.
     fn takes_a_place(&self, worker: &Instance) -> bool {
         let me = Principal::Instance(worker.id);
         let waits = || self.is_waiting(worker.id) && self.is_owed(me);

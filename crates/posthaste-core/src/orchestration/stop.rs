@@ -1,4 +1,4 @@
-//! Ending a worker and all below it.
+//! Stopping a worker and all below it.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub enum StopError {
 }
 
 impl Hub {
-    /// Whether `by` is above it, leads its team, or is the human.
+    /// Returns whether `by` is above the instance, leads its team, or is the human.
     pub fn is_above(&self, by: Principal, id: InstanceId) -> bool {
         let Principal::Instance(me) = by else { return true };
         let mut above = Some(id);
@@ -32,8 +32,8 @@ impl Hub {
         team.is_some_and(|team| self.engine.ledger(|l| l.leads(by, &team)))
     }
 
-    /// Ends an agent and everybody below it; how many. Processes are asked first and
-    /// killed after a grace: their ends are told when they are true.
+    /// Stops an agent and all instances below it, and counts them. Processes are asked
+    /// first and killed after a grace period: their ends are told when they have ended.
     pub async fn stop(self: &Arc<Self>, by: Principal, id: InstanceId) -> Result<usize, StopError> {
         let view = self.engine.ledger(|l| l.instance(id)).ok_or_else(|| {
             RegistryError::NotFound { what: "instance", name: id.to_string(), nearest: Vec::new() }
@@ -54,15 +54,15 @@ impl Hub {
         };
         let hub = Arc::clone(self);
         let stopping = self.tasks.spawn(async move {
-            // From the top, or a parent would replace what it lost.
+            // From the top, or a parent would replace the children that it lost.
             hub.stop_one(&view.instance, &why).await?;
             Ok(1 + hub.stop_below(Principal::Instance(id), &why).await)
         });
-        // Whoever asked may go away: what was begun is finished.
+        // The stop goes on if its caller goes away.
         stopping.await.unwrap_or(Ok(0))
     }
 
-    /// The operator ends everything that was started for them.
+    /// Stops all workers that were started for the operator.
     pub async fn stop_all(self: &Arc<Self>) -> usize {
         let hub = Arc::clone(self);
         let why = "stopped by the human";
@@ -89,7 +89,8 @@ impl Hub {
         if who.work.is_none() {
             return self.end(who.id, Status::Stopped, false).await.map(drop);
         }
-        // Before it is found again, nobody could tell a process that runs from none.
+        // Before the search for running workers is over, a process that runs looks like
+        // none.
         staff.all_found.cancelled().await;
         staff.ending.lock().entry(who.id).or_insert_with(|| why.to_owned());
         match staff.starting.lock().entry(who.id) {
@@ -97,11 +98,11 @@ impl Hub {
                 starts.get_mut().get_or_insert_with(|| why.to_owned());
                 return Ok(());
             }
-            // As long as this is here, nobody starts it.
+            // As long as this entry is here, the worker is not started.
             Entry::Vacant(here) => drop(here.insert(Some(why.to_owned()))),
         }
         if !staff.launcher.stop(who.id, why) {
-            // It waits in line, or its process is out of reach.
+            // The worker waits in line, or its process is out of reach.
             let (end, why) = (Ended::Stopped, why.to_owned());
             self.conclude(who.id, Outcome { end, why, ..Outcome::default() }).await;
         }
@@ -109,8 +110,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Somebody who was stopped had a grace, and may have given out work in it: that
-    /// ends, too. Now that it has ended nothing more can come.
+    /// Stops the work that a stopped worker gave out during its grace period. Now that it
+    /// has ended it can give out no more.
     pub(super) fn stop_the_rest(self: &Arc<Self>, of: InstanceId) {
         let why = self.staff.get().and_then(|staff| staff.ending.lock().remove(&of));
         let top = Principal::Instance(of);
@@ -123,7 +124,7 @@ impl Hub {
         });
     }
 
-    /// An agent that came by itself has left: its session ends, and with it its tree.
+    /// Ends the session of an external agent that has left, and with it its tree.
     pub(crate) fn session_ended(self: &Arc<Self>, who: &Instance) {
         let top = Principal::Instance(who.id);
         if who.work.is_some() || self.engine.ledger(|l| l.below(top)).is_empty() {

@@ -1,5 +1,5 @@
-//! What happens to workers without anybody asking: idle ones end, sleeping ones
-//! are woken, and what is left of the forgotten goes.
+//! Upkeep of workers: ends idle ones, wakes sleeping agents, and removes the files of
+//! forgotten ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Hub {
         staff.launcher.forget_all_but(&known).await;
     }
 
-    /// A worker that has reported and shows no sign of life does not stay for ever.
+    /// Ends workers that have reported and show no sign of life.
     fn end_idle(&self, staff: &Staff) {
         let now = self.clock.now();
         let idle = |worker: &Instance| {
@@ -48,8 +48,9 @@ impl Hub {
         }
     }
 
-    /// Agents that come by themselves, have mail and do not look. Of those who could take
-    /// the mail of a shared mailbox, the one that has been quiet the longest is woken.
+    /// Wakes external agents that have mail and do not poll. Of the agents that could
+    /// take the mail of a shared mailbox, the one that has been quiet the longest is
+    /// woken.
     async fn wake_sleepers(self: &Arc<Self>, staff: &Staff) {
         let here = vec![Status::Running, Status::Away, Status::Lost];
         let all = InstanceFilter { statuses: here, limit: usize::MAX, ..InstanceFilter::default() };
@@ -60,7 +61,7 @@ impl Hub {
             let woken = staff.woken.lock().get(id).copied();
             woken.is_some_and(|at| now.since(at) < staff.config.wake_again)
         };
-        // Whoever was woken before may be about to read the mail of these.
+        // Agents that were woken before may be about to read the mail of these mailboxes.
         let woken = views.iter().filter(|view| was_woken(&view.instance.id));
         let mut offered: HashSet<Mailbox> =
             woken.flat_map(|view| view.instance.keys.iter().cloned()).collect();
@@ -92,13 +93,14 @@ impl Hub {
         }
     }
 
-    /// Whether mail is queued in one of these mailboxes that is not among the others.
+    /// Returns whether mail is queued in one of these mailboxes that is not among
+    /// `others`.
     async fn has_mail_but_in(&self, keys: &Arc<[Mailbox]>, others: &HashSet<Mailbox>) -> bool {
         let open = self.engine.open_mail(Some(Arc::clone(keys))).await.unwrap_or_default();
         open.iter().any(|open| open.queued > 0 && !others.contains(&open.mailbox))
     }
 
-    /// What a worker wrote, from this byte on; `None` if nothing is kept of it.
+    /// Returns the output of a worker from this byte on; `None` if none is kept.
     pub async fn output(
         &self,
         who: InstanceId,

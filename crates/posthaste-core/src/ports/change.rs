@@ -1,7 +1,7 @@
-//! What the ledger decided, as plain data: the only thing that a store writes.
+//! Changes: the ledger's decisions as plain data, and the only thing that a store writes.
 //!
-//! A [`Change`] says what is true afterwards. No store decides anything from it: each
-//! number, each time and each state was chosen by the ledger.
+//! A [`Change`] states what is true afterwards. No store decides anything from it: the
+//! ledger chose each number, each time and each state.
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ pub enum Change {
         settled: Settled,
         at: Timestamp,
     },
-    /// A reader refused an open delivery, so often by now. It stays open and is marked.
+    /// A reader refused an open delivery; `attempts` counts the refusals so far. It stays
+    /// open and is marked.
     DeliveryReturned {
         delivery: DeliveryNo,
         seq: Seq,
@@ -59,7 +60,7 @@ pub enum Change {
     },
     /// Readers may have seen these open deliveries.
     DeliveriesMarked(Vec<DeliveryNo>),
-    /// Something happened to a delivery that its row does not tell.
+    /// An event of a delivery that its row does not hold.
     NoteAdded(Note),
     /// Removes messages with their deliveries and notes. A store leaves a message alone
     /// that has an open delivery: it was requeued since the list was made.
@@ -84,7 +85,7 @@ pub enum Change {
     },
     TokenRemoved(TokenHash),
 
-    /// The first instance of a team that nobody described.
+    /// A team that its first instance made and nobody described.
     TeamAdded(Name),
     TeamWritten(Team),
     /// A new profile, or a new version of one.
@@ -97,9 +98,9 @@ pub enum Change {
         report: Report,
     },
 
-    /// Removes what was kept for long enough: idempotency keys and ids acked by weak proof
-    /// (`keys`), ended instances with their work (`ended`), settled assignments
-    /// (`settled`), events (`events`).
+    /// Removes rows that were kept for long enough: idempotency keys and ids acked by
+    /// weak proof (`keys`), ended instances with their work (`ended`), settled
+    /// assignments (`settled`), events (`events`).
     OldForgotten {
         keys: Old,
         ended: Old,
@@ -108,18 +109,18 @@ pub enum Change {
     },
     /// No delivery below this one is open.
     LowWater(DeliveryNo),
-    /// The hub stopped cleanly: what is not marked was never handed out.
+    /// The hub stopped cleanly: no reader was given a delivery that is not marked.
     Stopped,
 }
 
-/// Rows that have been kept for long enough, although the machine's clock may have been
-/// wrong, or is wrong now.
+/// The rows that have been kept for long enough, although the machine's clock may have
+/// been wrong, or is wrong now.
 ///
 /// Within a run time never goes back. So a row whose time lies in the future was written
 /// before this start, and is at least as old as this run is long. Nothing else is known
-/// of it: its clock was ahead, or that of this run is behind. Until the run has lasted as
-/// long as such a row is kept, it stays, and it holds no other back. Rows keep the times
-/// that they have: the next start may know better.
+/// of the row: its clock was ahead, or that of this run is behind. The row stays until
+/// the run has lasted as long as such a row is kept, and it holds no other row back. Rows
+/// keep the times that they have: the next start may know better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Old {
     /// Rows from before this time are old.

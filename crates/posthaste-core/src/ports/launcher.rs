@@ -1,9 +1,8 @@
-//! Running agents: what the core asks of whoever owns the processes.
+//! The port to the process owner that runs agents.
 //!
-//! The core decides who may start, when, and what becomes of an assignment. A
-//! launcher knows programs, folders and signals, and tells the truth about how a
-//! worker ended: each worker that it started or adopted is told of once, with
-//! [`Hub::conclude`].
+//! The core decides which worker may start, when, and what becomes of an assignment. A
+//! launcher knows programs, folders and signals, and reports how a worker ended: once for
+//! each worker that it started or adopted, with [`Hub::conclude`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,27 +16,28 @@ use crate::messaging::message::{Message, Seq};
 use crate::profiles::Profile;
 use crate::registry::{Instance, Status};
 
-/// What somebody wants done, as far as starting it is concerned.
+/// A request for a worker, as far as its start is concerned.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub profile: Profile,
-    /// Where to work, as it was asked for; an absolute path.
+    /// The directory to work in, as it was asked for; an absolute path.
     pub directory: Option<PathBuf>,
-    /// A git worktree of its own, made from that directory; `None`: as the profile says.
+    /// Request for a git worktree of its own, made from that directory; `None`: as the
+    /// profile says.
     pub worktree: Option<bool>,
 }
 
-/// How an agent of this profile comes to work.
+/// The way in which an agent of a profile comes to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The launcher starts it, in a worktree of its own or not. `timeout` is how long the
-    /// profile lets its workers run.
+    /// The launcher starts it, in a worktree of its own or not. `timeout` is the time
+    /// that the profile lets its workers run.
     Started { worktree: bool, timeout: Option<Duration> },
-    /// It connects by itself; nobody starts it.
+    /// The agent connects by itself; the launcher does not start it.
     ByItself,
 }
 
-/// Where a worker works.
+/// The working place of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub directory: PathBuf,
@@ -49,7 +49,7 @@ pub struct Place {
 #[derive(Debug, Clone)]
 pub struct Start {
     pub worker: Instance,
-    /// Who gave it the work: an address, or `human`.
+    /// The giver of its work: an address, or `human`.
     pub parent: String,
     pub job: Job,
     pub place: Place,
@@ -70,33 +70,33 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// How a worker ended.
+/// The result of a worker's run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub end: Ended,
     /// Its exit code, if it had one.
     pub code: Option<i32>,
-    /// Its answer: what it wrote to stdout, if it finished.
+    /// Its answer: its output on stdout, if it finished.
     pub answer: Option<String>,
-    /// What happened, in a few words: `exit code 3`, `killed by signal 9`.
+    /// The cause in a few words: `exit code 3`, `killed by signal 9`.
     pub why: String,
-    /// The end of what it wrote, for whoever wonders.
+    /// The end of its output, for an operator who looks for the cause.
     pub tail: String,
-    /// The branch of its worktree, if it left something there.
+    /// The branch of its worktree, if it left work there.
     pub kept_branch: Option<String>,
-    /// Not all that it was told while it ran reached it.
+    /// Set if some mail that was written to the worker did not reach it.
     pub unheard: bool,
 }
 
-/// How it came to its end.
+/// The kind of a worker's end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, and well.
+    /// The worker ended by itself, and well.
     Finished,
-    /// By itself, and not well; or nobody knows how.
+    /// The worker ended by itself, and not well; or its end is unknown.
     #[default]
     Failed,
-    /// Somebody stopped it.
+    /// The worker was stopped.
     Stopped,
 }
 
@@ -110,26 +110,26 @@ impl From<Ended> for Status {
     }
 }
 
-/// What is left of a worker after a hub start.
+/// The state of a worker after a hub start.
 #[derive(Debug)]
 pub enum Found {
-    /// It runs, and is the launcher's again.
+    /// The worker runs, and the launcher owns it again.
     Running,
-    /// It ended while nobody looked.
+    /// The worker ended while no hub watched it.
     Ended(Outcome),
-    /// It never got so far as to run.
+    /// The worker was never started.
     NeverRan,
 }
 
-/// A stretch of what a worker wrote.
+/// A part of a worker's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     pub bytes: Vec<u8>,
-    /// Where the next stretch begins.
+    /// The offset of the next part.
     pub next: u64,
-    /// How long it is now.
+    /// Length of the output now.
     pub total: u64,
-    /// How much was written beyond the bound, and is not kept.
+    /// Bytes that were written beyond the bound, and are not kept.
     pub dropped: u64,
 }
 
@@ -139,12 +139,12 @@ pub enum Stream {
     Stderr,
 }
 
-/// Why nothing can be started.
+/// The reason why a worker cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct LaunchError {
     pub why: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
     /// The key of the profile that is wrong, where it is one.
     pub key: Option<&'static str>,
@@ -155,7 +155,7 @@ impl LaunchError {
         Self { why: why.into(), hint: hint.into().map(str::to_owned), key: None }
     }
 
-    /// It is about this key of the profile.
+    /// Names the profile's key that is wrong.
     pub fn about(self, key: &'static str) -> Self {
         Self { key: Some(key), ..self }
     }
@@ -163,48 +163,48 @@ impl LaunchError {
 
 /// Owns the processes of workers.
 pub trait Launcher: Send + Sync {
-    /// Whether such a worker could start here and now: the driver is known, its
+    /// Checks whether such a worker could start here and now: the driver is known, its
     /// program is there, the directory is one. Starts and makes nothing.
     fn check(&self, job: &Job) -> Result<Way, LaunchError>;
 
-    /// Makes the worker's folder and its worktree. What was made before is kept.
+    /// Makes the worker's folder and its worktree. Earlier ones are kept.
     fn prepare<'a>(
         &'a self,
         worker: &'a Instance,
         job: &'a Job,
     ) -> BoxFuture<'a, Result<Place, LaunchError>>;
 
-    /// It was prepared and will not run: what was made for it goes, as far as nothing
-    /// is lost by that.
+    /// Removes what was prepared for a worker that will not run, as far as nothing is
+    /// lost by that.
     fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()>;
 
-    /// Starts it. From then on it is the launcher's until it is reaped; its end is
-    /// told to the hub once, and not before this returned.
+    /// Starts a worker. The launcher owns it until it is reaped, and tells the hub of its
+    /// end once, and not before this returned.
     fn start<'a>(
         &'a self,
         hub: &'a Arc<Hub>,
         start: Start,
     ) -> BoxFuture<'a, Result<(), LaunchError>>;
 
-    /// After a hub start: what is left of a worker that was running. If it still
-    /// runs, it is owned as if it had been started.
+    /// After a hub start: finds what is left of a worker that was running. The launcher
+    /// owns one that still runs as if it had started it.
     fn find<'a>(&'a self, hub: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found>;
 
-    /// Whether a worker that runs can be told of mail.
+    /// Returns whether a running worker can be told of mail.
     fn hears(&self, who: InstanceId) -> bool;
 
-    /// Puts mail into a running worker's hands, in order. That it was written proves
-    /// nothing about whether anybody reads it.
+    /// Writes mail to a running worker, in order. The write is no proof that the worker
+    /// reads it.
     fn tell(&self, who: InstanceId, mail: &[Letter]) -> std::io::Result<()>;
 
-    /// Asks a worker to end, and makes it end after a grace. Its end is told as
-    /// always, as stopped, for this reason. `false` if it has none of that name.
+    /// Asks a worker to end, and kills it after a grace period. Its end is told as
+    /// always, as stopped, for this reason. `false` if the launcher has no such worker.
     fn stop(&self, who: InstanceId, why: &str) -> bool;
 
-    /// How long a worker that runs has written nothing. `None`: nobody can tell.
+    /// Returns how long a running worker has written nothing. `None`: unknown.
     fn silent_for(&self, who: InstanceId) -> Option<Duration>;
 
-    /// What it wrote, from this byte on. `None`: nothing is kept of it.
+    /// Returns the worker's output from this byte on. `None`: no output is kept.
     fn output(
         &self,
         who: InstanceId,
@@ -213,15 +213,15 @@ pub trait Launcher: Send + Sync {
         most: usize,
     ) -> BoxFuture<'_, std::io::Result<Option<Output>>>;
 
-    /// Mail waits for an agent that comes by itself and is idle: runs what its
-    /// profile says would wake it. `false` if that says nothing.
+    /// Runs the wake command of an external agent's profile: the agent is idle and mail
+    /// waits for it. `false` if the profile has none.
     fn wake<'a>(&'a self, hub: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>>;
 
-    /// Removes what is kept of everybody but these.
+    /// Removes the files of all workers but these.
     fn forget_all_but<'a>(&'a self, known: &'a [InstanceId]) -> BoxFuture<'a, ()>;
 
-    /// The hub stops: ends its workers, or leaves them for the next start, as it was
-    /// configured; returns when every end was told.
+    /// Ends the workers, or leaves them for the next start, as configured, when the hub
+    /// stops; returns when every end was told.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -229,15 +229,15 @@ pub trait Launcher: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct Letter {
     pub message: Arc<Message>,
-    /// May have been told before.
+    /// The worker may have been told of it before.
     pub redelivered: bool,
 }
 
-/// Somebody who comes by itself, and does not come.
+/// An external agent that has mail and has not polled.
 #[derive(Debug, Clone)]
 pub struct Nap {
     pub who: Instance,
     pub profile: Profile,
-    /// How much mail waits in its own mailbox.
+    /// Number of unread messages in its own mailbox.
     pub unread: usize,
 }

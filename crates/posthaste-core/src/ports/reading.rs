@@ -1,4 +1,4 @@
-//! Looking: what was sent, what became of it, and what is open.
+//! Questions about messages, deliveries and open mail, and their answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::messaging::delivery::{DeliveryNo, Proof, Reason};
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::time::Timestamp;
 
-/// A message and where each of its deliveries stands.
+/// A message and the state of each of its deliveries.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub message: Arc<Message>,
     pub deliveries: Vec<DeliveryRecord>,
-    /// What of it cannot be read: table, row, column, and what is wrong there.
+    /// The parts that cannot be read: table, row, column, and the fault.
     pub unreadable: Vec<String>,
 }
 
 impl Record {
-    /// The delivery that is the reader's: in its own mailbox, or one-of mail that
+    /// Returns the delivery that is the reader's: in its own mailbox, or one-of mail that
     /// it holds or has settled, or that only it could take.
     pub fn delivery_of(&self, reader: Principal) -> Option<&DeliveryRecord> {
         let own = Mailbox::of(reader);
@@ -29,14 +29,14 @@ impl Record {
         self.deliveries.iter().find(is_own)
     }
 
-    /// Addressed to the reader and neither proved nor dead.
+    /// Returns whether the message is addressed to the reader and neither acked nor dead.
     pub fn is_unread_by(&self, reader: Principal) -> bool {
         let open =
             |d: &DeliveryRecord| matches!(d.state, RecordState::Queued | RecordState::Leased);
         self.delivery_of(reader).is_some_and(open)
     }
 
-    /// When the reader proved it; for all others, when its last recipient did.
+    /// Returns when the reader acked it; for all others, when its last recipient did.
     pub fn read_at(&self, reader: Principal) -> Option<Timestamp> {
         let at = |d: &DeliveryRecord| match d.state {
             RecordState::Acked(_) => d.settled_at,
@@ -58,21 +58,21 @@ pub struct DeliveryRecord {
     pub mailbox: Mailbox,
     pub state: RecordState,
     pub marked: bool,
-    /// How often it was refused.
+    /// Number of refusals.
     pub attempts: u8,
-    /// Its reader cancelled an answer that held it, since the hub started.
+    /// Its reader cancelled an answer that contained it, since the hub started.
     pub doubted: bool,
     pub leased_at: Option<Timestamp>,
     pub settled_at: Option<Timestamp>,
-    /// Who holds or settled it.
+    /// The reader that holds or settled it.
     pub by: Option<Principal>,
-    /// The only instance that could take it now: of queued one-of mail.
+    /// The only instance that could take it now, if it is queued one-of mail.
     pub only: Option<InstanceId>,
 }
 
 impl DeliveryRecord {
-    /// Whether a holder of these keys has this delivery before it: in its own mailbox, or
-    /// in a one-of mailbox as long as nobody took it, and then only who did.
+    /// Returns whether the delivery is before a holder of these keys: in its own mailbox,
+    /// or in a one-of mailbox while it is queued, and after that only if `who` took it.
     pub fn is_before(&self, who: Principal, keys: &[Mailbox]) -> bool {
         let taken_by_another =
             self.mailbox.is_one_of() && self.state != RecordState::Queued && self.by != Some(who);
@@ -99,7 +99,7 @@ impl RecordState {
     }
 }
 
-/// Something that happened to a delivery and was not its end.
+/// An event of a delivery that was not its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub delivery: DeliveryNo,
@@ -109,15 +109,15 @@ pub struct Note {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noted {
-    /// By its reader; back to the queue.
+    /// Its reader refused it; it went back to its mailbox.
     Refused(Option<Principal>),
-    /// It was dead, for this reason, and got another chance.
+    /// It was dead, for this reason, and was queued again.
     Requeued(Option<Reason>),
-    /// It was set aside: where its row is, and what is wrong with it.
+    /// It was set aside: the place of its row, and the fault.
     Unreadable(Box<str>),
 }
 
-/// Filters are joined by AND.
+/// A query of the history. Its filters are joined by AND.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryQuery {
     pub mailbox: Option<Mailbox>,
@@ -131,7 +131,7 @@ pub struct HistoryQuery {
     pub kind: Option<String>,
     /// One of `queued`, `leased`, `acked`, `dead`.
     pub status: Option<&'static str>,
-    /// Addressed to this one and not proved yet.
+    /// Addressed to this reader and not acked yet.
     pub unread_by: Option<Principal>,
     /// Strictly after this time.
     pub since: Option<Timestamp>,
@@ -142,79 +142,79 @@ pub struct HistoryQuery {
     pub last: usize,
     /// Bytes of bodies after which the page ends; the first message always fits.
     pub bytes: Option<usize>,
-    /// Only what this one may see, and without mailbox, thread and team only what
-    /// it sent or has a key to.
+    /// Only messages that this instance may see, and without mailbox, thread and team
+    /// only those that it sent or has a key to.
     pub of: Option<InstanceId>,
 }
 
-/// A part of history.
+/// A page of history.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     pub records: Vec<Record>,
-    /// Where the next page begins: give it as `before`, or as `after` if that was
+    /// The beginning of the next page: the value for `before`, or for `after` if that was
     /// asked for.
     pub next: Option<Seq>,
 }
 
-/// What a marking read got.
+/// The result of a marking read.
 #[derive(Debug, Clone, Default)]
 pub struct Marked {
     pub page: Page,
-    /// What this call settled.
+    /// Messages that this call acked.
     pub marked: Vec<Seq>,
 }
 
-/// What is open in one mailbox.
+/// The open mail of one mailbox.
 #[derive(Debug, Clone)]
 pub struct OpenBox {
     pub mailbox: Mailbox,
-    /// The team that it belongs to.
+    /// The team that the mailbox belongs to.
     pub team: Option<Name>,
-    /// The only instance that could take what is queued in a one-of mailbox.
+    /// The only instance that could take the queued mail of a one-of mailbox.
     pub only: Option<InstanceId>,
-    /// Neither proved nor dead.
+    /// Number of deliveries that are neither acked nor dead.
     pub unread: usize,
     pub oldest: Option<Oldest>,
-    /// Of those, in nobody's hands.
+    /// Number of these that are not leased.
     pub queued: usize,
     pub oldest_queued: Option<Oldest>,
-    /// Of those, in somebody's hands.
+    /// The leased ones, by holder.
     pub held: Vec<HeldMail>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oldest {
     pub seq: Seq,
-    /// When it was accepted; `None` until the store has looked it up.
+    /// Time when it was accepted; `None` until the store has looked it up.
     pub at: Option<Timestamp>,
-    /// The instance that sent it; nobody's is the operator's or the hub's.
+    /// The sending instance; `None` for the operator and the hub.
     pub sender: Option<InstanceId>,
 }
 
-/// What one reader holds unproven of one mailbox.
+/// The unacked leases that one reader has of one mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldMail {
     pub by: Principal,
     pub count: usize,
-    /// The one that it has held longest, and since when.
+    /// The message that it has held longest, and since when.
     pub seq: Seq,
     pub since: Timestamp,
 }
 
-/// Counts of what is kept.
+/// Counts of kept messages.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
-    /// When the oldest message that is kept was accepted.
+    /// Time when the oldest kept message was accepted.
     pub since: Option<Timestamp>,
     pub received: HashMap<Mailbox, u64>,
     pub sent: HashMap<InstanceId, u64>,
 }
 
-/// A thread in numbers.
+/// The counts of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadSummary {
     pub total: u64,
     pub unread: u64,
-    /// When its last message was accepted.
+    /// Time when its last message was accepted.
     pub last_at: Option<Timestamp>,
 }

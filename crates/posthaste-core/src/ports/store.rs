@@ -1,12 +1,12 @@
-//! The port to what remembers.
+//! The port to the store, which remembers.
 //!
 //! A [`Store`] writes groups of [`Change`]s and reads them back. It decides nothing: the
-//! ledger knows who is here, what is open and who holds what, and the writer loop calls
+//! ledger knows the instances, the open mail and its holders, and the writer loop calls
 //! [`Store::commit`] for one group at a time. What is not in the store after a commit did
 //! not happen.
 //!
 //! Each store runs the suite in `posthaste-store/tests/port`, which compares it with the
-//! store in memory. A change that contradicts what is kept is refused with
+//! store in memory. A store refuses a change that contradicts its rows with
 //! [`CommitError::OneChange`], and a group of an earlier epoch with
 //! [`CommitError::Nothing`].
 
@@ -31,85 +31,86 @@ use crate::profiles::{Profile, ProfilePage};
 use crate::registry::{Instance, Team, TokenHash};
 use crate::time::Timestamp;
 
-/// How many times the store was opened: what carries an earlier number is from before the
+/// The number of times that the store was opened. An earlier number is from before the
 /// last start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Epoch(pub u64);
 
-/// What a question to a store leads to. Every question can fail.
+/// The answer to a question. Every question can fail.
 pub type Reply<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// Remembers what the ledger decided.
 pub trait Store: Send + Sync {
-    /// Everything that the ledger must know, as it was when the store was opened. The
-    /// epoch is counted up, and until [`Change::Stopped`] is committed the next start
-    /// finds `clean: false`.
+    /// Returns everything that the ledger must know, as it was when the store was opened.
+    /// Counts the epoch up; until [`Change::Stopped`] is committed the next start finds
+    /// `clean: false`.
     fn load(&self) -> Reply<'_, Loaded>;
 
-    /// The next part of what [`Loaded::rest`] or [`Backlog::rest`] left out, in order:
-    /// only what was there when the store was opened.
+    /// Returns the next part of what [`Loaded::rest`] or [`Backlog::rest`] left out, in
+    /// order: only rows that were there when the store was opened.
     fn backlog(&self, from: BacklogMark) -> Reply<'_, Backlog>;
 
     /// Writes all changes of a group and its events, or nothing, and flushes. Called for
     /// one group at a time; a dropped future does not stop the write.
     fn commit(&self, group: Group) -> BoxFuture<'_, Result<Committed, CommitError>>;
 
-    /// These messages, with their bodies or with empty ones. A message that cannot be
-    /// read does not keep the others back.
+    /// Returns these messages, with their bodies or with empty ones. A message that
+    /// cannot be read does not keep the others back.
     fn messages(&self, seqs: Vec<Seq>, bodies: Bodies) -> Reply<'_, FoundMessages>;
 
-    /// Messages with their deliveries, in the order asked for, as far as they are kept and
-    /// their bodies fit into `bytes`; the first always fits.
+    /// Returns messages with their deliveries, in the order asked for, as far as they are
+    /// kept and their bodies fit into `bytes`; the first always fits.
     fn records(&self, which: Vec<MessageRef>, bytes: usize) -> Reply<'_, Vec<StoredRecord>>;
 
-    /// The next messages of a stretch.
+    /// Returns the next messages of a range.
     fn history(&self, look: HistoryLook) -> Reply<'_, HistoryPart>;
 
-    /// Messages that name this one in `in_reply_to`, oldest first.
+    /// Returns the messages that name this one in `in_reply_to`, oldest first.
     fn replies(&self, to: Seq, most: usize) -> Reply<'_, Vec<StoredRecord>>;
 
-    /// What was noted of these deliveries, oldest first.
+    /// Returns the notes about these deliveries, oldest first.
     fn notes(&self, of: RangeInclusive<DeliveryNo>) -> Reply<'_, Vec<Note>>;
 
-    /// The events after this number, in order, at most so many.
+    /// Returns at most so many events after this number, in order.
     fn events(&self, after: u64, most: usize) -> Reply<'_, StoredEvents>;
 
-    /// How many messages are kept: of all mailboxes and senders, or of these.
+    /// Counts the kept messages: of all mailboxes and senders, or of these.
     fn counts(&self, of: Option<CountsOf>) -> Reply<'_, StoredCounts>;
 
-    /// How much a thread holds, and how many of `unread` are in it.
+    /// Counts the messages of a thread, and how many of `unread` are in it.
     fn thread(&self, thread: ThreadId, unread: Vec<Seq>) -> Reply<'_, ThreadSummary>;
 
-    /// The last message that was accepted under this key and is not older than `since`.
+    /// Returns the last message that was accepted under this key and is not older than
+    /// `since`.
     fn key(&self, digest: KeyDigest, since: Timestamp) -> Reply<'_, Option<Seq>>;
 
-    /// Messages whose last delivery was settled long enough ago, lowest first, at most so
-    /// many; and whether there are old events.
+    /// Returns at most so many messages whose last delivery was settled long enough ago,
+    /// lowest first; and whether there are old events.
     fn aged(&self, ages: Ages, most: usize) -> Reply<'_, Aged>;
 
-    /// Which of these mailboxes no kept delivery names.
+    /// Returns those of these mailboxes that no kept delivery names.
     fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>>;
 
     fn profile(&self, name: Name) -> Reply<'_, Option<Profile>>;
 
-    /// By name, without prompts; `total` is right also beyond the end.
+    /// Lists profiles by name, without prompts; `total` is right also beyond the end.
     fn profiles(&self, skip: u64, most: u32) -> Reply<'_, ProfilePage>;
 
-    /// Profiles that have these words, best first, without prompts. Any text is a good
-    /// query; one that fits nothing finds nothing.
+    /// Finds profiles that have these words, best first, without prompts. Any text is a
+    /// valid query; one that fits nothing finds nothing.
     fn search(&self, words: String, most: u32) -> Reply<'_, Vec<Profile>>;
 
-    /// Writes as much as a message and removes it again: does the disk take it?
+    /// Writes as much as a message and removes it again, to test the disk.
     fn probe(&self) -> Reply<'_, ()>;
 
-    /// How the store is at this moment, from memory.
+    /// Returns the present condition of the store, from memory.
     fn condition(&self) -> Condition;
 
-    /// Completes when the store cannot go on without a new start, and tells why. Never
+    /// Completes when the store cannot go on without a new start, with the reason. Never
     /// after `close`.
     fn failed(&self) -> BoxFuture<'_, Arc<str>>;
 
-    /// Ends its own tasks and lets go of its files. No call comes after it.
+    /// Ends the store's own tasks and closes its files. No call comes after it.
     fn close(&self) -> Reply<'_, ()>;
 }
 
@@ -117,24 +118,24 @@ pub trait Store: Send + Sync {
 #[derive(Debug)]
 pub struct Group {
     pub epoch: Epoch,
-    /// When the group was planned.
+    /// Time when the group was planned.
     pub at: Timestamp,
     pub changes: Vec<Change>,
-    /// What happened, made from the changes.
+    /// The events of the group, made from the changes.
     pub events: EventList,
 }
 
-/// A group is written and flushed.
+/// The result of a commit: the group is written and flushed.
 #[derive(Debug)]
 pub struct Committed {
-    /// How long the flush took.
+    /// Duration of the flush.
     pub took: Duration,
-    /// The next start may not find the group after all, for this reason: the hub goes on
-    /// with it, and callers are told that nobody knows.
+    /// The reason why the next start may not find the group after all: the hub goes on
+    /// with it, and callers are told that the result is unknown.
     pub doubt: Option<StoreError>,
 }
 
-/// Why a group is not written.
+/// The reason why a group is not written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
     /// Nothing was written, because of one of the changes: the others may be tried alone.
@@ -156,13 +157,13 @@ impl CommitError {
     }
 }
 
-/// What a store remembered when it was opened.
+/// The rows of a store when it was opened.
 #[derive(Debug, Default)]
 pub struct Loaded {
     pub epoch: Epoch,
     /// Makes the ids of new messages from their numbers.
     pub id_key: IdKey,
-    /// The last run stopped cleanly.
+    /// Set if the last run stopped cleanly.
     pub clean: bool,
     pub last_seq: u64,
     pub last_delivery: u64,
@@ -175,7 +176,7 @@ pub struct Loaded {
     pub tokens: Vec<(TokenHash, InstanceId)>,
     pub mailboxes: Vec<(BoxNo, Mailbox)>,
     pub assignments: Vec<Assignment>,
-    /// Reports of those assignments that are dead because they cannot be read.
+    /// Reports of these assignments that are dead because they cannot be read.
     pub unreadable_reports: Vec<DeliveryNo>,
     /// For each reader the last 20 ids acked by a weak proof, oldest first.
     pub weakly_acked: HashMap<Principal, Vec<Seq>>,
@@ -183,18 +184,18 @@ pub struct Loaded {
     pub backlog: Vec<BacklogPart>,
     /// Open deliveries that cannot be read.
     pub unreadable: Vec<UnreadableRow>,
-    /// Where the rest of the backlog begins: it is read behind the open doors.
+    /// The beginning of the rest of the backlog, which is read behind the open doors.
     pub rest: Option<BacklogMark>,
 }
 
-/// A place in the backlog. Only the store that made it knows what it means.
+/// A position in the backlog, with a meaning only for the store that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BacklogMark {
     pub deliveries_after: u64,
     pub keys_after: u64,
 }
 
-/// A part of what was open.
+/// A part of the backlog.
 #[derive(Debug)]
 pub enum BacklogPart {
     /// In the order of their numbers, with the mark that their rows have.
@@ -211,17 +212,17 @@ pub struct Backlog {
     pub rest: Option<BacklogMark>,
 }
 
-/// One row that does not read as what it must be.
+/// A row that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableRow {
     pub of: RowOf,
-    /// Table, row, column, and what is wrong there.
+    /// Table, row, column, and the fault.
     pub what: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowOf {
-    /// A message: none of its deliveries can be handed out.
+    /// A message: none of its deliveries can be leased.
     Message(Seq),
     /// A delivery, with its message if that is known.
     Delivery(DeliveryNo, Seq),
@@ -233,24 +234,23 @@ pub enum Bodies {
     Without,
 }
 
-/// Messages that were looked for.
+/// The result of a look for messages.
 #[derive(Debug, Default)]
 pub struct FoundMessages {
     pub messages: HashMap<Seq, Arc<Message>>,
-    /// Rows that are missing or do not read as messages.
+    /// Rows that are missing or cannot be read as messages.
     pub unreadable: Vec<UnreadableRow>,
     /// Messages in a damaged part of the file: nothing can be written about them.
     pub damaged: Vec<Seq>,
 }
 
-/// A message with its deliveries as they stand in the store.
+/// A message with its deliveries in the store's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRecord {
     pub message: Arc<Message>,
     pub deliveries: Vec<StoredDelivery>,
-    /// What of it cannot be read: table, row, column, and what is wrong there. An
-    /// unreadable message has the fields that can be read, an unreadable delivery is left
-    /// out.
+    /// The parts that cannot be read: table, row, column, and the fault. An unreadable
+    /// message has the fields that can be read, an unreadable delivery is left out.
     pub unreadable: Vec<String>,
 }
 
@@ -263,15 +263,15 @@ pub struct StoredDelivery {
     pub end: Option<RecordState>,
     pub marked: bool,
     pub attempts: u8,
-    /// Of its message's body, in bytes.
+    /// Size of its message's body, in bytes.
     pub size: u32,
     pub leased_at: Option<Timestamp>,
     pub settled_at: Option<Timestamp>,
-    /// Who settled it.
+    /// The reader that settled it.
     pub by: Option<Principal>,
 }
 
-/// Which messages a look through the history wants.
+/// A request for messages of the history.
 #[derive(Debug, Clone)]
 pub struct HistoryLook {
     /// Joined by OR.
@@ -279,21 +279,22 @@ pub struct HistoryLook {
     /// Strictly above this number, and strictly below that one.
     pub above: u64,
     pub below: u64,
-    /// From the low end; else from the high one.
+    /// Set to go up from the low end; else down from the high one.
     pub forward: bool,
     pub most: usize,
-    /// The part ends with the first message by which its bodies hold so many bytes or more.
+    /// The part ends with the first message by which its bodies have so many bytes or
+    /// more.
     pub bytes: usize,
 }
 
-/// Where the messages of a look come from.
+/// A source of the messages of a look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     All,
     Thread(ThreadId),
     Mailboxes(Vec<BoxNo>),
     Sender(InstanceId),
-    /// These, in order: what is open is known without a search.
+    /// These messages, in order: open mail is known without a search.
     Listed(Vec<Seq>),
 }
 
@@ -301,7 +302,7 @@ pub enum Source {
 pub struct HistoryPart {
     /// In the order of the look.
     pub records: Vec<StoredRecord>,
-    /// The last number that was looked at; `None` at the end of the stretch.
+    /// The last number that was looked at; `None` at the end of the range.
     pub reached: Option<u64>,
 }
 
@@ -323,7 +324,7 @@ pub struct StoredEvent {
     pub told: Option<(EventKind, Trace)>,
 }
 
-/// Whom to count for.
+/// The mailboxes and the sender to count for.
 #[derive(Debug, Clone, Default)]
 pub struct CountsOf {
     pub mailboxes: Vec<BoxNo>,
@@ -332,13 +333,13 @@ pub struct CountsOf {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct StoredCounts {
-    /// When the oldest message that is kept was accepted.
+    /// Time when the oldest kept message was accepted.
     pub since: Option<Timestamp>,
     pub received: HashMap<BoxNo, u64>,
     pub sent: HashMap<InstanceId, u64>,
 }
 
-/// What counts as old when messages and events are looked through.
+/// The ages from which messages and events count as old.
 #[derive(Debug, Clone, Copy)]
 pub struct Ages {
     pub acked: Old,
@@ -352,12 +353,13 @@ pub struct Aged {
     pub has_events: bool,
 }
 
-/// How a store is.
+/// The condition of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Condition {
-    /// A restart finds what was committed.
+    /// Set if a restart finds what was committed.
     pub durable: bool,
-    /// Why it cannot be written or read; the reason stays until something is mended.
+    /// The reason why the store cannot be written or read; it stays until the store is
+    /// repaired.
     pub trouble: Option<StoreError>,
     /// Pages in the write-ahead log when it was last looked at, if there is one.
     pub log_pages: Option<u64>,

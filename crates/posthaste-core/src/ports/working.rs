@@ -1,4 +1,4 @@
-//! Workers, tasks, and how an instance ends.
+//! Workers, tasks, and the end of an instance.
 
 use std::sync::Arc;
 
@@ -8,52 +8,51 @@ use crate::messaging::message::{Draft, Seq};
 use crate::orchestration::{Assignment, Standing};
 use crate::registry::{Instance, Status, Work};
 
-/// A worker that is to be, and its task.
+/// A request for a new worker, and its task.
 #[derive(Debug, Clone)]
 pub struct Hire {
     /// The task, written to the agent's name.
     pub draft: Draft,
     pub agent: Name,
-    /// The giver's own if it names none.
+    /// The giver's own team if `None`.
     pub team: Option<Name>,
-    /// What is known of its work before it begins; nothing for an agent that comes by
-    /// itself: then the task goes to one that is here.
+    /// The part of its work that is known before it begins; `None` for an external agent:
+    /// then the task goes to an instance that is here.
     pub work: Option<Work>,
-    /// Workers of one session that may wait in line.
+    /// Number of workers of one session that may wait in line.
     pub line: usize,
-    /// How deep a tree of workers may be.
+    /// Maximum depth of a tree of workers.
     pub depth: usize,
 }
 
-/// What became of it.
+/// The result of a hire.
 #[derive(Debug, Clone)]
 pub struct Hired {
     pub instance: Instance,
     pub task: Seq,
-    /// The key was accepted before, as this.
+    /// Set if the key was accepted before, for this worker and task.
     pub duplicate: bool,
 }
 
-/// An assignment of somebody, and where its report is.
+/// An assignment, and the state of its report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     pub assignment: Assignment,
     pub standing: Standing,
-    /// Its worker's address, and how it is.
+    /// Address and status of its worker.
     pub address: Option<Arc<str>>,
     pub status: Option<Status>,
 }
 
-/// How an instance ends.
+/// The end of an instance.
 #[derive(Debug, Clone)]
 pub struct Ending {
     pub status: Status,
-    /// The deliveries that the end itself proves, as far as these answers still hold
-    /// them.
+    /// The deliveries that the end itself acks, as far as these answers still hold them.
     pub acked: Vec<(AnswerId, DeliveryNo)>,
-    /// Its last word on whatever it was given and has not reported on yet.
+    /// Its answer to all assignments that it has not reported on yet.
     pub answer: Option<String>,
-    /// Why it ended, and, without an answer, what the report of the failure says.
+    /// The reason of its end, and, without an answer, of the failure in the report.
     pub why: Option<String>,
     pub code: Option<i32>,
     /// The text of that report.
@@ -61,7 +60,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// It just ends.
+    /// Makes the end of an instance without an answer, a reason or a code.
     pub fn plain(status: Status, acked: Vec<(AnswerId, DeliveryNo)>) -> Self {
         let (answer, why, code) = (None, None, None);
         let obituary = "it left without a result".to_owned();

@@ -1,4 +1,4 @@
-//! A message and its deliveries: all or nothing.
+//! Append: a message and its deliveries, all or nothing.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ports::change::Change;
 use crate::ports::{Appended, Queue, StoreError, Ticket};
 use crate::time::Timestamp;
 
-/// What became of a draft.
+/// The result of an append.
 #[derive(Debug)]
 pub(in crate::engine) enum Accepted {
     New(Appended),
@@ -26,10 +26,10 @@ pub(in crate::engine) enum Accepted {
 pub(in crate::engine) struct Append {
     from: Principal,
     to: Address,
-    /// `None` while the plan has its words.
+    /// `None` while the plan has the draft's text.
     draft: Option<Draft>,
     plan: Option<Box<AppendPlan>>,
-    /// What is known of its key.
+    /// The result of the look for its key.
     key: KeyLook,
     outcome: Option<Result<Appended, SendError>>,
     tx: oneshot::Sender<Result<Accepted, SendError>>,
@@ -47,7 +47,7 @@ impl Append {
 
 impl Command for Append {
     fn is_early(&self) -> bool {
-        // Whether a key is new, and what an answer settles, must be looked up.
+        // A key, and the delivery that a reply acks, must be looked up in the backlog.
         self.draft.as_ref().is_some_and(|d| {
             d.details().idempotency_key.is_none() && d.details().in_reply_to.is_none()
         })
@@ -97,7 +97,7 @@ impl Command for Append {
     fn undo(&mut self, ledger: &mut Ledger) {
         if let Some(plan) = self.plan.take() {
             ledger.undo_append(&plan);
-            // Nobody else has seen the message yet: its words become a draft again.
+            // No reader has seen the message yet: it becomes a draft again.
             let message = Arc::unwrap_or_clone(plan.message);
             self.draft = Some(Draft::again(message, self.from, self.to.clone(), plan.thread));
         }
@@ -115,7 +115,7 @@ impl Command for Append {
             (None, _, _, Some(outcome)) => outcome.map(Accepted::New),
             (None, _, _, None) => Err(StoreError::Closed.into()),
         };
-        // A sender that went away has its message accepted all the same.
+        // The message of a sender that went away is accepted all the same.
         let _ = self.tx.send(outcome);
     }
 }

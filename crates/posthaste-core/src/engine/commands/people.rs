@@ -1,4 +1,4 @@
-//! Instances join and end; teams get leaders.
+//! Commands of instances (join, end, forget) and of teams.
 
 use tokio::sync::oneshot;
 
@@ -100,7 +100,7 @@ impl Command for End {
     }
 }
 
-/// Ends all at once who are gone and have nothing to lose.
+/// Ends all instances that are gone and have neither mail nor open work.
 pub(in crate::engine) struct ForgetGone {
     before: Timestamp,
     plan: ForgetPlan,

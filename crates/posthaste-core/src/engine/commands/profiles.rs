@@ -1,4 +1,4 @@
-//! Profiles are written and removed.
+//! Commands that write and remove profiles.
 
 use std::sync::Arc;
 

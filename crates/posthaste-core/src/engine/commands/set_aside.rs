@@ -1,8 +1,8 @@
-//! Deliveries that cannot be read are set aside, so that the rest of their mailboxes
-//! goes on.
+//! Sets aside deliveries that cannot be read, so that the rest of their mailboxes goes
+//! on.
 //!
 //! Each becomes dead (`unreadable`), with a note that names the table, the row and the
-//! column. Nothing is deleted: whoever repairs the row can requeue it.
+//! column. Nothing is deleted: an operator who repairs the row can requeue it.
 
 use std::collections::HashMap;
 
@@ -19,18 +19,18 @@ use crate::ports::store::{RowOf, UnreadableRow};
 use crate::ports::{Note, Noted, StoreError, Ticket};
 use crate::time::Timestamp;
 
-/// Rows set aside in one group.
+/// Number of rows set aside in one group.
 const STEP: usize = 1_000;
-/// So many are named in the log, and the others counted.
+/// Number of rows that the log names; it counts the others.
 const NAMED: usize = 5;
 
 pub(in crate::engine) struct SetAside {
-    /// What is wrong with messages.
+    /// The faults of messages.
     messages: HashMap<Seq, String>,
     /// Deliveries that the ledger knows.
     plan: DiePlan,
-    /// Deliveries whose own rows cannot be read, so that they were never loaded, and what
-    /// is wrong with each.
+    /// Deliveries whose own rows cannot be read, so that they were never loaded, with
+    /// their faults.
     unknown: Vec<(Settled, String)>,
     tx: oneshot::Sender<Result<usize, StoreError>>,
 }
@@ -42,7 +42,8 @@ impl SetAside {
             match of {
                 RowOf::Message(seq) => drop(messages.insert(seq, what)),
                 RowOf::Delivery(delivery, seq) => {
-                    // Whether anybody had it is not known any more.
+                    // The lease of such a delivery is unknown, so a reader may have seen
+                    // it.
                     let end = End::Dead { reason: Reason::Unreadable, maybe_seen: true };
                     unknown.push((Settled { delivery, seq, by: None, leased_at: None, end }, what));
                 }

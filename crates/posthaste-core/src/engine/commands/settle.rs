@@ -1,4 +1,4 @@
-//! Acks, refusals, cancels, and another chance for dead deliveries.
+//! Commands that ack, refuse, cancel and requeue deliveries.
 
 use tokio::sync::oneshot;
 
@@ -56,7 +56,7 @@ impl Command for Ack {
     }
 }
 
-/// The owner says that it has read these deliveries.
+/// Acks deliveries that their owner says it has read.
 pub(in crate::engine) struct MarkRead {
     by: Principal,
     unread: Vec<DeliveryNo>,
@@ -179,22 +179,21 @@ impl Command for Cancel {
     }
 }
 
-/// Queues the dead deliveries of a message again, as they were at a revision of the
-/// ledger.
+/// Queues the dead deliveries of a message again, as listed at a revision of the ledger.
 pub(in crate::engine) struct Requeue {
     dead: Vec<DeadDelivery>,
     always_fits: bool,
     revision: u64,
-    /// `None`: the revision is another one by now.
+    /// `None`: the revision has changed since.
     plan: Option<Result<RequeuePlan, ActError>>,
     tx: oneshot::Sender<Result<Requeued, ActError>>,
 }
 
-/// What became of a wish to requeue.
+/// The result of a requeue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) enum Requeued {
     Done,
-    /// The list of the dead is out of date: read it again.
+    /// The list of dead deliveries is out of date: read it again.
     Stale,
 }
 

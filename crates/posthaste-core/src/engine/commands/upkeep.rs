@@ -1,5 +1,4 @@
-//! What the engine does for itself: expiry, signs of life, pruning, and the note of a
-//! clean stop.
+//! The engine's upkeep: expiry, signs of life, pruning, and the note of a clean shutdown.
 
 use tokio::sync::oneshot;
 
@@ -10,7 +9,7 @@ use crate::ports::change::{Change, Old};
 use crate::ports::{StoreError, Ticket};
 use crate::time::Timestamp;
 
-/// Kills what has outlived its time.
+/// Kills deliveries that have expired.
 pub(in crate::engine) struct Expire {
     plan: DiePlan,
     tx: oneshot::Sender<Result<usize, StoreError>>,
@@ -42,8 +41,7 @@ impl Command for Expire {
     }
 }
 
-/// Writes nothing. Its answer comes when everything that stood in line before it is
-/// committed.
+/// Writes nothing. Its answer comes when all commands before it are committed.
 pub(in crate::engine) struct Barrier {
     tx: oneshot::Sender<Result<(), StoreError>>,
 }
@@ -64,7 +62,7 @@ impl Command for Barrier {
     }
 }
 
-/// A command that decides nothing: the ledger is only asked for what to write.
+/// A command that decides nothing: it only asks the ledger for changes to write.
 pub(in crate::engine) struct Chore {
     work: Work,
     tx: oneshot::Sender<Result<(), StoreError>>,
@@ -72,12 +70,12 @@ pub(in crate::engine) struct Chore {
 
 /// The work of a [`Chore`].
 pub(in crate::engine) enum Work {
-    /// Writes the signs of life since the last time, and where a start may begin to look.
+    /// Writes the signs of life since the last time, and the lowest open delivery.
     Signs,
-    /// Forgets old keys, ids acked by weak proof, ended instances, settled assignments and
-    /// events.
+    /// Forgets old keys, ids acked by weak proof, ended instances, settled assignments
+    /// and events.
     Forget { keys: Old, ended: Old, settled: Old, events: Old, has_events: bool },
-    /// Removes messages that nobody needs any more.
+    /// Removes old messages.
     Prune(Vec<Seq>),
 }
 
@@ -124,7 +122,7 @@ impl Command for Chore {
     }
 }
 
-/// A failed write loses a sign of life, not more: the next one comes.
+/// Adds the signs of life. A failed write loses only these: further ones come.
 fn write_signs(ledger: &mut Ledger, changes: &mut Vec<Change>) -> bool {
     let signs = ledger.take_signs();
     if signs.is_empty() {
@@ -136,7 +134,7 @@ fn write_signs(ledger: &mut Ledger, changes: &mut Vec<Change>) -> bool {
     true
 }
 
-/// Frees the numbers of mailboxes that nobody owns and no delivery names.
+/// Frees the numbers of mailboxes that have no owner and that no delivery names.
 pub(in crate::engine) struct FreeMailboxes {
     numbers: Vec<BoxNo>,
     tx: oneshot::Sender<Result<(), StoreError>>,
@@ -153,7 +151,7 @@ impl FreeMailboxes {
 
 impl Command for FreeMailboxes {
     fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
-        // Whoever could not be forgotten is back.
+        // An instance that could not be forgotten is back.
         self.numbers.retain(|no| ledger.is_abandoned(*no));
         changes.extend(self.numbers.iter().map(|no| Change::MailboxFreed { no: *no }));
         !self.numbers.is_empty()
@@ -168,8 +166,9 @@ impl Command for FreeMailboxes {
     }
 }
 
-/// The last command: marks what anybody may have seen, and notes that the stop was
-/// clean. After a kill this note is missing, and everything counts as seen.
+/// The last command: marks the deliveries that a reader may have seen, and notes that the
+/// shutdown was clean. After a kill this note is missing, and every delivery counts as
+/// seen.
 pub(in crate::engine) struct CleanStop {
     tx: oneshot::Sender<Result<(), StoreError>>,
 }
@@ -186,7 +185,7 @@ impl Command for CleanStop {
     }
 
     fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
-        // What is handed out after this note would come again unmarked.
+        // A delivery that is leased after this note would come again unmarked.
         ledger.stop_leasing();
         write_signs(ledger, changes);
         changes.push(Change::LowWater(ledger.low_water()));

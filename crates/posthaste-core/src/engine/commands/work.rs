@@ -1,4 +1,4 @@
-//! Workers get tasks and begin to run.
+//! Commands that hire a worker and begin its run.
 
 use tokio::sync::oneshot;
 
@@ -13,16 +13,16 @@ use crate::ports::{Hire, Hired, StoreError, Ticket};
 use crate::registry::{Instance, RegistryError, TokenHash, Work};
 use crate::time::Timestamp;
 
-/// What became of a wish for a worker.
+/// The result of a request for a worker.
 pub(in crate::engine) enum HireOutcome {
     New(Box<Hired>),
-    /// The key was accepted before, for this task; the wish may differ.
+    /// The key was accepted before, for this task; the request may differ.
     Before(Seq, Box<Hire>),
     /// The store must be asked for the key.
     Unsure(KeyMark, Box<Hire>),
 }
 
-/// A worker and its task: all or nothing.
+/// Adds a worker and its task: all or nothing.
 pub(in crate::engine) struct NewWorker {
     hire: Hire,
     plan: Option<Box<HirePlan>>,
@@ -80,7 +80,7 @@ impl Command for NewWorker {
     }
 }
 
-/// A worker runs from now on.
+/// Notes that a worker runs from now on.
 pub(in crate::engine) struct BeginWork {
     who: InstanceId,
     token: TokenHash,

@@ -1,4 +1,4 @@
-//! One answer, from the call that it answers to what became of its mail.
+//! One answer, from its call to the end of its mail.
 
 use compact_str::CompactString;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ pub(super) enum Written {
     /// The call runs, or its answer is on its way.
     No,
     Yes,
-    /// Ended without an answer, or cut off before it was written.
+    /// The call ended without an answer, or was cut off before it was written.
     Closed,
 }
 
@@ -24,26 +24,27 @@ pub(super) struct Answer {
     pub(super) beginning: u64,
     pub(super) door: Door,
     pub(super) client: &'static Client,
-    /// Whose call it was, where the client says so. In a box: ten thousand readers who
-    /// wait say nothing.
+    /// The process that made the call, if the client names it. Boxed: ten thousand
+    /// waiting readers have none.
     pub(super) called: Option<Box<Called>>,
-    /// Begun while two processes used the one identity: the later call of one says
-    /// nothing about the other.
+    /// Set if the call began while two processes used the one identity: the later call of
+    /// one proves nothing about the other.
     pub(super) shared: bool,
     pub(super) receipt: u64,
     pub(super) cut: CancellationToken,
     pub(super) written: Written,
     pub(super) mail: Vec<Held>,
-    /// Ids under `settled`.
+    /// Ids named under `settled`.
     pub(super) named: Vec<Seq>,
-    /// Answered so late that the client may have given up.
+    /// Set if the answer came so late that the client may have given up.
     pub(super) late: bool,
     pub(super) suspicious: bool,
-    /// The client showed that the call is over at its side: the hook after it came.
+    /// Set if the client showed that the call is over at its side: the hook after it
+    /// came.
     pub(super) hooked: bool,
-    /// A session start brought it, and no prompt came since.
+    /// Set if a session start brought it, and no prompt came since.
     pub(super) at_start: bool,
-    /// Called while a sub-agent worked, and perhaps by it.
+    /// Set if the call came while a sub-agent worked, and perhaps from it.
     pub(super) to_sub_agent: bool,
     /// The number of the tool call that set `later`.
     pub(super) later_by: u64,
@@ -56,20 +57,20 @@ pub(super) struct Held {
     pub(super) delivery: DeliveryNo,
     pub(super) seq: Seq,
     pub(super) doubted: bool,
-    /// It lies in a mailbox that others read, too.
+    /// Set if it is in a mailbox that others read, too.
     pub(super) one_of: bool,
-    /// This answer's part is over: settled or returned.
+    /// Set once this answer no longer holds it: settled or returned.
     pub(super) gone: bool,
 }
 
-/// What a client says of its call.
+/// The client's own data about its call.
 #[derive(Debug, Clone)]
 pub(super) struct Called {
-    /// Which process of the reader made it.
+    /// The process of the reader that made the call.
     pub(super) label: CompactString,
-    /// What the client calls it; a repeat has one of them again.
+    /// The client's names for the call; a repeat has one of them again.
     pub(super) names: Box<[CompactString]>,
-    /// Which of the hub's tools it called.
+    /// The tool of the hub that was called.
     pub(super) tool: &'static str,
 }
 
@@ -90,7 +91,7 @@ impl Answer {
         self.called.as_ref().map_or("", |called| called.tool)
     }
 
-    /// Whether the client gave the call such a name.
+    /// Returns whether the client gave the call a name that `fits`.
     pub(super) fn is_called(&self, fits: impl Fn(&str) -> bool) -> bool {
         self.called.iter().flat_map(|called| &called.names).any(|name| fits(name))
     }
@@ -99,17 +100,17 @@ impl Answer {
         self.mail.iter().filter(|h| !h.gone).map(|h| h.delivery).collect()
     }
 
-    /// The call still waits, as far as the hub knows.
+    /// Returns whether the call still waits, as far as the hub knows.
     pub(super) fn is_open(&self) -> bool {
         self.written == Written::No && self.mail.is_empty()
     }
 
-    /// Nothing can follow from it any more.
+    /// Returns whether nothing can follow from the answer any more.
     pub(super) fn is_of_no_use(&self) -> bool {
         self.mail.is_empty() && self.named.is_empty()
     }
 
-    /// It holds nothing, and tells nothing.
+    /// Returns whether the answer holds no mail and tells of no ids.
     pub(super) fn is_over(&self) -> bool {
         let told = self.named.is_empty() || self.suspicious;
         self.written != Written::No && told && self.holds().is_empty()
@@ -125,7 +126,7 @@ impl Answer {
         waits
     }
 
-    /// Nothing but the reader's own word proves it.
+    /// Returns whether only the reader's own ack or reply can prove the answer.
     pub(super) fn is_doubtful(&self) -> bool {
         self.suspicious || self.late
     }

@@ -1,4 +1,4 @@
-//! All that decides how proofs go on, for tests that visit every state.
+//! The state that decides how proofs go on, for tests that visit every state.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,23 +8,23 @@ use crate::messaging::delivery::AnswerId;
 use crate::messaging::message::Principal;
 
 impl Proofs {
-    /// Whether a later call proves this answer unless a cancel comes soon.
+    /// Returns whether a later call proves this answer unless a cancel comes soon.
     pub fn is_in_grace(&self, id: AnswerId) -> bool {
         self.answers.get(&id).is_some_and(|answer| answer.later.is_some())
     }
 
-    /// Whether this call has not been answered or ended.
+    /// Returns whether this call has not been answered or ended.
     pub fn is_open(&self, id: AnswerId) -> bool {
         self.answers.get(&id).is_some_and(|answer| answer.written == Written::No)
     }
 
-    /// How many answers of the reader are remembered.
+    /// Counts the answers of the reader that are kept.
     pub fn remembered(&self, who: Principal) -> usize {
         self.answers_of(who).len()
     }
 
-    /// Two readers with the same hash go on alike. `call` numbers answers; times are
-    /// left out.
+    /// Hashes the state of a reader: two readers with the same hash go on alike. `call`
+    /// numbers answers; times are left out.
     pub fn hash(&self, who: Principal, call: &dyn Fn(AnswerId) -> usize, into: &mut impl Hasher) {
         let Some(reader) = self.readers.get(&who) else { return };
         (reader.shared, reader.is_shared(), reader.has_hooks, reader.starts).hash(into);

@@ -1,4 +1,4 @@
-//! What the hooks of a client prove.
+//! Proof by the hooks of a client.
 //!
 //! A program with hooks runs one before and one after each tool call, its calls of the
 //! hub included, one when its user writes, and one when its model ends its turn. The
@@ -19,7 +19,7 @@ use crate::messaging::clients::Client;
 use crate::messaging::delivery::{AnswerId, Proof};
 use crate::messaging::message::Principal;
 
-/// When a hook runs.
+/// The moment at which a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moment {
     SessionStart,
@@ -29,12 +29,12 @@ pub enum Moment {
     Stop,
 }
 
-/// One hook, as its program tells of it.
+/// One hook, as its program reports it.
 #[derive(Debug, Clone, Copy)]
 pub struct Hook<'a> {
     pub moment: Moment,
     pub client: &'static Client,
-    /// Why a session starts.
+    /// The reason of a session start.
     pub source: &'a str,
     /// The conversation, or the program's process; empty where it is not known.
     pub conversation: &'a str,
@@ -42,9 +42,9 @@ pub struct Hook<'a> {
     pub tool: &'a str,
     /// The program's id of the tool call; empty where it has none.
     pub call: &'a str,
-    /// The tool failed.
+    /// Set if the tool failed.
     pub failed: bool,
-    /// The agent's model would not see what the hook adds.
+    /// Set if the agent's model would not see what the hook adds.
     pub quiet: bool,
 }
 
@@ -67,26 +67,26 @@ impl Hook<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Tool {
     name: CompactString,
-    /// What the client calls the call, where it says so.
+    /// The client's ids of the call, if it has any.
     ids: Vec<CompactString>,
-    /// The hook before it came.
+    /// Set if the hook before it came.
     announced: bool,
-    /// The hub has seen the call itself.
+    /// Set if the hub has seen the call itself.
     arrived: bool,
     /// The hub's answer to it.
     pub(super) answer: Option<AnswerId>,
-    /// It starts a sub-agent.
+    /// Set if it starts a sub-agent.
     sub_agent: bool,
 }
 
-/// Most tool calls of one reader that are kept as running. With more it is not alone.
+/// Maximum number of running tool calls kept for one reader. With more it is not alone.
 const MOST: usize = 64;
 
-/// Longest name or id of a tool call that is kept.
+/// Maximum length of a name or id of a tool call that is kept.
 const LONGEST: usize = 200;
 
-/// A reader with hooks whose hub calls came without any hook for this long, and this
-/// often, has none any more.
+/// A reader whose hub calls came without any hook for this long, and this often, has no
+/// hooks any more.
 const HOOKS_GONE: Duration = Duration::from_secs(30);
 const CALLS_WITHOUT_HOOKS: usize = 4;
 
@@ -95,7 +95,7 @@ fn short(text: &str) -> CompactString {
 }
 
 impl Tool {
-    /// All that decides how it goes on, apart from its answer.
+    /// Returns all that decides how the call goes on, apart from its answer.
     pub(super) fn outline(&self) -> impl Hash {
         let Self { name, ids, announced, arrived, sub_agent, answer: _ } = self;
         (name.clone(), ids.clone(), *announced, *arrived, *sub_agent)
@@ -111,7 +111,7 @@ impl Reader {
         self.running.iter().any(|(_, tool)| tool.sub_agent)
     }
 
-    /// Notes a call that begins. Returns its number and whether no other one runs.
+    /// Notes a call that begins. Returns its number and whether no other call runs.
     fn runs(&mut self, tool: Tool) -> (u64, bool) {
         let alone = self.running.is_empty();
         self.started += 1;
@@ -121,8 +121,8 @@ impl Reader {
         (self.started, alone)
     }
 
-    /// The hook after a tool call came: the call is over. By its id, or by its name where
-    /// the hook has no id or no hook announced the call.
+    /// Ends the tool call of an after-tool hook: found by its id, or by its name if the
+    /// hook has no id or no hook announced the call.
     fn finishes(&mut self, hook: &Hook<'_>) -> Option<Tool> {
         let at = |fits: &dyn Fn(&Tool) -> bool| self.running.iter().position(|(_, t)| fits(t));
         let found = at(&|tool| tool.has_id(hook.call))
@@ -131,14 +131,15 @@ impl Reader {
         Some(self.running.remove(found).1)
     }
 
-    /// A hook came.
+    /// Notes that a hook came.
     fn hears(&mut self, now: Instant) {
         self.has_hooks = true;
         self.last_hook = Some(now);
         self.calls_since_hook = 0;
     }
 
-    /// A call of the hub came. Whether hooks of the client can still be expected.
+    /// Notes a call of the hub, and returns whether hooks of the client can still be
+    /// expected.
     pub(super) fn expects_hooks(&mut self, now: Instant) -> bool {
         self.calls_since_hook += 1;
         let long_ago = self.last_hook.is_none_or(|at| now.duration_since(at) >= HOOKS_GONE);
@@ -148,7 +149,7 @@ impl Reader {
         self.has_hooks
     }
 
-    /// The client's hooks are gone, or a new client will have to show its own.
+    /// Notes that the client's hooks are gone, or that a new client must show its own.
     pub(super) fn loses_hooks(&mut self) {
         self.has_hooks = false;
         self.running.clear();
@@ -157,18 +158,19 @@ impl Reader {
 }
 
 impl Proofs {
-    /// Whether an answer to anything but a read may carry mail along: not beside an error,
-    /// which a client with hooks may drop, nor to a sub-agent.
+    /// Returns whether an answer to anything but a read may carry mail along: not beside
+    /// an error, which a client with hooks may drop, nor to a sub-agent.
     pub fn may_enclose(&self, who: Principal, is_error: bool) -> bool {
         let reader = self.readers.get(&who);
         let drops = |reader: &Reader| reader.runs_sub_agent() || is_error && reader.has_hooks;
         !reader.is_some_and(drops)
     }
 
-    /// A hook of the reader runs. Tells whether its answer may carry mail.
+    /// Notes a hook of the reader, and returns whether its answer may carry mail.
     pub fn hook(&mut self, who: Principal, hook: &Hook<'_>, now: Instant) -> (bool, Vec<Effect>) {
         let effects = match hook.moment {
-            // After a compaction the same process goes on and knows what it held.
+            // After a compaction the same process goes on and knows the mail that it
+            // held.
             Moment::SessionStart if hook.source == "compact" => Vec::new(),
             Moment::SessionStart => self.begin_session(who, hook),
             Moment::Prompt => self.turn(who, false, now),
@@ -186,7 +188,7 @@ impl Proofs {
         (heard && !reader.runs_sub_agent(), effects)
     }
 
-    /// A tool is about to run: a call that begins.
+    /// Notes a tool that is about to run: a call that begins.
     fn announce(&mut self, who: Principal, hook: &Hook<'_>, now: Instant) -> Vec<Effect> {
         let reader = self.readers.entry(who).or_default();
         reader.hears(now);
@@ -201,8 +203,8 @@ impl Proofs {
         self.began(who, None, Proof::Hook, began, now)
     }
 
-    /// A call of the hub begins, of a reader with hooks. The hook before it, if there
-    /// was one, has announced it.
+    /// Notes a call of the hub that begins, of a reader with hooks. The hook before it,
+    /// if there was one, has announced it.
     pub(super) fn arrives(
         &mut self,
         who: Principal,
@@ -234,7 +236,7 @@ impl Proofs {
         self.began(who, Some(label), Proof::NextCall, began, now)
     }
 
-    /// The answer of a call that has arrived gets its number.
+    /// Notes the answer of a call that has arrived.
     pub(super) fn note_answer(&mut self, who: Principal, id: AnswerId) {
         let Some(reader) = self.readers.get_mut(&who) else { return };
         let arrived = |(_, tool): &&mut (u64, Tool)| tool.arrived && tool.answer.is_none();
@@ -243,8 +245,8 @@ impl Proofs {
         }
     }
 
-    /// A call begins while no other runs: answers without mail whose hook has not come
-    /// by now have lost it, and must not be confused with later ones.
+    /// Forgets answers without mail whose hook has not come when a call begins while no
+    /// other runs: the hook is lost, and the answer must not be confused with later ones.
     fn forget_unhooked(&mut self, who: Principal) {
         let lost = |id: &AnswerId| {
             self.answers.get(id).is_some_and(|a| {
@@ -258,9 +260,10 @@ impl Proofs {
         }
     }
 
-    /// A call has begun later than the hooks that came so far. While another call is
-    /// open, the program may not have stored the results yet; hooks of one batch come in
-    /// any order, so a call beside the one that seemed to come later takes its word back.
+    /// Notes a call that has begun later than the hooks that came so far. While another
+    /// call is open, the program may not have stored the results yet; hooks of one batch
+    /// come in any order, so a parallel call withdraws the proof of a call that seemed to
+    /// come later.
     fn began(
         &mut self,
         who: Principal,
@@ -283,8 +286,8 @@ impl Proofs {
         Vec::new()
     }
 
-    /// The hub answers a call with an error. Some programs run no hook after that, so the
-    /// call is over.
+    /// Ends a call that the hub answers with an error: some programs run no hook after
+    /// that.
     pub fn erred(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get(&id) else { return };
         if let Some(reader) = self.readers.get_mut(&answer.who) {
@@ -292,7 +295,7 @@ impl Proofs {
         }
     }
 
-    /// A tool has run. What it was given by the hub is hooked, or suspicious if the
+    /// Notes that a tool has run. Its answer of the hub is hooked, or suspicious if the
     /// program says that the call failed.
     fn tool_is_over(
         &mut self,
@@ -303,7 +306,8 @@ impl Proofs {
         let reader = self.readers.entry(who).or_default();
         reader.hears(now);
         reader.starts = false;
-        // What was announced and never came to the hub is a tool of somebody else.
+        // A call that was announced and never came to the hub is one of another server's
+        // tools.
         let foreign = reader.finishes(hook).is_some_and(|tool| tool.announced && !tool.arrived);
         let quiet = reader.runs_sub_agent();
         let failed = hook.failed && self.rules.has(Rule::Failed);
@@ -329,9 +333,9 @@ impl Proofs {
         (own.is_empty() && !quiet, effects)
     }
 
-    /// The answers of the hub that the hook may be about, and whether it is about all of
-    /// them: by the call's id or, without one, by the tool's name. Several answers of one
-    /// tool are told apart only when as many hooks have come.
+    /// Finds the answers of the hub that the hook may be about, and whether it is about
+    /// all of them: by the call's id or, without one, by the tool's name. Several answers
+    /// of one tool can be told apart only when as many hooks have come.
     fn answered_by(
         &mut self,
         who: Principal,
@@ -355,8 +359,8 @@ impl Proofs {
         let open = of(&|a| same_tool(a) && a.is_open());
         let written = of(&|a| same_tool(a) && !a.is_open() && a.written != Written::Closed);
         match (written.len(), failed) {
-            // The client gave a call up that the hub still holds open, or one of those
-            // that are answered.
+            // The client gave up a call that the hub still has open, or one of those that
+            // are answered.
             (_, true) => (open.into_iter().chain(written).collect(), false),
             (0 | 1, false) => (written, true),
             (several, false) => {
@@ -384,8 +388,8 @@ impl Proofs {
         }
     }
 
-    /// A turn boundary: the user has written, or the model has finished its turn. The
-    /// reader's open calls lead nowhere. A stop proves what is hooked; what is not proved
+    /// Notes a turn boundary: the user has written, or the model has finished its turn.
+    /// The reader's open calls are dropped. A stop proves hooked answers; unproven mail
     /// goes back, because an interrupted client may have dropped it without a sign.
     fn turn(&mut self, who: Principal, stop: bool, now: Instant) -> Vec<Effect> {
         let reader = self.readers.entry(who).or_default();
@@ -431,8 +435,9 @@ impl Proofs {
     }
 }
 
-/// Whether a program's name for a tool (`mcp__hub__check_inbox`, `hub-check_inbox`) means
-/// this tool of the hub. A bare name is a tool of the program's own.
+/// Returns whether a program's name for a tool (`mcp__hub__check_inbox`,
+/// `hub-check_inbox`) means this tool of the hub. A bare name is a tool of the program's
+/// own.
 fn is_tool(theirs: &str, tool: &str) -> bool {
     let before = theirs.strip_suffix(tool).filter(|_| !tool.is_empty());
     before.is_some_and(|before| before.ends_with(['_', '-', '.', ':', '/']))

@@ -1,7 +1,7 @@
-//! Which process of a reader is behind a request, and by which names its calls are known.
+//! The process of a reader behind a request, and the names of its calls.
 //!
-//! Doors report what a request says of itself; what follows from it is decided here: which
-//! calls one process made, and which call repeats another.
+//! Doors report the data of a request; this module decides which calls one process made,
+//! and which call repeats another.
 
 use compact_str::{CompactString, format_compact};
 
@@ -15,7 +15,7 @@ pub enum Hello {
     Initialize,
 }
 
-/// What a door knows of the process behind a request.
+/// A door's data about the process behind a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Process<'a> {
     /// The bridge that carries the request, by its own name.
@@ -27,17 +27,19 @@ pub struct Process<'a> {
 }
 
 impl<'a> Process<'a> {
-    /// Tells one process of a reader from another. Bridges of one conversation are one.
+    /// Returns the label that tells one process of a reader from another. Bridges of one
+    /// conversation have the same label.
     pub(super) fn label(self) -> &'a str {
         self.conversation.or(self.counter()).unwrap_or_default()
     }
 
-    /// The name of a request with this id. `None`: nothing tells whose id it is.
+    /// Returns the name of a request with this id. `None`: the process that counted the
+    /// id is unknown.
     pub fn name_of(self, request: &str) -> Option<CompactString> {
         self.counter().map(|counter| format_compact!("{counter}|{request}"))
     }
 
-    /// Who counts the requests: ids of one bridge or session are its own.
+    /// Returns the bridge or session that counts the requests: its ids are its own.
     fn counter(self) -> Option<&'a str> {
         self.bridge.or(self.session).filter(|name| !name.is_empty())
     }
@@ -58,7 +60,7 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// A call of which nothing else is known.
+    /// Makes a call of which nothing else is known.
     pub fn through(door: Door) -> Self {
         Self {
             door,
@@ -70,14 +72,14 @@ impl Call<'_> {
         }
     }
 
-    /// What the client calls the call: a repeat has one of these names again.
+    /// Returns the client's names for the call: a repeat has one of these names again.
     pub(super) fn names(&self) -> Box<[CompactString]> {
         let counted = self.request.and_then(|id| self.process.name_of(id));
         self.call_id.map(CompactString::from).into_iter().chain(counted).collect()
     }
 
-    /// The name that never means another call of the reader: whatever is asked under it
-    /// again is the same. Some scripts give every request the same id; a bridge does not.
+    /// Returns the name that never means another call of the reader: a call of the same
+    /// name is a repeat. Some scripts give every request the same id; a bridge does not.
     pub fn unique_name(&self) -> Option<CompactString> {
         let counted = || self.process.name_of(self.request?).filter(|_| self.is_bridged());
         self.call_id.map(CompactString::from).or_else(counted)

@@ -14,15 +14,15 @@ use super::{Door, Effect, Hello, Process, Proofs, Rule, Scope};
 use crate::messaging::delivery::AnswerId;
 use crate::messaging::message::{Principal, Seq};
 
-/// Bridges of one reader that are remembered.
+/// Number of bridges of one reader that are remembered.
 const BRIDGES: usize = 16;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reader {
     pub(super) beginning: u64,
-    /// Two processes use the one identity: only strong proofs count.
+    /// Set if two processes use the one identity: only strong proofs count.
     pub(super) shared: bool,
-    /// Streams that are open, each with the beginning that it belongs to.
+    /// Open streams, each with its beginning.
     pub(super) streams: Vec<(u64, u64)>,
     pub(super) answers: VecDeque<AnswerId>,
     pub(super) taken: VecDeque<Taken>,
@@ -30,19 +30,19 @@ pub(super) struct Reader {
     pub(super) conversation: Option<CompactString>,
     /// The last first word, as long as no call came after it.
     pub(super) hello: Option<Hello>,
-    /// A process has begun, and no call came after it.
+    /// Set if a process has begun, and no call came after it.
     pub(super) fresh: bool,
-    /// It has sent a hook since its session started.
+    /// Set if it has sent a hook since its session started.
     pub(super) has_hooks: bool,
-    /// Its last hook was a session start.
+    /// Set if its last hook was a session start.
     pub(super) starts: bool,
     pub(super) last_hook: Option<Instant>,
     pub(super) calls_since_hook: usize,
     /// Tool calls whose after-tool hook has not come, each with its number.
     pub(super) running: Vec<(u64, Tool)>,
-    /// Tool calls that began so far.
+    /// Number of tool calls that began so far.
     pub(super) started: u64,
-    /// After-tool hooks that could be of several answers of one tool.
+    /// Number of after-tool hooks, by tool, that could be of several answers.
     pub(super) unmatched: Vec<(&'static str, usize)>,
 }
 
@@ -56,18 +56,19 @@ impl Reader {
         self.streams.iter_mut().for_each(|(_, beginning)| *beginning = now);
     }
 
-    /// For ever, or while a stream of an earlier beginning is open.
+    /// Returns whether two processes share the identity: for ever, or while a stream of
+    /// an earlier beginning is open.
     pub(super) fn is_shared(&self) -> bool {
         self.shared || self.streams.iter().any(|(_, beginning)| *beginning != self.beginning)
     }
 
-    /// A tool of the hub is called: the next first word is another start's.
+    /// Notes a call of a tool of the hub: the next first word belongs to another start.
     pub(super) fn has_called(&mut self) {
         self.hello = None;
         self.fresh = false;
     }
 
-    /// Whether the bridge is new. It is remembered.
+    /// Returns whether the bridge is new, and remembers it.
     fn is_new_bridge(&mut self, bridge: &str) -> bool {
         if self.bridges.iter().any(|known| known == bridge) {
             return false;
@@ -79,15 +80,15 @@ impl Reader {
         true
     }
 
-    /// Whether this is the first word of a start: a probe with `server/discover` and the
-    /// `initialize` after it are one start.
+    /// Returns whether this is the first word of a start: a probe with `server/discover`
+    /// and the `initialize` after it are one start.
     fn is_new_start(&mut self, hello: Hello) -> bool {
         let before = self.hello.replace(hello);
         (before, hello) != (Some(Hello::Discover), Hello::Initialize)
     }
 }
 
-/// An id taken as received, and the proven answer that told the reader so.
+/// An id acked by weak proof, and the proven answer that told the reader so.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taken {
     pub(super) seq: Seq,
@@ -95,7 +96,7 @@ pub(super) struct Taken {
 }
 
 impl Proofs {
-    /// A request came through the MCP door; `hello` if it is a first word. A new process
+    /// Notes a request through the MCP door; `hello` if it is a first word. A new process
     /// of the reader is a beginning, unless an earlier process of the same conversation
     /// still lives: then both are one reader.
     pub fn meet(
@@ -125,7 +126,7 @@ impl Proofs {
         self.begin(who, Scope::Door(Door::Mcp))
     }
 
-    /// Whether a stream or a call of the reader is open.
+    /// Returns whether a stream or a call of the reader is open.
     fn lives(&self, who: Principal) -> bool {
         let Some(reader) = self.readers.get(&who) else { return false };
         let open = |id: &AnswerId| {
@@ -134,8 +135,8 @@ impl Proofs {
         !reader.streams.is_empty() || reader.answers.iter().any(open)
     }
 
-    /// A session of the reader starts: whatever it held, at any door, comes again. Its
-    /// MCP connection stays if the session begins in the process that has it: the
+    /// Begins a session of the reader: all its leases, at any door, are returned. Its MCP
+    /// connection stays if the session begins in the process that has it: the
     /// conversation was only cleared, the process has just connected and asked for
     /// nothing since, or hook and bridge name the same conversation or process.
     pub(super) fn begin_session(&mut self, who: Principal, hook: &Hook<'_>) -> Vec<Effect> {
@@ -148,8 +149,8 @@ impl Proofs {
         effects
     }
 
-    /// The reader starts anew: earlier calls end without mail, and what it held
-    /// unproven comes again.
+    /// Begins the reader anew: earlier calls end without mail, and its unproven leases
+    /// are returned.
     pub fn begin(&mut self, who: Principal, scope: Scope) -> Vec<Effect> {
         let (cuts, starts_over) = (self.rules.has(Rule::Cut), self.rules.has(Rule::Settled));
         let reader = self.readers.entry(who).or_default();
@@ -162,7 +163,7 @@ impl Proofs {
             reader.loses_hooks();
         }
         // The hub knows that an earlier process lives while its stream is open. A
-        // beginning at another door says nothing about it.
+        // beginning at another door says nothing about that process.
         let streams = !reader.streams.is_empty();
         if scope == Scope::Door(Door::Rest) {
             reader.carry_streams();
@@ -171,7 +172,8 @@ impl Proofs {
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             if matches!(scope, Scope::Door(door) if door != answer.door) {
-                // Not begun anew there: what is open goes on and can be proved.
+                // The reader did not begin anew at this door: open calls go on and can be
+                // proved.
                 answer.beginning = beginning;
                 continue;
             }
@@ -191,7 +193,7 @@ impl Proofs {
         effects
     }
 
-    /// A stream of the reader is open from now on: it lives.
+    /// Opens a stream of the reader, which lives from now on.
     pub fn attach(&mut self, who: Principal, most: usize) -> Option<u64> {
         // Streams are numbered with the answers.
         self.last = self.last.next();
@@ -202,8 +204,8 @@ impl Proofs {
         Some(stream)
     }
 
-    /// A stream of the reader has closed. With the last one the reader may be gone: its
-    /// open calls end without mail, and mail that others could read goes back.
+    /// Closes a stream of the reader. After the last one the reader may be gone: its open
+    /// calls end without mail, and its leases of one-of mail are returned.
     pub fn detach(&mut self, who: Principal, stream: u64) -> Vec<Effect> {
         let Some(reader) = self.readers.get_mut(&who) else { return Vec::new() };
         reader.streams.retain(|(id, _)| *id != stream);

@@ -1,11 +1,11 @@
 //! The rules of proof by name.
 //!
-//! A hub keeps them all. The model test leaves out one at a time and shows what breaks.
+//! A hub keeps all rules. The model test leaves out one at a time and shows what breaks.
 
 /// Makes the enum and the list of all its variants from one list.
 macro_rules! rules {
     ($($rule:ident,)*) => {
-        /// One rule. The module above says what each means.
+        /// One rule. The module above explains each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Rule {
@@ -42,7 +42,7 @@ rules! {
     Gone,
 }
 
-/// The rules that hold.
+/// The set of rules that hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules(u32);
 

@@ -1,4 +1,4 @@
-//! An answer: what is in it, and what becomes of it on its way.
+//! An answer: its content, and its way to the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::presence::Calling;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchStatus {
-    /// What was waited for is here.
+    /// Everything that was waited for is here.
     Complete,
-    /// Some of it; the rest is `missing`, or is one-of mail that several could take.
+    /// A part of it; the rest is `missing`, or is one-of mail that several could take.
     Partial,
-    /// Time is up and nothing came.
+    /// The time is up and nothing came.
     Empty,
     /// The wait was ended from outside, or by the client's patience: call again.
     CallAgain,
@@ -38,7 +38,7 @@ impl BatchStatus {
     }
 }
 
-/// One of those waited for who has not sent yet.
+/// A sender that the call waited for and that has not sent yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     pub instance: Option<InstanceId>,
@@ -46,15 +46,15 @@ pub struct Missing {
     pub status: &'static str,
 }
 
-/// A report that was handed over before the gather that waited for it.
+/// A report that an earlier answer held before the gather that waited for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Already {
     pub id: Seq,
     pub label: Option<String>,
 }
 
-/// An answer. Its mail is leased until [`Handed::written`] and a proof, or until
-/// it is dropped unwritten.
+/// An answer. Its mail is leased until [`Handed::written`] and a proof, or until the
+/// answer is dropped unwritten.
 #[derive(Debug)]
 pub struct Batch {
     pub mail: Vec<Entry>,
@@ -68,8 +68,8 @@ pub struct Batch {
     pub handed: Handed,
 }
 
-/// The answer on its way to the client. Dropped without a word it was not
-/// written, and its mail goes back, marked.
+/// The answer on its way to the client. If it is dropped before [`Handed::written`], it
+/// was not written, and its mail goes back, marked.
 #[derive(Debug)]
 pub struct Handed {
     hub: Arc<Hub>,
@@ -79,27 +79,27 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// Consumed once written.
+    /// Acks these deliveries once the answer is written.
     pub(super) fn consumes(&mut self, by: Principal, what: Vec<DeliveryNo>) {
         self.auto = Some((by, what));
     }
 
-    /// Another one for each answer.
+    /// Returns a number that is unique for each answer.
     pub fn number(&self) -> u64 {
         self.id.0
     }
 
-    /// It is an error, and carries no mail.
+    /// Notes that the answer is an error and carries no mail.
     pub fn erred(&self) {
         self.hub.desk.lock().erred(self.id);
     }
 
-    /// The ids that count as read are not in it after all.
+    /// Notes that the answer does not name the ids acked by weak proof after all.
     pub fn names_nothing(&self) {
         self.hub.desk.lock().names_nothing(self.id);
     }
 
-    /// Everything is in the kernel's hands.
+    /// Notes that the whole answer is in the kernel's hands.
     pub fn written(mut self) {
         self.done = true;
         self.hub.answer_written(self.id, self.auto.take());
@@ -114,7 +114,7 @@ impl Drop for Handed {
     }
 }
 
-/// A call that has begun and is not answered yet. Dropped, its client is gone.
+/// A call that has begun and is not answered yet. If it is dropped, its client is gone.
 #[derive(Debug)]
 pub struct Open {
     pub(super) reader: Principal,
@@ -141,18 +141,18 @@ impl Open {
     }
 }
 
-/// What is said of a read, before it is known how much of it fits.
+/// The statements about a read, before it is known how much of it fits.
 pub(super) struct Judged {
     pub(super) status: BatchStatus,
     pub(super) found: Gathered,
-    /// It is complete only with all that it waited for.
+    /// Set if the read is complete only with all that it waited for.
     pub(super) gathers: bool,
-    /// The client's patience ended before the time that it asked for.
+    /// Set if the client's patience ended before the time that it asked for.
     pub(super) cut_short: bool,
 }
 
 impl Hub {
-    /// Makes the answer: what fits is in it, the rest goes back.
+    /// Makes the answer: mail that fits is in it, the rest goes back.
     pub(super) fn hand(
         &self,
         open: Open,
@@ -166,7 +166,7 @@ impl Hub {
         let (id, mail, waited) = (running.id, &lease.mail, opened.elapsed());
         let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail, waited));
         let Some(told) = told else {
-            // Ended from outside while the mail was fetched.
+            // The call was ended from outside while the mail was fetched.
             handed.auto = None;
             return Batch {
                 mail: Vec::new(),
@@ -211,7 +211,7 @@ impl Hub {
         }
     }
 
-    /// These are not in the answer after all, and nobody was shown them.
+    /// Returns deliveries that are not in the answer after all: no reader was shown them.
     fn put_back(&self, by: Principal, handed: &mut Handed, rest: &[Leased]) {
         let what: Vec<DeliveryNo> = rest.iter().map(|l| l.delivery).collect();
         if let Some((_, taken)) = &mut handed.auto {

@@ -1,30 +1,30 @@
-//! How much of what waits goes into one answer.
+//! The budget of an answer: the share of the waiting mail that goes into it.
 //!
 //! Messages are taken in their order until the next one does not fit. A body of up to
 //! `limits.answer_whole_chars` goes in whole. Longer bodies get at least
-//! `limits.answer_share_chars` each and share what the others leave.
+//! `limits.answer_share_chars` each and share the space that the others leave.
 
 use crate::limits::Limits;
 use crate::ports::{Clips, Leased};
 
-/// No entry of JSON takes less beside its body.
+/// Minimum number of bytes that an entry of JSON takes beside its body.
 const BESIDE: usize = 40;
-/// Most bytes of one character.
+/// Maximum number of bytes of one character.
 const WIDEST: usize = 4;
 
-/// How much an answer may hold.
+/// The size limit of an answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Budget {
     /// Whole messages up to the limit of the hub; at least one.
     Whole,
-    /// So many characters of bodies.
+    /// This number of characters of bodies.
     Chars(usize),
-    /// So many bytes of JSON text; `beside` says what an entry takes apart from its
-    /// body.
+    /// This number of bytes of JSON text; `beside` counts the bytes of an entry apart
+    /// from its body.
     Json { chars: usize, beside: fn(&Entry) -> usize },
 }
 
-/// What becomes of a first message that is too large for the whole answer.
+/// The treatment of a first message that is too large for the whole answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TooLarge {
     /// It is clipped: a read brings at least one message.
@@ -33,7 +33,7 @@ pub(super) enum TooLarge {
     Leave,
 }
 
-/// How much a lease may take for an answer.
+/// The limits of a lease for an answer.
 pub(super) struct Room {
     pub(super) messages: usize,
     pub(super) bytes: usize,
@@ -41,7 +41,8 @@ pub(super) struct Room {
 }
 
 impl Budget {
-    /// At least what will fit: the rest is put back when the answer is made.
+    /// Returns at least the size that will fit: the rest is put back when the answer is
+    /// made.
     pub(super) fn room(self, limits: &Limits) -> Room {
         let clips = Clips { whole: limits.answer_whole_chars, share: limits.answer_share_chars };
         let most = limits.answer_messages;
@@ -53,7 +54,8 @@ impl Budget {
         Room { messages: messages.max(1), bytes, clips }
     }
 
-    /// Where the body of the only message of an answer is cut; `None` if it fits whole.
+    /// Returns where to cut the body of the only message of an answer; `None` if it fits
+    /// whole.
     pub(crate) fn clip(self, body: &str) -> Option<Clip> {
         let (length, room, cost): (_, _, fn(char) -> usize) = match self {
             Self::Whole => return None,
@@ -64,13 +66,14 @@ impl Budget {
     }
 }
 
-/// One message of an answer, and how much of its body is in it.
+/// One message of an answer, with the clip of its body.
 #[derive(Debug)]
 pub struct Entry {
     pub leased: Leased,
-    /// Its sender had not read what the reader last wrote to it. Looked up for JSON only.
+    /// Set if its sender had not read the reader's last message to it. Looked up for JSON
+    /// only.
     pub crossed: bool,
-    /// Cut to so many characters of so many.
+    /// The length to which the body is cut, and its full length.
     pub clip: Option<Clip>,
 }
 
@@ -82,7 +85,8 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// Nothing cut yet: what says so takes as much room as it ever will.
+    /// Makes a clip that cuts nothing: the note about it takes as much room as it ever
+    /// will.
     fn longest(body: &str) -> Self {
         Self { chars: body.len(), bytes: body.len(), total_chars: body.len() }
     }
@@ -99,7 +103,7 @@ impl Entry {
     }
 }
 
-/// How a budget counts.
+/// The counting rule of a budget.
 struct Measure {
     chars: usize,
     beside: fn(&Entry) -> usize,
@@ -107,8 +111,8 @@ struct Measure {
     cost: fn(char) -> usize,
 }
 
-/// Splits mail into what the answer holds and what does not fit. The order is kept,
-/// and nothing overtakes a message that does not fit.
+/// Splits mail into the part that the answer holds and the rest. The order is kept, and
+/// nothing overtakes a message that does not fit.
 pub(super) fn fit(
     mail: Vec<Leased>,
     budget: Budget,
@@ -155,7 +159,7 @@ pub(super) fn fit(
             least = left.saturating_sub(beside);
         }
         left = left.saturating_sub(beside + least);
-        // Bodies that may be clipped share in the end what the others leave.
+        // Bodies that may be clipped share in the end the space that the others leave.
         set_aside += if entry.clip.is_some() { least } else { 0 };
         entries.push(entry);
     }
@@ -181,7 +185,7 @@ fn clip_to(body: &str, share: usize, cost: fn(char) -> usize) -> Clip {
     Clip { chars, bytes, total_chars: body.chars().count() }
 }
 
-/// What one takes in a JSON string, in bytes: some readers count so, and nobody
+/// Counts the bytes of a character in a JSON string: some readers count bytes, and none
 /// counts more.
 pub fn json_cost(c: char) -> usize {
     match c {
@@ -191,7 +195,7 @@ pub fn json_cost(c: char) -> usize {
     }
 }
 
-/// The same for a whole text, byte by byte: a letter of several bytes costs each.
+/// Counts the same for a whole text, byte by byte.
 fn json_length(text: &str) -> usize {
     let more = text.bytes().map(|b| match b {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -201,7 +205,7 @@ fn json_length(text: &str) -> usize {
     text.len() + more.sum::<usize>()
 }
 
-/// The largest share such that nobody's part, capped at it, exceeds the budget.
+/// Returns the largest share such that all lengths, capped at it, fit into the budget.
 fn fair_share(lengths: &[usize], budget: usize) -> usize {
     let mut sorted = lengths.to_vec();
     sorted.sort_unstable();
@@ -231,7 +235,7 @@ mod tests {
     use crate::registry::Relation;
     use crate::time::Timestamp;
 
-    /// The message of this number with a body of so many letters.
+    /// Makes the message of this number with a body of so many letters.
     fn letter((number, length): (usize, &usize)) -> Leased {
         let number = number as u64;
         let message = Message {
@@ -323,7 +327,7 @@ mod tests {
             let share = fair_share(&lengths, budget);
             let used: usize = lengths.iter().map(|l| (*l).min(share)).sum();
             prop_assert!(used <= budget);
-            // Nothing that would fit is held back: one more each would not fit.
+            // No space is held back: one more character for each would not fit.
             if share != usize::MAX {
                 let more: usize = lengths.iter().map(|l| (*l).min(share + 1)).sum();
                 prop_assert!(more > budget);

@@ -1,8 +1,8 @@
-//! Waiting for everybody: when a gather is complete, and who is missing.
+//! Gathers: when a gather is complete, and which reports are missing.
 //!
-//! A worker counts when its assignment is settled, so a failure counts, too, and
-//! mail on the way does not; somebody without an assignment counts with the first
-//! message. What is missing is judged when it is said, by what the answer holds.
+//! A worker counts when its assignment is settled, so a failure counts, too, and mail on
+//! the way does not; an instance without an assignment counts with the first message. The
+//! answer's `missing` is judged when it is made, by the mail that it holds.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,15 @@ use crate::messaging::message::{Principal, Seq};
 use crate::orchestration::Standing;
 use crate::ports::{Given, Lease, Leased, Parts, Survey, is_called, is_from};
 
-/// What a gather found of what it waited for.
+/// The result of a gather.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Without a report, or with one in another answer that is not proven yet.
+    /// Assignments without a report, or with one in another answer that is not proven
+    /// yet.
     pub(super) missing: Vec<Missing>,
     /// Reports that other answers held.
     pub(super) already: Vec<Already>,
-    /// A report was left behind for want of room.
+    /// Set if a report was left behind for want of room.
     left: bool,
 }
 
@@ -55,7 +56,7 @@ impl Gathered {
 }
 
 impl Hub {
-    /// The reader's open tasks, and those whose reports wait, as the call begins.
+    /// Returns the reader's open tasks, and those whose reports wait, as the call begins.
     pub(super) fn owed(&self, ask: &Ask) -> Box<[Seq]> {
         // Nothing to weigh: see `look`.
         if ask.wait_for == WaitFor::Any && (ask.window.is_zero() || ask.timeout.is_zero()) {
@@ -75,13 +76,13 @@ impl Hub {
         tasks.iter().all(settled)
     }
 
-    /// Rings when somebody ends, for those who wait for somebody.
+    /// Returns a signal of ended instances, for a call that waits for instances.
     pub(super) fn endings_for(&self, ask: &Ask) -> Option<Box<watch::Receiver<()>>> {
         let waits = ask.wait_for == WaitFor::All && !ask.filter.from.is_empty();
         waits.then(|| Box::new(self.endings.subscribe()))
     }
 
-    /// Whether `who` names an instance that has ended: nothing of it is to come.
+    /// Returns whether `who` names an instance that has ended: it sends nothing more.
     fn has_gone(&self, who: &str) -> bool {
         let instance =
             exactly(who).and_then(|id| self.engine.ledger(|l| l.instance(id))).map(|v| v.instance);
@@ -108,7 +109,7 @@ impl Hub {
         }
     }
 
-    /// `complete` is judged when it is said: by what the answer really holds.
+    /// Judges the status when the answer is made, by the mail that it really holds.
     pub(super) fn judge(
         &self,
         ask: &Ask,
@@ -136,8 +137,8 @@ impl Hub {
         (status, found)
     }
 
-    /// What became of those waited for: whom `from` names, or else what was owed when the
-    /// call began and what the reader has given out since.
+    /// Returns the state of the assignments waited for: those that `from` names, or else
+    /// those that were owed when the call began and that the reader has given out since.
     fn gathered(&self, by: Principal, owed: &[Seq], from: &[String], mail: &[Leased]) -> Gathered {
         let mut found = Gathered::default();
         if from.is_empty() {
@@ -163,7 +164,7 @@ impl Hub {
         found
     }
 
-    /// Somebody who was given nothing.
+    /// Makes the entry of an instance that has no assignment of the reader.
     fn stranger(&self, who: &str) -> Missing {
         let instance = exactly(who);
         let status = match instance.map(|id| self.engine.ledger(|l| l.instance(id))) {
@@ -176,7 +177,7 @@ impl Hub {
     }
 }
 
-/// The one instance that `who` names, if it does not name several.
+/// Returns the instance that `who` names, if it does not name several.
 fn exactly(who: &str) -> Option<InstanceId> {
     match who.parse() {
         Ok(Address::Exact { instance, .. }) => Some(instance),
@@ -184,7 +185,7 @@ fn exactly(who: &str) -> Option<InstanceId> {
     }
 }
 
-/// Whether `who`, an instance, a name, an address or a label, means this work.
+/// Returns whether `who`, an instance, a name, an address or a label, means this work.
 fn is_work_of(given: &Given, who: &str) -> bool {
     given.assignment.label.as_deref() == Some(who)
         || given.address.as_ref().is_some_and(|address| is_called(address, who))
@@ -196,13 +197,13 @@ fn owes(given: &Given, status: &'static str) -> Missing {
     Missing { instance: Some(assignment.worker), label, status }
 }
 
-/// Distinct senders of this mail; a failed worker is one.
+/// Counts the distinct senders of this mail; a failed worker is one.
 fn senders(mail: &[Leased]) -> usize {
     mail.iter().map(|l| &l.message.from.address).collect::<HashSet<_>>().len()
 }
 
-/// Whether what waits holds something of `who`: an instance, a name, an address
-/// or a label.
+/// Returns whether the waiting mail holds a message of `who`: an instance, a name, an
+/// address or a label.
 fn has_sent(survey: &Survey, senders: &[Parts<'_>], who: &str) -> bool {
     survey.labels.iter().any(|label| label == who) || senders.iter().any(|s| s.is_called(who))
 }
