@@ -1,6 +1,6 @@
 //! The environment of a worker.
 //!
-//! It is made of three parts. First comes the hub's own environment, without our
+//! The environment has three parts. First comes the hub's own environment, without our
 //! variables, secrets, and variables of the conversation from which the hub was started
 //! (next to nothing of it if the worker runs as another user); then the variables of the
 //! profile; then the worker's identity. The token stands in the environment and nowhere

@@ -1,6 +1,6 @@
 //! The settings in a profile for running its agents.
 //!
-//! They stand in the profile's `config`, beside keys of other programs, which are
+//! The settings stand in the profile's `config`, beside keys of other programs, which are
 //! ignored. An error names a key of ours that has the wrong form.
 
 use std::path::{Path, PathBuf};

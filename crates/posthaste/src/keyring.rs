@@ -279,7 +279,7 @@ impl Keyring {
         found
     }
 
-    /// Reads a file, changes it, and writes it under the lock. Waits for nobody if
+    /// Reads a file, changes it, and writes it under the lock. Does not wait if
     /// nothing has to be changed. Removes a file without credentials.
     fn change<T>(
         &self,

@@ -27,7 +27,7 @@ pub(crate) fn to_stderr(config: &LogConfig) -> Result<(), ApiError> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Bounded::new(Log::new(io::stderr(), config.format), config))
-        // It would complain on stderr, and panic when stderr cannot be written.
+        // The library would complain on stderr, and panic when stderr cannot be written.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     let ready = match config.format {

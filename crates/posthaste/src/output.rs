@@ -22,7 +22,7 @@ pub(crate) struct Output {
     terminal: bool,
     out: Box<dyn Write>,
     err: Box<dyn Write>,
-    /// Whether stdout and stderr have colours.
+    /// Use of colours on stdout and on stderr.
     colours: (bool, bool),
     /// The width of the terminal, if stdout is one.
     columns: Option<usize>,

@@ -41,7 +41,7 @@ fn not_one(text: &str) -> Failure {
 async fn of_name(name: &Name, team: Option<&Name>, client: &Client) -> Result<String, Failure> {
     let here = named(name, team, None, client).await?;
     match (one(here.iter().filter(|agent| lives(agent))), one(here.iter())) {
-        // Several agents of the name are here, and one of them is active.
+        // One agent of the name lives, or only one is here.
         (Some(agent), _) | (None, Some(agent)) => Ok(agent.instance.clone()),
         (None, None) if here.is_empty() => Err(gone(name, team, client).await?),
         (None, None) => {

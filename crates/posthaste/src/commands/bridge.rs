@@ -76,7 +76,7 @@ impl Bridge {
         self.stdin = None;
         let until = Instant::now() + GOODBYE;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            // Its stdout closes when it ends.
+            // The bridge closes its stdout when it ends.
             let left = until.saturating_duration_since(Instant::now());
             if self.lines.recv_timeout(left).is_err() {
                 break;

@@ -32,7 +32,7 @@ pub(super) async fn run(
     };
     let client = session.client()?;
     let mut page = client.history(&query).await?;
-    // A page ends early where it would be too large, or where the search took long.
+    // A page ends early where it would be too large, or where there was much to search.
     while let Some(cursor) = page.cursor.take() {
         let found = u32::try_from(page.messages.len()).unwrap_or(args.last);
         let Some(missing @ 1..) = args.last.checked_sub(found) else {

@@ -79,8 +79,8 @@ async fn create(
 }
 
 /// Sets the leaders. An agent that connected by itself can lead only by its instance, so
-/// its name is replaced by that; a name that nobody has yet is for agents that the
-/// operator will start.
+/// its name is replaced by that; a name that no agent has yet is for agents that the
+/// operator will create.
 async fn put(
     team: &Name,
     leaders: &[String],

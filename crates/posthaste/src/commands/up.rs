@@ -85,7 +85,7 @@ pub(super) async fn run(
     let (keys, traces, mut signals, launcher) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => {
-            // No message was handed out, and the next start should know.
+            // No message was handed out: closes in order, so that the next start knows.
             watch.end().await;
             let _ = hub.close().await;
             return Err(error.into());

@@ -15,8 +15,8 @@ pub(super) fn layer<S: Subscriber>() -> impl Layer<S> {
 fn may_say(target: &str, about: &Metadata<'_>) -> bool {
     let of = target.split("::").next().unwrap_or_default();
     match of {
-        // Its warnings quote calls and their results, too. The door's own line reports the
-        // outcome of a call.
+        // The warnings of rmcp quote calls and their results, too. The door's own
+        // line reports the outcome of a call.
         "rmcp" => false,
         ours if ours.starts_with("posthaste") => true,
         _ => *about.level() <= Level::INFO,

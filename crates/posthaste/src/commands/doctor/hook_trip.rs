@@ -18,7 +18,7 @@ const TRIP: &str = "hook trip";
 /// The largest page that the hub returns.
 const MOST: u32 = 1000;
 
-/// Tries the hook before a tool, which returns no messages, so that it takes nobody's.
+/// Tries the hook before a tool, which returns no messages, so that no mail is taken.
 /// The hook joins under a key of its own, and leaves again.
 pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -> Check {
     let text = files::read(file).ok().flatten().unwrap_or_default();

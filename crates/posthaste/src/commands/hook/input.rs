@@ -1,7 +1,7 @@
 //! The input of a hook: one JSON object on stdin, written by the agent's program.
 //!
-//! It may be long, because it contains the output of a tool; it may be cut, and it may be
-//! invalid. The fields before the fault count.
+//! The input may be long, because it contains the output of a tool; it may be cut, and it
+//! may be invalid. The fields before the fault count.
 
 use std::fmt;
 use std::io::{self, Read};

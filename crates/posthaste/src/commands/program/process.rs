@@ -26,7 +26,7 @@ pub(in crate::commands) fn folder() -> PathBuf {
     of_program.or_else(|_| std::env::current_dir()).unwrap_or_default()
 }
 
-/// Returns whether a process with a name from [`process`] runs.
+/// Returns whether a process with a name from `process()` runs.
 pub(in crate::commands) fn runs(name: &str) -> bool {
     let mut parts = name.split(':').skip(1);
     let Some(number) = parts.next().and_then(|number| number.parse::<i32>().ok()) else {

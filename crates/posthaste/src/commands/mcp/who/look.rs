@@ -97,7 +97,7 @@ impl Who {
         Some((identity, Known { member, conversation }))
     }
 
-    /// The thread of Codex that began last, if it was not seen yet.
+    /// Returns the thread of Codex that began last, if it was not seen yet.
     fn thread_of_hook(
         &self,
         wish: &Wish,
@@ -120,12 +120,12 @@ impl Who {
 }
 
 impl Seen {
-    /// Whether credentials may have changed since the last look.
+    /// Returns whether credentials may have changed since the last look.
     fn is_changed(&mut self, changed: Option<SystemTime>) -> bool {
         if changed.is_none() || changed == self.changed {
             return false;
         }
-        // A change soon after this one may have the same time: then it counts as well.
+        // A change soon after this one may have the same time, and must count as well.
         let is_old = |at: &SystemTime| at.elapsed().is_ok_and(|passed| passed >= TICK);
         self.changed = changed.filter(is_old);
         true
