@@ -1,7 +1,7 @@
 //! The mail of a worker: a file that the hub appends to, copied into the worker's stdin.
 //!
-//! The mail is a file so that a restarted hub can go on with it. At the worker's end the keeper
-//! knows what the worker did not read, and the hub must not count that as read.
+//! The mail is a file so that a restarted hub can go on with it. At the worker's end the
+//! keeper knows what the worker did not read, and the hub must not count that as read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
