@@ -1,7 +1,7 @@
-//! How agents are run: one file per driver.
+//! Drivers, the ways to run agents: one file for each.
 //!
-//! All that is special about a driver stands in its file, and the supervisor asks.
-//! Adding one is a file and a line here.
+//! All that is special about a driver stands in its file, and the supervisor asks it. To
+//! add a driver, add a file and a line here.
 
 mod command;
 mod external;
@@ -18,21 +18,21 @@ use crate::settings::{Line, Settings};
 
 /// One way to run agents.
 pub(crate) trait Driver: Sync {
-    /// As a profile's `driver` names it.
+    /// The name in a profile's `driver`.
     fn name(&self) -> &'static str;
 
-    /// Whether its agents can do no more than this limit of their profile allows.
+    /// Returns whether the driver enforces this limit of the profile on its agents.
     fn keeps(&self, limit: Limit) -> bool;
 
-    /// What is run for a worker with these settings; `None` if such an agent comes by
-    /// itself and nothing is run.
+    /// Returns the command that runs a worker with these settings; `None` if such an
+    /// agent connects by itself and the hub runs nothing.
     fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError>;
 }
 
 const ALL: [&dyn Driver; 2] = [&command::Command, &external::External];
 
-/// What is run for a worker of this profile; `None` if it comes by itself. A profile with
-/// a limit that its driver cannot keep is refused.
+/// Returns the command that runs a worker of this profile; `None` if the agent connects
+/// by itself. Refuses a profile with a limit that its driver cannot enforce.
 pub(crate) fn line(profile: &Profile, settings: &Settings) -> Result<Option<Line>, LaunchError> {
     let driver = of(profile)?;
     let line = driver.line(settings)?;
@@ -42,9 +42,9 @@ pub(crate) fn line(profile: &Profile, settings: &Settings) -> Result<Option<Line
     Ok(line)
 }
 
-/// Whether a worker of this profile could be started at all, as far as the profile alone
-/// tells: the driver is known, the keys have the right form, and no limit is beyond the
-/// driver. Programs and folders are another matter.
+/// Checks whether a worker of this profile could be started, as far as the profile alone
+/// tells: the driver is known, the keys have the right form, and the driver can enforce
+/// every limit. Does not look for programs and folders.
 pub fn check_profile(template: &Template) -> Result<(), LaunchError> {
     let now = Timestamp(0);
     let profile = Profile {
@@ -57,7 +57,7 @@ pub fn check_profile(template: &Template) -> Result<(), LaunchError> {
     line(&profile, &Settings::read(&profile, Some(Path::new("/")))?).map(|_| ())
 }
 
-/// The driver of a profile. Who names none comes by itself.
+/// Returns the driver of a profile: the external one if the profile names none.
 pub(crate) fn of(profile: &Profile) -> Result<&'static dyn Driver, LaunchError> {
     let template = &profile.template;
     let Some(wanted) = &template.driver else { return Ok(&external::External) };

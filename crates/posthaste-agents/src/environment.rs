@@ -1,10 +1,10 @@
-//! What a worker finds in its environment.
+//! The environment of a worker.
 //!
-//! It has the hub's own, without what is ours or secret or tells of the conversation
-//! that the hub was started from (next to nothing of it if it runs as another user); then
-//! what its profile says; then who it is. The
-//! token is in the environment and nowhere else: other users see the words of a
-//! process, and not this.
+//! The environment has three parts. First comes the hub's own environment, without our
+//! variables, secrets, and variables of the conversation from which the hub was started
+//! (next to nothing of it if the worker runs as another user); then the variables of the
+//! profile; then the worker's identity. The token stands in the environment and nowhere
+//! else: other users can see the command line of a process, and not its environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,10 +15,10 @@ use posthaste_core::ports::{Nap, Start};
 use crate::settings::Settings;
 use crate::user::WorkerUser;
 
-/// What starts like this is between the hub and its workers.
+/// The prefix of variables between the hub and its workers.
 const OURS: &str = "POSTHASTE_";
 
-/// Everything that workers and wake commands are told.
+/// Every variable that the hub sets for workers and wake commands.
 pub const VARIABLES: [&str; 17] = [
     "POSTHASTE_ADDRESS",
     "POSTHASTE_AGENT",
@@ -39,8 +39,9 @@ pub const VARIABLES: [&str; 17] = [
     "POSTHASTE_UNREAD",
 ];
 
-/// A hub may have been started by an agent's program. Its workers are no part of that
-/// conversation, and its secrets and its memory are not theirs.
+/// Variables of the hub that workers do not get. An agent's program may have started the
+/// hub: its workers are no part of that conversation, and the hub's secrets and its
+/// memory settings are not for them.
 const NOT_FOR_WORKERS: [&str; 11] = [
     "CAO_TERMINAL_ID",
     "CLAUDECODE",
@@ -55,23 +56,23 @@ const NOT_FOR_WORKERS: [&str; 11] = [
     "QWEN_CODE",
 ];
 
-/// What workers that run as another user still have of the hub's environment.
+/// Variables of the hub that workers of another user get all the same.
 const FOR_OTHER_USERS: [&str; 4] = ["LANG", "LANGUAGE", "PATH", "TZ"];
 
-/// Whose tokens and identities a program uses.
+/// The variable that names the data folder: whose tokens and identities a program uses.
 pub(crate) const DATA: &str = "POSTHASTE_DATA";
 
-/// The data folder of a worker, within its own folder. No other process has it.
+/// Returns the data folder of a worker, within its own folder. No other process has it.
 pub(crate) fn data_of(home: &Path) -> OsString {
     home.join("data").into_os_string()
 }
 
-/// An environment in the making; later values beat earlier ones.
+/// An environment in the making; later values replace earlier ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// What the hub itself has, as far as it is for others.
+    /// Returns the hub's environment without the variables that are not for workers.
     pub(crate) fn inherited(all: &[(OsString, OsString)]) -> Self {
         let ours = |name: &OsStr| {
             let text = name.to_string_lossy();
@@ -80,8 +81,9 @@ impl Environment {
         Self(all.iter().filter(|(name, _)| !ours(name)).cloned().collect())
     }
 
-    /// What workers that run as another user start from: who they are there, and of the
-    /// hub's own only what finds programs and speaks to people. The rest is not theirs.
+    /// Returns the environment from which workers of another user start: that user's
+    /// identity, and of the hub's environment only the search path, the language and the
+    /// time zone.
     pub(crate) fn of_user(all: &[(OsString, OsString)], user: &WorkerUser) -> Self {
         let shared = |name: &OsStr| {
             let text = name.to_string_lossy();
@@ -95,7 +97,8 @@ impl Environment {
         own
     }
 
-    /// With what the profile says. Who somebody is, no profile says.
+    /// Adds the variables of the profile, except those with our prefix: a profile cannot
+    /// set an identity.
     pub(crate) fn with(mut self, settings: &Settings) -> Self {
         for (name, value) in &settings.env {
             if !name.starts_with(OURS) {
@@ -109,9 +112,10 @@ impl Environment {
         self
     }
 
-    /// Folders of the search path that are relative would be those of the working
-    /// directory, and whoever chose that may have put programs there. An empty search
-    /// path means the working directory to some shells, so then there is none.
+    /// Removes relative folders from the search path: they would be searched in the
+    /// working directory, where the caller who chose it may have put programs. Some
+    /// shells take an empty search path for the working directory, so an empty one is
+    /// removed.
     fn only_absolute_paths(&mut self) {
         let Some(path) = self.get("PATH") else { return };
         let kept: Vec<_> = std::env::split_paths(path).filter(|f| f.is_absolute()).collect();
@@ -123,7 +127,7 @@ impl Environment {
 
     pub(crate) fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         let value = value.as_ref();
-        // A zero byte ends a variable, so none has one.
+        // A zero byte would end the variable.
         let kept = match value.to_str() {
             Some(text) if text.contains('\0') => text.replace('\0', "").into(),
             _ => value.to_owned(),
@@ -131,12 +135,12 @@ impl Environment {
         self.0.insert(name.into(), kept);
     }
 
-    /// Who a worker is, and how it reaches the hub: as itself, and as nobody else.
+    /// Sets the worker's identity and the way to the hub: as itself, and as nobody else.
     pub(crate) fn worker(&mut self, start: &Start, home: &Path) {
         let worker = &start.worker;
         let instance = worker.id.to_string();
         self.set("POSTHASTE_INSTANCE", &instance);
-        // The name that CAO's own tools look for.
+        // CAO's own tools look for this name.
         self.set("CAO_TERMINAL_ID", &instance);
         self.set("POSTHASTE_ADDRESS", &*worker.address);
         self.set("POSTHASTE_AGENT", worker.agent.as_str());
@@ -150,11 +154,12 @@ impl Environment {
             self.set("POSTHASTE_BRANCH", branch);
         }
         self.set("POSTHASTE_TOKEN", &start.token.0);
-        // Not the operator's folder: without its token a worker is nobody.
+        // Not the operator's folder: without its token a worker must have no identity.
         self.set(DATA, data_of(home));
     }
 
-    /// Whom a wake command is to wake. It gets no token: the agent comes by itself.
+    /// Sets the identity of the agent that a wake command is to wake. The command gets no
+    /// token, because the agent connects by itself.
     pub(crate) fn sleeper(&mut self, nap: &Nap, data: &Path) {
         self.set("POSTHASTE_INSTANCE", nap.who.id.to_string());
         self.set("POSTHASTE_ADDRESS", &*nap.who.address);

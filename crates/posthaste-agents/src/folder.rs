@@ -1,23 +1,24 @@
-//! The folder of a worker: what it gets, what it leaves, and whether it lives.
+//! The folder of a worker: its input, its output, and the lock that tells whether its
+//! keeper lives.
 //!
 //! ```text
 //! <data>/agents/a3f7b2c1/
-//!   task        what it reads on stdin
-//!   cwd         a link to the directory in which it works
-//!   home        a link to the files of its own, if they lie elsewhere
-//!   prepared    it was made ready and has not been started
-//!   out, err    what it wrote, within a bound
-//!   started     written before it runs, and again when its process is known
-//!   exit.json   how it ended; whole or not there
-//!   lock        held by its keeper for as long as that lives
-//!   work/       where it works if nobody says otherwise
-//!   worktree/   its own checkout, if it has one
+//!   task        the worker's stdin
+//!   cwd         a link to the directory in which the worker works
+//!   home        a link to the worker's own files, if they lie elsewhere
+//!   prepared    the worker was prepared and has not been started
+//!   out, err    the worker's output, bounded
+//!   started     written before the worker runs, and again when its process is known
+//!   exit.json   how the worker ended; complete or absent
+//!   lock        held by the keeper for as long as it lives
+//!   work/       the default working directory
+//!   worktree/   the worker's own checkout, if it has one
 //!   wake/       the same files for the command that wakes an agent
 //! ```
 //!
-//! The lock tells of life. The hub takes it and hands the open file to the keeper as
-//! its stdout, so the lock goes where the file goes: it is free when the keeper has
-//! ended, however it ended, and a hub that was killed in between changes nothing.
+//! The hub takes the lock and hands the open file to the keeper as its stdout, so the
+//! lock stays with the file: it is free once the keeper has ended, in whatever way, and a
+//! hub that is killed in between changes nothing.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,43 +29,43 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What the note of an end takes, and a little more.
+/// Room for the exit note, and a little more.
 const ROOM: [u8; 4096] = [b' '; 4096];
 
-/// More than this no note says.
+/// The longest note that is read.
 const NOTE_BYTES: u64 = 64 * 1024;
 
-/// That a worker was started, as its keeper wrote it.
+/// The note of a start, written by the keeper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
-    /// The mark in the environment of the worker and of all that it starts.
+    /// The mark in the environment of the worker and of every process below it.
     pub(crate) run: String,
     pub(crate) keeper: i32,
-    /// When the keeper began, in the system's own count.
+    /// Start time of the keeper's process, in the system's own count.
     pub(crate) keeper_began: Option<u64>,
-    /// `None`: nobody knows whether the program ran.
+    /// `None`: it is not known whether the program ran.
     pub(crate) worker: Option<i32>,
     pub(crate) worker_began: Option<u64>,
 }
 
-/// How a worker ended, as its keeper wrote it.
+/// The note of a worker's end, written by the keeper.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Exit {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// Why it could not be run at all.
+    /// The reason why the worker could not be run at all.
     pub(crate) error: Option<String>,
-    /// The keeper was asked to end it, before it ended.
+    /// The keeper was asked to end the worker, before the worker ended.
     pub(crate) asked: bool,
-    /// It ran longer than it may.
+    /// The worker ran longer than it may.
     pub(crate) overdue: bool,
-    /// How many processes it left behind; they were ended.
+    /// Number of processes that the worker left behind; they were ended.
     pub(crate) strays: usize,
-    /// What was written beyond the bound, and is not kept.
+    /// Number of bytes beyond the bound, which are not kept.
     pub(crate) out_dropped: u64,
     pub(crate) err_dropped: u64,
-    /// How much of its mail it had read, if any came to its stdin.
+    /// Number of bytes of its mail that the worker had read, if its stdin carried mail.
     pub(crate) heard: Option<u64>,
     /// Milliseconds since 1970.
     pub(crate) started_at: u64,
@@ -83,7 +84,7 @@ impl Folder {
         &self.0
     }
 
-    /// Makes it, for its owner alone.
+    /// Makes the folder, for its owner alone.
     pub(crate) fn make(&self) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)
     }
@@ -92,7 +93,7 @@ impl Folder {
         self.0.join("task")
     }
 
-    /// What it hears while it runs, if it hears anything.
+    /// The mail that the worker reads on its stdin while it runs, if it reads any.
     pub(crate) fn mail(&self) -> PathBuf {
         self.0.join("mail")
     }
@@ -105,26 +106,26 @@ impl Folder {
         self.0.join("err")
     }
 
-    /// A link to where the worker works. Its keeper stands in this folder, so neither
-    /// path is a word of the keeper's command line, which every user can read.
+    /// A link to the worker's directory. The keeper runs in this folder, so neither path
+    /// is part of the keeper's command line, which every user can read.
     pub(crate) fn directory(&self) -> PathBuf {
         self.0.join("cwd")
     }
 
-    /// Says where the worker works.
+    /// Records the worker's directory.
     pub(crate) fn work_in(&self, directory: &Path) -> io::Result<()> {
         remove_file(&self.directory())?;
         symlink(directory, self.directory())
     }
 
-    /// Notes that what the worker itself reads and writes lies elsewhere: where it goes
-    /// may be configured anew while it is there.
+    /// Records that the worker's own files lie elsewhere: the configured place may change
+    /// while the worker exists.
     pub(crate) fn note_home(&self, home: &Path) -> io::Result<()> {
         remove_file(&self.0.join("home"))?;
         symlink(std::path::absolute(home)?, self.0.join("home"))
     }
 
-    /// Where what the worker itself reads and writes lies: here, unless the hub noted
+    /// Returns the folder of the worker's own files: this one, unless the hub recorded
     /// another folder of the same name.
     pub(crate) fn home(&self) -> PathBuf {
         let noted = fs::read_link(self.0.join("home")).ok();
@@ -135,8 +136,9 @@ impl Folder {
         self.0.join("prepared")
     }
 
-    /// Notes that the worker was made ready. The note goes when its keeper starts it, so
-    /// a folder without it, emptied or not, is one of a worker that may have run.
+    /// Records that the worker was prepared. The keeper removes this note when it starts
+    /// the worker, so a folder without it, even an empty one, is that of a worker that
+    /// may have run.
     pub(crate) fn note_prepared(&self) -> io::Result<()> {
         create(&self.prepared_file()).map(drop)
     }
@@ -153,8 +155,8 @@ impl Folder {
         self.0.join("exit.json")
     }
 
-    /// What its keeper noted when it started it. A note that cannot be read still
-    /// says that there was a start.
+    /// Returns the keeper's note of the start. A note that cannot be read (`Some(None)`)
+    /// still tells that there was a start.
     pub(crate) fn started(&self) -> Option<Option<Started>> {
         match note(&self.started_file()) {
             Ok(text) => Some(serde_json::from_slice(&text).ok()),
@@ -163,7 +165,7 @@ impl Folder {
         }
     }
 
-    /// Whether it read all that was written for its stdin.
+    /// Returns whether the worker read all the mail that was written for its stdin.
     pub(crate) fn was_heard(&self, exit: &Exit) -> bool {
         let all = || fs::symlink_metadata(self.mail()).map_or(u64::MAX, |mail| mail.len());
         exit.heard.is_none_or(|heard| heard >= all())
@@ -178,7 +180,7 @@ impl Folder {
         remove_file(&self.prepared_file())
     }
 
-    /// Takes the room for the note of its end: who ends on a full disk still says how.
+    /// Reserves the room for the exit note, so that it can be written on a full disk.
     pub(crate) fn reserve_exit(&self) -> io::Result<()> {
         anew(&draft_of(&self.exit_file()))?.write_all(&ROOM)
     }
@@ -186,7 +188,7 @@ impl Folder {
     pub(crate) fn note_exit(&self, exit: &Exit) -> io::Result<()> {
         let (path, content) = (self.exit_file(), json(exit));
         let draft = draft_of(&path);
-        // In the room that was taken: who empties a file first gives that away.
+        // Overwrites the reserved room: to truncate the file first would give the room away.
         let reserved = OpenOptions::new().write(true).custom_flags(careful()).open(&draft);
         let reserved = reserved.ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()));
         let mut file = match reserved {
@@ -198,8 +200,8 @@ impl Folder {
         fs::rename(&draft, &path)
     }
 
-    /// The lock, for a new keeper; nothing if one lives. What an earlier run noted
-    /// is gone then.
+    /// Takes the lock for a new keeper, and removes the notes of an earlier run. Returns
+    /// `None` if a keeper lives.
     pub(crate) fn hold(&self) -> io::Result<Option<File>> {
         let lock = OpenOptions::new()
             .write(true)
@@ -219,7 +221,7 @@ impl Folder {
         Ok(Some(lock))
     }
 
-    /// Whether a keeper lives.
+    /// Returns whether a keeper lives.
     pub(crate) fn is_held(&self) -> bool {
         let Ok(lock) = open(&self.0.join("lock")) else { return false };
         let taken = flock(&lock, FlockOperation::NonBlockingLockShared);
@@ -235,13 +237,13 @@ fn remove_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A new file for its owner alone, in the place of any other.
+/// Creates a file for its owner alone, or empties the one that is there.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Opens a file of a worker's folder to read it. The worker may have put anything in
-/// its place: a pipe would hold the hub up, and a link would lead it elsewhere.
+/// Opens a file of a worker's folder for reading. The worker may have replaced the file:
+/// a pipe would block the hub, and a link would lead it elsewhere.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(careful()).open(path)?;
     match file.metadata()?.is_file() {
@@ -250,8 +252,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Adds to a file of a worker's folder: all of the text or, where the disk is full,
-/// nothing.
+/// Appends to a file of a worker's folder: all of the text or, on a full disk, nothing.
 pub(crate) fn append(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).custom_flags(careful()).open(path)?;
     let before = file.metadata()?;
@@ -267,7 +268,7 @@ fn careful() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
 
-/// A new file in the place of whatever lies there, which is not opened.
+/// Creates a new file in place of the one that lies there, which is not opened.
 fn anew(path: &Path) -> io::Result<File> {
     let _ = fs::remove_file(path);
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
@@ -291,7 +292,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&note(path).ok()?).ok()
 }
 
-/// Writes a file that is whole whenever somebody looks.
+/// Writes a file that every reader finds complete.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = draft_of(path);
     anew(&draft)?.write_all(content)?;
@@ -355,7 +356,7 @@ mod tests {
             0,
         )
         .expect("a pipe");
-        // Whoever opens a pipe without care waits for its other end, for ever.
+        // A plain open of a pipe would wait for its other end for ever.
         let (done, looked) = std::sync::mpsc::channel();
         std::thread::spawn(move || drop(done.send((folder.exit(), folder.started()))));
         let patience = std::time::Duration::from_secs(60);

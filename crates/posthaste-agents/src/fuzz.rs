@@ -1,5 +1,5 @@
-//! Files that a worker can write to, and settings of profiles, broken: what cannot be
-//! read says nothing, and no note leads a signal astray.
+//! Fuzzes the files that a worker can write to, and the settings of profiles: content
+//! that cannot be read counts as absent, and no note misdirects a signal.
 
 use posthaste_testkit::fuzz;
 

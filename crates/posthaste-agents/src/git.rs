@@ -1,4 +1,4 @@
-//! Asking git.
+//! Runs git and returns its output.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -13,13 +13,13 @@ use tokio::time::timeout;
 use crate::environment::Environment;
 use crate::program;
 
-/// A checkout of a big repository takes a while; a hook that hangs takes for ever.
+/// A checkout of a big repository takes a while; a hook that hangs never ends.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How much of what git says of a failure is told.
+/// Number of bytes of git's error output that an error quotes.
 const SAID: usize = 500;
 
-/// Runs git, one command at a time: several that make worktrees of one repository at
-/// once get into each other's way.
+/// Runs git, one command at a time: concurrent commands that make worktrees of one
+/// repository disturb each other.
 #[derive(Debug)]
 pub(crate) struct Git {
     environment: Environment,
@@ -27,7 +27,7 @@ pub(crate) struct Git {
 }
 
 impl Git {
-    /// Variables of git itself would lead it to another repository.
+    /// Removes git's own variables, which would lead it to another repository.
     pub(crate) fn new(inherited: &[(OsString, OsString)]) -> Self {
         let not_git = |(name, _): &&(OsString, OsString)| {
             !name.to_string_lossy().starts_with("GIT_") || name == "GIT_CONFIG_GLOBAL"
@@ -35,22 +35,24 @@ impl Git {
         let all: Vec<_> = inherited.iter().filter(not_git).cloned().collect();
         let mut environment = Environment::inherited(&all);
         environment.set("GIT_TERMINAL_PROMPT", "0");
-        // What we read is not for people.
+        // Our code reads the output, so it must not be translated.
         environment.set("LC_ALL", "C");
         Self { environment, turn: Mutex::new(()) }
     }
 
-    /// Whether there is one.
+    /// Checks whether git is installed.
     pub(crate) fn check(&self) -> Result<(), LaunchError> {
         program::find("git", None, self.environment.get("PATH")).map(drop)
     }
 
-    /// What git says in this folder, without the newline at its end; or why it refused.
+    /// Returns git's output in this folder, without the newline at its end; or why git
+    /// refused.
     pub(crate) async fn ask(&self, folder: &Path, words: &[&OsStr]) -> Result<String, LaunchError> {
         self.run(folder, &self.environment, words).await
     }
 
-    /// The same about the repository that has its top here, whatever the folder is in.
+    /// Does the same for the repository that has its top here, whichever repository the
+    /// folder is in.
     pub(crate) async fn ask_about(
         &self,
         repository: &Path,
@@ -89,8 +91,8 @@ impl Git {
     }
 }
 
-/// The folder is not among the words: others see those, and it may be named after a
-/// worker.
+/// The folder is not among the arguments: other users can see those, and the folder may
+/// be named after a worker.
 #[expect(clippy::disallowed_methods, reason = "its one caller waits for it, or kills it")]
 fn command(git: &OsStr, folder: &Path, words: &[&OsStr], environment: &Environment) -> Command {
     let mut command = Command::new(git);

@@ -1,13 +1,13 @@
 //! The owner of one worker: `posthaste keep`.
 //!
-//! It starts the worker in a process group of its own, copies what it writes to files
-//! with a bound, ends it when it is asked to or when its time is up, and afterwards
-//! ends whatever the worker left behind. Then it notes how the worker ended, and ends
-//! itself. It talks to nobody: signals come in, files go out (`folder.rs`), so
-//! it does not care whether the hub lives.
+//! The keeper starts the worker in its own process group, copies the worker's output to
+//! bounded files, ends the worker on request or when its time is up, and then ends every
+//! process that the worker left behind. Then it records how the worker ended, and ends
+//! itself. It has no connection: it receives signals and writes files (`folder.rs`), so
+//! it does not depend on the hub.
 //!
-//! On Linux everything that the worker starts becomes the keeper's child when it is
-//! orphaned, also what left the process group. Elsewhere the group is all there is.
+//! On Linux every orphaned descendant of the worker becomes a child of the keeper, also
+//! one that left the process group. Elsewhere the keeper knows the group only.
 
 mod bounded;
 mod clear;
@@ -26,11 +26,11 @@ pub use self::words::{Keep, Manners, Owner};
 /// The command of the binary that becomes a keeper.
 pub const COMMAND: &str = "keep";
 
-/// Every process below a keeper has this in its environment, so that a hub finds
-/// them all when the keeper was killed.
+/// The mark: every process below a keeper has this variable in its environment, so that a
+/// hub finds them all after the keeper was killed.
 pub(crate) const MARK: &str = "POSTHASTE_RUN";
 
-/// Keeps one worker, from its start to its last descendant's end.
+/// Keeps one worker, from its start to the end of its last descendant.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = Keep::read(words).and_then(|keep| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -40,7 +40,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            // For whoever tries it by hand; a closed stderr changes nothing.
+            // For a person who runs this by hand; a closed stderr changes nothing.
             let _ = writeln!(std::io::stderr(), "error: {why}");
             ExitCode::FAILURE
         }

@@ -1,10 +1,11 @@
-//! Mail as a worker reads it: one JSON object a line, in the words of the inbox.
+//! Messages as a worker reads them: one JSON object a line, with the field names of the
+//! inbox.
 
 use posthaste_core::messaging::message::Priority;
 use posthaste_core::ports::{Letter, Start};
 use serde_json::{Map, Value};
 
-/// The task, which is the first of them.
+/// Returns the line of the task, which comes first.
 pub(crate) fn task(start: &Start) -> String {
     let mut line = Map::new();
     line.insert("id".into(), start.id.0.into());

@@ -1,12 +1,12 @@
-//! Running agents: processes, from spawn to reap.
+//! Runs agents as processes, from spawn to reap.
 //!
-//! The hub starts no worker itself. It starts a [`keeper`] for each, which owns the
-//! worker and everything that the worker starts, outlives a hub that was killed, and
-//! leaves a note how it ended. A worker's folder (`folder.rs`) is all that the two have
-//! in common. [`Supervisor`] is the hub's side: one task per worker.
+//! The hub starts no worker itself. It starts a [`keeper`] for each worker. The keeper
+//! owns the worker and every process below it, outlives a hub that was killed, and leaves
+//! a note of how the worker ended. Hub and keeper share the worker's folder (`folder.rs`)
+//! and nothing else. [`Supervisor`] is the hub's side: one task per worker.
 //!
-//! How an agent of a profile is run is a driver's business (`drivers.rs`), one file
-//! each.
+//! A driver (`drivers.rs`, one file each) decides by which command an agent of a profile
+//! is run.
 
 mod drivers;
 mod environment;

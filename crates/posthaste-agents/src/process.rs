@@ -1,8 +1,8 @@
-//! What the system tells of processes.
+//! Processes, as the system reports them.
 //!
-//! Numbers of processes are given again, so a number counts only together with the
-//! time at which its process began. Where the system tells nothing of that kind,
-//! nothing is signalled that is not our own child.
+//! The system reuses pids, so a pid counts only together with the start time of its
+//! process. Where the system does not report start times, only our own children are
+//! signalled.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,30 +10,31 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Pid, RawPid, Signal, kill_process};
 
-/// When a process began, in the system's own count.
+/// Returns the start time of a process, in the system's own count.
 pub(crate) fn began(pid: Pid) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     began_of(&stat)
 }
 
-/// The 22nd field; the second, a name in brackets, may hold anything.
+/// Parses the 22nd field; the second, a name in brackets, may contain anything.
 fn began_of(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// The process of this number. A worker can write to the note that says it: a signal to
-/// a number below 1 would go to a whole group or to everybody, and 1 is the system.
+/// Returns the process of this pid, which a worker could have written into the note: a
+/// signal to a number below 1 would go to a group or to every process, and 1 is the init
+/// process.
 pub(crate) fn numbered(number: RawPid) -> Option<Pid> {
     if number > 1 { Pid::from_raw(number) } else { None }
 }
 
-/// The process of this number, if it still is the one that began then.
+/// Returns the process of this pid, if its start time is still the same.
 pub(crate) fn same(number: RawPid, began_at: Option<u64>) -> Option<Pid> {
     let pid = numbered(number)?;
     (began_at.is_some() && began(pid) == began_at).then_some(pid)
 }
 
-/// Its children, and theirs.
+/// Returns all processes below this one.
 pub(crate) fn descendants(of: Pid) -> Vec<Pid> {
     let mut found = children(of);
     let mut next = 0;
@@ -45,14 +46,14 @@ pub(crate) fn descendants(of: Pid) -> Vec<Pid> {
     found
 }
 
-/// Each thread has its own.
+/// Returns the children of all threads of a process; the system lists them per thread.
 pub(crate) fn children(of: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
     let lists: Vec<_> = threads.map(|t| fs::read_to_string(t.path().join("children"))).collect();
     if lists.iter().any(Result::is_ok) {
         return lists.iter().flatten().flat_map(|list| numbers(list)).collect();
     }
-    // A kernel without these lists tells the parent of each process.
+    // A kernel without these lists reports the parent of each process.
     all().filter(|pid| parent(*pid) == Some(of)).collect()
 }
 
@@ -70,8 +71,8 @@ fn all() -> impl Iterator<Item = Pid> {
     entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// A variable with its value, which all descendants of a process have in their
-/// environment, wherever they went.
+/// A variable with its value that every descendant of a process has in its environment,
+/// also outside of its group or session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark(Vec<u8>);
 
@@ -81,7 +82,7 @@ impl Mark {
     }
 }
 
-/// Everybody who carries one of these marks.
+/// Returns every process with one of these marks.
 pub(crate) fn marked(marks: &[Mark]) -> Vec<Pid> {
     let has = |pid: &Pid| {
         let all = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -90,7 +91,7 @@ pub(crate) fn marked(marks: &[Mark]) -> Vec<Pid> {
     all().filter(has).collect()
 }
 
-/// Whoever has ended meanwhile needs no signal.
+/// Sends a signal; a process that has ended meanwhile needs none.
 pub(crate) fn signal(pid: Pid, signal: Signal) {
     let _ = kill_process(pid, signal);
 }

@@ -1,4 +1,4 @@
-//! Finding a program before anything is started.
+//! Finds a program before anything is started.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use posthaste_core::ports::LaunchError;
 use rustix::fs::{Access, access};
 
-/// How programs that agents are made of come to a machine.
+/// Instructions to install the programs that agents use.
 const INSTALL: [(&str, &str); 14] = [
     ("claude", "npm install -g @anthropic-ai/claude-code"),
     ("codex", "npm install -g @openai/codex"),
@@ -24,9 +24,9 @@ const INSTALL: [(&str, &str); 14] = [
     ("uv", "install it with your system's packages, or pip install uv"),
 ];
 
-/// The whole path of a program: as it stands, from the folder of its profile if it has
-/// a slash, else from the folders of `path`. Never from the directory in which it is to
-/// work: whoever gives out work names that, and may have put a program there.
+/// Returns the absolute path of a program: with a slash, relative to the folder of its
+/// profile; else from the folders of `path`. Never searches the working directory: the
+/// caller who assigns work names that directory, and may have put a program there.
 pub(crate) fn find(
     program: &str,
     beside: Option<&Path>,

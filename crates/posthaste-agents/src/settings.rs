@@ -1,7 +1,7 @@
-//! What a profile says about running its agents.
+//! The settings in a profile for running its agents.
 //!
-//! It stands in the profile's `config`, beside keys of others, which are none of our
-//! business. A key of ours that has the wrong form is named.
+//! The settings stand in the profile's `config`, beside keys of other programs, which are
+//! ignored. An error names a key of ours that has the wrong form.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::{Profile, Source};
 use serde_json::{Map, Value};
 
-/// No worker should run for longer, and a clock can tell it.
+/// The longest timeout, which every clock can represent.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// A command as a profile writes it.
@@ -34,16 +34,16 @@ impl Line {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Whose they are.
+    /// Name of the profile.
     pub(crate) profile: String,
-    /// The folder of the profile's file, from which its relative commands are.
+    /// The folder of the profile's file, to which commands are relative.
     pub(crate) beside: Option<PathBuf>,
     pub(crate) command: Option<Line>,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) model: Option<String>,
     pub(crate) worktree: bool,
-    /// The longest that a worker may run.
+    /// The longest time that a worker may run.
     pub(crate) timeout: Option<Duration>,
     /// External MCP servers, for programs that read them from a file.
     pub(crate) mcp_config: Option<String>,
@@ -51,19 +51,19 @@ pub(crate) struct Settings {
     pub(crate) stdin: Stdin,
 }
 
-/// What a worker reads on its stdin.
+/// The content of a worker's stdin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// Its task, and the end.
+    /// The task, and then the end of the input.
     #[default]
     Task,
-    /// Its task, and then whatever mail comes for it as long as it runs: one JSON
+    /// The task, and then every message for the worker as long as it runs: one JSON
     /// object a line.
     Mail,
 }
 
 impl Settings {
-    /// `home` is what `~` stands for.
+    /// Reads the settings of a profile; `home` replaces `~`.
     pub(crate) fn read(profile: &Profile, home: Option<&Path>) -> Result<Self, LaunchError> {
         let name = profile.template.name.to_string();
         let wrong = |key: &'static str, why: &str| LaunchError {
@@ -140,7 +140,7 @@ impl Settings {
     }
 }
 
-/// A time with its unit, or seconds; never none at all.
+/// Parses a time with its unit, or in seconds; zero is refused.
 fn time(value: &Value) -> Option<Duration> {
     let time = match value {
         Value::String(text) => match text.parse::<f64>() {
@@ -153,7 +153,7 @@ fn time(value: &Value) -> Option<Duration> {
     time.filter(|time| !time.is_zero())
 }
 
-/// A list of words, or one text.
+/// Parses a list of words, or one text for the shell.
 fn line(value: &Value) -> Result<Line, &'static str> {
     const FORM: &str = "is a list of words, the program first, or one text for /bin/sh";
     const ZERO: &str = "has a zero byte";
@@ -176,7 +176,7 @@ fn line(value: &Value) -> Result<Line, &'static str> {
     }
 }
 
-/// Characters of a wrong name that are told.
+/// Number of characters of a wrong name that an error quotes.
 const QUOTED: usize = 60;
 
 fn variable(name: &str, value: &Value) -> Result<(String, String), String> {
@@ -189,7 +189,7 @@ fn variable(name: &str, value: &Value) -> Result<(String, String), String> {
     Ok((name.to_owned(), value))
 }
 
-/// People write numbers where they mean text.
+/// Reads numbers and booleans as text, because people write them where they mean text.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

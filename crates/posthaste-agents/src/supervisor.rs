@@ -1,8 +1,8 @@
 //! The hub's side of its workers: one task for each, from spawn to reap.
 //!
-//! State belongs to the task that runs it; others ask ([`Stop`]) and hear the end, by
-//! [`Hub::conclude`]. What a keeper is told stands in `start.rs`, what becomes of it in
-//! `watch.rs`, what is told of an end in `outcome.rs`.
+//! Each task owns the state of its worker. Other tasks ask it to end by [`Stop`], and the
+//! hub learns of the end by [`Hub::conclude`]. `start.rs` makes the instructions for a
+//! keeper, `watch.rs` waits for its end, and `outcome.rs` reports that end.
 
 mod housekeeping;
 pub(crate) mod keepers;
@@ -41,26 +41,27 @@ use crate::keeper::{self, Manners};
 use crate::user::WorkerUser;
 use crate::{letters, worktree};
 
-/// What the binary knows and this crate does not ask for.
+/// The settings that the binary hands over; this crate does not look for them.
 #[derive(Debug, Clone)]
 pub struct SupervisorConfig {
-    /// The hub's data folder; workers have theirs in `agents` within it.
+    /// The hub's data folder; the folders of workers are in its `agents`.
     pub data: PathBuf,
-    /// The program, for workers that call it.
+    /// The binary that workers call.
     pub binary: PathBuf,
-    /// The program that becomes a keeper.
+    /// The binary that becomes a keeper.
     pub keeper: PathBuf,
-    /// The user as whom workers run, if it is not the hub's own.
+    /// The user as whom workers run, if not the hub's own.
     pub worker_user: Option<WorkerUser>,
-    /// Where workers of another user have their files: the data folder is closed to them.
+    /// The folder of the files of workers of another user, to whom the data folder is
+    /// closed.
     pub worker_root: PathBuf,
-    /// How workers reach the hub.
+    /// The URL at which workers reach the hub.
     pub hub_url: String,
     pub agents: AgentsConfig,
     /// The environment that the hub was started with.
     pub environment: Vec<(OsString, OsString)>,
     pub manners: Manners,
-    /// The longest answer that a message can carry.
+    /// The longest answer that a message can carry, in bytes.
     pub answer_bytes: usize,
 }
 
@@ -70,13 +71,13 @@ pub struct Supervisor {
     tasks: TaskTracker,
 }
 
-/// What every task needs.
+/// State that every task needs.
 struct Shared {
     config: SupervisorConfig,
     git: Git,
-    /// Those who run, and the way to ask them to end.
+    /// The running workers, each with the way to ask it to end.
     running: Mutex<HashMap<InstanceId, Arc<Stop>>>,
-    /// Those who are being woken.
+    /// The agents whose wake command runs.
     waking: Mutex<HashSet<InstanceId>>,
     closing: CancellationToken,
 }
@@ -103,7 +104,7 @@ impl Shared {
         Folder::new(self.agents().join(who.to_string()))
     }
 
-    /// The folder of what the worker itself reads and writes, as it was prepared.
+    /// Returns the folder of the worker's own files, as it was prepared.
     fn home(&self, who: InstanceId) -> PathBuf {
         self.folder(who).home()
     }
@@ -151,7 +152,7 @@ impl Launcher for Supervisor {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it has ended"));
         }
         let lines: String = mail.iter().map(letters::line).collect();
-        // One write: a keeper that looks in between sees whole lines or nothing.
+        // One write: a keeper that reads in between sees whole lines or nothing.
         folder::append(&folder.mail(), lines.as_bytes())
     }
 
@@ -170,7 +171,7 @@ impl Launcher for Supervisor {
         let at_once = keeper::kept_at_once(self.shared.config.agents.output_bytes);
         let silent = |path: PathBuf| {
             let file = fs::symlink_metadata(path).ok()?;
-            // Beyond that nothing more is written to the file before the end.
+            // Beyond that size the file does not grow before the worker's end.
             (file.len() < at_once).then(|| file.modified().ok()?.elapsed().ok())?
         };
         Some(silent(folder.out())?.min(silent(folder.err())?))

@@ -1,13 +1,13 @@
-//! Another system user for workers.
+//! Runs workers as another system user.
 //!
-//! Workers that run as the hub's own user can read all that the hub can, its tokens
-//! among them. With `agents.user` they run as somebody else. The hub and the keepers stay
-//! who they are: `setpriv` (of util-linux) changes the user of the worker alone, between
-//! its keeper and its program. It gives the worker the groups of that user and takes
-//! every capability from it.
+//! Workers that run as the hub's own user can read all that the hub can, also its tokens.
+//! With `agents.user` they run as another user. The hub and the keepers keep their user:
+//! `setpriv` (of util-linux) changes the user of the worker alone, between its keeper and
+//! its program. It gives the worker the groups of that user and takes every capability
+//! from it.
 //!
-//! The data folder is closed to that user, so what a worker reads and writes lies
-//! elsewhere: a folder for each worker, in one that belongs to the hub.
+//! The data folder is closed to that user, so the files that a worker reads and writes
+//! lie elsewhere: in a folder for each worker, in one that belongs to the hub.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -21,9 +21,9 @@ use rustix::process::geteuid;
 
 use crate::program;
 
-/// What the hub needs to run workers as another user, to find all that they started (the
-/// mark is in an environment that else only its owner may read), to end them and to clean
-/// up after them: their bits and names, as Linux has them.
+/// The capabilities, with their bits in Linux, that the hub needs to run workers as
+/// another user, to find their processes (only its owner may else read the environment
+/// with the mark), to end them and to clean up after them.
 const NEEDED: [(u32, &str); 6] = [
     (0, "CAP_CHOWN"),
     (1, "CAP_DAC_OVERRIDE"),
@@ -33,16 +33,16 @@ const NEEDED: [(u32, &str); 6] = [
     (19, "CAP_SYS_PTRACE"),
 ];
 
-/// Where systems keep their programs.
+/// The folders of system programs.
 const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Enters the folder and looks at the program, both named by variables. Its exit code
-/// says which of the two is closed.
+/// A script that enters the folder and looks at the program, both named by variables. Its
+/// exit code tells which of the two is closed.
 const TRY: &str = "cd -- \"$PLACE\" 2>/dev/null || exit 10; [ -x \"$PROGRAM\" ] || exit 11";
 const NO_FOLDER: i32 = 10;
 const NO_PROGRAM: i32 = 11;
 
-/// The user as which workers run, if it is not the hub's own.
+/// The user as whom workers run, if not the hub's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerUser {
     pub name: String,
@@ -54,9 +54,9 @@ pub struct WorkerUser {
 }
 
 impl WorkerUser {
-    /// The user of this name or number, looked for with the programs of this search
-    /// path. `None`: nobody was named, or it is the hub's own user. An error if there is
-    /// no such user, or the hub may not switch to it.
+    /// Looks up the user of this name or number, with the programs of this search path.
+    /// Returns `None` if the name is empty or is the hub's own user, and an error if
+    /// there is no such user or the hub may not switch to it.
     pub fn find(wanted: &str, path: Option<&OsStr>) -> Result<Option<Self>, LaunchError> {
         if wanted.is_empty() {
             return Ok(None);
@@ -82,7 +82,7 @@ impl WorkerUser {
         Ok(Some(user))
     }
 
-    /// The words that run a command as this user.
+    /// Returns the words that run a command as this user.
     pub(crate) fn runs(&self, command: &[OsString]) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec![
             self.setpriv.clone().into(),
@@ -97,7 +97,8 @@ impl WorkerUser {
         words
     }
 
-    /// A start that changes nothing shows whether the real ones will do.
+    /// Tries to start a harmless command as this user, to learn whether real starts will
+    /// work.
     fn try_to_switch(&self) -> Result<(), LaunchError> {
         let trial = self.runs(&[self.setpriv.clone().into(), "--version".into()]);
         let refused = |why: String| LaunchError {
@@ -112,8 +113,8 @@ impl WorkerUser {
         }
     }
 
-    /// Whether this user can work in this folder, and execute this program. It is tried:
-    /// the user's groups and the system's access lists count as they will.
+    /// Checks whether this user can work in this folder and execute this program. A trial
+    /// as this user decides, so that groups and access lists count as in a real start.
     pub(crate) fn check(&self, directory: &Path, program: &OsStr) -> Result<(), LaunchError> {
         let trial = self.runs(&["/bin/sh".into(), "-c".into(), TRY.into()]);
         let variables = [("PLACE", directory.as_os_str()), ("PROGRAM", program)];
@@ -143,7 +144,7 @@ impl WorkerUser {
         }
     }
 
-    /// Makes the folder in which the workers have theirs, or checks the one that is there.
+    /// Makes the folder that holds the workers' folders, or checks the existing one.
     pub fn make_root(&self, root: &Path) -> Result<(), LaunchError> {
         match DirBuilder::new().mode(0o700).create(root) {
             Ok(()) => open_the_way(root).map_err(|e| self.wrong_root(root, e.to_string()))?,
@@ -153,8 +154,8 @@ impl WorkerUser {
         self.check_root(root)
     }
 
-    /// Whether the folder belongs to the hub alone, so that no worker can put anything in
-    /// the place of another's, and this user can reach it.
+    /// Checks that the folder belongs to the hub alone, so that no worker can replace the
+    /// files of another, and that this user can reach it.
     pub fn check_root(&self, root: &Path) -> Result<(), LaunchError> {
         let found = fs::symlink_metadata(root).map_err(|e| self.wrong_root(root, e.to_string()))?;
         let why = match () {
@@ -182,7 +183,7 @@ impl WorkerUser {
         }
     }
 
-    /// Makes a worker's own folder, with the places in it that it may write to.
+    /// Makes a worker's own folder, with the places in it to which the worker may write.
     pub(crate) fn make_home(&self, home: &Path, places: &[&Path]) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(home)?;
         open_the_way(home)?;
@@ -193,18 +194,18 @@ impl WorkerUser {
         Ok(())
     }
 
-    /// Gives it a file.
+    /// Makes this user the owner of a file.
     pub(crate) fn give(&self, file: &File) -> io::Result<()> {
         fchown(file, Some(self.uid), Some(self.gid))
     }
 }
 
-/// Others may pass, and see nothing.
+/// Lets other users pass through the folder without listing it.
 fn open_the_way(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o711))
 }
 
-/// What the system knows of a user.
+/// A user in the system's list of users.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     name: String,
@@ -215,7 +216,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// From a line of the system's list of users.
+    /// Parses a line of the system's list of users.
     fn read(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.trim_end_matches('\n').split(':').collect();
         let [name, _, uid, gid, _, home, shell] = fields.as_slice() else { return None };
@@ -229,7 +230,7 @@ impl Entry {
     }
 }
 
-/// A program of the system, also where the search path is short or missing.
+/// Finds a system program, also where the search path is short or missing.
 fn system_program(name: &str, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
     program::find(name, None, path).or_else(|_| program::find(name, None, Some(SYSTEM.as_ref())))
 }
@@ -245,13 +246,14 @@ fn ask(getent: &Path, wanted: &str) -> Result<Option<Entry>, LaunchError> {
             let line = said.lines().next().unwrap_or_default();
             Entry::read(line).map(Some).ok_or_else(|| failed("getent said nothing useful".into()))
         }
-        // There is none of that name or number.
+        // There is no user of that name or number.
         Some(2) => Ok(None),
         _ => Err(failed(String::from_utf8_lossy(&ran.stderr).trim().to_owned())),
     }
 }
 
-/// Whether the hub has all that it needs, by what the system says of this process.
+/// Checks whether the hub has all needed capabilities, as the system reports them for
+/// this process.
 fn check_capabilities(name: &str) -> Result<(), LaunchError> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let missing = missing_capabilities(&status);

@@ -1,11 +1,12 @@
-//! A checkout of its own for a worker.
+//! A worktree of its own for a worker.
 //!
-//! The worker works on a branch `posthaste/<agent>-<six digits>` that begins where its
-//! repository stands, in a worktree in its own folder. When it has ended, a worktree
-//! in which nothing happened goes, branch and all; everything else stays, and is told.
+//! The worker works on a branch `posthaste/<agent>-<six digits>` that starts at the
+//! repository's HEAD, in a worktree in its own folder. When the worker has ended, an
+//! untouched worktree is removed with its branch; any other stays, and its branch is
+//! reported.
 //!
-//! Every user of the machine sees the words of git's processes, so no branch and no
-//! path among them has the id of a worker.
+//! Every user of the machine can see the arguments of git's processes, so no branch and
+//! no path among them contains the id of a worker.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,18 +19,18 @@ use serde::{Deserialize, Serialize};
 use crate::folder::{self, Folder};
 use crate::git::Git;
 
-/// What was made, for whoever cleans up.
+/// The record of a worktree, by which it is cleaned up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Record {
     repository: PathBuf,
     branch: String,
-    /// The commit at which it began.
+    /// The commit at which the branch started.
     base: String,
     /// The worker's directory within the repository.
     inside: PathBuf,
 }
 
-/// The checkout, as it is called in the worker's folder.
+/// The name of the worktree in the worker's folder.
 const CHECKOUT: &str = "worktree";
 
 impl Folder {
@@ -46,7 +47,7 @@ impl Folder {
     }
 }
 
-/// Whether a worktree could be made from this directory, as far as can be seen
+/// Checks whether a worktree could be made from this directory, as far as can be seen
 /// without asking git.
 pub(crate) fn check(git: &Git, directory: Option<&Path>) -> Result<(), LaunchError> {
     git.check()?;
@@ -80,7 +81,7 @@ pub(crate) async fn make(
         if folder.checkout().join(".git").exists() {
             return Ok(place(folder, &record));
         }
-        // It was not finished.
+        // The worktree was not finished.
         remove(git, folder, &record).await;
     }
     let top = git.ask(directory, &["rev-parse".as_ref(), "--show-toplevel".as_ref()]).await;
@@ -111,12 +112,12 @@ pub(crate) async fn make(
 
 fn place(folder: &Folder, record: &Record) -> Place {
     let directory = folder.checkout().join(&record.inside);
-    // A folder that is in no commit is not in the checkout.
+    // A folder that is in no commit is not in the worktree.
     let directory = if directory.is_dir() { directory } else { folder.checkout() };
     Place { directory, branch: Some(record.branch.clone()) }
 }
 
-/// After the end: removes a worktree in which nothing happened. The branch of one
+/// Removes an untouched worktree after the worker's end. Returns the branch of a worktree
 /// that stays.
 pub(crate) async fn settle(git: &Git, folder: &Folder) -> Option<String> {
     let record = folder.record()?;
@@ -139,7 +140,8 @@ pub(crate) async fn settle(git: &Git, folder: &Folder) -> Option<String> {
     }
 }
 
-/// The instance is forgotten. Whether nothing is lost by removing its folder.
+/// Cleans up for a forgotten instance. Returns whether its folder can be removed without
+/// losing work.
 pub(crate) async fn forget(git: &Git, folder: &Folder) -> bool {
     if let Some(record) = folder.record() {
         remove(git, folder, &record).await;
@@ -147,7 +149,7 @@ pub(crate) async fn forget(git: &Git, folder: &Folder) -> bool {
     !folder.checkout().exists()
 }
 
-/// Without force: what git would not remove, stays.
+/// Removes the worktree without force: what git would not remove stays.
 async fn remove(git: &Git, folder: &Folder, record: &Record) {
     let (repository, checkout) = (&record.repository, folder.checkout());
     let remove = ["worktree", "remove", CHECKOUT].map(OsStr::new);

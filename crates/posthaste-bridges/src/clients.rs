@@ -1,7 +1,7 @@
-//! The agent programs that can be connected, and what is written for them.
+//! The agent programs that can be connected, and the configuration written for each.
 //!
-//! A client is one file: all that is special about it stands there. Adding one is
-//! a file and a line in [`ALL`].
+//! A client is one file, which holds all that is special about that program. To add a
+//! client, add a file and a line in [`ALL`].
 
 mod claude;
 mod codex;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::edit::{self, Broken, Entry, Form};
 pub use hooks::{Context, Event, HookLine, Hooks};
 
-/// What our server is called in every client's list.
+/// The name of our server in every client's list.
 pub const OURS: &str = "posthaste";
 
 /// Seconds after which a client may give up a hook; the hub answers in milliseconds, and
@@ -29,18 +29,18 @@ const HOOK_PATIENCE_S: u64 = 10;
 
 /// An agent program.
 pub trait Client: Send + Sync {
-    /// What it is called.
+    /// The names of the program.
     fn names(&self) -> &'static Names;
-    /// Where it lists its MCP servers.
+    /// The files in which the program lists its MCP servers.
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers;
     /// Our server as it stands in that list.
     fn server(&self, server: &Server) -> Value;
-    /// Its words for hooks.
+    /// The names and forms that the program uses for hooks.
     fn hooks(&self) -> &'static Hooks;
-    /// The file that has them, where it reads one for this scope.
+    /// The file in which the program reads hooks, if it reads one for this scope.
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf>;
-    /// Why it does not use what is written here, if it does not trust the folder. `read`
-    /// gives the text of a file.
+    /// Returns why the program does not use what is written here, if it does not trust
+    /// the folder. `read` returns the text of a file.
     fn distrust(
         &self,
         _scope: Scope,
@@ -49,7 +49,7 @@ pub trait Client: Send + Sync {
     ) -> Option<Distrust> {
         None
     }
-    /// What its user has to know or do once it is connected.
+    /// Advice for the user of the program once it is connected.
     fn advice(&self, _scope: Scope, _hooks: bool) -> Option<&'static str> {
         None
     }
@@ -62,11 +62,11 @@ pub struct Distrust {
     pub hint: &'static str,
 }
 
-/// What a program is called by whom.
+/// The names of a program, by who uses them.
 pub struct Names {
-    /// As `posthaste connect` knows it.
+    /// The name in `posthaste connect`.
     pub name: &'static str,
-    /// As its makers call it.
+    /// The name that its makers use.
     pub title: &'static str,
     /// The command that starts it.
     pub program: &'static str,
@@ -92,7 +92,7 @@ impl dyn Client + '_ {
     }
 }
 
-/// Every client, in the order in which they are told.
+/// Every client, in the order in which they are listed.
 pub const ALL: [&dyn Client; 6] = [
     &claude::Claude,
     &codex::Codex,
@@ -106,12 +106,12 @@ pub fn by_name(name: &str) -> Option<&'static dyn Client> {
     ALL.into_iter().find(|client| client.name() == name)
 }
 
-/// For whom it is connected.
+/// The scope of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// For all that this user does.
+    /// Everything that this user does.
     User,
-    /// For whoever works in this folder.
+    /// Every user who works in this folder.
     Project,
 }
 
@@ -124,16 +124,16 @@ impl Scope {
     }
 }
 
-/// What decides where files lie.
+/// The places from which the paths of a client's files are made.
 pub struct Place<'a> {
     pub home: &'a Path,
     pub project: &'a Path,
-    /// The environment.
+    /// Looks up a variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Place<'_> {
-    /// The folder that a variable names, or else this one of the home.
+    /// Returns the folder that a variable names, or else this folder of the home.
     fn folder(&self, variable: &str, otherwise: &str) -> PathBuf {
         match (self.variable)(variable) {
             Some(folder) => self.project.join(folder),
@@ -144,24 +144,24 @@ impl Place<'_> {
 
 /// A list of servers in a file.
 pub struct Servers {
-    /// The first that exists is meant, or else the first.
+    /// The candidates: the first file that exists is used, or else the first.
     pub files: Vec<PathBuf>,
     pub form: Form,
     /// The key of the list.
     pub list: &'static str,
 }
 
-/// How a client reaches the hub.
+/// The way in which a client reaches the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Server {
-    /// It starts this program and speaks to it.
+    /// The client starts this program and speaks to it.
     Stdio { program: String, args: Vec<String> },
-    /// It calls this address.
+    /// The client calls this address.
     Http { url: String, token: String },
 }
 
 impl Server {
-    /// Reads what [`Client::server`] wrote, in whichever client's words.
+    /// Reads what [`Client::server`] wrote, in the form of any client.
     pub fn read(value: &Value) -> Option<Self> {
         let words = |value: &Value| -> Option<Vec<String>> {
             value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
@@ -184,32 +184,32 @@ impl Server {
     }
 }
 
-/// What is to be done to one file.
+/// The changes to one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edit {
-    /// The first that exists is meant, or else the first.
+    /// The candidates: the first file that exists is used, or else the first.
     pub files: Vec<PathBuf>,
     pub form: Form,
     pub entries: Vec<Entry>,
-    /// Ours from before, and not wanted any more.
+    /// Entries that we wrote earlier and that are not wanted any more.
     pub unwanted: Vec<Entry>,
 }
 
 impl Edit {
-    /// The file as it should be.
+    /// Returns the text of the file with our entries, and without the unwanted ones.
     pub fn put(&self, text: &str, before: &str) -> Result<String, Broken> {
         let text = edit::take(self.form, text, before, &self.unwanted)?;
         edit::put(self.form, &text, &self.entries)
     }
 
-    /// The file without anything of ours.
+    /// Returns the text of the file without our entries.
     pub fn take(&self, text: &str, before: &str) -> Result<String, Broken> {
         let all = [self.entries.as_slice(), &self.unwanted].concat();
         edit::take(self.form, text, before, &all)
     }
 }
 
-/// Everything that connecting this client writes.
+/// Returns all edits that connect this client.
 pub fn plan(
     client: &dyn Client,
     scope: Scope,

@@ -1,21 +1,21 @@
-//! A change as people read it.
+//! A change, shown to a person.
 
 use similar::TextDiff;
 
-/// Lines around a change that are shown with it.
+/// Number of unchanged lines shown before and after a change.
 const AROUND: usize = 3;
 
-/// One line of a difference.
+/// The kind of one line of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// About the file or the place in it.
+    /// A line about the file or the place in it.
     Head,
     Added,
     Removed,
     Same,
 }
 
-/// What changes, in the form of `diff -u`; nothing if nothing does.
+/// Returns the change in the form of `diff -u`; an empty text if nothing changes.
 pub fn unified(name: &str, old: Option<&str>, new: Option<&str>) -> String {
     let from = if old.is_some() { name } else { "/dev/null" };
     let to = if new.is_some() { name } else { "/dev/null" };
@@ -23,7 +23,7 @@ pub fn unified(name: &str, old: Option<&str>, new: Option<&str>) -> String {
     texts.unified_diff().context_radius(AROUND).header(from, to).to_string()
 }
 
-/// What a line of [`unified`] is.
+/// Returns the kind of a line of [`unified`].
 pub fn kind(line: &str) -> Kind {
     match line.as_bytes() {
         [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] | [b'@', ..] => Kind::Head,

@@ -1,8 +1,8 @@
-//! Putting our entries into somebody's file, and taking them out again.
+//! Puts our entries into a file of another program, and takes them out again.
 //!
-//! Everything else in the file stays as it is: comments, order, white space, the
-//! mark at its beginning and the ends of its lines. A file that cannot be read as
-//! what it should be is refused with its line, and never guessed at.
+//! Everything else in the file stays as it is: comments, order, white space, the byte
+//! order mark and the line endings. A file that cannot be parsed in its form is refused
+//! with a line number; the edit never guesses.
 
 mod endings;
 #[cfg(test)]
@@ -20,16 +20,16 @@ const MARK: char = '\u{feff}';
 /// The form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// With comments and trailing commas, if its owner likes them.
+    /// JSON that may have comments and trailing commas.
     Json,
     Toml,
-    /// A line `key=value` each, as npm has them.
+    /// Lines of `key=value`, as in npm's settings.
     Lines,
-    /// Anything: the whole file is ours.
+    /// Any text: the whole file is ours.
     Text,
 }
 
-/// Something of ours in somebody's file.
+/// An entry of ours in a file of another program.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// This key is ours.
@@ -40,7 +40,7 @@ pub enum Entry {
     Whole { mark: String, text: String },
 }
 
-/// Why a file was not touched.
+/// The reason why a file was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct Broken {
@@ -62,8 +62,8 @@ impl Entry {
     }
 }
 
-/// The file with our entries as they should be. What is right already stays as it
-/// is written, so doing it twice changes nothing.
+/// Returns the text with our entries. An entry that is right already stays as it is
+/// written, so a second call changes nothing.
 pub fn put(form: Form, text: &str, entries: &[Entry]) -> Result<String, Broken> {
     edited(text, |text| match form {
         Form::Json => json::put(text, entries),
@@ -76,8 +76,8 @@ pub fn put(form: Form, text: &str, entries: &[Entry]) -> Result<String, Broken> 
     })
 }
 
-/// The file without our entries. Where one had the place of something that was in
-/// the file before us, that comes back, and what was made only to hold one goes.
+/// Returns the text without our entries. A value that our entry replaced is restored from
+/// `before`, and a parent that was made only to hold an entry is removed.
 pub fn take(form: Form, text: &str, before: &str, entries: &[Entry]) -> Result<String, Broken> {
     let said = value(form, before).unwrap_or_default();
     edited(text, |text| match form {
@@ -91,7 +91,7 @@ pub fn take(form: Form, text: &str, before: &str, entries: &[Entry]) -> Result<S
     })
 }
 
-/// What the whole file says; an empty file says nothing.
+/// Parses the whole file; an empty file is an empty value.
 pub fn value(form: Form, text: &str) -> Result<Value, Broken> {
     let text = text.trim_start_matches(MARK);
     match form {
@@ -103,24 +103,24 @@ pub fn value(form: Form, text: &str) -> Result<Value, Broken> {
     }
 }
 
-/// Whether the file says what our entries would.
+/// Returns whether the file holds our entries already.
 pub fn holds(form: Form, text: &str, entries: &[Entry]) -> Result<bool, Broken> {
     put(form, text, entries).map(|new| new == text)
 }
 
-/// What stands at this path.
+/// Returns the value at this path.
 pub fn at<'a>(value: &'a Value, path: &[impl AsRef<str>]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, part| value.get(part.as_ref()))
 }
 
-/// The commands of an item.
+/// Returns every command within an item.
 pub(crate) fn commands(item: &Value) -> Vec<&str> {
     let mut commands = Vec::new();
     gather(item, &mut commands);
     commands
 }
 
-/// The items of ours in a list.
+/// Returns whether an item of a list is ours.
 fn is_ours(item: &Value, mark: &str) -> bool {
     let commands = commands(item);
     !commands.is_empty() && commands.iter().all(|command| command.contains(mark))
@@ -150,7 +150,8 @@ fn edited(
     })
 }
 
-/// Where this word first stands between quotes or at all, for a person to look.
+/// Returns the line in which this word first stands, preferably in quotes, for a person
+/// to look at.
 fn line_of(text: &str, word: &str) -> usize {
     let place = text.find(&format!("\"{word}\"")).or_else(|| text.find(word)).unwrap_or(0);
     1 + text[..place].matches('\n').count()

@@ -1,5 +1,5 @@
-//! Other people's formats: what stands in the files of agent programs, and how our
-//! part of it is put in and taken out.
+//! Formats of other programs: reads the configuration files of agent programs, and puts
+//! our entries in and takes them out.
 //!
 //! Text in, text out: nothing here reads a file, the environment or a clock. Start
 //! with [`clients`], the list of programs that can be connected; [`edit`] changes a

@@ -1,6 +1,6 @@
 //! Command lines as a shell reads them.
 
-/// One line that a shell splits into exactly these words.
+/// Returns one line that a shell splits into exactly these words.
 pub(crate) fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
@@ -8,10 +8,10 @@ pub(crate) fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 /// Seconds after which a hook is killed, on systems that have `timeout`.
 const LIMIT_S: u32 = 3;
 
-/// A line that runs these words for a program that waits for it, and cannot harm that
-/// program: whatever becomes of the words (missing, killed, hanging), the line ends
-/// with 0, says nothing on stderr, and prints one whole JSON object or nothing. The
-/// program never finds the pipe closed that it writes to.
+/// Returns a line that runs these words for a program that waits for it, and cannot harm
+/// that program: even if the command is missing, killed or hanging, the line ends with 0,
+/// writes nothing to stderr, and prints one whole JSON object or nothing. The program
+/// never finds the pipe closed that it writes to.
 pub(crate) fn harmless<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     format!(
         "{{ r() {{ if command -v timeout >/dev/null; then timeout -s KILL {LIMIT_S} \"$@\"; \

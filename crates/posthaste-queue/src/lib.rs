@@ -1,9 +1,10 @@
-//! Carries: the `Queue` port.
+//! Implements the `Queue` port, which wakes waiting readers.
 //!
-//! A queue holds no mail, only the fact that some arrived. What it loses, a look
-//! into the store finds; anything that must survive a crash belongs there.
+//! A queue holds no messages, only tickets. A reader that looks into its mailboxes finds
+//! whatever a lost ticket announced; anything that must survive a crash belongs in the
+//! store.
 //!
-//! [`LocalQueue`] is the whole idea in one process: a bell for everyone who waits.
+//! [`LocalQueue`] is the queue of one process: a bell for every reader that waits.
 
 mod local;
 

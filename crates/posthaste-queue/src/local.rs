@@ -1,4 +1,4 @@
-//! Waking readers in this process.
+//! Wakes readers in this process.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use posthaste_core::ports::{Bell, Filter, Queue, Ticket};
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-/// A bell for everyone who waits, in the order in which they came.
+/// A bell for every reader that waits, rung in the order in which they came.
 #[derive(Clone, Default)]
 pub struct LocalQueue {
     inner: Arc<Mutex<Inner>>,
@@ -25,21 +25,22 @@ struct Inner {
     boxes: Map<Mailbox, Listeners>,
 }
 
-/// Who waits at a mailbox, by number. Nearly always it is one.
+/// The listeners of a mailbox, by number. Nearly always there is one.
 type Listeners = SmallVec<[(u64, Arc<Listener>); 1]>;
 
 struct Listener {
     reader: Principal,
     filter: Filter,
     notify: Notify,
-    /// One-of tickets that this listener was rung for.
+    /// Tickets of one-of mailboxes for which this listener was rung.
     handed: Mutex<Vec<Ticket>>,
 }
 
 impl Listener {
-    /// How late one-of mail is offered to it. A reader comes before a driver, and both
-    /// before one that may not take the mail for long: it gathers, or wants only what
-    /// nobody else could take.
+    /// Returns how late messages of one-of mailboxes are offered to this listener.
+    /// Readers come before drivers. Listeners that may not take such a message for long
+    /// come last: those that gather, or that take only messages which no other reader
+    /// could take.
     fn rank(&self) -> u8 {
         match &self.filter {
             filter if filter.or_ends_wait || filter.own => 2,
@@ -75,7 +76,8 @@ impl Queue for LocalQueue {
             rung.for_each(|l| l.notify.notify_one());
             return;
         }
-        // The first of those who may take it; who was rung for another one comes last.
+        // Rings the first listener that may take it; one that was rung for another ticket comes
+        // last.
         let able = || all(listeners).filter(|l| l.may_want(&ticket));
         let is_busy = |l: &Listener| !l.handed.lock().is_empty();
         let first = able().find(|l| l.rank() == 0 && !is_busy(l));
@@ -101,7 +103,7 @@ impl Queue for LocalQueue {
         inner.next += 1;
         let number = inner.next;
         for mailbox in &*mailboxes {
-            // Numbers grow, so the line stays in order.
+            // Numbers grow, so the list stays sorted.
             let listeners = inner.boxes.entry(mailbox.clone()).or_default();
             listeners.push((number, Arc::clone(&listener)));
         }
@@ -133,7 +135,8 @@ struct LocalBell {
 }
 
 impl LocalBell {
-    /// Whoever waits next gets what this one was rung for and did not take.
+    /// Offers the tickets for which this listener was rung, and which it did not take, to
+    /// the next listener.
     fn pass_on(&self, taken: &[DeliveryNo]) {
         let handed = std::mem::take(&mut *self.listener.handed.lock());
         for ticket in handed.into_iter().filter(|t| !taken.contains(&t.delivery)) {

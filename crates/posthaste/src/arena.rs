@@ -1,19 +1,19 @@
-//! One arena of memory for the hub.
+//! Limits the hub's allocator to one arena.
 //!
-//! The allocator of glibc gives each thread an arena of its own and keeps what was freed
-//! in it. A hub that works for hours would hold some megabytes for each thread that ever
-//! read the database; with one arena they share it (decision 0024). The allocator looks
-//! at its environment once, when a program starts, so the hub starts itself again.
+//! The allocator of glibc gives each thread an arena of its own and keeps freed memory in
+//! it. A hub that works for hours would hold some megabytes for each thread that ever
+//! read the database; with one arena the threads share it (decision 0024). The allocator
+//! reads its environment once, at the start of a program, so the hub starts itself again.
 
 #[cfg(target_env = "gnu")]
 const ARENAS: &str = "MALLOC_ARENA_MAX";
-/// The newer way to say the same, and more.
+/// The newer variable for the same setting, and others.
 #[cfg(target_env = "gnu")]
 const TUNABLES: &str = "GLIBC_TUNABLES";
 
-/// Starts this program again, in this process, unless somebody has said how many arenas
-/// there shall be. It returns where that is so, or where it does not work: then the hub
-/// is larger, and as good.
+/// Executes this program again, in this process, unless the environment sets the number
+/// of arenas. Returns in that case, or if the call fails: then the hub uses more memory,
+/// and works as well.
 #[cfg(target_env = "gnu")]
 #[expect(clippy::disallowed_methods, reason = "it becomes this program; there is no child")]
 pub(crate) fn have_one() {

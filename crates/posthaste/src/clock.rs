@@ -1,5 +1,5 @@
-//! Tells when somebody sets the machine's clock: the hub keeps its own time until it
-//! is started again.
+//! Warns when the machine's clock is set: the hub keeps its own time until its next
+//! start.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use posthaste_core::SystemClock;
 use tokio::time::sleep;
 
 const LOOK: Duration = Duration::from_secs(5);
-/// Less than this nobody minds.
+/// The smallest difference that is reported.
 const APART_MS: i64 = 5_000;
 
-/// Runs until it is dropped.
+/// Runs until the future is dropped.
 pub(crate) async fn tell_when_set(clock: SystemClock) -> Infallible {
     let mut known = 0;
     loop {
@@ -24,7 +24,7 @@ pub(crate) async fn tell_when_set(clock: SystemClock) -> Infallible {
     }
 }
 
-/// What to say, unless it is known.
+/// Returns the warning, unless this difference has been reported.
 fn told(known: i64, by: i64) -> Option<String> {
     if (by - known).abs() < APART_MS {
         return None;

@@ -1,4 +1,4 @@
-//! Reading the command line, and telling a program what is wrong with it.
+//! Reads the command line, and reports its errors to programs.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use posthaste_api::ApiError;
 use crate::cli::Cli;
 use crate::failure::invalid;
 
-/// The command line. Help and errors have the colours that it asks for itself.
+/// Reads the command line. Help and errors use the colours that the line itself asks for.
 pub(crate) fn read() -> Result<Cli, clap::Error> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let mut command = Cli::command().color(colours(&words));
@@ -16,7 +16,7 @@ pub(crate) fn read() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches_mut(&mut matches).map_err(|e| e.format(&mut command))
 }
 
-/// What `--color` says, also on a line that is wrong elsewhere.
+/// Returns the value of `--color`, also on a line that is wrong elsewhere.
 fn colours(words: &[OsString]) -> ColorChoice {
     let value = |(at, word): (usize, &OsString)| match word.to_str()?.strip_prefix("--color")? {
         "" => words.get(at + 1)?.to_str()?.parse().ok(),
@@ -25,8 +25,8 @@ fn colours(words: &[OsString]) -> ColorChoice {
     words.iter().enumerate().rev().find_map(value).unwrap_or_default()
 }
 
-/// An error of usage in the form in which the hub tells one: all that clap says of it, on
-/// one line, and whose help to read.
+/// Returns a usage error in the form of the hub's errors: clap's text on one line, and
+/// the command whose help to read.
 pub(crate) fn fault(error: &clap::Error) -> ApiError {
     let text = error.to_string();
     let is_advice =
@@ -42,7 +42,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The command that a wrong line begins with: `posthaste profiles load`.
+/// Returns the command with which a wrong line begins: `posthaste profiles load`.
 fn meant(words: impl Iterator<Item = OsString>) -> String {
     let matches = Cli::command().ignore_errors(true).try_get_matches_from(words);
     let mut named = "posthaste".to_owned();

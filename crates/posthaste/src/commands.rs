@@ -1,5 +1,5 @@
-//! What each command does, one file each, and what they share: which hub they
-//! talk to, and as whom.
+//! The commands, one file each, and what they share: the hub that they call, and the
+//! identity of the caller.
 
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::{DEFAULT_TEAM, Name};
@@ -53,7 +53,7 @@ mod trail;
 mod up;
 mod way;
 
-/// Where a hub listens if nobody says otherwise.
+/// The default address of a hub.
 const DEFAULT_HUB: &str = "http://127.0.0.1:9889";
 
 pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
@@ -63,9 +63,9 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         return Err(told.hint(format!("write `posthaste up {flag} …`")).into());
     }
     let command = match command.unwrap_or(Command::Up(up)) {
-        // These look at what may be wrong, so they begin before anything can fail.
+        // These commands look for faults, so they run before anything can fail.
         Command::Config(args) => return config::run(&args, &global, output),
-        // Whatever is wrong, the agent goes on.
+        // A hook never fails: the agent goes on even when the hub cannot be reached.
         Command::Hook(args) => {
             hook::run(&args, &global).await;
             return Ok(());
@@ -110,7 +110,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Stats(args) => stats::run(&args, &session, output).await,
         Command::Export(args) => export::run(args, &session, output).await,
         Command::Token(args) => token::run(&args, &session, output).await,
-        // Done above.
+        // Handled above.
         Command::Config(_)
         | Command::Hook(_)
         | Command::Doctor(_)
@@ -123,7 +123,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     done.map_err(|failure| session.explain(failure))
 }
 
-/// One call of the program: which hub, and who is calling.
+/// One call of the program: the hub, and the identity of the caller.
 #[derive(Clone)]
 struct Session {
     folder: DataFolder,
@@ -134,7 +134,7 @@ struct Session {
 
 impl Session {
     fn new(global: &Global) -> Result<Self, Failure> {
-        // A variable that is set to nothing says nothing.
+        // A variable with an empty value counts as unset.
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         Ok(Self {
             folder: crate::config::data_folder(global)?,
@@ -144,14 +144,14 @@ impl Session {
         })
     }
 
-    /// A client of the hub, without a token.
+    /// Returns a client of the hub, without a token.
     fn stranger(&self) -> Result<Client, Failure> {
         let running = || self.folder.running().map(|hub| hub.url);
         let url = self.hub.clone().or_else(running);
         Ok(Client::new(url.as_deref().unwrap_or(DEFAULT_HUB))?.as_command_line())
     }
 
-    /// A client of the hub, as the caller: the token's owner, or `--as`, or else
+    /// Returns a client of the hub, as the caller: the token's owner, or `--as`, or else
     /// the operator.
     fn client(&self) -> Result<Client, Failure> {
         let client = self.stranger()?;
@@ -163,7 +163,7 @@ impl Session {
         Ok(client.with_token(token.reveal()))
     }
 
-    /// A client of the hub that may join.
+    /// Returns a client of the hub with the join token.
     fn joining(&self) -> Result<Client, Failure> {
         let client = self.stranger()?;
         let token = match &self.token {
@@ -173,13 +173,14 @@ impl Session {
         Ok(client.with_token(token.reveal()))
     }
 
-    /// A client of the hub as the operator, where that token is at hand.
+    /// Returns a client of the hub as the operator, if that token is in the folder.
     fn operator(&self, client: &Client) -> Option<Client> {
         let token = self.key(Key::Operator, client).ok()?;
         Some(client.clone().with_token(token.reveal()))
     }
 
-    /// The same for the folder and the hub that these flags name, as `connect` writes them.
+    /// Returns the same session for the folder and the hub that these flags name, as
+    /// `connect` writes them.
     fn as_flagged(&self, flags: &[String]) -> Self {
         let of = |flag: &str| {
             let at = flags.iter().position(|word| word == flag)?;
@@ -197,7 +198,7 @@ impl Session {
         Keyring::new(self.folder.identities(), program::runs)
     }
 
-    /// Whose credentials those of this agent are, for the hub that the client calls.
+    /// Returns the owner of this agent's credentials, for the hub that the client calls.
     fn owner(&self, client: &Client, agent: &str, team: Option<&str>) -> Owner {
         let own = || self.folder.running().is_some_and(|hub| hub.url == client.url());
         let hub = match self.hub.is_none() || own() {
@@ -208,14 +209,14 @@ impl Session {
         Owner { hub, agent: agent.to_owned(), team: team.to_owned() }
     }
 
-    /// Who somebody of this folder is, for the hub of this folder.
+    /// Returns an identity kept in this folder, for the hub of this folder.
     fn identity(&self, who: &Acting) -> Result<Identity, Failure> {
         let who = self.folder.identity(who)?;
         self.lives().map(|()| who)
     }
 
-    /// What lies in this folder is told to the hub that lives on it, or to one that the
-    /// caller names, and not to whoever listens where a hub might be.
+    /// Refuses unless a hub runs on this folder or the caller names one: tokens of this
+    /// folder must not go to another program that listens on the default address.
     fn lives(&self) -> Result<(), Failure> {
         if self.hub.is_some() || self.folder.has_hub() {
             return Ok(());
@@ -226,7 +227,7 @@ impl Session {
         Err(ApiError::new(ErrorCode::Unavailable, told).hint(hint).into())
     }
 
-    /// The hub's own token, for the hub of this folder and no other.
+    /// Returns the hub's own token, for the hub of this folder and no other.
     fn key(&self, key: Key, client: &Client) -> Result<Token, Failure> {
         let own = self.folder.running().is_some_and(|hub| hub.url == client.url());
         if !own && !client.is_local() {
@@ -245,7 +246,8 @@ impl Session {
         }
     }
 
-    /// The hub does not know our token: say which one, and what to do here.
+    /// Adds a hint to the error that the hub does not know the token: which token, and
+    /// what to do here.
     fn explain(&self, failure: Failure) -> Failure {
         match failure {
             Failure::Told(error) if error.code == ErrorCode::Unauthorized => {

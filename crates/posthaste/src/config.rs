@@ -1,11 +1,10 @@
-//! Everything an operator can turn: defaults, then the file, then the
-//! environment, then flags.
+//! The configuration: defaults, then the file, then the environment, then flags.
 //!
-//! Each crate owns its section. A key that nobody knows is an error, because a
-//! misspelt limit that counts for nothing is worse than a hub that does not
-//! start. `Config::default()` is a working hub: loopback only, one folder.
+//! Each crate owns its section. An unknown key is an error, because a misspelt limit
+//! without effect is worse than a hub that does not start. `Config::default()` is a
+//! working hub: loopback only, one folder.
 //!
-//! [`tell`] says which value counts and where it came from.
+//! [`tell`] reports each value in force and where it came from.
 
 mod environment;
 mod explain;
@@ -45,20 +44,20 @@ pub(crate) use secret::Secret;
 
 /// More files than any machine lets one process open.
 const MOST_CONNECTIONS: usize = 1_000_000;
-/// The shortest time between two signs of life to a client that waits.
+/// The shortest time between two signs of life to a waiting client.
 const SHORTEST_NEWS: Duration = Duration::from_millis(100);
 /// The smallest answer that has room for a message.
 const FEWEST_CHARS: usize = 1_000;
-/// Threads, pages and followers.
+/// The highest number of threads, pages and followers.
 const MOST_OF_A_KIND: usize = 10_000;
-/// Each takes a thread for calls that block, of which a hub has few, and some must stay
-/// free for the writer and for files.
+/// Each reader takes a blocking thread, of which a hub has few, and some must stay free
+/// for the writer and for files.
 const MOST_READERS: usize = crate::BLOCKING_THREADS / 2;
-/// Where a line came from, and some words.
+/// Room for the origin of a line, and some words.
 const SHORTEST_LINE: usize = 256;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 const SHORTEST_RESCAN: Duration = Duration::from_millis(10);
-/// Ours, and only the warnings of the libraries.
+/// Our own lines, and only the warnings of libraries.
 const DEFAULT_LOG: &str = "warn,posthaste=info";
 
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -107,11 +106,11 @@ settings! {
     }
 }
 
-/// What carries tickets to readers.
+/// The implementation of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 pub(crate) enum Backend {
-    /// In this process. `asyncio` is its name in the tools that came before.
+    /// In this process. `asyncio` is its name in earlier tools.
     #[default]
     Local,
 }
@@ -151,7 +150,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Loopback unless somebody says otherwise in so many words.
+    /// Checks the values. Requires loopback, unless `server.allow_remote` is set.
     fn check(&self) -> Result<(), ApiError> {
         if !(1..=MOST_CONNECTIONS).contains(&self.server.connections) {
             let told = format!("server.connections lies between 1 and {MOST_CONNECTIONS}");
@@ -233,7 +232,7 @@ impl Config {
             return Err(invalid("agents.folder is a path that begins with /")
                 .hint("leave it out for a folder beside the data folder"));
         }
-        // An address is shown to whoever asks; a secret has a key of its own.
+        // The address is shown to everybody who asks; secrets have a separate key.
         let authority = self.telemetry.otlp.split_once("://").map_or("", |(_, rest)| rest);
         if authority.split('/').next().is_some_and(|host| host.contains('@')) {
             return Err(invalid("telemetry.otlp: a password does not belong into the address")
@@ -249,7 +248,7 @@ impl Config {
     }
 }
 
-/// What counts after the defaults and before the flags.
+/// The layers between the defaults and the flags.
 struct Layers {
     figment: Figment,
     environment: Environment,
@@ -260,7 +259,7 @@ impl Layers {
         Self::of(global.config.as_deref(), Environment::of_this_process()?)
     }
 
-    /// File and environment. A file that was named must be there.
+    /// Reads the file and the environment. A file that was named must exist.
     fn of(file: Option<&Path>, environment: Environment) -> Result<Self, ApiError> {
         let figment = match config_file(file)? {
             Some(path) => Figment::new().merge(Toml::file_exact(path)),
@@ -274,8 +273,8 @@ impl Layers {
         self.figment.extract().map_err(|e| explain(&e))
     }
 
-    /// Refuses a list where a section belongs. Serde would take it for the values of the
-    /// section without their keys, and an empty one for none.
+    /// Refuses a list in place of a section. Serde would read it as the values of the
+    /// section without their keys, and an empty list as none.
     fn check_section(&self, section: &str) -> Result<(), ApiError> {
         match self.figment.find_value(section) {
             Ok(Value::Array(..)) => {
@@ -303,8 +302,8 @@ fn config_file(named: Option<&Path>) -> Result<Option<PathBuf>, ApiError> {
     }
 }
 
-/// The data folder alone, so that a client never stumbles over a setting that
-/// only the hub needs.
+/// Reads the data folder alone, so that a client does not fail on a setting that only the
+/// hub needs.
 pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
     let given = global.data.clone().filter(|path| !path.as_os_str().is_empty());
     let path = match given {
@@ -322,7 +321,8 @@ pub(crate) fn data_folder(global: &Global) -> Result<DataFolder, ApiError> {
     Ok(DataFolder::new(path))
 }
 
-/// The section of hooks alone: a hook must not stumble over what only the hub needs.
+/// Reads the section of hooks alone: a hook must not fail on a setting that only the hub
+/// needs.
 pub(crate) fn hooks(global: &Global) -> Result<HooksConfig, ApiError> {
     let layers = Layers::of(global.config.as_deref(), Environment::lenient())?;
     layers.check_section("hooks")?;

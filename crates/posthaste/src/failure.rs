@@ -1,9 +1,9 @@
-//! Why a command ended without doing what was asked.
+//! The reasons why a command ended without doing what was asked.
 //!
-//! There is one table from failures to exit codes, the hub's own; a failure that
-//! never met the hub is told in the same words. Some commands did what was asked and still
-//! have something to tell a script: no mail came, a gather is not complete, a worker
-//! failed. Each of these has an exit code that no error has.
+//! The hub's table maps failures to exit codes; a failure without a call to the hub uses
+//! the same codes. Some commands did what was asked and still have a result for a script:
+//! no message came, a gather is not complete, a worker failed. Each of these has an exit
+//! code that no error has.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -13,29 +13,29 @@ use posthaste_api::{ApiError, ErrorCode};
 
 /// The inbox stayed empty.
 const NO_MAIL: u8 = 7;
-/// Not everybody has reported yet.
+/// Not every worker has reported yet.
 const INCOMPLETE: u8 = 8;
-/// Everybody has reported, and a worker has failed.
+/// Every worker has reported, and one has failed.
 const WORKER_FAILED: u8 = 9;
 /// The exit status of a program that wrote to a closed pipe: 128 + SIGPIPE.
 const UNHEARD: u8 = 141;
-/// The same of one that was interrupted: 128 + SIGINT.
+/// The exit status of an interrupted program: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 
 pub(crate) enum Failure {
-    /// To be told on stderr, with its hint.
+    /// An error to report on stderr, with its hint.
     Told(ApiError),
-    /// It was told already; only the exit status is left.
+    /// An error that was reported; only the exit status is left.
     Shown(ErrorCode),
-    /// No mail came within the time, and that was told.
+    /// No message came within the time, which was reported.
     NoMail,
-    /// The time is up, or something came between, and the work goes on.
+    /// The time is up, or an urgent message interrupted the wait, and the work goes on.
     Incomplete,
-    /// All is settled and shown, and a worker has failed.
+    /// Every report is shown, and a worker has failed.
     WorkerFailed,
-    /// Nobody reads stdout any more.
+    /// The reader of stdout has gone.
     Unheard,
-    /// Ctrl-C, and what that means was told.
+    /// Ctrl-C, the consequences of which were reported.
     Interrupted,
 }
 
@@ -65,22 +65,22 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// The caller asked for something that cannot be.
+/// Makes an error for a request that cannot be met.
 pub(crate) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidArgument, message)
 }
 
-/// The machine refused: a file, a folder, a socket.
+/// Makes an error of the machine: a file, a folder, a socket.
 pub(crate) fn machine(what: &str, path: &Path, error: impl Display) -> ApiError {
     ApiError::new(ErrorCode::Internal, format!("cannot {what} {}: {error}", path.display()))
 }
 
-/// Something that should not have happened.
+/// Makes an error for something that should not have happened.
 pub(crate) fn internal(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::Internal, message)
 }
 
-/// Every failure in the form in which the hub tells one.
+/// Returns every failure in the form of the hub's errors.
 pub(crate) fn told(failure: Failure) -> ApiError {
     match failure {
         Failure::Told(error) => error,

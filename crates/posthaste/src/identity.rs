@@ -1,14 +1,14 @@
-//! Where tokens live: the data folder of the hub on this machine.
+//! The tokens in the data folder of the hub on this machine.
 //!
 //! ```text
-//! <data>/operator.token         whoever reads it is the operator
-//! <data>/join.token             whoever reads it may join as an agent
-//! <data>/identities/alice.json  who `--as alice` is, and alice@avalon.json likewise;
+//! <data>/operator.token         its reader is the operator
+//! <data>/join.token             its reader may join as an agent
+//! <data>/identities/alice.json  the identity of `--as alice`; alice@avalon.json likewise;
 //!                               `keyring` has the others there
-//! <data>/hub.json               where the running hub listens
+//! <data>/hub.json               the address of the running hub
 //! ```
 //!
-//! Every file is for its owner alone, and no token is ever part of a `Debug`.
+//! Every file is readable by its owner alone, and no `Debug` shows a token.
 
 use std::fmt;
 use std::fs;
@@ -26,16 +26,16 @@ use crate::private;
 
 const YOURS: &str = "check that the folder is yours and writable, and that its disk is not full";
 
-/// The shortest text that the hub takes for a secret.
+/// The shortest text that the hub accepts as a secret.
 const MIN_TOKEN: usize = 16;
 
-/// A secret. Its `Debug` says nothing.
+/// A secret. Its `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Token(String);
 
 impl Token {
-    /// 256 random bits.
+    /// Makes a token of 256 random bits.
     pub(crate) fn random() -> Self {
         let bytes: [u8; 32] = rand::random();
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -73,7 +73,7 @@ impl Key {
         }
     }
 
-    /// As `posthaste token` names it.
+    /// The name in `posthaste token`.
     fn word(self) -> &'static str {
         match self {
             Self::Join => "join",
@@ -91,7 +91,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Whom `--as` names: `alice`, or `alice@avalon` for one that joined a team.
+/// The agent that `--as` names: `alice`, or `alice@avalon` for one that joined a team.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Acting {
     name: Name,
@@ -99,12 +99,12 @@ pub(crate) struct Acting {
 }
 
 impl Acting {
-    /// The usual team needs no word.
+    /// Makes the name; the default team is left out.
     pub(crate) fn new(name: Name, team: Option<Name>) -> Self {
         Self { name, team: team.filter(|team| team.as_str() != DEFAULT_TEAM) }
     }
 
-    /// As a person writes it.
+    /// Parses the name as a person writes it.
     pub(crate) fn read(text: &str) -> Result<Self, ApiError> {
         match text.split_once('@') {
             Some((agent, team)) => Ok(Self::new(name(agent)?, Some(name(team)?))),
@@ -112,7 +112,7 @@ impl Acting {
         }
     }
 
-    /// The command that makes it known.
+    /// Returns the command by which the agent joins.
     pub(crate) fn joins(&self) -> String {
         match &self.team {
             Some(team) => format!("posthaste join {} --team {team}", self.name),
@@ -141,7 +141,7 @@ pub(crate) fn name(text: &str) -> Result<Name, ApiError> {
     })
 }
 
-/// Who `--as NAME` is.
+/// The identity of `--as NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) instance: String,
@@ -159,7 +159,7 @@ impl From<&Joined> for Identity {
     }
 }
 
-/// Where the running hub listens, as it says itself.
+/// The address of the running hub, as the hub recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Running {
     pub(crate) url: String,
@@ -184,7 +184,7 @@ impl DataFolder {
         })
     }
 
-    /// The hub's token, made on first use and never overwritten.
+    /// Returns the hub's token, which is made on first use and never overwritten.
     pub(crate) fn key_or_new(&self, key: Key) -> Result<Token, ApiError> {
         let path = self.0.join(key.file());
         private::create(&path, line(&Token::random()).as_bytes())
@@ -199,13 +199,13 @@ impl DataFolder {
         ))
     }
 
-    /// The hub's token, if a hub was ever started here.
+    /// Returns the hub's token, if a hub was ever started here.
     pub(crate) fn key(&self, key: Key) -> Result<Option<Token>, ApiError> {
         let path = self.0.join(key.file());
         let text = match private::read(&path) {
             Ok(Some(text)) => text,
             Ok(None) => return Ok(None),
-            // No text at all: no token either.
+            // A file that is not text holds no token.
             Err(e) if e.kind() == ErrorKind::InvalidData => String::new(),
             Err(e) => return Err(machine("read", &path, e).hint(YOURS)),
         };
@@ -217,8 +217,8 @@ impl DataFolder {
         Ok(Some(Token(text.to_owned())))
     }
 
-    /// Puts this token in the place of the old one. A running hub goes on with the one
-    /// that it has read, until it is told to read again.
+    /// Replaces a token. A running hub keeps the old one until it is told to read its
+    /// tokens again.
     pub(crate) fn put_key(&self, key: Key, token: &Token) -> Result<(), ApiError> {
         self.make()?;
         let path = self.0.join(key.file());
@@ -226,12 +226,13 @@ impl DataFolder {
             .map_err(|e| machine("write", &path, e).hint(YOURS))
     }
 
-    /// Who this is. A name alone also means the one of a team, if it joined no other.
+    /// Returns an identity. A name without a team also means the agent of a team, if no
+    /// other has the name.
     pub(crate) fn identity(&self, acting: &Acting) -> Result<Identity, ApiError> {
         self.found(acting).map(|(_, who)| who)
     }
 
-    /// The same, with the whole name under which it is kept.
+    /// Returns the same, with the whole name under which it is kept.
     pub(crate) fn found(&self, acting: &Acting) -> Result<(Acting, Identity), ApiError> {
         if let Some(who) = self.kept(acting)? {
             return Ok((acting.clone(), who));
@@ -253,7 +254,7 @@ impl DataFolder {
         }
     }
 
-    /// Who is kept under exactly this name.
+    /// Returns the identity kept under exactly this name.
     pub(crate) fn kept(&self, acting: &Acting) -> Result<Option<Identity>, ApiError> {
         let path = self.identity_file(acting);
         let text = private::read(&path).map_err(|e| machine("read", &path, e))?;
@@ -265,7 +266,7 @@ impl DataFolder {
         text.map(read).transpose()
     }
 
-    /// Those of the same name who joined with a team, if this one names none.
+    /// Returns those of the same name that joined with a team, if this name has none.
     fn in_teams(&self, acting: &Acting) -> Vec<Acting> {
         if acting.team.is_some() {
             return Vec::new();
@@ -297,19 +298,19 @@ impl DataFolder {
         }
     }
 
-    /// What the hub that lives on this folder said of itself. Whoever listens where
-    /// one was killed is somebody else.
+    /// Returns the record of the hub that runs on this folder. A program that listens
+    /// where a hub was killed is not the hub.
     pub(crate) fn running(&self) -> Option<Running> {
         self.announced().filter(|_| self.has_hub())
     }
 
-    /// Whether a hub lives on this folder: it holds the lock.
+    /// Returns whether a hub runs on this folder: it holds the lock.
     pub(crate) fn has_hub(&self) -> bool {
         FolderLock::is_held(&self.0)
     }
 
-    /// What a hub said of itself. It may have died since, and a file that cannot be
-    /// read says nothing.
+    /// Returns the record of a hub, which may have died since. A file that cannot be read
+    /// counts as absent.
     pub(crate) fn announced(&self) -> Option<Running> {
         let text = private::read(&self.hub_file()).ok()??;
         serde_json::from_str(&text).ok()
@@ -321,7 +322,8 @@ impl DataFolder {
             .map_err(|e| machine("write", &self.hub_file(), e).hint(YOURS))
     }
 
-    /// Takes back what [`Self::announce`] said, unless another hub spoke since.
+    /// Removes the record of [`Self::announce`], unless another hub has written its own
+    /// since.
     pub(crate) fn withdraw(&self, hub: &Running) {
         if self.announced().as_ref() == Some(hub) {
             let _ = fs::remove_file(self.hub_file());
@@ -332,12 +334,13 @@ impl DataFolder {
         self.0.join("hub.json")
     }
 
-    /// Where agents keep what they join with.
+    /// Returns the folder of the agents' credentials.
     pub(crate) fn identities(&self) -> PathBuf {
         self.0.join("identities")
     }
 
-    /// A name has no slash and no dot, so it is safe as a part of a path.
+    /// Returns the file of an identity. A name has no slash and no dot, so it is safe in
+    /// a path.
     fn identity_file(&self, acting: &Acting) -> PathBuf {
         self.identities().join(format!("{acting}.json"))
     }

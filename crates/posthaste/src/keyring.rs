@@ -1,4 +1,4 @@
-//! What the agents of this machine join with: their keys and secrets.
+//! The credentials with which agents of this machine join: their keys and secrets.
 //!
 //! ```text
 //! <data>/identities/<64 hex digits>.json   one for each hub, name and team; and one for
@@ -6,11 +6,11 @@
 //! <data>/identities/.lock                  held while one of them is read and changed
 //! ```
 //!
-//! A secret is written before it is shown to the hub, so processes that begin at the
-//! same time, and one that is killed between the two, join as the same agent.
+//! A secret is written before it is sent to the hub, so processes that start at the same
+//! time, and one that is killed between the two steps, join as the same agent.
 //!
-//! A program whose conversations have no name of their own is known by its process while
-//! it runs, and by its folder when it comes back: see [`choose`].
+//! A program whose conversations have no name is known by its process while it runs, and
+//! by its folder when it comes back: see [`choose`].
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -27,68 +27,68 @@ use crate::failure::machine;
 use crate::identity::{Identity, Token};
 use crate::private;
 
-/// So long a change waits for those of others, which take a few milliseconds.
+/// The time for which a change waits for others, which take a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest key that every hub takes.
+/// The longest key that every hub accepts.
 const LONGEST_KEY: usize = 200;
 
-/// Whose credentials: of which hub, and in which name and team.
+/// The owner of credentials: the hub, the name and the team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
-    /// Empty for the hub of the data folder, wherever it listens.
+    /// Empty for the hub of the data folder, on any address.
     pub(crate) hub: String,
     pub(crate) agent: String,
     pub(crate) team: String,
 }
 
-/// Which agent of that name.
+/// Selects one agent of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The one with this key.
+    /// The agent with this key.
     Keyed(String),
-    /// The one that this program is.
+    /// The agent of this program.
     Running(Program),
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// Its process: its number and its beginning.
+    /// Its process: pid and start time.
     pub(crate) process: String,
     pub(crate) folder: PathBuf,
-    /// It does not want to be who went away in its folder.
+    /// The program does not want to continue the agent that was in its folder.
     pub(crate) new: bool,
 }
 
-/// What an agent joins with, and what it is since its last join.
+/// The credentials of an agent, and its identity since its last join.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Credentials {
     pub(crate) key: String,
     pub(crate) secret: Token,
-    /// The folder of a program that is known by it.
+    /// The folder of a program that is known by its folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) folder: Option<PathBuf>,
-    /// The process that uses them, or did; for a key, the last one whose hook did.
+    /// The process that uses or used them; for a key, the last one whose hook did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) process: Option<String>,
-    /// When that process began to use a key, in milliseconds of Unix time.
+    /// The time at which that process began to use a key, in milliseconds of Unix time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) joined: Option<Identity>,
 }
 
-/// What a look for credentials finds.
+/// The result of a search for credentials.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     These(Credentials),
-    /// Several agents went away in the folder of the program.
+    /// Several agents were in the folder of the program and are away.
     Several(Vec<Credentials>),
 }
 
-/// One file.
+/// The content of one file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     #[serde(flatten)]
@@ -96,7 +96,7 @@ pub(crate) struct Record {
     pub(crate) credentials: Vec<Credentials>,
 }
 
-/// Whether a process runs.
+/// Tells whether a process runs.
 pub(crate) type Runs = fn(&str) -> bool;
 
 #[derive(Debug, Clone)]
@@ -110,7 +110,7 @@ impl Keyring {
         Self { folder, runs }
     }
 
-    /// The credentials of a key; new ones if it has none.
+    /// Returns the credentials of a key; new ones if it has none.
     pub(crate) fn keyed(&self, owner: &Owner, key: &str) -> Result<Credentials, ApiError> {
         self.change(owner, &Which::Keyed(key.to_owned()), |all| {
             if all.is_empty() {
@@ -120,7 +120,7 @@ impl Keyring {
         })
     }
 
-    /// The credentials of a program that runs.
+    /// Returns the credentials of a running program.
     pub(crate) fn running(&self, owner: &Owner, program: &Program) -> Result<Found, ApiError> {
         self.change(owner, &Which::Running(program.clone()), |all| {
             match choose(all, program, self.runs) {
@@ -133,8 +133,8 @@ impl Keyring {
         })
     }
 
-    /// The credentials of a program of which several went away in its folder: new ones,
-    /// unless only one is left meanwhile.
+    /// Returns credentials for a program in whose folder several agents are away: new
+    /// ones, unless only one is left meanwhile.
     pub(crate) fn another(
         &self,
         owner: &Owner,
@@ -148,7 +148,7 @@ impl Keyring {
         })
     }
 
-    /// Remembers what the agent became by its join.
+    /// Stores the identity that the agent got by its join.
     pub(crate) fn joined(
         &self,
         owner: &Owner,
@@ -163,8 +163,8 @@ impl Keyring {
         })
     }
 
-    /// Remembers the process whose hook used a key, for the bridge of that process to
-    /// find. `begins` marks the start of a session.
+    /// Records the process whose hook used a key, so that the bridge of that process
+    /// finds it. `begins` marks the start of a session.
     pub(crate) fn used(
         &self,
         owner: &Owner,
@@ -183,7 +183,7 @@ impl Keyring {
         })
     }
 
-    /// The credentials that a process has joined with. Nothing is written.
+    /// Returns the credentials with which a process has joined. Writes nothing.
     pub(crate) fn joined_by(
         &self,
         owner: &Owner,
@@ -194,8 +194,8 @@ impl Keyring {
         record.credentials.into_iter().find(|one| one.is_joined_by(process))
     }
 
-    /// The same for a process with several keys: those of the session that began last,
-    /// if it began at this time (in milliseconds of Unix time) or later.
+    /// Does the same for a process with several keys: returns those of the session that
+    /// began last, if that was at this time (in milliseconds of Unix time) or later.
     pub(crate) fn last_joined_by(
         &self,
         owner: &Owner,
@@ -210,7 +210,7 @@ impl Keyring {
         of_process.max_by_key(|one| one.since).filter(|one| one.joined.is_some())
     }
 
-    /// When credentials were written last.
+    /// Returns the time at which credentials were last written.
     pub(crate) fn changed(&self) -> Option<SystemTime> {
         fs::metadata(&self.folder).ok()?.modified().ok()
     }
@@ -224,13 +224,13 @@ impl Keyring {
     ) -> Result<(), ApiError> {
         self.change(owner, which, |all| {
             for one in all {
-                // Somebody else may have joined again meanwhile.
+                // Another process may have joined again meanwhile.
                 one.joined = one.joined.take().filter(|me| me.token != *token);
             }
         })
     }
 
-    /// Forgets credentials: the hub does not know them any more.
+    /// Forgets credentials that the hub does not know any more.
     pub(crate) fn forget(
         &self,
         owner: &Owner,
@@ -240,12 +240,12 @@ impl Keyring {
         self.change(owner, which, |all| all.retain(|one| !secrets.contains(&one.secret)))
     }
 
-    /// Takes the credentials of a key away.
+    /// Removes the credentials of a key, and returns them.
     pub(crate) fn take(&self, owner: &Owner, key: &str) -> Result<Option<Credentials>, ApiError> {
         self.change(owner, &Which::Keyed(key.to_owned()), Vec::pop)
     }
 
-    /// Who has this token.
+    /// Returns the identity that has this token.
     pub(crate) fn whose(&self, token: &str) -> Option<Identity> {
         let mut all = self.records().flat_map(|record| record.credentials);
         all.find_map(|one| one.joined.filter(|me| me.token.reveal() == token))
@@ -258,7 +258,7 @@ impl Keyring {
         paths.into_iter().filter_map(|path| read(&path).ok().flatten())
     }
 
-    /// The agents that went away in a folder where more than one did.
+    /// Returns the folders in which several agents are away, with these agents.
     pub(crate) fn several(&self) -> Vec<(PathBuf, Vec<Credentials>)> {
         let mut found = Vec::new();
         for record in self.records() {
@@ -279,8 +279,8 @@ impl Keyring {
         found
     }
 
-    /// Reads a file, changes it, and writes it while nobody else does. Where nothing has
-    /// to be changed nobody is waited for. A file without credentials is removed.
+    /// Reads a file, changes it, and writes it under the lock. Does not wait if
+    /// nothing has to be changed. Removes a file without credentials.
     fn change<T>(
         &self,
         owner: &Owner,
@@ -358,7 +358,7 @@ impl Credentials {
     }
 }
 
-/// Which credentials a program has.
+/// The choice of a program's credentials.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Take(usize),
@@ -366,8 +366,8 @@ enum Choice {
     Several(Vec<usize>),
 }
 
-/// Those that its process uses already; else those of the one program that ended in its
-/// folder. Whoever runs is somebody else.
+/// Chooses the credentials that the process uses already; else those of the one program
+/// that ended in its folder. Credentials of another running program are never taken.
 fn choose(all: &[Credentials], program: &Program, runs: Runs) -> Choice {
     let same = |one: &Credentials| one.process.as_ref() == Some(&program.process);
     if let Some(at) = all.iter().position(same) {
@@ -397,13 +397,13 @@ fn add(all: &mut Vec<Credentials>, program: &Program) -> Credentials {
     new
 }
 
-/// Milliseconds of Unix time.
+/// Returns the milliseconds of Unix time.
 pub(crate) fn now() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A key that nobody else has, and that tells a person where its agent works.
+/// Makes a unique key that shows a person the folder of its agent.
 fn key_in(folder: &Path) -> String {
     let random = format!("#{:08x}", rand::random::<u32>());
     let folder = folder.to_string_lossy();
@@ -413,7 +413,7 @@ fn key_in(folder: &Path) -> String {
     format!("folder:{end}{random}")
 }
 
-/// Safe as a part of a path, whatever the key holds, and longer than any agent's name.
+/// Returns a file name that is safe for any key, and longer than any agent's name.
 fn file_name(owner: &Owner, which: &Which) -> String {
     let Owner { hub, agent, team } = owner;
     let key = match which {
@@ -422,7 +422,7 @@ fn file_name(owner: &Owner, which: &Which) -> String {
     };
     let mut hash = Sha256::new();
     for part in [hub.as_str(), agent, team].into_iter().chain(key) {
-        // Where one part ends, so that no two lists are alike.
+        // The length of each part, so that no two lists have the same digest.
         hash.update(part.len().to_le_bytes());
         hash.update(part.as_bytes());
     }
@@ -430,7 +430,7 @@ fn file_name(owner: &Owner, which: &Which) -> String {
     format!("{digits}.json")
 }
 
-/// A file that is none of ours, or was damaged, holds nothing.
+/// Reads a file; one that is not ours, or is damaged, counts as empty.
 fn read(path: &Path) -> io::Result<Option<Record>> {
     match private::read(path) {
         Ok(text) => Ok(text.and_then(|text| serde_json::from_str(&text).ok())),

@@ -17,7 +17,7 @@ use crate::failure::{internal, invalid};
 use bounded::Bounded;
 use lasting::Log;
 
-/// From now on this process logs to stderr.
+/// Makes this process log to stderr.
 pub(crate) fn to_stderr(config: &LogConfig) -> Result<(), ApiError> {
     let filter = &config.filter;
     let filter = EnvFilter::try_new(filter).map_err(|e| {
@@ -27,7 +27,7 @@ pub(crate) fn to_stderr(config: &LogConfig) -> Result<(), ApiError> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Bounded::new(Log::new(io::stderr(), config.format), config))
-        // It would complain on stderr, and panic when stderr takes nothing.
+        // The library would complain on stderr, and panic when stderr cannot be written.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     let ready = match config.format {

@@ -1,9 +1,9 @@
 //! The binary `posthaste`: flags, configuration, wiring.
 //!
-//! Read in this order: [`cli`] is the table of commands, [`commands`] what they
-//! do, [`config`] what an operator can turn, [`wiring`] which backends there are.
-//! This is the only crate that reads the environment, the command line and files
-//! of configuration.
+//! Read in this order: [`cli`] is the table of commands, [`commands`] their
+//! implementation, [`config`] the settings of an operator, [`wiring`] the choice of
+//! backends. This is the only crate that reads the environment, the command line and
+//! configuration files.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -44,10 +44,10 @@ mod when;
 mod wiring;
 mod words;
 
-/// Threads for calls that block: the store's writer, checkpoint and readers, and some for
-/// files. The runtime's default, hundreds, would be as many calls at one disk.
+/// Threads for blocking calls: the store's writer, checkpoint and readers, and some for
+/// files. The runtime's default, hundreds, would be as many calls to one disk.
 const BLOCKING_THREADS: usize = 8;
-/// How long calls that still block may take when all else has ended.
+/// The time that blocking calls may take when all else has ended.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     if let Some(Command::Keep(args)) = cli.command {
-        // It outlives the hub, and has a small runtime of its own.
+        // A keeper outlives the hub, and has a small runtime of its own.
         return posthaste_agents::keeper::run(args.words);
     }
     if matches!(cli.command, None | Some(Command::Up(_))) {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // What was said before the failure stands before it.
+            // Output from before the failure comes first.
             let _ = output.flush();
             if let Failure::Told(error) = &failure {
                 output.fail(error);
@@ -77,8 +77,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// One thread for all sockets: the store has its own, and a message that changes
-/// threads on its way costs more than it gains.
+/// Runs a command on one thread for all sockets: the store has its own, and a message
+/// that changes threads on its way costs more than it gains.
 fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -86,13 +86,13 @@ fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         .build();
     let runtime = runtime.map_err(|e| failure::internal(format!("no runtime: {e}")))?;
     let done = runtime.block_on(commands::run(cli, output));
-    // A thread that hangs on a disk keeps nobody from ending.
+    // A thread that hangs on a disk must not prevent the end.
     runtime.shutdown_timeout(LAST_CALLS);
     done
 }
 
-/// The first of these words that is neither a flag nor the value of one, however wrong the
-/// rest is.
+/// Returns the first word that is neither a flag nor the value of one, also if the rest
+/// is wrong.
 fn command_word(words: impl IntoIterator<Item = OsString>) -> Option<OsString> {
     let cli = Cli::command();
     let valued = cli.get_arguments().filter(|flag| flag.get_action().takes_values());
@@ -110,7 +110,7 @@ fn command_word(words: impl IntoIterator<Item = OsString>) -> Option<OsString> {
     }
 }
 
-/// Help is an answer; everything else that clap says is an error of usage.
+/// Reports a result of clap: help is an answer, and everything else is a usage error.
 fn usage(error: &clap::Error) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && command_word(std::env::args_os()).is_some_and(|word| word == "hook") {

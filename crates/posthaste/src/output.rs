@@ -1,7 +1,7 @@
-//! The one way out: answers on stdout, notes and errors on stderr.
+//! All output of the program: answers on stdout, notes and errors on stderr.
 //!
-//! Everything that a person sees passes here and is tamed here, so no command
-//! can forget it. An answer counts as shown only after [`Output::flush`].
+//! Everything that a person sees is escaped here, so no command can forget it. An answer
+//! counts as shown only after [`Output::flush`].
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 
@@ -18,18 +18,18 @@ use crate::words::spoken;
 
 pub(crate) struct Output {
     json: bool,
-    /// Stdout is a person's screen, and no file or pipe.
+    /// Stdout is a terminal, and no file or pipe.
     terminal: bool,
     out: Box<dyn Write>,
     err: Box<dyn Write>,
-    /// Whether stdout and stderr have colours.
+    /// Use of colours on stdout and on stderr.
     colours: (bool, bool),
-    /// The columns of the terminal that stdout is, if it is one.
+    /// The width of the terminal, if stdout is one.
     columns: Option<usize>,
 }
 
 impl Output {
-    /// Speaks to whoever started the program.
+    /// Writes to the stdout and stderr of this process.
     pub(crate) fn new(json: bool, color: ColorWord) -> Self {
         let colours = match json {
             true => (false, false),
@@ -41,22 +41,22 @@ impl Output {
         Self { json, terminal, out, err: Box::new(io::stderr()), colours, columns }
     }
 
-    /// Whether the caller is a program.
+    /// Returns whether the caller is a program.
     pub(crate) fn json(&self) -> bool {
         self.json
     }
 
-    /// One line (or a text of several) for people.
+    /// Writes one line (or a text of several) for people.
     pub(crate) fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.paint(&Text::from(text))
     }
 
-    /// The same in its tones.
+    /// Writes the same in its tones.
     pub(crate) fn paint(&mut self, text: &Text) -> Result<(), Failure> {
         writeln!(self.out, "{}", text.render(self.colours.0)).map_err(Failure::from_stdout)
     }
 
-    /// Rows under their heads; the column `whole` is never cut.
+    /// Writes rows under their heads; the column `whole` is never cut.
     pub(crate) fn table<const N: usize>(
         &mut self,
         head: [&str; N],
@@ -66,24 +66,24 @@ impl Output {
         self.paint(&table(head, whole, rows, self.columns))
     }
 
-    /// The columns of the terminal that stdout is, if it is one.
+    /// Returns the width of the terminal, if stdout is one.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.columns
     }
 
-    /// One answer for programs, on one line.
+    /// Writes one answer for programs, on one line.
     pub(crate) fn answer(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         writeln!(self.out, "{}", one_line(value)).map_err(Failure::from_stdout)
     }
 
-    /// Whether an agent's bytes leave as they are: `--raw` asks for it, or a program reads
-    /// stdout. A terminal would obey the control characters in them.
+    /// Returns whether an agent's bytes are written unchanged: `--raw` asks for it, or
+    /// stdout is no terminal. A terminal would obey the control characters in them.
     pub(crate) fn is_raw(&self, asked: bool) -> bool {
         !self.json && (asked || !self.terminal)
     }
 
-    /// An agent's text: byte for byte where [`Self::is_raw`], else tamed and with an end of
-    /// its last line, for the next prompt of the shell.
+    /// Writes an agent's text: unchanged where [`Self::is_raw`], else escaped and with a
+    /// newline at its end, for the next prompt of the shell.
     pub(crate) fn agent_text(&mut self, text: &str, asked: bool) -> Result<(), Failure> {
         if self.is_raw(asked) {
             return self.raw(text.as_bytes());
@@ -92,12 +92,12 @@ impl Output {
         self.part(&format!("{text}{end}"))
     }
 
-    /// Bytes for another program, as they are.
+    /// Writes bytes for another program, unchanged.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.out.write_all(bytes).map_err(Failure::from_stdout)
     }
 
-    /// What is worth knowing and not the answer.
+    /// Writes a note that is not part of the answer.
     pub(crate) fn note(&mut self, text: &str) {
         let told = match self.json {
             true => one_line(&serde_json::json!({ "note": text })),
@@ -106,16 +106,17 @@ impl Output {
                 told.render(self.colours.1)
             }
         };
-        // Whoever closed stderr does not want to know.
+        // Stderr may be closed, which is no failure.
         let _ = writeln!(self.err, "{told}");
     }
 
-    /// What went wrong, and what to do next.
+    /// Reports an error, and what to do next.
     pub(crate) fn fail(&mut self, error: &ApiError) {
         self.show_error(spoken(error));
     }
 
-    /// The same about one of several things: `about` says which, in the caller's own words.
+    /// Reports an error about one of several items, which `about` names in the caller's
+    /// own words.
     pub(crate) fn fail_about(&mut self, about: &str, error: &ApiError) {
         let error = spoken(error);
         let message = format!("{about}: {}", error.message);
@@ -136,7 +137,7 @@ impl Output {
         let _ = writeln!(self.err, "{told}");
     }
 
-    /// Whether somebody sees what happens while they wait.
+    /// Returns whether a person watches the progress on a terminal.
     pub(crate) fn is_watched(&self) -> bool {
         !self.json && io::stderr().is_terminal()
     }
@@ -145,12 +146,12 @@ impl Output {
         self.colours.1
     }
 
-    /// A part of a text for people, as it is, without an end of its own.
+    /// Writes a part of a text for people, without a newline at its end.
     pub(crate) fn part(&mut self, text: &str) -> Result<(), Failure> {
         write!(self.out, "{}", tame(text)).map_err(Failure::from_stdout)
     }
 
-    /// After this, what was said has left the program.
+    /// Flushes stdout: after this, the output has left the program.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::from_stdout)
     }
@@ -172,8 +173,8 @@ fn one_line(value: &impl Serialize) -> String {
     tame_json(serde_json::to_string(value).expect("an answer of the hub has only text keys"))
 }
 
-/// Whether what is said to stdout is lost for certain: it was closed when the
-/// program began. The standard library has opened `/dev/null` in its place, for
+/// Returns whether output to stdout is lost for certain, because it was closed at the
+/// start of the program. The standard library has opened `/dev/null` in its place, for
 /// reading and writing; a shell's `> /dev/null` is for writing only.
 pub(crate) fn stdout_is_closed() -> bool {
     use rustix::fs::{OFlags, fcntl_getfl, fstat, stat};
@@ -192,7 +193,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What was written, for a test to read.
+    /// Collects the output, for a test to read.
     #[derive(Clone, Default)]
     pub(crate) struct Heard(Arc<Mutex<Vec<u8>>>);
 

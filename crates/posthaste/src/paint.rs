@@ -1,7 +1,7 @@
-//! Text in tones: a person sees colours, a pipe gets the text alone.
+//! Text in tones: a terminal shows colours, a pipe gets the text alone.
 //!
-//! A tone says what a word is, never which colour it has; the one table of colours
-//! stands here. What is painted is tamed first, so no text of an agent can bring a
+//! A tone says what a word means, never which colour it has; the one table of colours
+//! stands here. Text is escaped before it is painted, so no text of an agent can bring a
 //! colour of its own.
 
 use std::io;
@@ -12,17 +12,17 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::ColorWord;
 use crate::terminal::tame;
 
-/// Stands for what was left out of a text.
+/// The mark of a cut text.
 const MORE: char = '…';
 
-/// What a piece of text is.
+/// The meaning of a piece of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Tone {
     #[default]
     Plain,
-    /// Heads, and what a line is about.
+    /// Heads, and the subject of a line.
     Strong,
-    /// What is there for completeness: times, numbers.
+    /// Details: times, numbers.
     Faint,
     /// Addresses of agents.
     Who,
@@ -45,7 +45,7 @@ impl Tone {
         }
     }
 
-    /// How a delivery, an instance or a check is doing, by the word for it.
+    /// Returns the tone of a delivery's, an instance's or a check's state.
     pub(crate) fn of_state(word: &str) -> Self {
         match word.split([',', ' ', '.']).next_back().unwrap_or(word) {
             "acked" | "running" | "finished" | "ok" | "joined" | "settled" => Self::Good,
@@ -57,7 +57,7 @@ impl Tone {
     }
 }
 
-/// Pieces of text, each in its tone. Every piece is tamed.
+/// Pieces of text, each in its tone. Every piece is escaped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text(Vec<(Tone, String)>);
 
@@ -66,7 +66,7 @@ impl Text {
         Self::default()
     }
 
-    /// The same with this at its end.
+    /// Adds a piece at the end.
     pub(crate) fn add(mut self, tone: Tone, piece: impl AsRef<str>) -> Self {
         self.0.push((tone, tame(piece.as_ref()).into_owned()));
         self
@@ -76,18 +76,18 @@ impl Text {
         self.add(Tone::Plain, piece)
     }
 
-    /// The same followed by the other.
+    /// Adds another text at the end.
     pub(crate) fn then(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// Columns of a terminal that it takes, if it is one line.
+    /// Returns the width of the text on a terminal, if it is one line.
     pub(crate) fn width(&self) -> usize {
         self.0.iter().map(|(_, piece)| piece.width()).sum()
     }
 
-    /// One line of at most so many columns.
+    /// Returns one line of at most so many columns.
     pub(crate) fn line(self, columns: Option<usize>) -> Self {
         let one = |(tone, piece): (Tone, String)| (tone, piece.replace(['\n', '\t'], " "));
         let line = Self(self.0.into_iter().map(one).collect());
@@ -106,7 +106,7 @@ impl Text {
         Self(kept)
     }
 
-    /// What goes out.
+    /// Returns the text with or without colours.
     pub(crate) fn render(&self, colours: bool) -> String {
         let painted = |(tone, piece): &(Tone, String)| {
             let style = tone.style();
@@ -125,9 +125,9 @@ impl From<&str> for Text {
     }
 }
 
-/// How many bytes of a text fit into so many columns. A sign may be several characters, so
-/// the width of a text is not the sum of theirs; and a text may have a million of no width,
-/// so its beginnings are not tried one after the other.
+/// Returns how many bytes of a text fit into so many columns. A grapheme may have several
+/// characters, so the width of a text is not the sum of theirs; and a text may have a
+/// million characters without width, so the search is binary.
 pub(crate) fn clip_at(text: &str, columns: usize) -> usize {
     if text.width() <= columns {
         return text.len();
@@ -148,7 +148,7 @@ pub(crate) fn clip_at(text: &str, columns: usize) -> usize {
     }
 }
 
-/// A text of at most so many columns, with a mark if there was more.
+/// Returns a text of at most so many columns, with a mark if it was cut.
 pub(crate) fn clipped(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -157,8 +157,8 @@ pub(crate) fn clipped(text: &str, columns: usize) -> String {
     format!("{kept}{MORE}")
 }
 
-/// Whether what goes to this stream has colours. `NO_COLOR`, `CLICOLOR_FORCE` and a
-/// terminal that knows none are heeded unless the caller says what to do.
+/// Returns whether output to this stream has colours. `NO_COLOR`, `CLICOLOR_FORCE` and a
+/// terminal without colours count unless the caller decides.
 pub(crate) fn colours(word: ColorWord, stream: &impl anstream::stream::RawStream) -> bool {
     match word {
         ColorWord::Always => true,
@@ -167,13 +167,13 @@ pub(crate) fn colours(word: ColorWord, stream: &impl anstream::stream::RawStream
     }
 }
 
-/// The columns of the terminal that this is, if it is one.
+/// Returns the width of the terminal, if this stream is one.
 pub(crate) fn columns(stream: &(impl io::IsTerminal + std::os::fd::AsFd)) -> Option<usize> {
     if !stream.is_terminal() {
         return None;
     }
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    // A terminal that does not know its size is taken for a usual one.
+    // A terminal that does not know its size gets the usual width.
     Some(if size.ws_col == 0 { 80 } else { usize::from(size.ws_col) })
 }
 
@@ -211,7 +211,8 @@ mod tests {
         assert_eq!(clipped("日本語", 5), "日本…");
     }
 
-    /// Signs of several code points, and letters whose width depends on what stands beside.
+    /// Graphemes of several code points, and letters whose width depends on their
+    /// neighbours.
     const SIGNS: [&str; 12] =
         ["⚠️", "❤️", "1️⃣", "👩‍👩‍👧", "🇩🇪", "⌚\u{fe0e}", "é", "e\u{301}", "لا", "日", "\u{200d}", "x "];
 

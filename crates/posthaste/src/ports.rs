@@ -1,8 +1,8 @@
-//! Who holds a port: so that "address in use" comes with a name.
+//! Finds the process that holds a port, so that "address in use" comes with a name.
 //!
-//! Linux says it in `/proc`: the table of listening sockets has an inode for the
-//! port, and one of the processes has that inode open. Elsewhere, and for other
-//! people's processes, the answer is that it is unknown.
+//! Linux has it in `/proc`: the table of listening sockets has an inode for the port, and
+//! one of the processes has that inode open. Elsewhere, and for processes of other users,
+//! the holder is unknown.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ pub(crate) fn holder(of: SocketAddr) -> Option<Holder> {
     })
 }
 
-/// Whether anybody listens on this port on every address of the machine.
+/// Returns whether any process listens on this port on every address of the machine.
 pub(crate) fn is_open(port: u16) -> bool {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].into_iter();
     tables.filter_map(|table| fs::read_to_string(table).ok()).any(|table| opens(&table, port))
@@ -53,7 +53,8 @@ fn opens(table: &str, port: u16) -> bool {
     table.lines().skip(1).filter_map(is_every_address).any(|every| every)
 }
 
-/// The inodes of the sockets that listen on this port, in a table of the kernel.
+/// Returns the inodes of the sockets that listen on this port, from a table of the
+/// kernel.
 fn listeners(table: &str, port: u16) -> Vec<String> {
     let port = format!(":{port:04X}");
     let row = |line: &str| {

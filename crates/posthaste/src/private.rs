@@ -1,20 +1,20 @@
-//! Files that hold secrets: readable by their owner, whole or not there.
+//! Files that hold secrets: readable by their owner alone, complete or absent.
 //!
-//! A file is written under another name and then moved, so a reader never finds
-//! half of one and a full disk never costs the old one.
+//! A file is written under another name and then renamed, so a reader never finds half of
+//! one and a full disk never costs the old one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Makes the folder and those above it, for the owner alone. A folder that is
-/// there already keeps the permissions that somebody gave it.
+/// Makes the folder and those above it, for the owner alone. An existing folder keeps its
+/// permissions.
 pub(crate) fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Writes the file, in the place of any other.
+/// Writes the file, or replaces the existing one.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = draft(path, content)?;
     let moved = fs::rename(&draft, path);
@@ -24,7 +24,7 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     moved.and_then(|()| sync_folder(path))
 }
 
-/// Writes the file unless there is one. Of two who try, one succeeds.
+/// Writes the file unless there is one. Of two concurrent calls, one succeeds.
 pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = draft(path, content)?;
     let linked = fs::hard_link(&draft, path);
@@ -32,14 +32,14 @@ pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<()> {
     match linked {
         Ok(()) => sync_folder(path),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
-        // A file system without links: less strict, and still whole.
+        // A file system without hard links: less strict, and still complete.
         Err(_) if !path.exists() => write(path, content),
         Err(e) => Err(e),
     }
 }
 
-/// What the file says, or nothing if there is none. A file that others can read
-/// is closed to them first.
+/// Returns the content of the file, or `None` if there is none. Closes a file to other
+/// users who could read it.
 pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -49,7 +49,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
         tracing::warn!(path = %path.display(), "others could read this secret; closing it to them");
-        // Only its owner can close it; who may read it may use it all the same.
+        // Only the owner can close the file; it may be used all the same.
         let _ = file.set_permissions(fs::Permissions::from_mode(mode & 0o700));
     }
     io::read_to_string(file).map(Some)
@@ -66,7 +66,7 @@ fn draft(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
     written.map(|()| draft)
 }
 
-/// A name is on disk when its folder is.
+/// Flushes the folder, so that the name of the file is on disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if folder != Path::new("") => File::open(folder)?.sync_all(),

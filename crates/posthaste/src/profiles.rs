@@ -1,8 +1,8 @@
 //! Files of profiles: Markdown with YAML front matter, ours and CAO's.
 //!
-//! `file` reads one, `folder` makes the hub's profiles equal to what stands in
-//! some folders, `watch` does so again whenever something changes there. A bad
-//! file is a fault that is told, and never the end of a hub.
+//! `file` reads one, `folder` makes the hub's profiles equal to the files of some
+//! folders, `watch` does so again whenever a file changes there. A bad file is reported
+//! as a fault, and never ends the hub.
 
 pub(crate) mod file;
 mod folder;

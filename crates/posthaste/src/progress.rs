@@ -1,4 +1,4 @@
-//! What a person sees on a terminal while they wait, and nobody else does.
+//! Progress on a terminal, for a person who waits.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,34 +8,34 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::output::Output;
 use crate::paint::{self, Text, Tone};
 
-/// How often it is drawn again.
+/// The time between two drawings.
 const TICK: Duration = Duration::from_millis(100);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// Lines at the end of the terminal that are drawn again and again, and gone at the end.
+/// Lines at the end of the terminal that are redrawn, and erased at the end.
 pub(crate) struct Progress {
     colours: bool,
     began: Instant,
-    /// Lines that stand there now.
+    /// Number of lines that are drawn now.
     drawn: usize,
 }
 
 impl Progress {
-    /// Only for somebody who looks.
+    /// Makes a progress, only if stderr is a terminal.
     pub(crate) fn for_viewer(output: &Output) -> Option<Self> {
         let colours = output.has_colours_on_stderr();
         output.is_watched().then(|| Self { colours, began: Instant::now(), drawn: 0 })
     }
 
-    /// So long somebody has waited.
+    /// Returns how long the person has waited.
     pub(crate) fn waited(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// A first line that moves, and more below it.
+    /// Draws an animated first line, and more lines below it.
     pub(crate) fn draw(&mut self, first: Text, below: impl IntoIterator<Item = Text>) {
         let columns = paint::columns(&io::stderr());
-        // A line that fills the last column would begin the next one.
+        // A line that fills the last column would wrap.
         let columns = Some(columns.unwrap_or(80).saturating_sub(1));
         let frame = self.waited().as_millis() / TICK.as_millis();
         let frame = SPINNER[usize::try_from(frame).unwrap_or(0) % SPINNER.len()];
@@ -49,7 +49,7 @@ impl Progress {
         write(&drawing);
     }
 
-    /// Takes the lines away: what is said now stands in their place.
+    /// Erases the lines: further output takes their place.
     pub(crate) fn clear(&mut self) {
         if self.drawn > 0 {
             write(&self.erasing());
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// To the beginning of the first line, and nothing behind it.
+    /// Returns the codes that go to the start of the first line and erase all behind it.
     fn erasing(&self) -> String {
         match self.drawn {
             0 | 1 => "\r\x1b[J".to_owned(),
@@ -72,7 +72,7 @@ impl Drop for Progress {
     }
 }
 
-/// Waits for something, and shows how long it has been.
+/// Waits for a future, and shows how long it has taken.
 pub(crate) async fn while_waiting<T>(
     progress: &mut Option<Progress>,
     what: &str,
@@ -80,7 +80,7 @@ pub(crate) async fn while_waiting<T>(
 ) -> T {
     let Some(progress) = progress else { return awaited.await };
     let mut awaited = std::pin::pin!(awaited);
-    // What comes at once needs no picture.
+    // A future that completes at once needs no progress.
     let mut ticks = interval_at(Instant::now() + TICK, TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let done = loop {
@@ -97,7 +97,7 @@ pub(crate) async fn while_waiting<T>(
     done
 }
 
-/// Whoever closed stderr does not want to see it.
+/// Writes to stderr, which may be closed.
 fn write(text: &str) {
     let mut err = io::stderr().lock();
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());

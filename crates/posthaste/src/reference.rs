@@ -1,7 +1,7 @@
 //! `docs/reference`: made from the code, and compared with it by a test.
 //!
-//! When a page is stale, `POSTHASTE_UPDATE=1 cargo test -p posthaste reference`
-//! writes it anew.
+//! When a page is stale, `POSTHASTE_UPDATE=1 cargo test -p posthaste reference` writes it
+//! again.
 
 mod rest;
 
@@ -117,7 +117,7 @@ fn every_exit_status_stands_in_the_reference_and_no_other() {
     real.sort_unstable();
     real.dedup();
     assert_eq!(EXITS.map(|(exit, _)| exit).to_vec(), real);
-    // A script tells one from another.
+    // A script must be able to tell them apart.
     let own: std::collections::BTreeSet<u8> = others.iter().map(Failure::exit).collect();
     assert_eq!(own.len(), others.len());
     assert!(ErrorCode::ALL.iter().all(|code| !own.contains(&code.exit())));

@@ -1,5 +1,5 @@
-//! Commands that the pages name within their sentences. Blocks of commands are run by
-//! `tests/it/pages.rs`.
+//! Checks commands that the pages name within their sentences. `tests/it/pages.rs` runs
+//! blocks of commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ fn pages() -> Vec<PathBuf> {
     guides.map(|entry| entry.path()).chain(others.map(|name| root.join(name))).collect()
 }
 
-/// The commands of ours that stand in a text as code.
+/// Returns our commands that stand in a text as code.
 fn commands(text: &str) -> Vec<&str> {
     let spans = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     spans.filter(|span| span.starts_with("posthaste ") && !span.contains('…')).collect()
 }
 
-/// The words of our command in a line; quotes keep several together, and what follows for
-/// the shell is none of ours.
+/// Returns the words of our command in a line; quotes keep several together, and
+/// redirections of the shell are left out.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let line = ["|| ", "| ", "> ", "< "]
@@ -40,8 +40,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What is wrong with a command. A sentence may leave out what a command needs, and write
-/// a word in the place of a value.
+/// Returns the fault of a command. A sentence may leave out arguments that a command
+/// needs, and write a word in place of a value.
 fn fault(command: &str) -> Option<String> {
     let error = Cli::try_parse_from(words(command)).err()?;
     let fine = [

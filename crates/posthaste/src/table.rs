@@ -1,16 +1,16 @@
-//! Rows under their heads, fitted to the terminal.
+//! Tables, fitted to the terminal.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::paint::{Text, Tone, clipped};
 use crate::terminal::tame;
 
-/// Between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 /// A column that would have to be narrower than this is left out instead.
 const NARROW: usize = 8;
 
-/// What stands in one place of a table.
+/// One cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
     tone: Tone,
@@ -19,11 +19,11 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn new(tone: Tone, text: impl AsRef<str>) -> Self {
-        // A cell is one line, whatever an agent is called.
+        // A cell is one line, also if a name contains line breaks.
         Self { tone, text: tame(text.as_ref()).replace(['\n', '\t'], " ") }
     }
 
-    /// A word for how something is doing.
+    /// Makes a cell with the word of a state, in its tone.
     pub(crate) fn state(word: &str) -> Self {
         Self::new(Tone::of_state(word), word)
     }
@@ -35,8 +35,9 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// A table that fits into so many columns of a terminal. Its column `whole` is never cut;
-/// the others are, the widest first, and if that is not enough the last ones are left out.
+/// Returns a table that fits into so many columns of a terminal. Its column `whole` is
+/// never cut; the others are, the widest first, and if that is not enough the last ones
+/// are left out.
 pub(crate) fn table<const N: usize>(
     head: [&str; N],
     whole: usize,
@@ -57,7 +58,7 @@ pub(crate) fn table<const N: usize>(
         }
         let shown = row.iter().zip(widths).filter(|(_, width)| *width > 0);
         let mut pad = 0;
-        // Nothing follows the last word of a row.
+        // No spaces follow the last word of a row.
         for (cell, width) in shown {
             let word = clipped(&cell.text, width);
             if !word.is_empty() {
@@ -70,7 +71,7 @@ pub(crate) fn table<const N: usize>(
     text
 }
 
-/// Makes columns narrower, and those that are left out nothing wide.
+/// Narrows columns; those that are left out get width 0.
 fn fit(widths: &mut [usize], whole: usize, columns: usize) {
     let taken =
         |widths: &[usize]| widths.iter().filter(|w| **w > 0).map(|w| w + GAP).sum::<usize>();

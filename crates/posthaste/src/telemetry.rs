@@ -8,9 +8,9 @@
 //!         └── ack          its proof
 //! ```
 //!
-//! A message that came without a trace gets one made from its id, so a restart of
-//! the hub does not cut it in two. No body, label or address is in a span.
-//! Whoever collects may be slow or gone: then spans are dropped, and the mail goes on.
+//! A message without a trace gets one made from its id, so a restart of the hub does not
+//! cut it in two. No body, label or address is in a span. If the collector is slow or
+//! gone, spans are dropped, and messages go on.
 
 mod export;
 mod span;
@@ -31,30 +31,31 @@ use tokio_util::sync::CancellationToken;
 use crate::config::TelemetryConfig;
 use span::{Kind, Span};
 
-/// Spans that wait for the collector; more are dropped.
+/// Number of spans that may wait for the collector; more are dropped.
 const WAITING: usize = 16_384;
-/// Messages whose trace is remembered; of older ones it is made from their id.
+/// Number of messages whose trace is remembered; that of older ones is made from their
+/// id.
 const REMEMBERED: usize = 65_536;
 
-/// Follows messages, and hands their spans to the exporter.
+/// Follows messages, and sends their spans to the exporter.
 pub(crate) struct Tracer {
     spans: mpsc::Sender<Span>,
     known: Mutex<BTreeMap<Seq, Trace>>,
 }
 
-/// Where a message stands in its trace.
+/// The position of a message in its trace.
 #[derive(Debug, Clone, Copy)]
 struct Trace {
     trace: u128,
     /// The span of the send, then of the last lease.
     last: u64,
     send: u64,
-    /// The sender records its part, or there was none to say so.
+    /// The sender records its part, or sent no trace.
     sampled: bool,
 }
 
 impl Trace {
-    /// The same for the same message, whenever it is asked.
+    /// Makes the trace of a message from its id: always the same.
     fn of(id: MessageId) -> Self {
         let mixed = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) | 1;
         let trace = u128::from(mixed) << 64 | u128::from(id.0);
@@ -78,7 +79,7 @@ pub(crate) fn start(
 
 impl Tracer {
     fn tell(&self, span: Span) {
-        // A full line means a slow collector. The mail does not wait for it.
+        // A full channel means a slow collector. Messages do not wait for it.
         let _ = self.spans.try_send(span);
     }
 

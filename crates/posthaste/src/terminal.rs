@@ -1,14 +1,13 @@
-//! What may reach a terminal.
+//! Makes text safe for a terminal.
 //!
-//! Text of agents is data. A terminal obeys control characters, so none but the
-//! end of a line and the tab gets through: the rest is shown as what it is. The
-//! marks that turn the direction of writing go the same way, since they make a
-//! line look like another, and so do letters that nobody would see.
+//! Text of agents is data. A terminal obeys control characters, so only newlines and tabs
+//! get through: the others are escaped. So are the marks that change the direction of
+//! writing, since they make a line look like another, and letters that nobody would see.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The text as a person may see it: every other control character is spelt out.
+/// Returns the text with every other control character escaped.
 pub(crate) fn tame(text: &str) -> Cow<'_, str> {
     if !text.contains(wild) {
         return Cow::Borrowed(text);
@@ -17,7 +16,7 @@ pub(crate) fn tame(text: &str) -> Cow<'_, str> {
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         match c {
-            // The end of a line, as some systems write it.
+            // A line ending of some systems.
             '\r' if rest.peek() == Some(&'\n') => (),
             c if wild(c) => tamed.extend(c.escape_unicode()),
             c => tamed.push(c),
@@ -26,8 +25,8 @@ pub(crate) fn tame(text: &str) -> Cow<'_, str> {
     Cow::Owned(tamed)
 }
 
-/// The same for JSON text, which stays JSON and means the same: what is wild in
-/// it can only stand inside a string.
+/// Does the same for JSON text, which stays JSON and means the same: such characters can
+/// only stand inside a string.
 pub(crate) fn tame_json(json: String) -> String {
     if !json.contains(wild) {
         return json;
@@ -45,8 +44,8 @@ pub(crate) fn tame_json(json: String) -> String {
     })
 }
 
-/// A body under its head line: what follows the first line is indented, so that
-/// no body can look like the head of another message.
+/// Returns a body for its place under a head line: indents all lines but the first, so
+/// that no body can look like the head of another message.
 pub(crate) fn indented(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\n', '\r']);
     if text.contains('\n') { Cow::Owned(text.replace('\n', "\n    ")) } else { text.into() }
@@ -57,7 +56,7 @@ fn wild(c: char) -> bool {
         '\n' | '\t' => false,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' => true,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        // Letters that no terminal shows and every model reads; notes between lines.
+        // Letters that no terminal shows and every model reads, and interlinear annotations.
         '\u{e0000}'..='\u{e007f}' | '\u{fff9}'..='\u{fffb}' => true,
         c => c.is_control(),
     }
@@ -81,7 +80,7 @@ mod tests {
         assert_eq!(tame(&format!("ok{hidden}")), r"ok\u{e0072}\u{e006d}");
     }
 
-    /// The invisible twin of a letter.
+    /// Returns the invisible twin of a letter.
     fn tag(letter: char) -> char {
         char::from_u32(0xe0000 + u32::from(letter)).expect("a tag character")
     }

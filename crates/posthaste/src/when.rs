@@ -1,9 +1,9 @@
-//! Times as people read them: in their own zone, or as how long ago.
+//! Times for people: in their own zone, or relative to now.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// `12:03:04`, with the date in front if it was not today.
+/// Formats `12:03:04`, with the date in front if it was not today.
 pub(crate) fn time_of_day(stamp: &str, now: &Zoned) -> String {
     let Ok(time) = stamp.parse::<Timestamp>() else { return stamp.to_owned() };
     let time = time.to_zoned(now.time_zone().clone());
@@ -11,7 +11,7 @@ pub(crate) fn time_of_day(stamp: &str, now: &Zoned) -> String {
     time.strftime(form).to_string()
 }
 
-/// A sentence with its times as people read them.
+/// Replaces the timestamps in a sentence by times for people.
 pub(crate) fn in_words(sentence: &str, now: &Zoned) -> String {
     let word = |word: &str| {
         let bare = word.trim_end_matches([';', ',', '.', ')']);
@@ -20,7 +20,7 @@ pub(crate) fn in_words(sentence: &str, now: &Zoned) -> String {
     sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// `12 s`, `5 min`, `3 h`, `2 days`; nothing for none.
+/// Formats `12 s`, `5 min`, `3 h`, `2 days`; an empty text for zero.
 pub(crate) fn how_long(seconds: u64) -> String {
     match seconds {
         0 => String::new(),
@@ -31,11 +31,11 @@ pub(crate) fn how_long(seconds: u64) -> String {
     }
 }
 
-/// `just now`, `12 s ago`, `5 min ago`, `3 h ago`, `2 days ago`.
+/// Formats `just now`, `12 s ago`, `5 min ago`, `3 h ago`, `2 days ago`.
 pub(crate) fn ago(stamp: &str, now: Timestamp) -> String {
     let Ok(time) = stamp.parse::<Timestamp>() else { return stamp.to_owned() };
     match u64::try_from(now.as_second().saturating_sub(time.as_second())) {
-        // A clock that is a little ahead is not the future.
+        // A clock that is a little ahead does not mean the future.
         Err(_) | Ok(..=1) => "just now".to_owned(),
         Ok(seconds) => format!("{} ago", how_long(seconds)),
     }

@@ -22,7 +22,7 @@ use crate::config::{Backend, Config, whole_environment};
 use crate::failure::{internal, invalid};
 use crate::identity::{DataFolder, Key, Token};
 
-/// A hub over the memory and the queue that the configuration names.
+/// Opens a hub over the store and the queue that the configuration names.
 pub(crate) async fn hub(
     config: &Config,
     folder: &DataFolder,
@@ -42,24 +42,23 @@ pub(crate) async fn hub(
     Ok(Hub::start(engine.map_err(|e| explain(&e))?))
 }
 
-/// The folder for a hub that keeps nothing in it but its tokens and its address: two
-/// hubs would write over each other there all the same.
+/// Locks the folder for a hub that keeps only its tokens and its address in it: two hubs
+/// would still overwrite each other's files.
 pub(crate) fn lock(folder: &DataFolder, ephemeral: bool) -> Result<Option<FolderLock>, ApiError> {
-    // The store of a durable hub takes it by itself.
+    // The store of a durable hub takes the lock itself.
     let lock = ephemeral.then(|| FolderLock::take(folder.path())).transpose();
     lock.map_err(|e| explain(&e))
 }
 
-/// Fails with the words of a hub that finds another one on its folder.
+/// Fails with the error of a hub that finds another one on its folder.
 pub(crate) fn must_be_free(folder: &DataFolder) -> Result<(), ApiError> {
     lock(folder, true).map(drop)
 }
 
-/// This very program, also after its file was replaced: hub and keepers are of one
-/// version.
+/// This program, also after its file was replaced: hub and keepers have the same version.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// Whoever starts agents for the hub at this address.
+/// Makes the launcher of agents for the hub at this address.
 pub(crate) fn launcher(
     config: &Config,
     folder: &DataFolder,
@@ -88,7 +87,8 @@ pub(crate) fn launcher(
     })))
 }
 
-/// The user as whom workers run, if it is not the hub's own and the hub may switch to it.
+/// Returns the user as whom workers run, if it is not the hub's own; an error if the hub
+/// may not switch to it.
 pub(crate) fn worker_user(agents: &AgentsConfig) -> Result<Option<WorkerUser>, ApiError> {
     let environment = whole_environment();
     let path =
@@ -96,18 +96,18 @@ pub(crate) fn worker_user(agents: &AgentsConfig) -> Result<Option<WorkerUser>, A
     WorkerUser::find(&agents.user, path).map_err(cannot_switch)
 }
 
-/// Where workers of another user have their files.
+/// Returns the folder for the files of workers of another user.
 pub(crate) fn worker_root(agents: &AgentsConfig, folder: &DataFolder) -> PathBuf {
     if !agents.folder.as_os_str().is_empty() {
         return agents.folder.clone();
     }
-    // By its parts, so that a slash at the end does not count.
+    // By its components, so that a slash at the end does not count.
     let mut beside = folder.path().components().as_path().as_os_str().to_owned();
     beside.push("-workers");
     beside.into()
 }
 
-/// What keeps workers from running as another user.
+/// Makes the error that workers cannot run as another user.
 pub(crate) fn cannot_switch(error: LaunchError) -> ApiError {
     let told = invalid(error.why);
     match error.hint {
@@ -116,7 +116,7 @@ pub(crate) fn cannot_switch(error: LaunchError) -> ApiError {
     }
 }
 
-/// Follows messages on their road, if the configuration names a collector.
+/// Traces messages, if the configuration names a collector.
 #[cfg(feature = "otlp")]
 pub(crate) fn traces(
     config: &Config,
@@ -144,8 +144,8 @@ pub(crate) fn traces(
     }
 }
 
-/// The hub's own tokens, in the form in which the server compares them. They are made here
-/// if this is the folder's first hub.
+/// Returns the hub's own tokens, in the form in which the server compares them. Makes
+/// them if this is the folder's first hub.
 pub(crate) fn keys(folder: &DataFolder) -> Result<impl KeyFiles + use<>, ApiError> {
     folder.key_or_new(Key::Operator)?;
     folder.key_or_new(Key::Join)?;

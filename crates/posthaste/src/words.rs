@@ -1,11 +1,11 @@
-//! The hub's errors in the words of the command line.
+//! Rewrites the hub's errors for the command line.
 //!
-//! The hub speaks to programs: it names the fields of a request and the calls of REST. Whoever
-//! types commands has flags and commands instead.
+//! The hub's errors are for programs: they name the fields of a request and the calls of
+//! REST. A person at the command line has flags and commands instead.
 
 use posthaste_api::{ApiError, ErrorCode};
 
-/// Fields of requests, and what the command line calls them.
+/// Fields of requests, and their flags.
 const FIELDS: [(&str, &str); 24] = [
     ("after", "--after"),
     ("agent", "AGENT"),
@@ -33,7 +33,7 @@ const FIELDS: [(&str, &str); 24] = [
     ("working_directory", "--dir"),
 ];
 
-/// What the hub says of its calls, and what to say of commands instead.
+/// Texts of the hub about its calls, and the replacements about commands.
 const CALLS: [(&str, &str); 14] = [
     (ErrorCode::InvalidArgument.advice(), "the command's --help says what it takes"),
     (ErrorCode::BadRequest.advice(), "the command's --help says what it takes"),
@@ -57,14 +57,15 @@ const CALLS: [(&str, &str); 14] = [
     ("the secret that the first join with this key answered with", "the same secret"),
 ];
 
-/// The same error for whoever typed a command. Its code and its details stay.
+/// Returns the same error for a person at the command line. Its code and its details
+/// stay.
 pub(crate) fn spoken(error: &ApiError) -> ApiError {
     let message = without_calls(&flagged(&error.message));
     let hint = error.hint.as_ref().map(|hint| with_flags(&without_calls(hint)));
     ApiError { message, hint, ..error.clone() }
 }
 
-/// An error about a field begins with its name.
+/// Replaces a field's name at the beginning of an error.
 fn flagged(message: &str) -> String {
     let Some((field, why)) = message.split_once(": ") else { return message.to_owned() };
     match FIELDS.iter().find(|(known, _)| *known == field) {
@@ -77,7 +78,7 @@ fn without_calls(text: &str) -> String {
     CALLS.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
 }
 
-/// The fields that a hint may speak of, among others: no other word looks like them.
+/// Replaces fields within a hint, if no other word looks like them.
 fn with_flags(hint: &str) -> String {
     let unlike = ["idempotency_key", "in_reply_to", "thread_id", "ttl_s", "wait_for"];
     let fields = FIELDS.iter().filter(|(field, _)| unlike.contains(field));
@@ -122,7 +123,7 @@ mod tests {
                 format!("{flag}: it is wrong / the command's --help says what it takes")
             );
         }
-        // What somebody is called is left alone.
+        // Names of agents are left alone.
         assert!(
             told(SendError::NoRecipient {
                 to: "thread_id".into(),

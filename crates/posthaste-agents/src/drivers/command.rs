@@ -1,6 +1,6 @@
 //! Any program: its task on stdin, its answer on stdout.
 //!
-//! Scripts, mechanical agents, and agent programs that answer one prompt and end.
+//! For scripts, mechanical agents, and agent programs that answer one prompt and end.
 
 use posthaste_core::ports::LaunchError;
 
@@ -14,7 +14,7 @@ impl Driver for Command {
         "command"
     }
 
-    /// Any program may do anything.
+    /// Enforces no limit: any program may do anything.
     fn keeps(&self, _: Limit) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! Nothing: the agent connects by itself, over MCP, REST or the command line.
+//! The driver that runs nothing: the agent connects by itself, over MCP, REST or the
+//! command line.
 
 use posthaste_core::ports::LaunchError;
 
@@ -12,13 +13,14 @@ impl Driver for External {
         "external"
     }
 
-    /// The program that the agent is decides.
+    /// Enforces no limit: that is up to the agent's program.
     fn keeps(&self, _: Limit) -> bool {
         false
     }
 
-    /// A command that nobody runs is a driver that was forgotten, and nobody can end an
-    /// agent that comes by itself.
+    /// Refuses a `command` or a `timeout`: nothing would run the command, the hub cannot
+    /// end an agent that connects by itself, and the profile has probably forgotten its
+    /// driver.
     fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {
         let forgotten = |what: &'static str, hint| {
             let why =

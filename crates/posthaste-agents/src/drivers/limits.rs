@@ -1,6 +1,7 @@
-//! What a profile allows its agents, and whether a driver keeps them to it.
+//! The limits that a profile sets for its agents, and the check that a driver enforces
+//! them.
 //!
-//! An agent that was to have limits and has none is worse than one that does not start.
+//! An agent without the limits that it should have is worse than one that does not start.
 
 use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::Template;
@@ -15,13 +16,13 @@ pub(crate) enum Limit {
     Services,
 }
 
-/// In a list of tools: every tool.
+/// The entry in a list of tools that stands for every tool.
 const EVERY: &str = "*";
 
 impl Limit {
     const ALL: [Self; 3] = [Self::Tools, Self::AllowedTools, Self::Services];
 
-    /// The key of the profile that sets it.
+    /// The key of the profile that sets this limit.
     fn key(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -30,8 +31,8 @@ impl Limit {
         }
     }
 
-    /// The list, if it asks anything of a driver. No service at all is what an agent has
-    /// anyway, and every tool is no limit.
+    /// Returns the list, if a driver has to enforce it. An empty list of services is the
+    /// default of every agent, and every tool is no limit.
     fn of(self, template: &Template) -> Option<&[String]> {
         let list = match self {
             Self::Tools => &template.tools,
@@ -58,7 +59,7 @@ impl Limit {
     }
 }
 
-/// Refuses a profile that sets a limit which its driver cannot keep.
+/// Refuses a profile that sets a limit which its driver cannot enforce.
 pub(super) fn check(template: &Template, driver: &dyn Driver) -> Result<(), LaunchError> {
     let unkept = |limit: &Limit| !driver.keeps(*limit) && limit.of(template).is_some();
     let Some(limit) = Limit::ALL.into_iter().find(unkept) else { return Ok(()) };
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(command(|_| ()), Ok(()));
         assert_eq!(command(|p| p.template.tools = list(&["*"])), Ok(()));
         assert_eq!(command(|p| p.template.services = list(&[])), Ok(()));
-        // An agent that comes by itself is held to its limits by the program that it is.
+        // The program of an agent that connects by itself enforces the agent's limits.
         let mut visitor = profile(None, "{}");
         visitor.template.tools = list(&["Read"]);
         assert_eq!(check_profile(&visitor.template), Ok(()));

@@ -1,27 +1,27 @@
-//! A file that does not grow for ever: the beginning, and the end of what came.
+//! A bounded file: the beginning and the end of the output.
 
 use std::collections::VecDeque;
 use std::io::Write;
 
-/// How much of the end is kept of those who write too much.
+/// Number of bytes kept of the end, where the output exceeds the bound.
 const END: u64 = 64 * 1024;
 
-/// How much of so many bytes is written as it comes.
+/// Returns how many of so many bytes are written as they come.
 pub(crate) fn kept_at_once(bytes: u64) -> u64 {
     bytes - END.min(bytes / 2)
 }
 
-/// Writes through until its bound, and then remembers only the last of it.
+/// Writes through up to its bound, and then remembers only the last bytes.
 pub(super) struct Bounded<W> {
     file: W,
-    /// What may still be written at once.
+    /// Number of bytes that may still be written at once.
     room: u64,
     end: VecDeque<u8>,
-    /// How much of the end is kept.
+    /// Number of bytes kept of the end.
     end_bytes: usize,
-    /// All that came after the room was used up.
+    /// Number of bytes that came after the room was used up.
     beyond: u64,
-    /// What the disk did not take.
+    /// Number of bytes that the disk did not take.
     refused: u64,
 }
 
@@ -38,7 +38,7 @@ impl<W: Write> Bounded<W> {
         }
     }
 
-    /// Never fails: a full disk costs the text and not the worker.
+    /// Takes output. Never fails: a full disk costs the text and not the worker.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         let now = usize::try_from(self.room).unwrap_or(usize::MAX).min(bytes.len());
         let (now, later) = bytes.split_at(now);
@@ -57,7 +57,8 @@ impl<W: Write> Bounded<W> {
         }
     }
 
-    /// Writes the end, and says where something is missing. Tells how many bytes are.
+    /// Writes the end, with a note where bytes are left out. Returns the number of lost
+    /// bytes.
     pub(super) fn finish(mut self) -> u64 {
         let between = self.beyond - self.end.len() as u64;
         if between > 0 {

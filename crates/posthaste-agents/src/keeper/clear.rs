@@ -1,4 +1,4 @@
-//! What a worker left behind.
+//! Ends the processes that a worker left behind.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::time::Instant;
 use super::work::{Happened, Signals, Worker};
 use crate::process;
 
-/// What is left of a worker has this long to end well.
+/// The time that processes left by a worker have to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
-/// After this nothing more can be done: some processes are not ours to kill.
+/// After this the keeper gives up: some processes cannot be killed by it.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// Between two looks.
+/// The time between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Worker {
-    /// Ends everything that the worker left behind, also what went into a session of
-    /// its own. Tells how many that were.
+    /// Ends every process that the worker left behind, also those in a session of their
+    /// own. Returns their number.
     pub(super) async fn clear_away(&mut self, signals: &mut Signals) -> usize {
         let begin = Instant::now();
         let mut told: HashSet<Pid> = HashSet::new();
         if !cfg!(target_os = "linux") {
-            // Nobody tells who they are: all at once.
+            // The system does not list descendants here, so the whole group gets the signal.
             self.signal(Signal::TERM);
         }
         loop {
@@ -54,7 +54,7 @@ impl Worker {
         }
     }
 
-    /// Where the system knows who is whose, all are among the strays.
+    /// On Linux the system knows all descendants, so the strays are all that is left.
     #[cfg(target_os = "linux")]
     fn is_left(&self, strays: &[Pid]) -> bool {
         !strays.is_empty()
@@ -66,7 +66,7 @@ impl Worker {
     }
 }
 
-/// Once each: for some, to be asked twice is to be killed.
+/// Asks each process once: some programs take a second SIGTERM as a kill.
 fn ask(strays: &[Pid], told: &mut HashSet<Pid>) {
     for pid in strays {
         if told.insert(*pid) {

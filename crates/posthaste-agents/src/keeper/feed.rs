@@ -1,7 +1,7 @@
-//! What a worker hears: a file that the hub appends to, copied into its stdin.
+//! The mail of a worker: a file that the hub appends to, copied into the worker's stdin.
 //!
-//! A file, so that a hub that comes back can go on with it. What the worker did not
-//! read is known at its end, and nobody may say then that it heard it.
+//! The mail is a file so that a restarted hub can go on with it. At the worker's end the
+//! keeper knows what the worker did not read, and the hub must not count that as read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -12,19 +12,19 @@ use rustix::io::ioctl_fionread;
 use tokio::net::unix::pipe::Sender;
 use tokio::time::sleep;
 
-/// How often the file is looked at.
+/// The time between two looks into the file.
 const LOOK: Duration = Duration::from_millis(50);
-/// What is read at a time.
+/// Number of bytes read at a time.
 const PIECE: usize = 64 * 1024;
 
 pub(super) struct Feed {
     from: File,
     to: Sender,
-    /// Nobody reads any more.
+    /// The other end of the pipe is closed.
     closed: bool,
     piece: Vec<u8>,
     written: usize,
-    /// All that went into the pipe.
+    /// Number of bytes written into the pipe.
     given: u64,
 }
 
@@ -34,8 +34,8 @@ impl Feed {
         Ok(Self { from, to, closed: false, piece: Vec::new(), written: 0, given: 0 })
     }
 
-    /// Copies what there is, a piece at a time; never completes. It may be dropped at
-    /// any point and goes on where it was.
+    /// Copies new bytes, a piece at a time; never completes. The future may be dropped at
+    /// any point; the next call goes on from there.
     pub(super) async fn run(&mut self) {
         loop {
             if self.written == self.piece.len() && !self.read() {
@@ -45,7 +45,7 @@ impl Feed {
             if self.closed {
                 return std::future::pending().await;
             }
-            // An error shows when it is written.
+            // An error shows at the write.
             let _ = self.to.writable().await;
             match self.to.try_write(&self.piece[self.written..]) {
                 Ok(written) => {
@@ -58,13 +58,13 @@ impl Feed {
         }
     }
 
-    /// How much of the file was taken out of the pipe at its other end.
+    /// Returns how many bytes the worker has taken out of the pipe.
     pub(super) fn heard(&self) -> u64 {
-        // A pipe that does not tell was not read.
+        // A pipe that cannot tell counts as unread.
         self.given.saturating_sub(ioctl_fionread(&self.to).unwrap_or(self.given))
     }
 
-    /// Whether there was more.
+    /// Reads the next piece; returns whether there was one.
     fn read(&mut self) -> bool {
         self.piece.resize(PIECE, 0);
         let read = self.from.read(&mut self.piece).unwrap_or(0);

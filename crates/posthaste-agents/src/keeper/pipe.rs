@@ -1,4 +1,4 @@
-//! What a worker writes, on its way to a file.
+//! The output of a worker, on its way to a file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,12 +10,12 @@ use tokio::time::timeout;
 
 use super::bounded::Bounded;
 
-/// What is read at a time.
+/// Number of bytes read at a time.
 const PIECE: usize = 64 * 1024;
-/// How long the pipe of a worker that has ended may be silent before it is let go: a
-/// process that nobody could end may hold it open.
+/// The time for which the pipe of an ended worker may be silent before it is closed: a
+/// process that could not be ended may hold it open.
 const SILENCE: Duration = Duration::from_millis(100);
-/// More than this no pipe holds back.
+/// The most that is read after the end; no pipe holds more.
 const LAST: u64 = 1 << 20;
 
 pub(super) struct Pipe {
@@ -33,13 +33,13 @@ impl Pipe {
     /// Completes when there is something to copy; never, once the other end is closed.
     pub(super) async fn ready(&self) {
         match &self.from {
-            // An error shows when it is read.
+            // An error shows at the read.
             Some(from) => drop(from.readable().await),
             None => std::future::pending().await,
         }
     }
 
-    /// Copies one piece. Tells how much it was.
+    /// Copies one piece. Returns its number of bytes.
     pub(super) fn copy(&mut self) -> u64 {
         let Some(from) = &self.from else { return 0 };
         if self.piece.is_empty() {
@@ -57,8 +57,8 @@ impl Pipe {
         0
     }
 
-    /// Copies what is still in it when everybody who wrote has ended, and closes the
-    /// file. Tells how much was dropped.
+    /// Copies what is left in the pipe after all writers have ended, and closes the file.
+    /// Returns the number of dropped bytes.
     pub(super) async fn finish(mut self) -> u64 {
         let mut copied = 0;
         while self.from.is_some() && copied < LAST {

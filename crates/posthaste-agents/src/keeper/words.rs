@@ -5,41 +5,41 @@ use std::time::Duration;
 
 use crate::settings::Stdin;
 
-/// How many words come before the program.
+/// Number of words before the program.
 const FIRST: usize = 7;
 
-/// What a keeper is to do. Other users see these words, so they have no task, no token
-/// and no id of an instance: those stand in the worker's folder, in which the keeper is
-/// started, and in the environment.
+/// The instructions for a keeper. Other users can see these words, so they contain no
+/// task, no token and no id of an instance: those stand in the worker's folder, in which
+/// the keeper is started, and in the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
-    /// What is kept of its stdout, and as much of its stderr.
+    /// Number of bytes kept of the worker's stdout, and of its stderr.
     pub output_bytes: u64,
-    /// From being asked to end until being killed.
+    /// The time between the request to end and the kill.
     pub grace: Duration,
-    /// The longest that it may run.
+    /// The longest time that the worker may run.
     pub most: Duration,
     pub manners: Manners,
     pub stdin: Stdin,
-    /// Whose the worker's pipes are, if it runs as another user.
+    /// The owner of the worker's pipes, if it runs as another user.
     pub owner: Option<Owner>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
 
-/// The user and the group that something belongs to.
+/// The user and the group that own a file or a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     pub uid: u32,
     pub gid: u32,
 }
 
-/// What the hub changed about its own process, and a worker gets back as it was.
+/// Process settings that the hub changed for itself, and that a worker gets as they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Manners {
-    /// Which permissions new files do not get.
+    /// The permissions that new files do not get.
     pub umask: u32,
-    /// How many files it may open without asking for more.
+    /// Soft limit of open files.
     pub open_files: Option<u64>,
 }
 

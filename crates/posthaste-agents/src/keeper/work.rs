@@ -23,14 +23,14 @@ use crate::folder::{self, Exit, Folder, Started};
 use crate::process;
 use crate::settings::Stdin;
 
-/// Far enough for a clock.
+/// The longest wait, which every clock can represent.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Keeps the worker, and notes how it ended.
+/// Keeps the worker, and records how it ended.
 pub(super) async fn work(keep: &Keep) -> io::Result<()> {
-    // Away from the hub's terminal: Ctrl-C is for the hub, and a program that asks
-    // its terminal for a password fails instead of waiting for ever. Whoever leads a
-    // group already has one of its own.
+    // Leaves the hub's terminal: Ctrl-C is for the hub, and a program that asks its
+    // terminal for a password fails instead of waiting for ever. The call fails if this
+    // process leads a group already, which then is its own.
     let _ = setsid();
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -46,7 +46,7 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
             let Worker { pid, out, err, feed } = worker;
             let heard = feed.map(|feed| feed.heard());
             let (out_dropped, err_dropped) = tokio::join!(out.finish(), err.finish());
-            // Not before now: its number is also its group's.
+            // Not earlier: the pid is also the number of the process group.
             let _ = waitpid(Some(pid), WaitOptions::empty());
             let (asked, overdue) = (ask == Some(Ask::Asked), ask == Some(Ask::Overdue));
             Exit { asked, overdue, strays, out_dropped, err_dropped, heard, ..exit }
@@ -56,38 +56,38 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
     folder.note_exit(&Exit { started_at, ended_at: now(), ..exit })
 }
 
-/// Why a worker is being ended.
+/// The reason why a worker is being ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Asked,
     Overdue,
 }
 
-/// The worker's process. It stays unreaped until everything of it is gone, so that
-/// nobody else can get its number.
+/// The worker's process. It stays unreaped until all its processes are gone, so that the
+/// system does not reuse its pid.
 pub(super) struct Worker {
     pub(super) pid: Pid,
     pub(super) out: Pipe,
     pub(super) err: Pipe,
-    /// What it hears, if it was to hear more than its task.
+    /// The worker's mail, if its stdin carries more than its task.
     feed: Option<Feed>,
 }
 
-/// What a keeper waits for.
+/// An event that a keeper waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Happened {
-    /// A child changed.
+    /// A child changed its state.
     Child,
-    /// Somebody wants the worker to end.
+    /// A signal asks for the worker's end.
     Asked,
-    /// It wrote something, which is copied.
+    /// The worker wrote output, which has been copied.
     Output,
-    /// The time came.
+    /// The deadline has passed.
     Time,
 }
 
 impl Worker {
-    /// Until it ends, by itself or because it must.
+    /// Waits until the worker ends, by itself or because it must.
     async fn watch(
         &mut self,
         keep: &Keep,
@@ -108,7 +108,7 @@ impl Worker {
                     let overdue = happened == Happened::Time;
                     ask = Some(if overdue { Ask::Overdue } else { Ask::Asked });
                     self.signal(Signal::TERM);
-                    // Whoever is stopped hears nothing else.
+                    // A stopped process handles no other signal.
                     self.signal(Signal::CONT);
                     next = Instant::now() + keep.grace.min(LONGEST);
                 }
@@ -138,16 +138,17 @@ impl Worker {
         }
     }
 
-    /// To its group, and to itself if it left that.
+    /// Sends a signal to the worker's group, and to the worker itself if it left the
+    /// group.
     pub(super) fn signal(&self, signal: Signal) {
-        // A group that is empty is an error, and no harm.
+        // An empty group is an error that does no harm.
         let _ = kill_process_group(self.pid, signal);
         if getpgid(Some(self.pid)) != Ok(self.pid) {
             process::signal(self.pid, signal);
         }
     }
 
-    /// How it ended, if it has. It is left unreaped.
+    /// Returns how the worker ended, if it has. The worker stays unreaped.
     fn ended(&self) -> io::Result<Option<Exit>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(self.pid), options)?;
@@ -158,7 +159,8 @@ impl Worker {
         }))
     }
 
-    /// Orphans of the worker are the keeper's children, and leave no zombies.
+    /// Reaps orphans of the worker, which are the keeper's children, so that they leave
+    /// no zombies.
     pub(super) fn reap_strays(&self) {
         for child in process::children(getpid()) {
             if child != self.pid {
@@ -175,7 +177,7 @@ async fn feed(feed: &mut Option<Feed>) {
     }
 }
 
-/// Starts the worker. It has the keeper's environment and nothing else of it.
+/// Starts the worker, which inherits the keeper's environment and nothing else.
 fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     let me = getpid();
     let began = process::began(me);
@@ -195,7 +197,7 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
             (Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?), None)
         }
         Stdin::Mail => {
-            // Before it runs: a worker may put anything in the place of its files.
+            // Opened before the worker runs, which may replace its files.
             let mail = folder::open(&folder.mail());
             let mail = mail.map_err(|e| format!("cannot read its mail: {e}"))?;
             let (from, to) = pipe(keep.owner)?;
@@ -213,7 +215,8 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     let back = adopt(keep.manners);
     let spawned = command.spawn();
     umask(back);
-    // It has the worker's ends of the pipes, and they are closed when all of them are.
+    // The command holds the worker's ends of the pipes; a pipe closes when all its ends
+    // are.
     drop(command);
     let mut child = spawned.map_err(|e| {
         let program = keep.command[0].to_string_lossy();
@@ -234,7 +237,7 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
     };
     note.worker = Some(pid.as_raw_nonzero().get());
     note.worker_began = process::began(pid);
-    // It runs; without this note it is found by its mark.
+    // The worker runs; without this note it can be found by its mark.
     let _ = folder.note_start(&note);
     Ok(Worker { pid, out, err, feed })
 }
@@ -246,7 +249,8 @@ fn command(keep: &Keep, folder: &Folder) -> Command {
     command
 }
 
-/// A pipe that belongs to the worker: it may open it again by a name like `/dev/stderr`.
+/// Makes a pipe that belongs to the worker, which may open it again by a name like
+/// `/dev/stderr`.
 fn pipe(owner: Option<Owner>) -> Result<(PipeReader, PipeWriter), String> {
     let made = io::pipe().and_then(|(from, to)| {
         if let Some(Owner { uid, gid }) = owner {
@@ -257,19 +261,19 @@ fn pipe(owner: Option<Owner>) -> Result<(PipeReader, PipeWriter), String> {
     made.map_err(|e| format!("cannot make a pipe: {e}"))
 }
 
-/// Takes the manners that the worker is to inherit. Gives the mask back that was
-/// before, which is for the keeper's own files.
+/// Applies the manners that the worker is to inherit. Returns the earlier umask, which is
+/// for the keeper's own files.
 fn adopt(manners: Manners) -> Mode {
     if let Some(files) = manners.open_files {
         let now = getrlimit(Resource::Nofile);
         let files = now.maximum.map_or(files, |most| files.min(most));
-        // As it was, if it cannot be changed.
+        // If the limit cannot be changed, it stays as it was.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(files), ..now });
     }
     umask(Mode::from_raw_mode(manners.umask))
 }
 
-/// What comes from outside.
+/// The signals that a keeper receives.
 pub(super) struct Signals {
     child: tokio::signal::unix::Signal,
     end: [tokio::signal::unix::Signal; 3],

@@ -1,4 +1,4 @@
-//! What is left of those whom the hub has forgotten.
+//! Removes the folders of instances that the hub has forgotten.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,14 +14,15 @@ use crate::folder::Folder;
 use crate::{process, worktree};
 
 impl Shared {
-    /// Removes their folders. Looks first, in one go: whoever is new by the time that
-    /// something is removed is not among those.
+    /// Removes the folders of all instances except the known ones. Lists them first, in
+    /// one go, so that an instance created meanwhile is not among them.
     pub(super) async fn forget_all_but(&self, known: &[InstanceId]) {
         for who in self.forgotten(known) {
             let folder = self.folder(who);
             let waking = Folder::new(folder.path().join("wake"));
             if folder.is_held() || waking.is_held() {
-                // It belongs to nobody any more. Its folder goes the next time.
+                // The keeper is not known to the hub any more. The next round removes its
+                // folder.
                 for keeper in [&folder, &waking].into_iter().filter_map(keeper_of) {
                     process::signal(keeper, Signal::TERM);
                 }
@@ -30,7 +31,7 @@ impl Shared {
             if !worktree::forget(&self.git, &folder).await {
                 continue;
             }
-            // The note of where its files lie goes last.
+            // The note of the place of the worker's own files goes last.
             let remove_all = move || remove(&folder.home()).and_then(|()| remove(folder.path()));
             if let Ok(Err(error)) = tokio::task::spawn_blocking(remove_all).await {
                 tracing::warn!(%who, %error, "the folder of a worker cannot be removed");
@@ -49,7 +50,7 @@ impl Shared {
             let Some(id) = name.to_str().and_then(|name| name.parse::<InstanceId>().ok()) else {
                 continue;
             };
-            // Only a name as we write it is ours.
+            // Only a name in exactly our form is ours.
             let ours = name == *id.to_string();
             if ours && !known.contains(&id) && !running.contains_key(&id) {
                 found.push(id);

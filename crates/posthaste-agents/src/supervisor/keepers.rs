@@ -1,4 +1,4 @@
-//! A keeper as the hub sees it: its own child, or one that an earlier hub started.
+//! A keeper as the hub sees it: a child process, or a keeper that an earlier hub started.
 
 use std::io;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::folder::Folder;
 use crate::keeper::{COMMAND, Keep};
 use crate::process;
 
-/// How often a keeper that is nobody's child is looked at.
+/// The time between two looks at a keeper that is not our child.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(super) enum Keeper {
     Child(Child),
-    /// It lives as long as its lock is held.
+    /// A keeper of an earlier hub, which lives as long as its lock is held.
     Adopted(Folder),
 }
 
 impl Keeper {
-    /// Starts one for the worker of this folder, which works in this directory. It holds
-    /// the worker's lock from its first moment to its last.
+    /// Starts a keeper for the worker of this folder, which works in this directory. The
+    /// keeper holds the worker's lock for its whole life.
     pub(super) fn start(
         program: &Path,
         folder: &Folder,
@@ -56,12 +56,12 @@ impl Keeper {
         command.spawn().map(Self::Child).map_err(failed)
     }
 
-    /// One that lives, of an earlier hub.
+    /// Takes over a living keeper of an earlier hub.
     pub(super) fn adopt(folder: Folder) -> Self {
         Self::Adopted(folder)
     }
 
-    /// Completes when it has ended. A child is reaped then.
+    /// Completes when the keeper has ended. A child is reaped then.
     pub(super) async fn ended(&mut self) {
         match self {
             Self::Child(child) => {
@@ -77,7 +77,7 @@ impl Keeper {
         }
     }
 
-    /// Sends it a signal. `false`: it cannot be reached yet.
+    /// Sends the keeper a signal. Returns `false` if the keeper cannot be reached yet.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         let pid = match self {
             Self::Child(child) => child.id().and_then(|id| Pid::from_raw(id.cast_signed())),
@@ -90,12 +90,12 @@ impl Keeper {
     }
 }
 
-/// The process that holds the lock, as it noted itself.
+/// Returns the process that holds the lock, by its own note.
 pub(crate) fn keeper_of(folder: &Folder) -> Option<Pid> {
     let note = folder.started()??;
     match note.keeper_began {
         Some(began) => process::same(note.keeper, Some(began)),
-        // The system does not tell; but who holds the lock has not ended.
+        // The system does not report start times, but the holder of the lock has not ended.
         None => process::numbered(note.keeper).filter(|_| folder.is_held()),
     }
 }

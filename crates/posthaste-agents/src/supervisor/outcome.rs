@@ -1,4 +1,4 @@
-//! What is told of an end.
+//! Reports how a worker ended.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,12 +14,13 @@ use rustix::process::Signal;
 use super::Shared;
 use crate::folder::{self, Exit, Folder};
 
-/// Begins the last line of an answer that is longer than a message may be.
+/// The beginning of the last line of an answer that is longer than a message may be.
 pub const CLIPPED: &str = "[clipped: ";
-/// Begins the last line of an answer of which a part could not be kept.
+/// The beginning of the last line of an answer of which a part could not be kept.
 pub const NOT_WHOLE: &str = "[not whole: ";
 
-/// How a worker ended whose keeper has ended. `stopped` is why somebody asked it to.
+/// Returns how a worker ended whose keeper has ended. `stopped` is the reason of a
+/// request to end it.
 pub(super) async fn of(
     shared: &Shared,
     worker: &Instance,
@@ -45,7 +46,7 @@ pub(super) async fn of(
     Outcome { end, code, answer, why, tail, kept_branch: None, unheard }
 }
 
-/// Which limit ended a worker that ran too long.
+/// Returns a text that names the limit which ended an overdue worker.
 fn overdue(timeout: Option<Duration>, stale: Duration) -> String {
     match timeout {
         Some(timeout) if timeout < stale => {
@@ -55,8 +56,8 @@ fn overdue(timeout: Option<Duration>, stale: Duration) -> String {
     }
 }
 
-/// The keeper's note counts: who had ended before the keeper was asked, ended by
-/// itself.
+/// Decides by the keeper's note: a worker that had ended before the keeper was asked
+/// ended by itself.
 fn verdict(
     exit: Option<&Exit>,
     has_notes: bool,
@@ -92,7 +93,7 @@ fn verdict(
     }
 }
 
-/// What shells mean by it.
+/// Returns the meaning of an exit code by the convention of shells.
 fn meaning(code: i32) -> &'static str {
     match code {
         126 => " (a command could not be executed)",
@@ -122,11 +123,11 @@ fn name_of(signal: i32) -> &'static str {
     known.iter().find(|(known, _)| known.as_raw() == signal).map_or("", |(_, name)| name)
 }
 
-/// What it wrote to stdout, as text, within the longest that a message can be.
-/// So much of it was `dropped` on its way to the disk.
+/// Returns the worker's stdout as text, within the longest that a message can be.
+/// `dropped` is the number of bytes that were lost on their way to the disk.
 fn answer(path: &Path, most: usize, who: InstanceId, dropped: u64) -> String {
     let mut bytes = Vec::new();
-    // A file that cannot be read says nothing.
+    // A file that cannot be read counts as empty.
     let read = |file: File| -> io::Result<u64> {
         let total = file.metadata()?.len();
         file.take(most as u64 + 1).read_to_end(&mut bytes)?;
@@ -161,7 +162,7 @@ fn lossy(bytes: Vec<u8>) -> String {
     }
 }
 
-/// The end of its stderr, and of its stdout if there is room.
+/// Returns the end of the worker's stderr, and of its stdout if there is room.
 fn tail(folder: &Folder, chars: usize) -> String {
     let err = last(&folder.err(), chars);
     let room = chars.saturating_sub(err.chars().count());
@@ -173,7 +174,7 @@ fn tail(folder: &Folder, chars: usize) -> String {
     }
 }
 
-/// The last so many characters of a file, without white space at its end.
+/// Returns the last so many characters of a file, without white space at its end.
 fn last(path: &Path, chars: usize) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = folder::open(path)?;

@@ -1,4 +1,4 @@
-//! What a keeper that was killed could not end.
+//! Ends the processes that a killed keeper could not end.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::folder::Started;
 use crate::keeper::MARK;
 use crate::process::{self, Mark};
 
-/// Looks, until nobody is left. A process that forks faster than this is not met.
+/// Number of rounds until the hub gives up: a process may fork faster than it is found.
 const ROUNDS: usize = 100;
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Ends the worker's group, if its number still is its own, and everybody who carries
-/// the mark of its run. The worker may have removed the note that tells both, so those
-/// whose data folder is the worker's own are ended as well, its keeper among them.
+/// Kills the worker's group, if its pid is still its own, and every process with the mark
+/// of its run. The worker may have removed the note that has both, so every process with
+/// the worker's data folder in its environment is killed as well, its keeper among them.
 pub(super) async fn end(started: Option<Started>, home: &Path) {
     let mut marks = vec![Mark::new(environment::DATA, &environment::data_of(home))];
     if let Some(started) = &started {

@@ -1,4 +1,4 @@
-//! From a job to a process.
+//! Makes a process from a job.
 
 use std::fs;
 use std::io::Write;
@@ -21,13 +21,14 @@ use crate::settings::{Line, Settings, Stdin};
 use crate::user::WorkerUser;
 use crate::{drivers, letters, program, worktree};
 
-/// What may stand around a word of the shell, and what ends one without a space.
+/// Characters that may stand around a word of the shell, and those that end a word
+/// without a space.
 const QUOTES: [char; 2] = ['"', '\''];
 const ENDS_A_WORD: [char; 8] = [';', '&', '|', '<', '>', '(', ')', '`'];
 
 impl Shared {
-    /// The environment that workers start from: the hub's, or that of the user as whom
-    /// they run.
+    /// Returns the environment from which workers start: the hub's, or that of the user
+    /// as whom they run.
     fn base(&self) -> Environment {
         let all = &self.config.environment;
         match &self.config.worker_user {
@@ -44,7 +45,7 @@ impl Shared {
         Settings::read(profile, base.get("HOME").map(Path::new))
     }
 
-    /// What this environment is for an agent with these settings.
+    /// Returns the environment of an agent with these settings.
     pub(super) fn environment(&self, base: Environment, settings: &Settings) -> Environment {
         let mut all = base.with(settings);
         all.set("POSTHASTE", &self.config.binary);
@@ -70,8 +71,8 @@ impl Shared {
         Ok(Way::Started { worktree, timeout: settings.timeout })
     }
 
-    /// The hub runs git in a worktree as itself, and what a worker of another user wrote
-    /// there could make it run anything.
+    /// Refuses a worktree for a worker of another user: the hub runs git there as itself,
+    /// and the files that such a worker wrote could make git run anything.
     fn check_worktree(&self, directory: Option<&Path>) -> Result<(), LaunchError> {
         match &self.config.worker_user {
             None => worktree::check(&self.git, directory),
@@ -119,7 +120,7 @@ impl Shared {
         Ok(Place { directory, branch: None })
     }
 
-    /// Whether the user as whom the worker will run can do so.
+    /// Checks whether the worker's user can enter the directory and execute the program.
     async fn check_access(
         &self,
         user: &WorkerUser,
@@ -170,7 +171,7 @@ impl Supervisor {
             owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
             command: user.map_or(command.clone(), |user| user.runs(&command)),
         };
-        // Before the process, so that nobody can be stopped in between and slip through.
+        // Registered before the process starts, so that a stop in between is not lost.
         let stop = Arc::new(Stop::default());
         shared.running.lock().insert(start.worker.id, Arc::clone(&stop));
         let keeper =
@@ -193,7 +194,7 @@ impl Supervisor {
         self.tasks.spawn(watch.run());
     }
 
-    /// What is left of a worker after a hub start.
+    /// Finds a worker after a restart of the hub: running, ended, or never started.
     pub(super) async fn find_worker(&self, hub: &Arc<Hub>, worker: &Instance) -> Found {
         let folder = self.shared.folder(worker.id);
         if folder.is_held() {
@@ -214,12 +215,12 @@ impl Supervisor {
     }
 }
 
-/// The longest that a worker may run.
+/// Returns the longest time that a worker may run.
 fn longest(stale: Duration, work: Option<&Work>) -> Duration {
     work.and_then(|work| work.timeout).map_or(stale, |timeout| timeout.min(stale))
 }
 
-/// A command with its program's whole path.
+/// Returns the words of a command, with the absolute path of its program.
 pub(super) fn resolve(
     line: &Line,
     settings: &Settings,
@@ -244,9 +245,9 @@ pub(super) fn resolve(
     Ok(command)
 }
 
-/// The program that a text for the shell begins with, if the shell would look for it in
-/// the working directory. What follows, and what only the shell can tell, is the profile's
-/// own business.
+/// Returns the program with which a text for the shell begins, if the shell would look
+/// for it in the working directory. The rest of the text, and what only the shell can
+/// tell, is up to the profile.
 fn relative_program(text: &str) -> Option<&str> {
     let first = text.split_whitespace().next()?.trim_start_matches(QUOTES);
     let first = first.split(ENDS_A_WORD).next().unwrap_or_default().trim_end_matches(QUOTES);
@@ -268,7 +269,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), LaunchError> {
     }
 }
 
-/// Where a worker finds what it is given.
+/// The places where a worker finds its files.
 struct Own<'a> {
     folder: &'a Folder,
     home: &'a Path,
@@ -276,7 +277,7 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Writes the task and what else the worker reads, for its eyes alone.
+    /// Writes the task and the other files for the worker, readable by the worker alone.
     fn hand_over(
         &self,
         start: &Start,

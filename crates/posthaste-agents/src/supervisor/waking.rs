@@ -1,4 +1,4 @@
-//! Waking an agent that comes by itself.
+//! Wakes an agent that connects by itself.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::folder::{self, Folder};
 use crate::keeper::Keep;
 use crate::settings::Stdin;
 
-/// What a keeper may take beyond the grace.
+/// The time that a keeper may take beyond the grace.
 const MARGIN: Duration = Duration::from_secs(15);
 
 impl Supervisor {
-    /// Runs what the profile says would wake it, one at a time.
+    /// Runs the wake command of the agent's profile, at most one at a time per agent.
     pub(super) fn wake_up(&self, nap: &Nap) -> Result<bool, LaunchError> {
         let shared = &self.shared;
-        // It belongs to an agent that comes by itself, so it runs as the hub's own user.
+        // The agent connects by itself, so its wake command runs as the hub's own user.
         let base = Environment::inherited(&shared.config.environment);
         let settings = shared.settings(&nap.profile, &base)?;
         let Some(line) = &settings.wake else { return Ok(false) };
@@ -62,7 +62,7 @@ impl Supervisor {
     }
 }
 
-/// While this lives, nobody else wakes the same agent.
+/// A guard: while it exists, no other wake command runs for the same agent.
 struct Awake {
     shared: Arc<Shared>,
     id: posthaste_core::address::InstanceId,
@@ -92,7 +92,7 @@ impl Awake {
         }
     }
 
-    /// How it went: codes, and nothing of what was said.
+    /// Logs the result of a wake command: codes, and nothing of its output.
     fn tell(&self, folder: &Folder) {
         let exit = folder.exit().unwrap_or_default();
         match exit.code {

@@ -1,4 +1,4 @@
-//! One worker: waiting for its end, or bringing it about.
+//! Waits for the end of one worker, or brings it about.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,12 +15,13 @@ use super::{Shared, outcome, remains};
 use crate::folder::Folder;
 use crate::worktree;
 
-/// What a keeper may take beyond the grace: the worker's own processes have theirs.
+/// The time that a keeper may take beyond the grace, in which it ends the worker's
+/// strays.
 const MARGIN: Duration = Duration::from_secs(15);
-/// How often a keeper that could not be reached is tried again.
+/// The time until a keeper that could not be reached is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Asking a worker to end. The first reason counts.
+/// A request to end a worker. The first reason counts.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
     why: OnceLock<String>,
@@ -38,7 +39,7 @@ impl Stop {
     }
 }
 
-/// Owns one worker's keeper, until it is reaped and its end is told.
+/// Owns one worker's keeper, until the keeper is reaped and the worker's end is reported.
 pub(super) struct Watch {
     pub(super) hub: Arc<Hub>,
     pub(super) shared: Arc<Shared>,
@@ -60,7 +61,7 @@ impl Watch {
                     stop.ask("the hub was stopped");
                     self.end().await;
                 }
-                // The next start finds it again.
+                // The next start of the hub finds the worker again.
                 AtShutdown::Leave => return,
             },
         }
@@ -70,12 +71,12 @@ impl Watch {
         let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
         outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;
         self.hub.conclude(self.worker.id, outcome).await;
-        // Not earlier: whoever stops it meanwhile must not take it for gone.
+        // Not earlier: until then, a stop must not take the worker for gone.
         shared.running.lock().remove(&self.worker.id);
     }
 
-    /// Asks the keeper, and kills it if it does not end in time. What is left of the
-    /// worker then is ended by whoever sees that there is no note.
+    /// Asks the keeper to end, and kills it if it does not end in time. [`Watch::run`]
+    /// then ends the worker's remaining processes, because there is no exit note.
     async fn end(&mut self) {
         let until = Instant::now() + self.shared.config.agents.grace + MARGIN;
         let asked = async {

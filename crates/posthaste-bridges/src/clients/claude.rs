@@ -39,7 +39,7 @@ impl Client for Claude {
         }
     }
 
-    /// A folder of its own has the state file inside; without one it lies beside.
+    /// With `CLAUDE_CONFIG_DIR` the state file lies in that folder, else in the home.
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
         let file = match scope {
             Scope::User => place.folder(FOLDER, "").join(".claude.json"),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::edit;
 
-/// It has no hook for a failed tool of an MCP server.
+/// Codex has no hook for a failed tool of an MCP server.
 static HOOKS: Hooks = Hooks {
     events: &[
         (Event::SessionStart, "SessionStart"),
@@ -62,7 +62,7 @@ impl Client for Codex {
         Some(self.folder(scope, place).join("hooks.json"))
     }
 
-    /// It reads nothing of a folder that it does not trust.
+    /// Codex reads nothing of a folder that it does not trust.
     fn distrust(
         &self,
         scope: Scope,

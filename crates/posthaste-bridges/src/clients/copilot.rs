@@ -39,7 +39,8 @@ impl Client for Copilot {
         }
     }
 
-    /// Of the two files that it reads in a folder, the one that is not Claude Code's.
+    /// Of the two files that Copilot CLI reads in a folder, returns the one that Claude
+    /// Code does not read.
     fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
         let file = match scope {
             Scope::User => place.folder(FOLDER, ".copilot").join("mcp-config.json"),
@@ -48,7 +49,7 @@ impl Client for Copilot {
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
     }
 
-    /// It offers only the tools that are named here.
+    /// Copilot CLI offers only the tools that are named here.
     fn server(&self, server: &Server) -> Value {
         match server {
             Server::Stdio { program, args } => {
@@ -64,7 +65,7 @@ impl Client for Copilot {
         &HOOKS
     }
 
-    /// Hooks of a repository do not run in every mode, so there are none.
+    /// Hooks of a repository do not run in every mode, so none are written there.
     fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
         match scope {
             Scope::User => Some(place.folder(FOLDER, ".copilot").join("hooks/posthaste.json")),
@@ -72,7 +73,7 @@ impl Client for Copilot {
         }
     }
 
-    /// It reads the servers of a folder only where it trusts the folder.
+    /// Copilot CLI reads the servers of a folder only where it trusts the folder.
     fn distrust(
         &self,
         scope: Scope,

@@ -22,7 +22,7 @@ static HOOKS: Hooks = Hooks {
     unheard: &[],
     context: Context::Nested,
     refuses: "deny",
-    // It counts in milliseconds.
+    // Gemini CLI counts the timeout in milliseconds.
     written: Written::Groups { timeout: HOOK_PATIENCE_S * 1000, title: Some(OURS) },
 };
 
@@ -68,8 +68,8 @@ impl Client for Gemini {
         Some(self.settings(scope, place))
     }
 
-    /// In a folder that it does not trust it runs neither servers nor hooks, and without a
-    /// terminal not at all.
+    /// In a folder that it does not trust, Gemini CLI runs neither servers nor hooks;
+    /// without a terminal it does not run at all.
     fn distrust(
         &self,
         _scope: Scope,

@@ -1,5 +1,5 @@
-//! Hooks: what each client calls the moments of its work, and what is written so that
-//! it runs `posthaste hook` at them.
+//! Hooks: each client's names for the moments of its work, and the entries by which the
+//! client runs `posthaste hook` at them.
 
 use std::path::Path;
 
@@ -9,25 +9,26 @@ use super::{Edit, HOOK_PATIENCE_S, OURS};
 use crate::edit::{self, Entry, Form};
 use crate::shell;
 
-/// A client's words for hooks.
+/// The names and forms that a client uses for hooks.
 pub struct Hooks {
-    /// Its events. A failed tool is an event of its own in some clients.
+    /// The client's names of the events. A failed tool is a separate event in some
+    /// clients.
     pub events: &'static [(Event, &'static str)],
-    /// Events at which it drops the text that a hook adds.
+    /// Events at which the client drops the text that a hook adds.
     pub unheard: &'static [Event],
-    /// Where it looks for the text that a hook adds.
+    /// The place where the client looks for the text that a hook adds.
     pub context: Context,
-    /// How it is told that its model may not finish yet.
+    /// The decision by which a hook tells the client that its model may not finish yet.
     pub refuses: &'static str,
     pub(super) written: Written,
 }
 
-/// Where a client looks for the text that a hook adds.
+/// The place in a hook's output where a client looks for the text that the hook adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Context {
     /// In `hookSpecificOutput`, beside the event's name.
     Nested,
-    /// At the top.
+    /// At the top level.
     Top,
 }
 
@@ -52,7 +53,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Each, as `posthaste hook` takes it, and what it is.
+    /// Each event, with its name for `posthaste hook` and its description.
     pub const ALL: [(Self, &'static str, &'static str); 5] = [
         (Self::SessionStart, "session-start", "A conversation begins or is resumed"),
         (Self::Prompt, "prompt", "The user has written"),
@@ -78,12 +79,12 @@ pub struct HookLine<'a> {
 }
 
 impl Hooks {
-    /// What the client calls this event.
+    /// Returns the client's name of this event.
     pub fn called(&self, event: Event) -> &'static str {
         self.events.iter().find(|(known, _)| *known == event).map_or("", |(_, theirs)| theirs)
     }
 
-    /// The words that the client starts for an event, as they stand in its file.
+    /// Returns the words that the client runs for an event, as they stand in its file.
     pub fn command(&self, client: &str, event: Event, text: &str) -> Option<Vec<String>> {
         if let Written::Plugin { .. } = self.written {
             let said = |name: &str| {
@@ -104,7 +105,7 @@ impl Hooks {
         Some(["/bin/sh", "-c", line].map(str::to_owned).to_vec())
     }
 
-    /// What is written so that the client runs our hooks.
+    /// Returns the edits by which the client runs our hooks.
     pub(super) fn edits(&self, client: &str, file: &Path, line: HookLine<'_>) -> Vec<Edit> {
         let edit = |file: &Path, form, entries| Edit {
             files: vec![file.to_owned()],
@@ -160,7 +161,7 @@ impl Hooks {
     }
 }
 
-/// What a command line of ours contains, and nobody else's.
+/// Returns text that every command line of ours contains, and no other command line does.
 fn mark(client: &str, event: Event) -> String {
     format!(" {}", shell::line(["hook", event.as_str(), "--client", client]))
 }

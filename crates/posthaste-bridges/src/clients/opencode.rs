@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::hooks::Written;
 use super::{Client, Context, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer};
 
-/// The names of events are those that the plugin gives them.
+/// The names of the events are those that the plugin uses.
 static HOOKS: Hooks = Hooks {
     events: &[
         (Event::SessionStart, "session.created"),
@@ -22,7 +22,7 @@ static HOOKS: Hooks = Hooks {
     refuses: "block",
     written: Written::Plugin {
         text: include_str!("opencode/posthaste.js"),
-        // Before it loads any plugin it installs a package of its own, which offline
+        // OpenCode installs a package of its own before it loads any plugin. Offline, that
         // takes more than a minute unless it may fail at once.
         npm: &[("fetch-retries", "0"), ("fetch-timeout", "10000")],
     },

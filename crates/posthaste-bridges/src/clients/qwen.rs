@@ -1,4 +1,4 @@
-//! Qwen Code: settings in the form of Gemini CLI's, from which it comes.
+//! Qwen Code: settings in the form of Gemini CLI's, of which it is a fork.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use super::{
     Servers, bearer, stdio,
 };
 
-/// It does not say which hooks are those of a helper that its agent has started, but when
-/// a helper begins and ends: to the hub that is a tool at work.
+/// Qwen Code does not mark the hooks of a subagent. It tells when a subagent begins and
+/// ends, which the hub treats as a tool at work.
 static HOOKS: Hooks = Hooks {
     events: &[
         (Event::SessionStart, "SessionStart"),
@@ -26,7 +26,7 @@ static HOOKS: Hooks = Hooks {
     unheard: &[Event::SessionStart],
     context: Context::Nested,
     refuses: "block",
-    // It counts in milliseconds.
+    // Qwen Code counts the timeout in milliseconds.
     written: Written::Groups { timeout: HOOK_PATIENCE_S * 1000, title: Some(OURS) },
 };
 

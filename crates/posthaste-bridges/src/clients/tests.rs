@@ -1,4 +1,4 @@
-//! Every client on a file that is empty, in use, or full of comments.
+//! Tests of every client with a file that is empty, in use, or full of comments.
 
 use serde_json::Value;
 
@@ -28,7 +28,8 @@ fn planned(client: &dyn Client, scope: Scope, server: &Server, hooks: bool) -> V
     plan(client, scope, &place, server, line(&flags), hooks)
 }
 
-/// A file in use, and one with everything that a person may put there.
+/// An empty file, a file in use, and a file with everything that a person may write
+/// there.
 fn examples(form: Form) -> [&'static str; 3] {
     match form {
         Form::Json => [
@@ -87,7 +88,7 @@ fn what_was_written_for_a_client_is_read_back() {
     assert_eq!(Server::read(&json!({})), None);
 }
 
-/// Every command line of a hook in these edits.
+/// Returns every command line of a hook in these edits.
 fn commands(edits: &[Edit]) -> Vec<String> {
     let items = edits.iter().flat_map(|edit| &edit.entries).filter_map(|entry| match entry {
         Entry::Item { value, .. } => Some(value),

@@ -1,8 +1,8 @@
-//! The ends of lines: old ones stay, new ones are like most.
+//! Line endings: old lines keep theirs, new lines get the more frequent one.
 
 use similar::{ChangeTag, TextDiff};
 
-/// The new text, with every line that was there before as it was.
+/// Returns the new text, in which every line of the old text keeps its line ending.
 pub(super) fn kept(old: &str, new: &str) -> String {
     let crlf = old.matches("\r\n").count();
     if crlf == 0 {
@@ -26,7 +26,7 @@ pub(super) fn kept(old: &str, new: &str) -> String {
     text
 }
 
-/// Lines by our own rule: to the library a lone `\r` would end one, too.
+/// Splits by our own rule: the diff library would also end a line at a lone `\r`.
 fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }

@@ -1,5 +1,5 @@
-//! Files of other people, broken: an edit is refused with a line, or it loses nothing,
-//! can be done twice, and can be undone.
+//! Fuzzes edits with broken files: an edit is refused with a line number, or it loses
+//! nothing, changes nothing when repeated, and can be undone.
 
 use posthaste_testkit::fuzz;
 
@@ -34,26 +34,26 @@ const LINES: [&str; 4] = [
     "//h/:_auth=\"x\"\nours=1",
 ];
 
-/// What makes an item of a list ours.
+/// The mark by which an item of a list is ours.
 const MARKED: &str = "hook stop";
 
-/// The characters that say something, in order.
+/// Returns the characters that carry meaning, in order.
 fn said(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|c| !c.is_whitespace() && *c != ',')
 }
 
-/// Whether everything in `old` stands in `new`, in the same order.
+/// Returns whether everything in `old` stands in `new`, in the same order.
 fn keeps(old: &str, new: &str) -> bool {
     let mut new = said(new);
     said(old).all(|c| new.any(|own| own == c))
 }
 
-/// `name` is what our key is called.
+/// Checks one edit and its undo; `name` is the name of our key.
 fn edit_and_undo(form: Form, text: &str, entries: &[Entry], name: &str) {
     let new = match put(form, text, entries) {
         Ok(new) => new,
         Err(broken) => {
-            // To the parser of JSON a lone `\r` ends a line, too.
+            // The JSON parser also ends a line at a lone `\r`.
             assert!(
                 (1..=1 + text.matches(['\n', '\r']).count()).contains(&broken.line),
                 "{broken}"
@@ -68,7 +68,7 @@ fn edit_and_undo(form: Form, text: &str, entries: &[Entry], name: &str) {
     let left = take(form, &new, text, entries).expect("what was written can be read");
     let old = value(form, text).expect("what was edited can be read");
     let mentions = |word: &str| old.to_string().contains(word);
-    // Items with our mark count as an earlier edit of ours, and go.
+    // Items with our mark count as an earlier edit of ours, and are removed.
     if !mentions(MARKED) {
         assert_eq!(value(form, &left), Ok(old.clone()), "undone: {left:?} after {new:?}");
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Broken, Entry, at, is_ours, line_of};
 
-/// Comments and trailing commas; anything looser no client reads.
+/// Comments and trailing commas; no client reads anything looser.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -21,7 +21,7 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The order in which people write these; others follow.
+/// The order in which people write these keys; other keys follow.
 const ORDER: [&str; 9] =
     ["matcher", "type", "name", "command", "args", "url", "httpUrl", "headers", "hooks"];
 
@@ -132,7 +132,7 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// Whether there was something to remove.
+    /// Removes the property at this path; returns whether there was one.
     fn remove(&mut self, path: &[String]) -> Result<bool, Broken> {
         let Some((name, parents)) = path.split_last() else { return Ok(false) };
         if let Some(parent) = self.find(parents)?
@@ -160,7 +160,7 @@ impl<'a> File<'a> {
         Ok(removed)
     }
 
-    /// Removes what is empty along this path and was not there before us.
+    /// Removes objects and lists along this path that are empty and are not in `before`.
     fn tidy(&mut self, path: &[String], before: &Value) -> Result<(), Broken> {
         for depth in (1..=path.len()).rev() {
             let path = &path[..depth];
@@ -203,7 +203,8 @@ impl<'a> File<'a> {
         Ok(object)
     }
 
-    /// Of two with one name readers see different ones: nothing good can be done.
+    /// Returns the property of this name. Refuses an object that has the name twice,
+    /// because parsers disagree on which of the two counts.
     fn member(&self, object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, Broken> {
         let named = |prop: &CstObjectProp| prop.decoded_name().is_some_and(|own| own == name);
         let mut found: Vec<_> = object.properties().into_iter().filter(named).collect();
@@ -226,8 +227,8 @@ pub(super) fn has_object(text: &str) -> bool {
     File::read(text).is_ok_and(|file| file.root.object_value().is_some())
 }
 
-/// The parser takes the end of a line inside a string, and no client does. An edit of the
-/// ends of lines would change what such a string says.
+/// Refuses a string that contains a line ending: the parser accepts one and no client
+/// does, and an edit of the line endings would change the string.
 fn one_line_each(text: &str) -> Result<(), Broken> {
     let options = CollectOptions { tokens: true, ..CollectOptions::default() };
     let read = parse_to_ast(text, &options, &OPTIONS);

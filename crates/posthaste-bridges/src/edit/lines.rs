@@ -17,7 +17,7 @@ pub(super) fn put(text: &str, entries: &[Entry]) -> Option<String> {
     (new != text).then_some(new)
 }
 
-/// Removes the lines that say what ours do, except those that were there before.
+/// Removes the lines that equal ours, except for keys that were in the file before.
 pub(super) fn take(text: &str, before: &Value, entries: &[Entry]) -> Option<String> {
     let ours = |line: &&str| {
         settings(entries)

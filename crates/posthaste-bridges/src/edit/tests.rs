@@ -1,4 +1,4 @@
-//! What an edit does to a file, and above all what it does not.
+//! Tests of the changes that an edit makes, and of all that it must leave alone.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -62,7 +62,7 @@ fn the_mark_at_the_beginning_and_the_ends_of_lines_stay() {
     assert_eq!(new.matches('\n').count(), new.matches("\r\n").count(), "{new:?}");
     assert_eq!(take(Form::Json, &new, text, &ours()).expect("JSON"), text);
 
-    // Two marks are what two programs have left.
+    // A file has two byte order marks when two programs each wrote one.
     let text = "\u{feff}\u{feff}a = 1\r\n[b]\r\nc = 2\r\n";
     let new = put(Form::Toml, text, &table()).expect("TOML");
     assert!(new.starts_with(text), "{new:?}");
@@ -150,7 +150,7 @@ fn a_file_that_cannot_be_read_is_refused_with_its_line() {
     }
 }
 
-/// JSON as odd people write it.
+/// Generates JSON with unusual white space and comments.
 fn odd_json() -> impl Strategy<Value = String> {
     let gap = prop_oneof![
         4 => Just(""), 3 => Just(" "), 2 => Just("\n"), 1 => Just("\r\n"), 1 => Just("\t"),

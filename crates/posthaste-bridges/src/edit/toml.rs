@@ -85,7 +85,7 @@ fn set(
     Ok(true)
 }
 
-/// Takes the key out, and the tables above it that are empty now and are ours.
+/// Removes the key, and the tables above it that are empty now and are not in `before`.
 fn remove(document: &mut DocumentMut, path: &[String], before: &Value) -> bool {
     let mut removed = false;
     for depth in (1..=path.len()).rev() {
@@ -127,7 +127,7 @@ fn item(value: &Value) -> Item {
     }
 }
 
-/// TOML has no null.
+/// Converts a value to TOML, which has no null.
 fn plain(value: &Value) -> Option<toml_edit::Value> {
     Some(match value {
         Value::Null => return None,

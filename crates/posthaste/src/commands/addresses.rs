@@ -1,23 +1,24 @@
-//! Who is behind an id: people read addresses, and the hub writes ids.
+//! The addresses behind ids: people read addresses, and the hub writes ids.
 
 use std::collections::HashMap;
 
 use posthaste_api::Client;
 use posthaste_core::address::{InstanceId, Mailbox};
 
-/// Addresses that were looked up, each once.
+/// Addresses that were looked up, once each.
 #[derive(Default)]
 pub(super) struct Addresses(HashMap<InstanceId, String>);
 
 impl Addresses {
-    /// An address that an answer told by itself.
+    /// Adds an address that an answer contained.
     pub(super) fn know(&mut self, id: &str, address: &str) {
         if let Ok(id) = id.parse() {
             self.0.insert(id, address.to_owned());
         }
     }
 
-    /// Looks up whoever these ids and mailboxes name. Who cannot be asked about stays an id.
+    /// Looks up the instances that these ids and mailboxes name. An instance that cannot
+    /// be looked up is shown by its id.
     pub(super) async fn learn<'a>(
         &mut self,
         client: &Client,
@@ -32,7 +33,7 @@ impl Addresses {
         }
     }
 
-    /// An id or a mailbox as people write it.
+    /// Returns an id or a mailbox in the form that people write.
     pub(super) fn shown(&self, word: &str) -> String {
         if let Some(id) = instance(word) {
             return self.0.get(&id).cloned().unwrap_or_else(|| id.to_string());

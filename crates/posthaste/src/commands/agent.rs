@@ -1,4 +1,4 @@
-//! One agent as a person writes it: its id, an address that has it, or a name.
+//! One agent as a person names it: by its id, an address with the id, or a name.
 
 use posthaste_api::instances::{InstanceView, InstancesQuery};
 use posthaste_api::{ApiError, Client, ErrorCode};
@@ -6,10 +6,10 @@ use posthaste_core::address::{Address, Name};
 
 use crate::failure::{Failure, invalid};
 
-/// Most candidates that an error lists.
+/// The most candidates that an error lists.
 const LISTED: usize = 8;
 
-/// The id of the agent that is meant. A name means the one living agent that has it.
+/// Returns the id of the named agent. A name means the one living agent that has it.
 pub(super) async fn find(text: &str, client: &Client) -> Result<String, Failure> {
     match text.parse::<Address>() {
         Ok(Address::Exact { instance, .. }) => Ok(instance.to_string()),
@@ -18,7 +18,7 @@ pub(super) async fn find(text: &str, client: &Client) -> Result<String, Failure>
     }
 }
 
-/// The ids of all who are meant. A name means everybody here who has it.
+/// Returns the ids of all named agents. A name means every agent here that has it.
 pub(super) async fn find_all(text: &str, client: &Client) -> Result<Vec<String>, Failure> {
     let (name, team) = match text.parse::<Address>() {
         Ok(Address::Exact { instance, .. }) => return Ok(vec![instance.to_string()]),
@@ -41,7 +41,7 @@ fn not_one(text: &str) -> Failure {
 async fn of_name(name: &Name, team: Option<&Name>, client: &Client) -> Result<String, Failure> {
     let here = named(name, team, None, client).await?;
     match (one(here.iter().filter(|agent| lives(agent))), one(here.iter())) {
-        // Several of the name are here, and one of them is at it now.
+        // One agent of the name lives, or only one is here.
         (Some(agent), _) | (None, Some(agent)) => Ok(agent.instance.clone()),
         (None, None) if here.is_empty() => Err(gone(name, team, client).await?),
         (None, None) => {
@@ -51,7 +51,8 @@ async fn of_name(name: &Name, team: Option<&Name>, client: &Client) -> Result<St
     }
 }
 
-/// Agents of a name: those who have not ended, or of a status, or `all`.
+/// Returns the agents of a name: those that have not ended, or those of a status, or
+/// `all`.
 pub(super) async fn named(
     name: &Name,
     team: Option<&Name>,
@@ -67,7 +68,7 @@ pub(super) async fn named(
     Ok(client.instances(&query).await?.instances)
 }
 
-/// The only one, if there is only one.
+/// Returns the agent, if there is only one.
 fn one<'a>(mut agents: impl Iterator<Item = &'a InstanceView>) -> Option<&'a InstanceView> {
     agents.next().filter(|_| agents.next().is_none())
 }
@@ -76,7 +77,7 @@ fn lives(agent: &InstanceView) -> bool {
     matches!(agent.status.as_str(), "starting" | "running")
 }
 
-/// Nobody of the name is here; perhaps somebody was.
+/// Returns the error that no agent of the name is here, with those that have ended.
 async fn gone(name: &Name, team: Option<&Name>, client: &Client) -> Result<Failure, Failure> {
     let mut ended = named(name, team, Some("all"), client).await?;
     ended.sort_by(|a, b| b.created_at.cmp(&a.created_at));

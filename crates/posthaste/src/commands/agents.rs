@@ -1,4 +1,4 @@
-//! `posthaste agents`: who is here.
+//! `posthaste agents`: lists the agents.
 
 mod tree;
 
@@ -13,7 +13,7 @@ use crate::paint::Tone;
 use crate::table::Cell;
 use crate::when;
 
-/// The largest page that the hub gives.
+/// The largest page that the hub returns.
 const PAGE: u32 = 1000;
 
 const HEAD: [&str; 5] = ["ADDRESS", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
@@ -49,7 +49,7 @@ pub(super) async fn run(
     show(found, output)
 }
 
-/// All that fit the query, page by page.
+/// Returns all agents that match the query, page by page.
 pub(super) async fn all(
     client: &Client,
     mut query: InstancesQuery,
@@ -66,7 +66,7 @@ pub(super) async fn all(
     }
 }
 
-/// A row for each, by name; of one name whoever was seen last comes first.
+/// Shows a row for each agent, by name; of one name the agent seen last comes first.
 pub(super) fn show(mut agents: Vec<InstanceView>, output: &mut Output) -> Result<(), Failure> {
     agents.sort_by(|a, b| (&a.agent, &b.last_seen).cmp(&(&b.agent, &a.last_seen)));
     let now = when::now().timestamp();
@@ -89,7 +89,7 @@ async fn prune(client: &Client, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `3`, or `3 +2 shared` where others could take two more as well.
+/// Formats `3`, or `3 +2 shared` where other agents could take two more as well.
 pub(super) fn unread(agent: &InstanceView) -> String {
     match agent.unread_shared {
         0 => agent.unread.to_string(),

@@ -1,4 +1,4 @@
-//! `posthaste assign`: a worker starts, and its giver goes on.
+//! `posthaste assign`: starts a worker without waiting for its report.
 
 use posthaste_api::Client;
 use posthaste_api::work::{AssignRequest, Assigned};
@@ -27,7 +27,7 @@ pub(super) async fn run(
         "starting" => {
             format!("{report}; watch it with `posthaste logs --follow {}`", given.instance)
         }
-        // Nothing is kept of what an agent writes that came by itself.
+        // The hub keeps no output of an agent that connected by itself.
         _ => report,
     });
     Ok(())
@@ -42,7 +42,8 @@ fn told(given: &Assigned) -> String {
     }
 }
 
-/// A person means the folder in which they stand; an agent's own is known to the hub.
+/// Makes the request. For a person the default directory is the current one; the hub
+/// knows that of an agent.
 pub(super) fn request(
     args: TaskArgs,
     session: &Session,
@@ -52,7 +53,7 @@ pub(super) fn request(
     let person = session.token.is_none() && session.acting.is_none() && client.is_local();
     let dir = dir.or_else(|| person.then(|| ".".into()));
     let dir = dir.map(|dir| match std::path::absolute(&dir) {
-        // The end of `.` goes, too.
+        // Also removes a `.` at the end.
         Ok(whole) => Ok(whole.components().collect::<std::path::PathBuf>()),
         Err(e) => Err(machine("find", &dir, e)),
     });

@@ -1,5 +1,5 @@
-//! Speaking to `posthaste mcp` as an agent's program does: a child, lines in, lines
-//! out.
+//! A client of `posthaste mcp`, as an agent's program is one: a child process, lines in,
+//! lines out.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// So long a bridge may take to end when nobody speaks to it any more.
+/// The time that a bridge may take to end once its stdin is closed.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// A child with one owner, from its start to its end.
+/// A child process with one owner, from its start to its end.
 pub(super) struct Bridge {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -21,7 +21,8 @@ pub(super) struct Bridge {
 }
 
 impl Bridge {
-    /// Nothing is handed on but these variables; answers come within `patience`.
+    /// Starts the bridge with these variables and no others; answers must come within
+    /// `patience`.
     #[expect(clippy::disallowed_methods, reason = "the bridge ends with who speaks, see `end`")]
     pub(super) fn start<'a>(
         program: impl AsRef<OsStr>,
@@ -70,12 +71,12 @@ impl Bridge {
         }
     }
 
-    /// What it said to people.
+    /// Ends the bridge, and returns its stderr.
     pub(super) fn end(mut self) -> String {
         self.stdin = None;
         let until = Instant::now() + GOODBYE;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            // Its stdout closes when it ends.
+            // The bridge closes its stdout when it ends.
             let left = until.saturating_duration_since(Instant::now());
             if self.lines.recv_timeout(left).is_err() {
                 break;

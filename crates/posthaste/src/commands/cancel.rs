@@ -1,4 +1,4 @@
-//! `posthaste cancel`: takes messages back that nobody has been handed yet.
+//! `posthaste cancel`: cancels the deliveries of messages that no reader holds yet.
 
 use posthaste_api::messages::{DeliveryView, MessageView};
 
@@ -25,7 +25,7 @@ pub(super) async fn run(
     each.end(output)
 }
 
-/// What became of each delivery: one that was read before it was taken back was not.
+/// Returns the result for each delivery: one that was read earlier is not cancelled.
 fn told(message: &MessageView) -> String {
     let taken = |d: &&DeliveryView| d.reason.as_deref() == Some("cancelled");
     let (seq, count) = (message.seq, message.deliveries.iter().filter(taken).count());

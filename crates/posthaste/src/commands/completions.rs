@@ -15,7 +15,7 @@ pub(super) fn completions(args: &CompletionsArgs, output: &mut Output) -> Result
     output.raw(&script)
 }
 
-/// One page on stdout, or all of them into a folder.
+/// Writes one page to stdout, or all pages into a folder.
 pub(super) fn man(args: &ManArgs, output: &mut Output) -> Result<(), Failure> {
     match &args.out {
         Some(folder) => write_all(folder, output),

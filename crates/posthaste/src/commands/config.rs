@@ -1,4 +1,4 @@
-//! `posthaste config`: what counts, and who decided it.
+//! `posthaste config`: shows the values in force, and where each comes from.
 
 use posthaste_api::{ApiError, ErrorCode};
 use serde_json::json;
@@ -56,7 +56,7 @@ fn show(settings: &[Setting], output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One value and nothing else, for a script.
+/// Shows one value and nothing else, for a script.
 fn show_one(setting: &Setting, output: &mut Output) -> Result<(), Failure> {
     match (output.json(), setting.value.as_str()) {
         (true, _) => output.answer(setting),

@@ -1,9 +1,9 @@
 //! `posthaste connect`: joins an agent program to the hub by writing its
 //! configuration, and proves that it works.
 //!
-//! Read [`wish`] for what is written, [`files`] for how, [`record`] for what is kept
-//! to undo it, and [`proof`] for the round trip. What is special about a client
-//! stands in `posthaste-bridges`.
+//! Read [`wish`] for the text that is written, [`files`] for the way in which it is,
+//! [`record`] for the data kept for an undo, and [`proof`] for the round trip.
+//! `posthaste-bridges` holds what is special about each client.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -29,7 +29,7 @@ pub(super) mod record;
 mod undo;
 pub(super) mod wish;
 
-/// Stands for a token that is not made yet, or not to be seen.
+/// Replaces a token that does not exist yet, or must not be shown.
 const HIDDEN: &str = "…";
 
 pub(super) async fn run(
@@ -53,7 +53,7 @@ pub(super) async fn run(
         name: args.name.as_deref().map(name).transpose()?.map(|name| name.to_string()),
         team: args.team.as_deref().map(name).transpose()?.map(|team| team.to_string()),
         http: args.http,
-        // A hook is its conversation's own, and over HTTP all of them are one agent.
+        // A hook belongs to one conversation, and over HTTP all conversations are one agent.
         hooks: !args.no_hooks && !args.http,
         program: programs::own()?,
         options: wish::options(global, session)?,
@@ -78,7 +78,7 @@ pub(super) async fn run(
     if new {
         consent(args.yes, output)?;
         let server = joined(client, &wish, server, &ground, session).await?;
-        // The same edits, with the token that was not there before.
+        // The same edits, with the token that did not exist before.
         let edits = wish.edits(client, scope, &ground, &server);
         let changes = files::changes(&edits, known.as_ref())?;
         let record = Record::new(client, &wish, &ground, &changes, known);
@@ -127,7 +127,7 @@ fn unproved(client: &dyn Client, new: bool, error: ApiError) -> ApiError {
     ApiError::new(error.code, told).hint(hint)
 }
 
-/// What will change, in colours where somebody sees them.
+/// Shows the changes, in colours on a terminal.
 fn show(
     changes: &[Change],
     server: &Server,
@@ -159,7 +159,7 @@ fn differs(change: &Change, server: &Server, output: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// Asks, where somebody can answer. Nobody else's file is changed unasked.
+/// Asks for consent on a terminal. Without an answer no file is changed.
 fn consent(yes: bool, output: &mut Output) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -182,7 +182,8 @@ fn consent(yes: bool, output: &mut Output) -> Result<(), Failure> {
     }
 }
 
-/// Over HTTP an agent joins here and not by itself: its token stands in the file.
+/// Joins for the agent over HTTP, which does not join by itself: its token stands in the
+/// file.
 async fn joined(
     client: &dyn Client,
     wish: &Wish,

@@ -1,8 +1,8 @@
-//! `posthaste demo`: what a hub is for, in a quarter of a minute.
+//! `posthaste demo`: shows the use of a hub in a quarter of a minute.
 //!
-//! Everything is real and nothing is the user's: a hub of its own in a folder of
-//! its own, a supervisor that speaks MCP, five workers that are processes. Then
-//! things go wrong, and the supervisor's one call still brings every result.
+//! Everything is real and nothing is the user's: a separate hub in a separate folder, a
+//! supervisor that speaks MCP, and five workers that are processes. Then the demo kills
+//! processes, and the supervisor's one call still returns every result.
 
 mod hub;
 mod pages;
@@ -24,10 +24,10 @@ use crate::cli::DemoArgs;
 use crate::failure::{Failure, internal};
 use crate::output::Output;
 
-/// Parts in which a worker reads its page.
+/// Number of parts in which a worker reads its page.
 const PARTS: u32 = 8;
 
-/// What became of the job, for programs.
+/// The result of the demo, for programs.
 #[derive(Debug, Serialize)]
 struct Told {
     settled: usize,
@@ -50,7 +50,7 @@ pub(super) async fn run(args: &DemoArgs, output: &mut Output) -> Result<(), Fail
     let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
     let folder = tempfile::Builder::new().prefix("posthaste-demo-").tempdir();
     let folder = folder.map_err(|e| internal(format!("no folder for the demo: {e}")))?;
-    // A play that is dropped stops its hub, and its folder goes with it.
+    // A dropped play stops its hub, and its folder is removed.
     let told = tokio::select! {
         told = play(args, folder.path(), output) => told,
         () = signals.any() => Err(Failure::Interrupted),
@@ -110,7 +110,7 @@ async fn play(args: &DemoArgs, folder: &Path, output: &mut Output) -> Result<Tol
     Ok(told)
 }
 
-/// What ends the demo before its end: Ctrl-C, `kill`, and a terminal that is closed.
+/// The signals that end the demo early: Ctrl-C, `kill`, and a closed terminal.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -135,7 +135,7 @@ impl Signals {
     }
 }
 
-/// What the supervisor tells its human.
+/// Returns what the supervisor tells its human.
 fn judged(gathered: &Gathered, took: Duration) -> Told {
     let page = |name: &'static str| {
         let report = gathered.reports.iter().find(|report| report.label == name);
@@ -160,7 +160,7 @@ fn judged(gathered: &Gathered, took: Duration) -> Told {
     }
 }
 
-/// What the keeper of a worker noted.
+/// The keeper's note of a worker's start.
 #[derive(Deserialize)]
 struct Started {
     worker: Option<i32>,
@@ -186,7 +186,7 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(|e| internal(e.to_string()))?
 }
 
-/// The story as it happens.
+/// Tells the story as it happens.
 struct Story<'a> {
     began: Instant,
     output: &'a mut Output,

@@ -1,5 +1,5 @@
-//! `posthaste doctor`: looks at everything that a hub needs, and says in one
-//! sentence each what is wrong and what to do. It changes nothing.
+//! `posthaste doctor`: checks everything that a hub needs, and says in one sentence each
+//! what is wrong and what to do. It changes nothing.
 
 mod client;
 mod disk;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::paint::{Text, Tone};
 
-/// What one look found.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -29,7 +29,7 @@ struct Check {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// How the program ends if this is the first failure.
+    /// The error code of the program if this is the first failure.
     #[serde(skip)]
     code: ErrorCode,
 }
@@ -86,7 +86,7 @@ pub(super) async fn run(
     }
     let (config, mut checks) = match Config::load(global, &args.up) {
         Ok(config) => (config, vec![Check::ok("configuration", "every key is known and fits")]),
-        // The rest is looked at as if nothing were configured.
+        // The other checks use the default configuration.
         Err(error) => (Config::default(), vec![Check::failed("configuration", error)]),
     };
     match config::data_folder(global) {

@@ -16,7 +16,7 @@ use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 
-/// Between two looks.
+/// The time between two checks.
 const AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(
@@ -44,7 +44,7 @@ pub(super) async fn run(
 
 async fn stop(folder: &DataFolder, patience: Duration) -> Result<Running, ApiError> {
     let until = Instant::now() + patience;
-    // A hub that is just starting has the folder and has not said where it is.
+    // A hub that is just starting holds the folder and has not recorded its address yet.
     let hub = loop {
         match folder.running() {
             Some(hub) => break hub,
@@ -80,9 +80,9 @@ async fn stop(folder: &DataFolder, patience: Duration) -> Result<Running, ApiErr
     Ok(hub)
 }
 
-/// Whether the process of this number is the hub of this folder: it has a file of it open.
-/// The number may be one of a container, where it means another process here. Nothing where
-/// the system does not tell.
+/// Returns whether the process of this pid is the hub of this folder: it has a file of
+/// the folder open. The pid may be that of a container, where it means another process
+/// here. Returns `None` where the system does not tell.
 fn is_here(pid: u32, folder: &Path) -> Option<bool> {
     let folder = fs::canonicalize(folder).ok()?;
     if !Path::new("/proc/self/fd").exists() {

@@ -1,16 +1,16 @@
-//! Commands that do the same to several things, one after the other.
+//! Commands that do the same to several items, one after the other.
 
 use super::Session;
 use crate::failure::{Failure, told};
 use crate::output::Output;
 
-/// The failures of some do not keep the others from being done; the first decides how the
-/// command ends.
+/// The failures of a command: one does not keep the others from being tried, and the
+/// first decides the exit code.
 #[derive(Default)]
 pub(super) struct Each(Option<posthaste_api::ErrorCode>);
 
 impl Each {
-    /// Tells that this one failed, under the word that named it.
+    /// Reports the failure of one item, under the word that named it.
     pub(super) fn failed(
         &mut self,
         word: &str,
@@ -20,7 +20,7 @@ impl Each {
     ) -> Result<(), Failure> {
         let error = told(session.explain(failure));
         self.0.get_or_insert(error.code);
-        // What was said before stays before it.
+        // Earlier output comes first.
         output.flush()?;
         output.fail_about(word, &error);
         Ok(())

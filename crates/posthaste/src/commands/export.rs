@@ -1,4 +1,4 @@
-//! `posthaste export`: everything as lines of JSON.
+//! `posthaste export`: writes every message as a line of JSON.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -19,7 +19,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let client = session.client()?;
     let mut export = client.export(&ExportQuery { after: args.after }).await?;
-    // Only now: a hub that says no leaves the file as it was.
+    // Only now: a refusal by the hub leaves the file as it was.
     let mut file = args.out.map(|path| Out::open(path, args.after.is_some())).transpose()?;
     let mut count = 0;
     let mut last = args.after;
@@ -49,14 +49,14 @@ pub(super) async fn run(
     })
 }
 
-/// The file, and its name for whoever must hear of it.
+/// The file, and its path for errors.
 struct Out {
     file: BufWriter<File>,
     path: PathBuf,
 }
 
 impl Out {
-    /// Mail is for its owner alone. An export that goes on adds to what is there.
+    /// Opens the file for its owner alone. An export that goes on appends to it.
     fn open(path: PathBuf, goes_on: bool) -> Result<Self, Failure> {
         let mut options = OpenOptions::new();
         options.create(true).write(true).append(goes_on).truncate(!goes_on).mode(0o600);
@@ -73,7 +73,7 @@ impl Out {
     fn finish(&mut self) -> Result<(), Failure> {
         let kept = self.file.flush().and_then(|()| {
             let file = self.file.get_ref();
-            // A pipe has no disk to wait for.
+            // A pipe cannot be flushed to a disk.
             if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
         });
         kept.map_err(|e| unwritable(&self.path, e))

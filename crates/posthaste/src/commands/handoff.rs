@@ -1,7 +1,7 @@
-//! `posthaste handoff`: a worker, and its result here.
+//! `posthaste handoff`: starts a worker and waits for its result.
 //!
-//! The wait is kept alive over restarts of the hub: asking again with the same key is
-//! the same worker. The result is proved after it has left the program, as in `inbox`.
+//! The wait continues over restarts of the hub: a call with the same key means the same
+//! worker. The result is acked after it has left the program, as in `inbox`.
 
 mod bytes;
 mod watch;
@@ -23,9 +23,9 @@ use crate::progress::Progress;
 
 /// The longest wait that the hub grants in one call.
 const LONGEST_POLL: Duration = Duration::from_secs(600);
-/// Less than this is no time to wait in.
+/// A shorter wait is not worth a call.
 const MOMENT: Duration = Duration::from_millis(10);
-/// Between two calls that a hub answers at once, or not at all.
+/// The time between two calls that a hub answers at once, or not at all.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(
@@ -36,7 +36,7 @@ pub(super) async fn run(
     let raw = output.is_raw(args.raw);
     let client = session.client()?;
     let mut request = assign::request(args.task, session, &client)?;
-    // Asking again must be the same work, also after a restart of the hub.
+    // A repeated call must mean the same work, also after a restart of the hub.
     let key = || format!("cli:{:032x}", rand::random::<u128>());
     request.idempotency_key.get_or_insert_with(key);
     let mut interrupt = Interrupt::new()?;
@@ -55,15 +55,14 @@ pub(super) async fn run(
             return Err(interrupted);
         }
     };
-    // The wait asked again for work that this call began: only the first answer knows
-    // whether the key was new.
+    // The wait repeated the call: only the first answer knows whether the key was new.
     let mut answer = HandedOff { duplicate: given.duplicate, ..answer };
     answer.note = (answer.status == "job").then(|| goes_on(&answer, session));
     let told = interrupt.or(tell(&answer, raw, session, output)).await;
     told.inspect_err(|_| output.note("the result comes again: posthaste inbox"))?
 }
 
-/// Waits for the report while somebody may be watching the worker.
+/// Waits for the report, and shows the worker's progress on a terminal.
 async fn watched<T>(report: impl Future<Output = T>, watch: Option<Watch>) -> T {
     let Some(watch) = watch else { return report.await };
     tokio::select! {
@@ -92,7 +91,7 @@ async fn report(
                 }
             }
             Err(e) if e.is_passing() && Instant::now() < deadline => {
-                // It may come back somewhere else.
+                // The hub may come back on another address.
                 client = session.client().unwrap_or(client);
             }
             Err(e) => return Err(e.into()),
@@ -116,7 +115,7 @@ fn waiting(request: &AssignRequest, timeout: Option<f64>) -> HandoffRequest {
     }
 }
 
-/// Shows the result, and only then proves it.
+/// Shows the result, and only then acks it.
 async fn tell(
     answer: &HandedOff,
     raw: bool,
@@ -168,7 +167,7 @@ async fn tell(
     }
 }
 
-/// What to do about work that is not done yet.
+/// Returns advice for work that is not done yet.
 fn goes_on(answer: &HandedOff, session: &Session) -> String {
     let (who, as_whom) = (&answer.address, acting(session));
     match answer.interrupted {

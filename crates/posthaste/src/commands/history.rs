@@ -1,4 +1,4 @@
-//! `posthaste history`: reading again, which takes nothing.
+//! `posthaste history`: shows messages again, without leases.
 
 use jiff::Zoned;
 use posthaste_api::messages::{HistoryQuery, MessageView};
@@ -58,11 +58,12 @@ pub(super) async fn run(
     page.messages.iter().try_for_each(|message| output.paint(&shown(message)))
 }
 
-/// The key of the mailbox that a person names as `posthaste stats` does, or by its key.
+/// Returns the key of the mailbox that a person names as `posthaste stats` does, or by
+/// its key.
 fn mailbox(text: &str) -> Result<String, Failure> {
     let address = text.parse();
     let mailbox = match (text.parse(), address) {
-        // What looks like a key may be the whole address of somebody called `n`.
+        // A text in the form of a key may be the whole address of an agent named `n`.
         (_, Ok(Address::Exact { instance, .. })) => Mailbox::Instance(instance),
         (Ok(key), _) => key,
         (_, Ok(Address::Human)) => Mailbox::Human,
@@ -79,7 +80,7 @@ fn mailbox(text: &str) -> Result<String, Failure> {
     Ok(mailbox.to_string())
 }
 
-/// `[4711] alice.1a2b3c4d@main to bob (acked, 12:03:04): the text`
+/// Formats `[4711] alice.1a2b3c4d@main to bob (acked, 12:03:04): the text`.
 fn line(message: &MessageView, addresses: &Addresses, now: &Zoned, columns: Option<usize>) -> Text {
     let mut about = Vec::new();
     for state in ["queued", "leased", "acked", "dead"] {
@@ -116,10 +117,11 @@ fn line(message: &MessageView, addresses: &Addresses, now: &Zoned, columns: Opti
     }
 }
 
-/// Lines of a terminal that a message takes, its head included.
+/// Number of terminal lines for a message, its head included.
 const LINES: usize = 4;
 
-/// As much of a text as a terminal shows on so many lines, the first of which begins here.
+/// Returns as much of a text as a terminal shows on so many lines, the first of which
+/// begins at column `at`.
 fn beginning(text: &str, columns: usize, at: usize) -> &str {
     let text = text.trim_end();
     let mut left = (columns * LINES).saturating_sub(at + MORE);
@@ -133,14 +135,14 @@ fn beginning(text: &str, columns: usize, at: usize) -> &str {
         if fits < line.len() {
             break;
         }
-        // What follows begins a line of its own.
+        // The rest begins on a new line.
         let used = line.width().div_ceil(columns).max(1) * columns;
         left = left.saturating_sub(used);
     }
     text[..taken].trim_end()
 }
 
-/// Columns for what says that there is more.
+/// Columns for the note that there is more.
 const MORE: usize = 30;
 
 #[cfg(test)]

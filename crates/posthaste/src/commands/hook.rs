@@ -1,9 +1,9 @@
-//! `posthaste hook`: mail at the boundaries of an agent's work.
+//! `posthaste hook`: brings messages at the boundaries of an agent's work.
 //!
-//! One request, one answer, in the form that the agent's program understands. The
-//! program waits for it, so it is short; and whatever goes wrong here is told to the
-//! operator, in [`log`], and never to the model: the agent goes on as if there were
-//! no hook. Read [`input`] for what the program says, and [`form`] for what it is told.
+//! A hook is one request and one answer, in the form that the agent's program
+//! understands. The program waits for it, so it is short. Every failure is reported to
+//! the operator, in [`log`], and never to the model: the agent goes on as if there were
+//! no hook. Read [`input`] for the program's input, and [`form`] for its answer.
 
 use std::io::{self, IsTerminal, Write};
 use std::pin::pin;
@@ -44,10 +44,11 @@ settings! {
     }
 }
 
-/// The tool that starts helpers in Qwen Code, which also tells when one begins and ends.
+/// The tool that starts subagents in Qwen Code, which also reports when one begins and
+/// ends.
 const HELPER: &str = "agent";
 
-/// The same in the hub's words.
+/// Returns the hub's name of an event.
 fn to_hub(event: Event) -> HookEvent {
     match event {
         Event::SessionStart => HookEvent::SessionStart,
@@ -58,7 +59,7 @@ fn to_hub(event: Event) -> HookEvent {
     }
 }
 
-/// It never fails: nobody could do anything about it in the middle of a turn.
+/// Runs the hook. Never fails: nobody could act on a failure in the middle of a turn.
 pub(super) async fn run(args: &HookArgs, global: &Global) {
     let began = Instant::now();
     let done = match Session::new(global) {
@@ -75,7 +76,7 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
     let why = told(failure).message;
     let line = format!("{} {}: {why}", args.client.name(), args.event.as_str());
     if io::stderr().is_terminal() {
-        // Somebody tries it out.
+        // A person tries it out on a terminal.
         let _ = writeln!(io::stderr(), "{}", crate::terminal::tame(&line));
     }
     if let Some(folder) = folder {
@@ -83,7 +84,7 @@ pub(super) async fn run(args: &HookArgs, global: &Global) {
     }
 }
 
-/// Whatever did not happen within its time.
+/// Returns the error for a step that took too long.
 fn late(what: &str, limit: Duration) -> ApiError {
     ApiError::new(ErrorCode::Unavailable, format!("{what} within {} ms", limit.as_millis()))
 }
@@ -101,7 +102,7 @@ async fn fired(
         Err(_) => return Err(late("stdin was not closed", limits.patience).into()),
     };
     let helper = input.helper_itself();
-    // What a helper of the agent reads, the agent never sees.
+    // A message that a subagent reads is never seen by the agent.
     if input.is_of_a_helper() && helper.is_none()
         || args.event == Event::Prompt && !input.is_prompt()
     {
@@ -123,16 +124,17 @@ async fn fired(
         Err(_) => return Err(late("the hub did not answer", limits.patience).into()),
     };
     say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?;
-    // Last, for the agent waits for none of it: its bridge opens a stream for it.
+    // Last, because the agent does not wait for this: its bridge opens a stream for it.
     if let Some(member) = member {
         member.used_by_hook(&program::process(), args.event == Event::SessionStart)?;
     }
     Ok(())
 }
 
-/// The hub of this session, after a sign of life. It is asked first, so that a hub that
-/// hangs does not hear of this moment long after it has passed. One that is stopped accepts
-/// connections all the same, and must not hold up an agent for as long as one that is busy.
+/// Returns the hub of this session, after a sign of life. The check comes first, so that
+/// a hub that hangs does not learn of this event long after it has passed. A stopped hub
+/// process accepts connections all the same, and must not delay an agent for as long as a
+/// busy one.
 async fn hub_that_lives(
     session: &Session,
     until: Instant,
@@ -161,13 +163,14 @@ async fn hub_that_lives(
         },
     };
     match answered {
-        // Whatever it answers, it lives; what may be wrong with it, the hook will be told.
+        // Any answer is a sign of life; the hook's own call reports what is wrong with the hub.
         Ok(_) | Err(ClientError::Api(_) | ClientError::NotAHub { .. }) => Ok(hub.clone()),
         Err(gone) => Err(gone.into()),
     }
 }
 
-/// What the hub says, and to whom if the agent has joined. An agent that it has forgotten joins again, once.
+/// Asks the hub; returns its answer, and the agent if it has joined. An agent that the
+/// hub has forgotten joins again, once.
 async fn ask(
     args: &HookArgs,
     session: &Session,
@@ -186,10 +189,10 @@ async fn ask(
     }
 }
 
-/// In one piece, so that a program never reads half of it.
+/// Writes the answer in one piece, so that a program never reads half of it.
 fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
     if input.failed {
-        // Programs drop what is added to the result of a failed tool.
+        // Programs drop text that is added to the result of a failed tool.
         return Ok(());
     }
     let said = form::of(args.client.hooks(), args.event, input.event.as_deref(), answer);
@@ -202,9 +205,9 @@ fn say(args: &HookArgs, input: &Input, answer: HookAnswer) -> io::Result<()> {
 /// The agent of this conversation.
 struct Caller {
     hub: Client,
-    /// Set where the agent joined.
+    /// Set if the agent joined.
     member: Option<Member>,
-    /// The value that the bridge of the program sends.
+    /// The value that the program's bridge sends.
     conversation: String,
 }
 

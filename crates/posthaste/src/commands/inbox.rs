@@ -1,7 +1,8 @@
-//! `posthaste inbox`: wait, show, and only then prove.
+//! `posthaste inbox`: waits, shows messages, and only then acks them.
 //!
-//! Mail is acked after it has left the program. A closed pipe, a full disk or a
-//! kill in between leaves it unproven, and it comes again, marked.
+//! Messages are acked after they have left the program. A closed pipe, a full disk or a
+//! kill in between leaves them without proof, and they are delivered again, marked
+//! `redelivered`.
 
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ mod show;
 
 /// The longest wait that the hub grants in one call.
 const LONGEST_POLL: Duration = Duration::from_secs(600);
-/// Less than this is no time to wait in.
+/// A shorter wait is not worth a call.
 const MOMENT: Duration = Duration::from_millis(10);
-/// Between calls that a hub answers with nothing and at once.
+/// The time between calls that a hub answers at once and without messages.
 const PAUSE: Duration = Duration::from_millis(200);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
@@ -48,7 +49,7 @@ pub(super) async fn run(
     }
 }
 
-/// One wait, as long as the caller says, in as many calls as the hub wants.
+/// Waits once, as long as the caller says, in as many calls as the hub needs.
 async fn wait(
     reader: &mut Reader,
     args: &InboxArgs,
@@ -70,7 +71,7 @@ async fn wait(
         let read = reader.read(asked, output);
         let answer = match while_waiting(&mut progress, what, read).await {
             Ok(answer) => answer,
-            // Whoever gathers waits for workers, and those outlive a hub that was killed.
+            // A gather waits for workers, and those outlive a hub that was killed.
             Err(e) if e.is_passing() && args.wait_for.is_some() && Instant::now() < deadline => {
                 if !std::mem::replace(&mut gone, true) {
                     output.note(&format!("{e}; waiting for it to come back"));
@@ -100,7 +101,7 @@ async fn wait(
             if answer.messages.is_empty() {
                 match late && !complete {
                     true => output.note(&format!("no mail within {}", seconds(patience))),
-                    // It was told what was handed over before.
+                    // The caller was told which reports were handed over before.
                     false if !answer.already.is_empty() => (),
                     false => output.note("nothing is open, so there is nothing to wait for"),
                 }
@@ -113,16 +114,16 @@ async fn wait(
     }
 }
 
-/// Whether the wait is for everybody of some, and not for any mail.
+/// Returns whether the wait is for several reports, and not for any message.
 fn gathers(args: &InboxArgs) -> bool {
     args.wait_for.as_deref().is_some_and(|whom| whom != "any")
 }
 
-/// What one wait has shown, in however many answers.
+/// The messages that one wait has shown, in all its answers.
 #[derive(Default)]
 struct Seen {
     mail: bool,
-    /// A worker's report says that it failed.
+    /// A report says that its worker failed.
     failed: bool,
 }
 
@@ -133,7 +134,8 @@ impl Seen {
             !known.failed.is_empty() || answer.messages.iter().any(|entry| is_failure(&entry.kind));
     }
 
-    /// For the script that asked: mail or none, all or not all, done or failed.
+    /// Returns the result for the script that asked: messages or none, all or not all,
+    /// done or failed.
     fn ended(&self, complete: bool, gathers: bool) -> Result<(), Failure> {
         match (gathers, complete) {
             (false, _) if self.mail => Ok(()),
@@ -149,7 +151,7 @@ fn is_failure(kind: &str) -> bool {
     kind == "system.agent_failed"
 }
 
-/// For ever, over restarts of the hub, until Ctrl-C.
+/// Reads for ever, over restarts of the hub, until Ctrl-C.
 async fn follow(
     reader: &mut Reader,
     patience: Duration,
@@ -161,9 +163,9 @@ async fn follow(
     let mut retry = None;
     loop {
         let called = Instant::now();
-        // After an outage a short look says at once whether the hub is back.
+        // After an outage a short read tells at once whether the hub is back.
         let patience = if retry.is_some() { Duration::ZERO } else { poll };
-        // A read that is dropped takes nothing: its mail comes again, marked.
+        // A dropped read acks nothing: its messages are delivered again, marked.
         let pause = match interrupt.or(reader.read(patience, output)).await? {
             Ok(answer) => {
                 if retry.take().is_some() {
@@ -174,7 +176,7 @@ async fn follow(
                 } else {
                     let known = reader.look_up(&answer).await.unwrap_or_default();
                     show(&answer, &known, output)?;
-                    // What could not be proven now is proven before the next read.
+                    // Messages that could not be acked now are acked before the next read.
                     if let Err(e) = interrupt.or(reader.prove(&answer, output)).await?
                         && !e.is_passing()
                     {
@@ -201,7 +203,7 @@ fn seconds(time: Duration) -> String {
     format!("{} s", (time.as_secs_f64() * 10.0).round() / 10.0)
 }
 
-/// The mail was shown and counts as unread: whoever reads the error must know.
+/// Returns the error that messages were shown and still count as unread.
 fn unproven(error: ClientError) -> Failure {
     let error = ApiError::from(error);
     let message = format!("shown, but the hub could not be told: {}", error.message);

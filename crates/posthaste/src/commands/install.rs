@@ -51,7 +51,8 @@ fn usual() -> Option<PathBuf> {
     Some(bin.unwrap_or_else(|| dirs.home_dir().join(".local/bin")))
 }
 
-/// Beside its place, then moved: one that runs there goes on undisturbed.
+/// Copies beside the target, and then renames: a program that runs there is not
+/// disturbed.
 fn copy(own: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to.parent().unwrap_or(Path::new("/")))?;
     let draft = to.with_file_name(format!(".{NAME}.{:016x}.tmp", rand::random::<u64>()));

@@ -1,13 +1,13 @@
-//! Ctrl-C for commands that have something left to say or to do when it comes. All others end
-//! by the signal itself.
+//! Ctrl-C for commands that have something left to say or to do when it comes. The signal
+//! itself ends all other commands.
 
 use posthaste_api::ApiError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Failure, internal};
 
-/// From now on Ctrl-C ends nothing by itself: everything that may take long must be done
-/// [`Self::or`] be interrupted.
+/// Catches Ctrl-C: from now on the signal ends nothing by itself, and every step that may
+/// take long must be run with [`Self::or`].
 pub(super) struct Interrupt(Signal);
 
 impl Interrupt {
@@ -16,7 +16,7 @@ impl Interrupt {
         signal.map(Self).map_err(|e| internal(format!("no signals: {e}")))
     }
 
-    /// What comes of this, unless Ctrl-C comes first.
+    /// Returns the result of this work, unless Ctrl-C comes first.
     pub(super) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;

@@ -1,5 +1,4 @@
-//! `posthaste join` and `posthaste leave`: becoming an agent, and ceasing to be
-//! one.
+//! `posthaste join` and `posthaste leave`: registers an agent, and ends it.
 
 use posthaste_api::ErrorCode;
 use posthaste_api::client::ClientError;
@@ -22,7 +21,7 @@ pub(super) async fn join(
     let key = args.key.unwrap_or_else(|| format!("cli:{acting}"));
     let team = team.as_ref().map(Name::as_str);
     let joined = member::join(session, &session.joining()?, (agent.as_str(), team), key).await?;
-    // A file that cannot be read is written anew.
+    // A file that cannot be read is replaced.
     let before = session.folder.found(&acting).ok();
     session.folder.keep_identity(&acting, &Identity::from(&joined))?;
     if let Some((kept, who)) = before.filter(|(_, who)| who.instance != joined.instance) {
@@ -54,7 +53,7 @@ pub(super) async fn leave(
     let client = session.stranger()?.with_token(who.token.reveal());
     let left = match client.leave(&who.instance).await {
         Ok(_) => true,
-        // It has ended, or the hub never kept it: what is left of it is the file.
+        // The instance has ended, or the hub never kept it: only the file is left.
         Err(ClientError::Api(e)) if gone(e.code) => false,
         Err(e) => return Err(e.into()),
     };

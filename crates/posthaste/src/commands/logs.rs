@@ -1,4 +1,4 @@
-//! `posthaste logs`: what a worker wrote, as it writes it.
+//! `posthaste logs`: shows the output of a worker, as it is written.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Between two looks at what grows.
+/// The time between two reads of a growing output.
 const PAUSE: Duration = Duration::from_millis(300);
-/// What is read at a time.
+/// Number of bytes read at a time.
 const STRETCH: usize = 256 * 1024;
 
 pub(super) async fn run(
@@ -39,7 +39,7 @@ pub(super) async fn run(
         };
         let (bytes, part) = match read {
             Ok(read) => read,
-            // The hub comes back, and the worker's output with it.
+            // The hub comes back, and with it the worker's output.
             Err(e) if args.follow && e.is_passing() => {
                 if !std::mem::replace(&mut away, true) {
                     output.note(&format!("{e}; trying again"));
@@ -71,7 +71,7 @@ pub(super) async fn run(
     }
 }
 
-/// The next prompt of a shell begins a line of its own.
+/// Ends an open line, so that the next prompt of the shell begins a line of its own.
 fn close(is_line_open: bool, dropped: u64, output: &mut Output) -> Result<(), Failure> {
     if is_line_open {
         output.part("\n")?;
@@ -94,7 +94,7 @@ impl Logs {
         OutputQuery { stream, from: Some(from), most: Some(most), ..OutputQuery::default() }
     }
 
-    /// A stretch as text, for people and for JSON.
+    /// Reads a stretch as text, for people and for JSON.
     async fn text(
         &self,
         client: &Client,
@@ -104,7 +104,7 @@ impl Logs {
         Ok((Vec::new(), client.output(&self.id, &self.query(from, most)).await?))
     }
 
-    /// A stretch as it is.
+    /// Reads a stretch as bytes.
     async fn bytes(
         &self,
         client: &Client,
@@ -114,8 +114,8 @@ impl Logs {
         client.output_bytes(&self.id, &self.query(from, most)).await
     }
 
-    /// Where the last lines begin. More and more of the end is looked at until they
-    /// are in it.
+    /// Returns the offset at which the last lines begin. Reads more and more of the end
+    /// until it contains them.
     async fn tail(&self, client: &Client, lines: usize) -> Result<u64, ClientError> {
         let total = self.text(client, 0, 16).await?.1.total;
         let mut begin = total;
@@ -132,7 +132,8 @@ impl Logs {
     }
 }
 
-/// Where the last so many lines of a text begin, if it has more than these.
+/// Returns the offset at which the last so many lines of a text begin, if it has more
+/// lines.
 fn line_starts(text: &[u8], lines: usize) -> Option<usize> {
     let whole = text.strip_suffix(b"\n").unwrap_or(text);
     if lines == 0 {

@@ -1,10 +1,9 @@
 //! `posthaste mcp`: MCP on stdin and stdout, carried to the hub line by line.
 //!
-//! It understands as little as it can. A line goes to the hub's `/mcp` as it came,
-//! what the hub answers goes back as it came, and nothing is kept: whatever must
-//! survive is in the hub. Read [`message`] for what is looked at, [`call`] for the
-//! way of a request, [`who`] for whose it is, and [`hub`] for what happens while
-//! there is none.
+//! The bridge understands as little as it can. A line goes to the hub's `/mcp` unchanged,
+//! the hub's answer comes back unchanged, and the bridge stores nothing: the hub keeps
+//! all that must survive. Read [`message`] for the fields that are read, [`call`] for the
+//! way of a request, [`who`] for its caller, and [`hub`] for the time without a hub.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -44,11 +43,11 @@ mod sse;
 mod stream;
 mod who;
 
-/// How long a connection may take to come about.
+/// The time limit for a connect.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// How soon a line to a machine that vanished is noticed.
+/// The interval after which a connection to a vanished machine is probed.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// So long a cancelled call may go on, for the hub to end it in order.
+/// The time that a cancelled call may go on, for the hub to end it in order.
 const CANCELLED: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(args: McpArgs, global: &Global, session: &Session) -> Result<(), Failure> {
@@ -62,11 +61,12 @@ pub(super) async fn run(args: McpArgs, global: &Global, session: &Session) -> Re
     Ok(())
 }
 
-/// One client and one hub.
+/// The bridge between one client and one hub.
 struct Bridge {
-    /// Tells the hub that a new reader begins, and sets its request ids apart.
+    /// Tells the hub that a new reader begins, and keeps its request ids apart from
+    /// others.
     id: String,
-    /// How often the client has begun: its request ids may start over.
+    /// Number of beginnings of the client: its request ids may start over.
     begun: AtomicU32,
     dialect: Option<Dialect>,
     hub: Hub,
@@ -77,9 +77,9 @@ struct Bridge {
     initialized: AtomicBool,
     /// Requests without an answer, by id.
     running: Mutex<HashMap<String, Arc<Running>>>,
-    /// Whose the last answered requests were: some clients cancel what was answered.
+    /// The callers of the last answered requests: some clients cancel what was answered.
     finished: Mutex<Finished>,
-    /// Tells which agents are used, for their streams to be opened and ended.
+    /// Reports which agents are used, so that their streams are opened and ended.
     uses: mpsc::UnboundedSender<Use>,
     out: Out,
     /// The client has gone.
@@ -93,12 +93,12 @@ impl Bridge {
         session: &Session,
         gone: CancellationToken,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Use>), Failure> {
-        // An address that cannot be one is told at once and not by every call.
+        // An invalid address is reported at once and not by every call.
         session.stranger()?;
         let start = Start {
             folder: session.folder.clone(),
             config: global.config.clone().filter(|path| !path.as_os_str().is_empty()),
-            // It finds its hub by the folder.
+            // The bridge finds its hub by the folder.
             flags: vec!["--any-port".to_owned()],
         };
         let http = reqwest::Client::builder()
@@ -128,8 +128,8 @@ impl Bridge {
         Ok((bridge, used))
     }
 
-    /// Until the client goes. What is open then is dropped, and the hub sees it;
-    /// the agent stays: it was released and has not left.
+    /// Serves until the client goes. Open calls are dropped then, and the hub sees their
+    /// connections close. The agent stays: it is released and has not left.
     async fn serve(
         self: Arc<Self>,
         mut lines: mpsc::Receiver<Line>,
@@ -182,9 +182,9 @@ impl Bridge {
             self.begun.fetch_add(1, Ordering::Relaxed);
         }
         let bridge = self.clone();
-        // What follows the two steps of the handshake builds on them.
+        // Later messages depend on the two steps of the handshake.
         let in_order = message.is("initialize") || message.is("notifications/initialized");
-        // Before the next line is read: it may be the cancel.
+        // Before the next line is read, which may be the cancel.
         let running = self.enter(&message);
         if !message.is_request()
             && let Some(running) = &running
@@ -192,7 +192,7 @@ impl Bridge {
         {
             // In the new era a closed connection is the cancel.
             running.stop.cancel();
-            // But its answer may have been on its way: then the hub must hear of it.
+            // But the answer may have been on its way: then the hub must be told.
             if running.is_sent() {
                 let caller = running.bearer();
                 tasks.spawn(async move { bridge.notify(&message, caller).await });
@@ -222,7 +222,7 @@ impl Bridge {
         }
     }
 
-    /// The call that a request begins, or the one that a cancel is about.
+    /// Returns the call that a request begins, or the one that a cancel is about.
     fn enter(&self, message: &Message) -> Option<Arc<Running>> {
         let mut all = self.running.lock();
         match (&message.id, &message.cancels) {
@@ -239,7 +239,7 @@ impl Bridge {
     async fn request(&self, message: &Message, running: &Arc<Running>) {
         self.call(message, running).await;
         let id = message.id.as_ref().map_or("", |id| id.get());
-        // First, so that a cancel finds it in one place or the other.
+        // First, so that a cancel finds the call in one place or the other.
         if let Some(bearer) = running.bearer() {
             self.finished.lock().add(id, bearer);
         }
@@ -249,8 +249,8 @@ impl Bridge {
         }
     }
 
-    /// The client gave up a call that the hub has. The hub is told and ends the call;
-    /// if it does not, the connection is closed all the same.
+    /// Cancels a call that the hub has. The hub is told and ends the call; if it does
+    /// not, the connection is closed all the same.
     async fn cancel(&self, message: &Message, running: &Running) {
         let (_, ()) = tokio::join!(
             timeout(CANCELLED, self.notify(message, running.bearer())),
@@ -259,7 +259,7 @@ impl Bridge {
         running.stop.cancel();
     }
 
-    /// What the hub knows this client's reader by.
+    /// Returns the id by which the hub knows this client's reader.
     fn id(&self) -> String {
         match self.begun.load(Ordering::Relaxed) {
             0 | 1 => self.id.clone(),
@@ -267,7 +267,7 @@ impl Bridge {
         }
     }
 
-    /// The hub's door for this bridge.
+    /// Returns the hub's URL for this bridge.
     fn door(&self, hub: &str) -> String {
         match self.dialect {
             Some(dialect) => format!("{hub}/mcp?dialect={}", dialect.as_str()),
@@ -275,9 +275,9 @@ impl Bridge {
         }
     }
 
-    /// An agent of this bridge is used, as long as the guard lives.
+    /// Reports that an agent of this bridge is used, as long as the guard lives.
     fn uses(&self, identity: &str) -> InUse {
-        // Nobody hears it when the bridge ends.
+        // The receiver is gone when the bridge ends.
         let _ = self.uses.send(Use::Began(identity.to_owned()));
         InUse { uses: self.uses.clone(), identity: identity.to_owned() }
     }
@@ -287,7 +287,7 @@ impl Bridge {
     }
 }
 
-/// A call of an agent, until it is dropped.
+/// A guard: a call of an agent is open until it is dropped.
 struct InUse {
     uses: mpsc::UnboundedSender<Use>,
     identity: String,
@@ -295,7 +295,7 @@ struct InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        // Nobody hears it when the bridge ends.
+        // The receiver is gone when the bridge ends.
         let _ = self.uses.send(Use::Ended(std::mem::take(&mut self.identity)));
     }
 }

@@ -1,4 +1,5 @@
-//! Becoming the agent that a program is: with what it joined with before, or anew.
+//! Becomes the agent of a program: with the credentials of an earlier join, or with new
+//! ones.
 
 use posthaste_api::client::ClientError;
 use posthaste_api::instances::{JoinRequest, Joined};
@@ -8,7 +9,7 @@ use super::Session;
 use crate::identity::{Identity, Token};
 use crate::keyring::{Credentials, Found, Keyring, Owner, Which};
 
-/// An agent that has joined, and where its credentials are kept.
+/// An agent that has joined, and the place of its credentials.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     ring: Keyring,
@@ -18,7 +19,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// The agent; it joins through `door` if it has no token yet.
+    /// Returns the agent, which joins through `door` if it has no token yet.
     pub(super) async fn of(
         session: &Session,
         door: &Client,
@@ -44,8 +45,8 @@ impl Member {
         Ok(Self { ring, owner, which, me })
     }
 
-    /// The agent that a hook of this process has joined as, if one has: the one of the
-    /// key or of the process. Nobody joins here.
+    /// Returns the agent that a hook of this process has joined as, if one has: that of
+    /// the key or of the process. Never joins.
     pub(super) fn of_hook(
         session: &Session,
         hub: &Client,
@@ -58,8 +59,9 @@ impl Member {
         Some(Self { ring, owner, which, me })
     }
 
-    /// The same where each conversation of the process has a key: the agent of the one
-    /// that began last, if it began at `earliest` or later; and its credentials.
+    /// Does the same where each conversation of the process has a key. Returns the agent
+    /// of the conversation that began last, if that was at `earliest` or later, and its
+    /// credentials.
     pub(super) fn of_last_hook(
         session: &Session,
         hub: &Client,
@@ -72,8 +74,8 @@ impl Member {
         Some((Self { ring, owner, which, me }, found))
     }
 
-    /// A hook of this process has used the agent: its bridge may find it. An agent without
-    /// a key has its process noted already.
+    /// Records that a hook of this process has used the agent, so that its bridge may
+    /// find it. An agent without a key has its process recorded already.
     pub(super) fn used_by_hook(&self, process: &str, begins: bool) -> Result<(), ApiError> {
         match &self.which {
             Which::Keyed(_) => {
@@ -83,7 +85,7 @@ impl Member {
         }
     }
 
-    /// The hub does not know the token any more: whoever is next joins again.
+    /// Forgets a token that the hub does not know any more: the next caller joins again.
     pub(super) fn expire(&self) -> Result<(), ApiError> {
         self.ring.expire(&self.owner, &self.which, &self.me.token)
     }
@@ -119,8 +121,8 @@ async fn enter(
     Ok(joined)
 }
 
-/// Which of these the hub has forgotten. Their own tokens are not shown to it: that
-/// would be a sign of life.
+/// Returns the credentials that the hub has forgotten. Does not send the agents' own
+/// tokens, which would be a sign of life.
 async fn forgotten(
     session: &Session,
     door: &Client,

@@ -1,4 +1,4 @@
-//! `posthaste poll`: how an agent is doing, in counts and times.
+//! `posthaste poll`: shows the state of an agent, in counts and times.
 
 use posthaste_api::instances::InstanceView;
 
@@ -52,7 +52,7 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> Text {
     lines.into_iter().fold(head, |text, (name, what)| text.add(Tone::Faint, name).plain(what))
 }
 
-/// `running, busy`
+/// Formats `running, busy`.
 pub(super) fn state(view: &InstanceView) -> String {
     match view.activity.as_str() {
         "unknown" => view.status.clone(),

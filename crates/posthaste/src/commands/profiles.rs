@@ -1,4 +1,4 @@
-//! `posthaste profiles`: who could be here.
+//! `posthaste profiles`: lists, shows, loads and removes profiles.
 
 mod check;
 
@@ -22,7 +22,7 @@ use crate::profiles::file::{self, Fault, Parsed};
 use crate::profiles::markdown_files;
 use crate::table::Cell;
 
-/// The largest page that the hub gives.
+/// The largest page that the hub returns.
 const PAGE: u32 = 100;
 
 pub(super) async fn run(
@@ -39,13 +39,13 @@ pub(super) async fn run(
         None => search(&client, args.query.join(" "), args.limit, output).await,
         Some(ProfilesCommand::Show { name }) => show(&client, &name, output).await,
         Some(ProfilesCommand::Load { folder }) => load(&client, &folder, output).await,
-        // Done above, for it needs no hub.
+        // Handled above, because it needs no hub.
         Some(ProfilesCommand::Check { .. }) => Ok(()),
         Some(ProfilesCommand::Remove { name }) => remove(&client, &name, output).await,
     }
 }
 
-/// All of them, and the files that could not be read.
+/// Lists all profiles, and the files that could not be read.
 async fn list(client: &Client, output: &mut Output) -> Result<(), Failure> {
     let mut all = Profiles { items: Vec::new(), total: 0 };
     for page in 1.. {
@@ -103,7 +103,7 @@ async fn show(client: &Client, name: &str, output: &mut Output) -> Result<(), Fa
     }
     let config = profile.config.as_ref().filter(|config| !config.is_empty());
     let config = config.map(|config| serde_json::Value::Object(config.clone()).to_string());
-    // An empty list allows nothing, which is not the same as no list.
+    // An empty list allows nothing, unlike a missing list.
     let listed = |list: &Option<Vec<String>>| {
         let list = list.as_ref()?;
         Some(if list.is_empty() { "none".to_owned() } else { list.join(", ") })
@@ -154,12 +154,12 @@ struct Summary {
     updated: Vec<String>,
     unchanged: Vec<String>,
     failed: Vec<ProfileFault>,
-    /// Loaded, and no agent can be started from them.
+    /// Profiles that were loaded, and from which no agent can be started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<ProfileFault>,
 }
 
-/// The Markdown files of a folder, of which there is at least one.
+/// Returns the Markdown files of a folder; an error if there is none.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let files = markdown_files(folder).map_err(|e| match e.kind() {
         ErrorKind::NotFound => invalid(format!("there is no folder {}", folder.display()))
@@ -237,7 +237,7 @@ async fn load_one(client: &Client, parsed: &Parsed) -> Result<Loaded, ClientErro
     }
 }
 
-/// The next file may do better.
+/// Returns whether the error concerns this file only, so that the next may succeed.
 fn is_of_the_file(code: ErrorCode) -> bool {
     use ErrorCode::{BadRequest, Conflict, InvalidAddress, InvalidArgument, TooLarge};
     matches!(code, BadRequest | Conflict | InvalidAddress | InvalidArgument | TooLarge)
@@ -282,7 +282,7 @@ fn show_table(profiles: &[ProfileView], output: &mut Output) -> Result<(), Failu
         };
         [
             Cell::new(Tone::Who, &p.name),
-            // Nothing runs who comes by itself.
+            // An agent without a driver connects by itself.
             p.driver.as_deref().unwrap_or("external").into(),
             one_line(&told).into(),
             p.tags.join(", ").into(),

@@ -1,11 +1,11 @@
-//! Which program the agent is, and what that says about its name and its key.
+//! Recognises the agent's program, and derives the agent's name and key from it.
 //!
 //! The tools of a conversation (`posthaste mcp`) and its hooks (`posthaste hook`) are
-//! processes of their own that know nothing of each other. That both are one agent
-//! rests on this file.
+//! separate processes that know nothing of each other. This file makes both the same
+//! agent.
 //!
-//! A program's own name in the handshake is believed before the environment, which
-//! is inherited: an agent that another agent started has the variables of both.
+//! A program's own name in the handshake takes precedence over the environment, which is
+//! inherited: an agent that another agent started has the variables of both.
 
 use posthaste_core::address::Name;
 use sha2::{Digest, Sha256};
@@ -16,11 +16,11 @@ pub(super) use process::{is_stopped, process, runs};
 
 mod process;
 
-/// What is left when nobody says anything.
+/// The name of an agent whose program is unknown.
 const NOBODY: &str = "agent";
 
-/// Programs that are known: what their own name contains, the variables that they
-/// set for what they start, and what an agent in them is called.
+/// The known programs: a part of their own name, the variables that they set for the
+/// processes that they start, and the name of an agent in them.
 const PROGRAMS: [(&str, &[&str], &str); 6] = [
     ("claude", &["CLAUDECODE", SESSION_OF_CLAUDE], CLAUDE),
     ("codex", &[], CODEX),
@@ -32,24 +32,24 @@ const PROGRAMS: [(&str, &[&str], &str); 6] = [
 
 const CLAUDE: &str = "claude";
 const CODEX: &str = "codex";
-/// What a bridge and a hook of the same hub have in common.
+/// Variables that a bridge and a hook of the same hub have in common.
 const WHICH_HUB: [&str; 2] = ["POSTHASTE_DATA", "POSTHASTE_HUB"];
 const SESSION_OF_CLAUDE: &str = "CLAUDE_CODE_SESSION_ID";
 
-/// The longest name of a conversation that the hub is told as it is.
+/// The longest name of a conversation that is sent to the hub unchanged.
 const LONGEST_NAME: usize = 100;
 
-/// Words that say only that a program is one.
+/// Endings that say only that a program is one.
 const NOISE: [&str; 5] = ["-mcp-client", "-mcp", "-client", "-cli", "-code"];
 
-/// Reads the environment; a test reads another.
+/// Reads a variable of the environment; tests use another function.
 pub(super) type Variables = fn(&str) -> Option<String>;
 
-/// What is known about the program so far.
+/// The program, as far as it is known so far.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     variables: Variables,
-    /// As it called itself.
+    /// The program's own name.
     own: Option<String>,
 }
 
@@ -62,17 +62,18 @@ impl Program {
         self.own = Some(name.to_lowercase());
     }
 
-    /// Whether the program has said its name.
+    /// Returns whether the program has told its name.
     pub(super) fn has_a_name(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Codex has several conversations in one process, and names each in its calls.
+    /// Returns whether the program is Codex, which has several conversations in one
+    /// process, and names each in its calls.
     pub(super) fn is_codex(&self) -> bool {
         self.recognised() == Some(CODEX)
     }
 
-    /// What an agent in this program is called.
+    /// Returns the name of an agent in this program.
     pub(super) fn name(&self) -> Name {
         let known = self.recognised().or_else(|| self.surrounding()).map(str::to_owned);
         let name = known.or_else(|| self.own.as_deref().map(made_plain));
@@ -80,9 +81,10 @@ impl Program {
         name.unwrap_or_else(|| NOBODY.parse().expect("a good name"))
     }
 
-    /// What stays the same as long as the conversation is the same. `said` is what the
-    /// program itself calls it, with a call of a tool or to a hook: Claude Code says
-    /// the same to what it starts, Codex says it with both, Gemini to hooks alone.
+    /// Returns a value that stays the same as long as the conversation does. `said` is
+    /// the program's own name of it, from a call of a tool or a hook: Claude Code also
+    /// sets it for the processes that it starts, Codex sends it with both, Gemini only
+    /// with hooks.
     pub(super) fn conversation(&self, said: Option<&str>) -> Option<String> {
         let said = said.filter(|said| !said.is_empty()).map(str::to_owned);
         let started_by = || (self.variables)(SESSION_OF_CLAUDE);
@@ -94,9 +96,9 @@ impl Program {
         }
     }
 
-    /// The same for a hook. Claude Code gives its conversation a new name when it is
-    /// cleared or changed, and leaves its tools with the old one: the agent is who
-    /// they are.
+    /// Returns the same for a hook. Claude Code renames its conversation when it is
+    /// cleared or changed, and leaves its tools with the old name: the tools decide which
+    /// agent this is.
     pub(super) fn conversation_of_tools(&self, said: Option<&str>) -> Option<String> {
         let told = (self.recognised() == Some(CLAUDE)).then(|| {
             let same = WHICH_HUB.map(|name| (name, (self.variables)(name)));
@@ -105,9 +107,10 @@ impl Program {
         self.conversation(told.flatten().as_deref().or(said))
     }
 
-    /// The conversation as the bridge and the hooks tell it to the hub: its name, or the
-    /// process of the program where it has none. Where the agent's key, token or instance
-    /// was given, all threads of Codex are that agent, and the process stands for them.
+    /// Returns the conversation as the bridge and the hooks send it to the hub: its name,
+    /// or the process of the program if it has none. If the agent's key, token or
+    /// instance was given, all threads of Codex are that agent, and the process stands
+    /// for them.
     pub(super) fn told_conversation(
         &self,
         name: Option<&str>,
@@ -129,7 +132,7 @@ impl Program {
     }
 }
 
-/// A value that a header can hold: a digest replaces any other.
+/// Returns a value that a header can hold: a digest replaces any other.
 fn for_header(name: &str) -> String {
     let plain = !name.is_empty()
         && name.len() <= LONGEST_NAME
@@ -140,7 +143,7 @@ fn for_header(name: &str) -> String {
     }
 }
 
-/// A name as an address can have it.
+/// Returns a name in the form of an address.
 fn made_plain(own: &str) -> String {
     let own = NOISE.iter().fold(own, |own, noise| own.strip_suffix(noise).unwrap_or(own));
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
@@ -150,7 +153,7 @@ fn made_plain(own: &str) -> String {
     words.join("-").chars().take(posthaste_core::address::MAX_NAME).collect()
 }
 
-/// This program as it runs, for an agent that has no conversation to be known by.
+/// Returns this program as it runs, for an agent without a named conversation.
 pub(super) fn running(new: bool) -> keyring::Program {
     keyring::Program { process: process(), folder: process::folder(), new }
 }

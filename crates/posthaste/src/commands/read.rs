@@ -1,4 +1,4 @@
-//! `posthaste read`: one message, whole. It takes nothing.
+//! `posthaste read`: shows one whole message, without a lease.
 
 use jiff::Zoned;
 use posthaste_api::messages::{DeliveryView, MessageView, ReadQuery};
@@ -30,7 +30,7 @@ pub(super) async fn run(
     output.say(&format!("\n{}", message.message.trim_end_matches('\n')))
 }
 
-/// Everybody whom the head of a message names by id.
+/// Returns every id in the head of a message.
 pub(super) fn whom(message: &MessageView) -> impl Iterator<Item = &str> {
     let deliveries = message.deliveries.iter();
     let each = deliveries.flat_map(|d| [Some(d.mailbox.as_str()), d.by.as_deref()]);
@@ -60,13 +60,13 @@ fn head(message: &MessageView, addresses: &Addresses, now: &Zoned) -> Text {
     }
     let text = Text::new().add(Tone::Strong, format!("message {}", message.seq));
     rows.into_iter().fold(text, |text, (name, tone, value)| {
-        // One line each, whatever a sender put into a label.
+        // One line each, also if a label contains line breaks.
         let value = value.replace(['\n', '\t'], " ");
         text.add(Tone::Faint, format!("\n  {name:<9} ")).add(tone, value)
     })
 }
 
-/// Where a delivery stands: `bob.a3f7b2c1@main, by receipt, 12:03:04`.
+/// Formats the state of a delivery: `bob.a3f7b2c1@main, by receipt, 12:03:04`.
 fn stands(delivery: &DeliveryView, addresses: &Addresses, now: &Zoned) -> String {
     let mut told = vec![addresses.shown(&delivery.mailbox)];
     if let Some(by) = &delivery.by {

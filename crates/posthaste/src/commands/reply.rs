@@ -1,4 +1,4 @@
-//! `posthaste reply`: an answer to whoever sent a message.
+//! `posthaste reply`: answers the sender of a message.
 
 use posthaste_api::messages::{MessageRef, ReadQuery, SendRequest, To};
 use posthaste_api::{ApiError, ErrorCode};
@@ -14,7 +14,7 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let client = session.client()?;
-    // Who wrote it, and what it is, is all that counts here.
+    // Only the sender and the type matter here.
     let head = ReadQuery { max_chars: Some(1), ..ReadQuery::default() };
     let answered = client.read(&args.id, &head).await?;
     if answered.sender_id == "system" {

@@ -1,4 +1,5 @@
-//! `posthaste send`: one message to one or many, and the truth about it.
+//! `posthaste send`: sends a message to one or several recipients, and reports what is
+//! known.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::cli::SendArgs;
 use crate::failure::{Failure, invalid};
 use crate::output::Output;
 
-/// More than any hub takes in one message. Reading stops here.
+/// The most bytes that are read; no hub takes as much in one message.
 const MOST: u64 = 64 * 1024 * 1024;
 
 pub(super) async fn run(
@@ -21,7 +22,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let mut request = draft(args)?;
     let client = session.client()?;
-    // One name, however it was written, has one answer.
+    // A list with one name has the same answer as the name.
     if let To::Many(list) = &mut request.to
         && list.len() == 1
     {
@@ -40,7 +41,7 @@ pub(super) async fn run(
     }
 }
 
-/// All answers in order, then the first failure as the result of the whole.
+/// Shows all answers in order; the first failure is the result of the command.
 fn show_many(answer: &SendMany, output: &mut Output) -> Result<(), Failure> {
     if output.json() {
         output.answer(answer)?;
@@ -55,7 +56,7 @@ fn show_many(answer: &SendMany, output: &mut Output) -> Result<(), Failure> {
             SendOutcome::Refused { error } => {
                 failed.get_or_insert(error.code);
                 if !output.json() {
-                    // What was said before stays before it.
+                    // Earlier output comes first.
                     output.flush()?;
                     output.fail_about(&format!("not sent to {}", one.to), error);
                 }
@@ -85,7 +86,7 @@ fn draft(args: SendArgs) -> Result<SendRequest, Failure> {
     })
 }
 
-/// The first word says whom it is for, and the rest of the line is the text, with or
+/// Splits a line: the first word names the recipients, and the rest is the text, with or
 /// without quotes.
 fn split(words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
     let example = "for example: posthaste send bob the build is green; several with commas and \
@@ -105,12 +106,12 @@ fn split(words: Vec<String>) -> Result<(Vec<String>, String), Failure> {
     Ok((names, text.join(" ")))
 }
 
-/// Half a second more is life; a whole one less would be none.
+/// Rounds a lifetime up to whole seconds, so that half a second does not become none.
 pub(super) fn seconds(ttl: Duration) -> u64 {
     ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
 }
 
-/// A text that is the rest of a line; `-` alone is what comes from stdin.
+/// Returns the rest of the line as a text; `-` alone reads stdin.
 pub(super) fn text(words: Vec<String>) -> Result<String, Failure> {
     match words.as_slice() {
         [one] if one == "-" => from_stdin(),
@@ -134,7 +135,8 @@ pub(super) fn from_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// What is known, and no more: accepted, and who may read it right now.
+/// Reports what is known, and no more: that the message is accepted, and how many agents
+/// may read it right now.
 pub(super) fn told(to: &str, receipt: &Receipt) -> String {
     let (active, waiting) = receipt
         .recipients

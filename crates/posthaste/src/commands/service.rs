@@ -1,8 +1,8 @@
-//! `posthaste service`: a hub that the system keeps running for its user, so that nobody
-//! keeps a terminal open.
+//! `posthaste service`: a hub that the system keeps running for its user, without an open
+//! terminal.
 //!
-//! What is special about systemd and launchd stands in a file each. Both are built
-//! everywhere, so that a change to one is checked on either system.
+//! systemd and launchd have a file each. Both are built everywhere, so that a change to
+//! one is checked on either system.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,38 +26,38 @@ mod systemd;
 
 const WITHOUT: &str = "`posthaste up --detach` starts a hub in the background without it";
 
-/// What the service runs.
+/// The command of the service.
 struct Job {
     program: String,
     args: Vec<String>,
-    /// Where it looks for programs: workers are started from there.
+    /// The search path of the hub, from which workers are started.
     path: Option<String>,
-    /// Where its output goes, where nobody else keeps it.
+    /// The file of its output, where the system does not keep it.
     log: String,
 }
 
-/// What keeps programs running for a user.
+/// A service manager of the system.
 trait Manager {
-    /// What people call it.
+    /// The manager's name for people.
     fn name(&self) -> &'static str;
-    /// Where it reads the service from.
+    /// The file from which the manager reads the service.
     fn file(&self) -> &Path;
-    /// What stands in that file.
+    /// Returns the text of that file.
     fn text(&self, job: &Job) -> String;
-    /// Whether it runs here for this user; the error says why not.
+    /// Checks whether the manager runs here for this user; the error says why not.
     fn check(&self) -> Result<(), ApiError>;
-    /// Lets the service in the file start with the user's session.
+    /// Lets the service start with the user's session.
     fn enable(&self) -> Result<(), ApiError>;
-    /// Stops the service, and starts it with no session any more.
+    /// Stops the service, and does not start it with the session any more.
     fn disable(&self) -> Result<(), ApiError>;
-    /// The file is gone.
+    /// Tells the manager that the file is removed.
     fn forget(&self) -> Result<(), ApiError>;
     fn start(&self) -> Result<(), ApiError>;
     fn stop(&self) -> Result<(), ApiError>;
     fn is_active(&self) -> bool;
-    /// How to read the log of the service.
+    /// The command or the file by which to read the service's log.
     fn log(&self, folder: &Path) -> String;
-    /// What else is worth knowing after an installation.
+    /// Advice after an installation.
     fn advice(&self) -> Option<&'static str>;
 }
 
@@ -93,7 +93,7 @@ fn manager() -> Result<Box<dyn Manager>, ApiError> {
     })
 }
 
-/// `posthaste up`, with what says which hub it is.
+/// Returns `posthaste up` with the flags that name the hub's folder.
 fn job(program: Option<PathBuf>, global: &Global, session: &Session) -> Result<Job, Failure> {
     if session.hub.is_some() {
         let told = invalid("a service is a hub of this machine, and not one that is named");
@@ -117,7 +117,7 @@ fn job(program: Option<PathBuf>, global: &Global, session: &Session) -> Result<J
     })
 }
 
-/// What `install` would write.
+/// Shows what `install` would write.
 fn show(manager: &dyn Manager, job: &Job, output: &mut Output) -> Result<(), Failure> {
     let text = manager.text(job);
     match output.json() {
@@ -219,7 +219,7 @@ fn status(manager: &dyn Manager, session: &Session, output: &mut Output) -> Resu
     } else {
         output.say(&match (active, hub) {
             (true, Some(hub)) => format!("the service runs at {} (pid {})", hub.url, hub.pid),
-            // It is just starting, or has another data folder.
+            // The hub is just starting, or has another data folder.
             (true, None) => "the service runs, and not on this data folder".to_owned(),
             (false, _) => "the service does not run: `posthaste service start` starts it".into(),
         })?;
@@ -252,7 +252,7 @@ fn installed(manager: &dyn Manager) -> Result<(), ApiError> {
     }
 }
 
-/// Beside its place, then moved: whoever reads it finds a whole one.
+/// Writes beside the target and then renames, so that a reader finds a whole file.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;
@@ -262,7 +262,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Runs a program of the system to its end.
+/// Runs a system program to its end.
 #[expect(clippy::disallowed_methods, reason = "it is waited for here")]
 fn ask(program: &Path, args: &[&str]) -> Result<Ended, ApiError> {
     let ended = Command::new(program).args(args).stdin(Stdio::null()).output();
@@ -275,7 +275,7 @@ fn ask(program: &Path, args: &[&str]) -> Result<Ended, ApiError> {
     })
 }
 
-/// The same; that it failed is an error in its own words.
+/// Does the same, and turns a failure into an error with the program's own text.
 fn tell(program: &Path, args: &[&str]) -> Result<(), ApiError> {
     let ended = ask(program, args)?;
     if ended.status.success() {

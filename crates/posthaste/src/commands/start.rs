@@ -1,10 +1,9 @@
-//! Starting a hub that outlives whoever asked for it.
+//! Starts a hub that outlives the program that asked for it.
 //!
-//! The hub is nobody's child: a shell puts it into the background and ends, and
-//! what that shell started is a process group of its own. So a client that ends
-//! its servers, with all that they started, does not end everybody's post office.
-//! Two who start one at the same time have one: the second finds the folder taken and
-//! gives up.
+//! The hub is nobody's child: a shell puts it into the background and ends, and the
+//! processes of that shell are in a separate process group. So a client that ends its
+//! servers, with all their processes, does not end the hub of others. Two concurrent
+//! starts result in one hub: the second finds the folder locked and gives up.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,18 +19,18 @@ use tokio::time::{Instant, sleep};
 use crate::failure::machine;
 use crate::identity::{DataFolder, Running};
 
-/// A log that is longer is put aside before the next start.
+/// The size beyond which a log is rotated before the next start.
 const LONGEST_LOG: u64 = 1 << 20;
 
-/// How long a hub may take until it takes mail. It first reads what is open.
+/// The time that a hub may take until it accepts messages. It first loads the backlog.
 const READY: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// The time between two checks.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What is for the one who asks alone; a hub has no use for it.
+/// Variables for the caller alone, which a hub does not need.
 const NOT_FOR_THE_HUB: [&str; 2] = ["POSTHASTE_TOKEN", "POSTHASTE_JOIN_TOKEN"];
 
-/// How to start a hub.
+/// The options of a start.
 #[derive(Debug, Clone)]
 pub(in crate::commands) struct Start {
     pub(in crate::commands) folder: DataFolder,
@@ -40,11 +39,11 @@ pub(in crate::commands) struct Start {
     pub(in crate::commands) flags: Vec<String>,
 }
 
-/// A hub that was started; whether it came up is seen by calling it.
+/// A hub that was started; only a call shows whether it came up.
 #[derive(Debug)]
 pub(in crate::commands) struct Started {
     log: PathBuf,
-    /// Where its own part of the log begins.
+    /// The offset at which its own part of the log begins.
     from: u64,
 }
 
@@ -73,7 +72,7 @@ impl Start {
     fn shell(&self, folder: &Path) -> io::Result<Command> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", "\"$0\" \"$@\" &"]).arg(std::env::current_exe()?);
-        // What it says is read here, also by [`Started::failure`].
+        // The output is read here, also by [`Started::failure`].
         shell.args(["up", "--color", "never", "--data"]).arg(folder);
         if let Some(config) = &self.config {
             shell.arg("--config").arg(std::path::absolute(config)?);
@@ -82,14 +81,14 @@ impl Start {
         for variable in NOT_FOR_THE_HUB {
             shell.env_remove(variable);
         }
-        // It should not keep the folder of whoever asked from being removed.
+        // The hub must not keep the caller's folder from being removed.
         shell.current_dir(folder).process_group(0);
         Ok(shell)
     }
 }
 
 impl Started {
-    /// What it said when it gave up, if it did.
+    /// Returns the error with which the hub gave up, if it did.
     pub(in crate::commands) fn failure(&self) -> Option<ApiError> {
         let mut said = String::new();
         let mut log = File::open(&self.log).ok()?;
@@ -104,13 +103,13 @@ impl Started {
     }
 }
 
-/// The log of a hub in the background.
+/// Returns the log of a hub in the background.
 pub(in crate::commands) fn log(folder: &DataFolder) -> PathBuf {
     folder.path().join("hub.log")
 }
 
-/// Waits until the hub that was started on this folder takes mail. `log` says where to
-/// look if it does not, `gave_up` whether it has given up.
+/// Waits until the hub that was started on this folder accepts messages. `log` tells
+/// where to look if it does not, `gave_up` returns the error if it has given up.
 pub(in crate::commands) async fn ready(
     folder: &DataFolder,
     log: &str,

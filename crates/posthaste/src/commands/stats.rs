@@ -1,4 +1,4 @@
-//! `posthaste stats`: what lies in the mailboxes, and what does not move.
+//! `posthaste stats`: shows the mailboxes, and the messages that do not move.
 
 use posthaste_api::Client;
 use posthaste_api::instances::InstancesQuery;

@@ -1,5 +1,5 @@
-//! `posthaste status`: which agent programs are connected, and which of their
-//! conversations are here.
+//! `posthaste status`: shows the connected agent programs, and those of their
+//! conversations that are here.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ use crate::paint::Tone;
 use crate::table::Cell;
 use crate::when;
 
-/// How much of a key is shown.
+/// Number of characters of a key that are shown.
 const SHORT: usize = 36;
-/// The largest page that the hub gives.
+/// The largest page that the hub returns.
 const PAGE: u32 = 1000;
 
 pub(super) async fn run(
@@ -75,7 +75,7 @@ pub(super) async fn run(
     }
 }
 
-/// Why the hub, if it answers, neither takes nor hands out mail.
+/// Returns why a hub that answers neither accepts nor hands out messages, if so.
 async fn trouble(session: &Session) -> Option<ApiError> {
     match session.client().ok()?.ready().await {
         Err(ClientError::Api(error)) => Some(error),
@@ -83,13 +83,13 @@ async fn trouble(session: &Session) -> Option<ApiError> {
     }
 }
 
-/// Agents that went away in one folder: the next program there is a new one.
+/// Agents of one folder that are away: the next program there becomes a new agent.
 struct Several {
     folder: String,
     addresses: Vec<String>,
 }
 
-/// Where more than one went away that the hub still knows.
+/// Returns the folders with more than one such agent that the hub still knows.
 fn several(session: &Session, here: &[InstanceView]) -> Vec<Several> {
     let known = |me: &Identity| here.iter().any(|agent| agent.instance == me.instance);
     let folders = session.keyring().several().into_iter().map(|(folder, away)| {
@@ -116,7 +116,8 @@ impl Several {
     }
 }
 
-/// The names under which connected programs join, and those of all others.
+/// Returns the names under which connected programs join, and those of all other
+/// programs.
 fn agents(records: &[Record]) -> Vec<String> {
     let named = records.iter().filter_map(|record| record.wish.name.clone());
     let known = clients::ALL.iter().map(|client| client.name().to_owned());
@@ -183,7 +184,7 @@ fn conversation(agent: &InstanceView, now: jiff::Timestamp) -> [Cell; 6] {
     ]
 }
 
-/// As much of a conversation's key as tells it from others.
+/// Returns as much of a conversation's key as tells it from others.
 fn short(key: &str) -> String {
     let plain: String = key.chars().filter(|c| !c.is_control()).collect();
     match plain.char_indices().nth(SHORT) {

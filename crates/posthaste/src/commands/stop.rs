@@ -1,4 +1,4 @@
-//! `posthaste stop`: ends workers and all below them.
+//! `posthaste stop`: ends workers and all workers below them.
 
 use posthaste_api::instances::Stopped;
 
@@ -37,7 +37,7 @@ pub(super) async fn run(
     each.end(output)
 }
 
-/// What is true now: a process that was asked may take its time.
+/// Returns the present state: a process that was asked to end may take its time.
 fn told(stopped: &Stopped) -> String {
     let who = &stopped.instance;
     let below = match stopped.stopped.saturating_sub(1) {

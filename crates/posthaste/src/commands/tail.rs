@@ -1,4 +1,4 @@
-//! `posthaste tail`: what happens, as it happens, over restarts of the hub.
+//! `posthaste tail`: shows events as they happen, over restarts of the hub.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::when;
 
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
-/// Longest piece of a text on one line.
+/// The longest piece of a text on one line.
 const PIECE: usize = 120;
 
 pub(super) async fn run(
@@ -55,16 +55,16 @@ pub(super) async fn run(
 struct Outage {
     /// The last pause between two attempts.
     retry: Option<Duration>,
-    /// It was told that the hub is gone.
+    /// The outage has been reported.
     told: bool,
 }
 
 enum End {
-    /// As many as were asked for.
+    /// The requested number of events was shown.
     Enough,
     /// The hub stopped.
     Line,
-    /// The line broke, or there is no hub just now.
+    /// The connection broke, or there is no hub just now.
     Lost(ApiError),
 }
 
@@ -91,9 +91,9 @@ async fn follow(
     }
     while *left > 0 {
         let heard = following.next().await;
-        // Also when the line broke: the next one begins there.
+        // Also when the connection broke: the next one goes on from there.
         query.after = following.last();
-        // What was asked for once has been told, or is on its way.
+        // The requested past events have been shown, or are on their way.
         query.last = None;
         match heard {
             Err(e) => return lost(e),
@@ -111,7 +111,7 @@ async fn follow(
     Ok(End::Enough)
 }
 
-/// A line that breaks is no failure of the command: it tries again.
+/// A broken connection is no failure of the command, which tries again.
 fn lost(error: ClientError) -> Result<End, Failure> {
     match error.is_passing() {
         true => Ok(End::Lost(error.into())),
@@ -155,13 +155,13 @@ async fn show(
         }
         addresses.learn(client, whom(event)).await;
         let line = line(event, addresses, &when::now());
-        // A pipe has no edge, and a line of it may still be read by a person.
+        // A pipe has no width, and a person may still read its lines.
         output.paint(&line.line(output.columns()))?;
     }
     output.flush()
 }
 
-/// Everybody whom a line about this names by id.
+/// Returns every id in a line about this event.
 fn whom(event: &EventView) -> impl Iterator<Item = &str> {
     let delivery = event.delivery.as_ref();
     let to = event.message.as_ref().filter(|_| delivery.is_none()).map(|m| m.to.as_str());
@@ -170,7 +170,7 @@ fn whom(event: &EventView) -> impl Iterator<Item = &str> {
     [to, mailbox, by].into_iter().flatten()
 }
 
-/// `12:03:04 #17 message.accepted [4711] alice.1a2b3c4d@main → bob: the text`
+/// Formats `12:03:04 #17 message.accepted [4711] alice.1a2b3c4d@main → bob: the text`.
 fn line(event: &EventView, addresses: &Addresses, now: &jiff::Zoned) -> Text {
     let time = when::time_of_day(&event.at, now);
     let head = Text::new()
@@ -188,7 +188,7 @@ fn line(event: &EventView, addresses: &Addresses, now: &jiff::Zoned) -> Text {
         }
         (Some(m), Some(d), ..) => {
             let mailbox = addresses.shown(&d.mailbox);
-            // Whoever took its own mail is named once.
+            // An agent that took its own message is named once.
             let by = d.by.as_ref().map(|by| addresses.shown(by)).filter(|by| *by != mailbox);
             let by = by.map_or(String::new(), |by| format!(" by {by}"));
             let why = d.reason.as_ref().or(d.proof.as_ref());
@@ -199,7 +199,7 @@ fn line(event: &EventView, addresses: &Addresses, now: &jiff::Zoned) -> Text {
                 .plain(format!("{by}{why}"))
         }
         (None, _, Some(i), _) => {
-            // What it is now was not always so; only an end stays as it was.
+            // The current status may differ from that at the event; only an end is final.
             let status = i.status.as_ref().filter(|_| event.kind == "instance.ended");
             let status = status.map_or(String::new(), |s| format!(" ({s})"));
             head.add(Tone::Who, i.address.as_ref().unwrap_or(&i.instance)).plain(status)

@@ -1,4 +1,4 @@
-//! `posthaste teams`: who leads which team, and who is in it.
+//! `posthaste teams`: shows the teams, their leaders and their members.
 
 use posthaste_api::client::ClientError;
 use posthaste_api::instances::{InstanceView, Instances, InstancesQuery};
@@ -78,8 +78,9 @@ async fn create(
     show(&made, client, output).await
 }
 
-/// Says who leads. An agent that came by itself leads only by its instance, so its name
-/// becomes that; a name that nobody has yet is for those whom the operator will make.
+/// Sets the leaders. An agent that connected by itself can lead only by its instance, so
+/// its name is replaced by that; a name that no agent has yet is for agents that the
+/// operator will create.
 async fn put(
     team: &Name,
     leaders: &[String],
@@ -121,7 +122,7 @@ async fn show(team: &TeamView, client: &Client, output: &mut Output) -> Result<(
 }
 
 async fn members(team: &Name, client: &Client, output: &mut Output) -> Result<(), Failure> {
-    // A team that nobody knows is an error, and one without members is not.
+    // An unknown team is an error, and one without members is not.
     client.team(team.as_str()).await?;
     let query = InstancesQuery { team: Some(team.to_string()), ..InstancesQuery::default() };
     let found: Vec<InstanceView> = agents::all(client, query).await?;

@@ -1,4 +1,4 @@
-//! `posthaste token`: the two tokens of the hub on this machine.
+//! `posthaste token`: shows or replaces the two tokens of the hub on this machine.
 
 use posthaste_api::{ApiError, Client, ErrorCode};
 use serde_json::json;
@@ -34,8 +34,8 @@ pub(super) async fn run(
     output.say(token.reveal())
 }
 
-/// A new token, which counts at once where a hub runs: whoever replaces a token is neither
-/// locked out, nor is the old one good for anything from then on.
+/// Replaces a token, at once where a hub runs: the caller is not locked out, and the old
+/// token is invalid from then on.
 async fn replace(key: Key, folder: &DataFolder, output: &mut Output) -> Result<Token, Failure> {
     // A file that holds no token is replaced like any other.
     let kept = |key| folder.key(key).ok().flatten();
@@ -53,7 +53,7 @@ async fn replace(key: Key, folder: &DataFolder, output: &mut Output) -> Result<T
             ));
             Ok(new)
         }
-        // The hub did not know the old one either.
+        // The hub did not know the old token either.
         (Err(error), _) if error.code == ErrorCode::Unauthorized => {
             output.note(&format!("the new {key} counts from the next start of the hub"));
             Ok(new)
@@ -69,7 +69,8 @@ async fn replace(key: Key, folder: &DataFolder, output: &mut Output) -> Result<T
     }
 }
 
-/// Tells the hub to read its tokens again, as the operator whom it knows until then.
+/// Tells the hub to read its tokens again, as the operator with the token that the hub
+/// still knows.
 async fn told(hub: &Running, operator: Option<&Token>) -> Result<(), ApiError> {
     let Some(operator) = operator else {
         let why = "there is no operator's token that the hub could know";

@@ -1,4 +1,4 @@
-//! `posthaste trail`: what happened to a message.
+//! `posthaste trail`: shows what happened to a message.
 
 use jiff::Zoned;
 use posthaste_api::trail::{StepView, TrailView};
@@ -22,13 +22,13 @@ pub(super) async fn run(
     output.paint(&told(&trail, &when::now()))
 }
 
-/// The verdict on top, then step by step.
+/// Returns the verdict, then each step.
 fn told(trail: &TrailView, now: &Zoned) -> Text {
     let verdict = Text::new().add(Tone::Strong, format!("message {}: ", trail.seq));
     let verdict = verdict.plain(when::in_words(&trail.verdict, now));
     let step = |told: Text, step: &StepView| {
         let at = step.at.as_deref().map_or_else(String::new, |at| when::time_of_day(at, now));
-        // A step is one line, whatever an agent is called.
+        // A step is one line, also if a name contains line breaks.
         let text = when::in_words(&step.text, now).replace(['\n', '\t'], " ");
         told.add(Tone::Faint, format!("\n  {at:<8}  "))
             .add(Tone::of_state(&step.event), format!("{:<8}  ", step.event))

@@ -1,9 +1,9 @@
-//! `posthaste up`: the hub, from its port to its last word.
+//! `posthaste up`: runs the hub, from its port to its shutdown.
 //!
-//! The order matters. Whoever has a hub on this folder already needs no second one. Then
-//! comes the port, because a second `up` should find the first one and not its lock. Then
-//! the store, which takes the folder; whatever fails from then on, it is closed in order.
-//! The address is announced last, when whoever reads it gets an answer.
+//! The order matters. A folder whose hub runs already needs no second one. Then comes the
+//! port, because a second `up` should find the first hub and not its lock. Then the
+//! store, which locks the folder; whatever fails from then on, the store is closed in
+//! order. The address is announced last, when a caller that reads it gets an answer.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -34,17 +34,17 @@ use greeting::Greeting;
 mod detach;
 mod greeting;
 
-/// How long whoever holds the port may take to say who they are.
+/// The time that the process on the port may take to identify itself.
 const GREETING: Duration = Duration::from_secs(3);
-/// How long a port may take until it is free. A hub that was killed while it started a
-/// program has left it to that one, until that is what it is to be.
+/// The time that a port may take until it is free. A hub that was killed while it started
+/// a program has left the socket to that process until its exec.
 const FREED: Duration = Duration::from_secs(2);
-/// What to know of a stop that did not end in order.
+/// The hint after a shutdown that did not end in order.
 const UNCLEAN: &str = "nothing is lost, and the next start marks what is open as redelivered; \
                        `posthaste doctor` says what is wrong";
-/// How long a hub that cannot go on may take to close, after its open requests.
+/// The time that a failed hub may take to close, after its open requests.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// The time between two attempts.
 const AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(
@@ -85,14 +85,14 @@ pub(super) async fn run(
     let (keys, traces, mut signals, launcher) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => {
-            // Nobody was handed anything, and the next start should know.
+            // No message was handed out: closes in order, so that the next start knows.
             watch.end().await;
             let _ = hub.close().await;
             return Err(error.into());
         }
     };
     let greeting = Greeting { hub: &running, folder, ephemeral: args.ephemeral, log: None };
-    // A hub that nobody listens to is a hub all the same.
+    // A hub runs also if nobody reads its stdout.
     let _ = greeting.say(output).and_then(|()| output.flush());
 
     let shutdown = CancellationToken::new();
@@ -107,14 +107,14 @@ pub(super) async fn run(
         shutdown.clone(),
     );
     let work = async {
-        // The doors are open while the last run's workers are found again.
+        // The doors are open while the workers of the last run are found again.
         let ((), served) = tokio::join!(hub.employ(launcher, config.agents), serving);
-        // Nobody who comes now should find the way here.
+        // New callers should not find this address.
         folder.withdraw(&running);
         hub.dismiss().await;
         watch.end().await;
         let closed = hub.close().await;
-        // Nothing more happens on the road: the last spans can go.
+        // No message moves any more: the last spans can be sent.
         stopped.cancel();
         if let Some(traces) = traces {
             let _ = traces.await;
@@ -128,11 +128,11 @@ pub(super) async fn run(
     };
     served.map_err(|e| internal(format!("the hub cannot go on: {e}")))?;
     closed.map_err(|e| internal(format!("the stop was not clean: {e}")).hint(UNCLEAN))?;
-    // Whoever asked by `kill` gets what they asked for; Ctrl-C is told like everywhere.
+    // A `kill` ends with success; Ctrl-C is reported as in every command.
     if interrupted { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
-/// The port, or nothing if the hub of this folder runs already.
+/// Returns the listener, or `None` if the hub of this folder runs already.
 async fn bind(
     listen: SocketAddr,
     args: &UpArgs,
@@ -163,7 +163,7 @@ async fn bind(
                     return Ok(None);
                 }
                 wiring::must_be_free(folder)?;
-                // It has just ended.
+                // The process has just ended.
                 continue;
             }
             (Some(hub), _) => {
@@ -173,7 +173,7 @@ async fn bind(
             (None, Some(holder)) => {
                 format!("{} (pid {}), which is not a hub", holder.name, holder.pid)
             }
-            // Nobody has it any more.
+            // No process holds the port any more.
             (None, None) if Instant::now() < until => {
                 sleep(AGAIN).await;
                 continue;
@@ -193,7 +193,7 @@ async fn bind(
     }
 }
 
-/// The hub of the folder, if it answers and is the one that was asked for.
+/// Returns the hub of the folder, if it answers and is the one that was asked for.
 async fn wanted(
     own: &Running,
     listen: SocketAddr,
@@ -210,14 +210,15 @@ struct Greeted {
 }
 
 impl Greeted {
-    /// Any will do for whoever names no port and no kind of hub.
+    /// Returns whether this hub serves the caller; any hub does if no port and no kind is
+    /// named.
     fn is_wanted(&self, listen: SocketAddr, args: &UpArgs) -> bool {
         let is_there = args.listen.is_none() || self.running.url == reachable(listen);
         is_there && !(args.ephemeral && self.durable)
     }
 }
 
-/// The hub that answers there, if one does.
+/// Returns the hub that answers at this URL, if one does.
 async fn greeted(url: &str) -> Result<Option<Greeted>, Failure> {
     let client = Client::new(url)?;
     let health = match timeout(GREETING, client.health()).await {
@@ -228,13 +229,14 @@ async fn greeted(url: &str) -> Result<Option<Greeted>, Failure> {
     Ok(Some(Greeted { running, durable: health.durable }))
 }
 
-/// Whether this hub has this folder. A hub in a container has another number in there.
+/// Returns whether this hub has this folder. A hub in a container has another pid inside
+/// it.
 fn is_of(folder: &DataFolder, hub: &Running) -> bool {
     folder.running().is_some_and(|own| own.url == hub.url || own.pid == hub.pid)
 }
 
-/// The kernel cuts the queue at its own largest (net.core.somaxconn): a burst of clients
-/// waits there instead of being dropped.
+/// The kernel limits the queue to its own maximum (net.core.somaxconn): a burst of
+/// clients waits there instead of being dropped.
 const QUEUE: u32 = i32::MAX as u32;
 
 fn open(listen: SocketAddr) -> io::Result<TcpListener> {
@@ -242,13 +244,13 @@ fn open(listen: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // Connections of a hub that was here before do not hold the port.
+    // Connections of an earlier hub do not block the port.
     socket.set_reuseaddr(true)?;
     socket.bind(listen)?;
     socket.listen(QUEUE)
 }
 
-/// The hub of this folder runs, so there is nothing to do.
+/// Reports that the hub of this folder runs already.
 fn already_running(hub: &Running, output: &mut Output) -> Result<(), Failure> {
     let Running { url, pid } = hub;
     if output.json() {
@@ -259,7 +261,7 @@ fn already_running(hub: &Running, output: &mut Output) -> Result<(), Failure> {
     output.say(&format!("a hub is already running at {url} (pid {pid})"))
 }
 
-/// How this machine reaches the hub that listens there.
+/// Returns the URL at which this machine reaches the hub that listens there.
 pub(super) fn reachable(listen: SocketAddr) -> String {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -269,8 +271,8 @@ pub(super) fn reachable(listen: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(ip, listen.port()))
 }
 
-/// Files for the owner alone, and as many connections as the system grants. Tells
-/// how it was before, for those whom the hub starts.
+/// Makes new files private to the owner, and raises the limit of open files. Returns the
+/// earlier settings, for the processes that the hub starts.
 fn prepare_process() -> Manners {
     let mask = umask(Mode::from_raw_mode(0o077));
     let now = getrlimit(Resource::Nofile);
@@ -281,7 +283,7 @@ fn prepare_process() -> Manners {
     Manners { umask: mask.as_raw_mode(), open_files: now.current }
 }
 
-/// No more connections than there are open files for.
+/// Limits the connections to the number of open files.
 fn fit_connections(server: &mut ServerConfig) {
     let files = getrlimit(Resource::Nofile).current;
     let most = server.connections_within(files);
@@ -297,20 +299,22 @@ fn fit_connections(server: &mut ServerConfig) {
     server.connections = most;
 }
 
-/// What ends the work of a hub.
+/// The conditions that end the work of a hub.
 struct Stop<'a, F> {
     shutdown: &'a CancellationToken,
     /// Completes when the hub cannot go on.
     failed: F,
-    /// How long it may then take until it ends.
+    /// The time that the hub may take to end after a failure.
     last_words: Duration,
 }
 
-/// Ctrl-C and `kill`: the first asks the hub to finish, the second does not ask.
+/// Ctrl-C and `kill`: the first signal starts a shutdown, the second ends the hub at
+/// once.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// Heard by nobody: a file that may not grow fails a write and does not end the hub.
+    /// Caught and ignored: a file that may not grow fails a write and does not end the
+    /// hub.
     _file_size: Signal,
 }
 
@@ -323,8 +327,8 @@ impl Signals {
         })
     }
 
-    /// Works until a signal comes, or until the hub cannot go on. Then whoever waits is
-    /// answered first. Tells also whether it was Ctrl-C.
+    /// Works until a signal comes, or until the hub fails. Waiting requests are answered
+    /// first then. Returns also whether the signal was Ctrl-C.
     async fn stop_in_order<T>(
         &mut self,
         work: impl Future<Output = T>,

@@ -1,8 +1,8 @@
-//! Who an agent is to the hub, as its program was told: the same for its tools and its
-//! hooks.
+//! The identity of an agent towards the hub, as its program was told: the same for its
+//! tools and its hooks.
 //!
-//! An agent that was given a token or an instance has it. Any other joins: under its
-//! program's name, with a key that is the same as long as its conversation is; and a
+//! An agent that was given a token or an instance uses it. Any other agent joins: under
+//! its program's name, with a key that stays the same as long as its conversation does; a
 //! program whose conversations have no name is known by its folder.
 
 use posthaste_api::{ApiError, ErrorCode};
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::identity::Token;
 use crate::keyring::Which;
 
-/// How CAO tells a terminal's programs which terminal they are in.
+/// The variable by which CAO tells programs in which terminal they run.
 pub(super) const TERMINAL: &str = "CAO_TERMINAL_ID";
 
 pub(super) enum Way {
@@ -24,12 +24,12 @@ pub(super) enum Way {
     Join(Wish),
 }
 
-/// As whom an agent wants to join.
+/// The name, team and key with which an agent wants to join.
 pub(super) struct Wish {
     pub(super) name: Option<Name>,
     pub(super) team: Option<Name>,
     pub(super) key: Option<String>,
-    /// It does not want to be who went away in its folder.
+    /// The agent does not want to continue the one that was in its folder.
     pub(super) new: bool,
     pub(super) token: Option<Token>,
 }
@@ -62,7 +62,7 @@ impl Way {
 }
 
 impl Wish {
-    /// Which agent this is, in a conversation that has a name or none.
+    /// Returns which agent this is, in a conversation with or without a name.
     pub(super) fn which(&self, conversation: Option<String>) -> Which {
         match self.key.clone().or(conversation) {
             Some(key) => Which::Keyed(key),

@@ -1,5 +1,5 @@
-//! The environment as a layer of the configuration: `POSTHASTE_SECTION__KEY`, and
-//! names that others gave the same things before.
+//! The environment as a layer of the configuration: `POSTHASTE_SECTION__KEY`, and names
+//! that other programs used before.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::failure::invalid;
 
 const PREFIX: &str = "POSTHASTE_";
 
-/// Other names, from the weakest; the name of the key itself beats them all.
+/// Other names, from the weakest; the name of the key itself takes precedence.
 const ALIASES: [(&str, &str); 4] = [
     ("CAO_QUEUE_BACKEND", "queue.backend"),
     ("POSTHASTE_QUEUE_BACKEND", "queue.backend"),
@@ -23,17 +23,17 @@ const ALIASES: [(&str, &str); 4] = [
     ("OTEL_EXPORTER_OTLP_HEADERS", "telemetry.headers"),
 ];
 
-/// How the test script talks to its tests.
+/// Variables between the test script and its tests.
 const OF_THE_TESTS: [&str; 4] =
     ["POSTHASTE_FUZZ", "POSTHASTE_FUZZ_SEED", "POSTHASTE_QUICK", "POSTHASTE_REQUIRE"];
 
-/// Names less alike than this are no suggestion. They are long, and share their sections.
+/// The lowest similarity of a suggestion. The names are long, and share their sections.
 const ALIKE: f64 = 0.75;
 
-/// More than any value needs.
+/// More brackets than any value needs.
 const MOST_BRACKETS: usize = 64;
 
-/// What the environment says, from the weakest to the strongest.
+/// The values of the environment, from the weakest to the strongest.
 pub(super) struct Environment(Vec<Said>);
 
 struct Said {
@@ -47,7 +47,7 @@ impl Environment {
         Self::new(variables())
     }
 
-    /// The same, whatever else is set: for whoever needs one key of it.
+    /// Reads the same without checking other variables: for a caller that needs one key.
     pub(super) fn lenient() -> Self {
         Self(variables().filter_map(said).collect())
     }
@@ -72,25 +72,25 @@ impl Environment {
         Ok(Self(found))
     }
 
-    /// The variable that decides about this key.
+    /// Returns the variable that decides about this key.
     pub(super) fn variable(&self, key: &str) -> Option<&str> {
         self.0.iter().rev().find(|said| said.key == key).map(|said| said.variable.as_str())
     }
 }
 
-/// Whether somebody said something in this variable.
+/// Returns whether this variable has a value.
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
 pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// What another program said in a variable of its own.
+/// Returns the value of another program's variable.
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
 pub(crate) fn of_others(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-/// Everything, for those whom the hub starts.
+/// Returns the whole environment, for the processes that the hub starts.
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
 pub(crate) fn whole_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
@@ -98,7 +98,7 @@ pub(crate) fn whole_environment() -> Vec<(OsString, OsString)> {
 
 #[expect(clippy::disallowed_methods, reason = "this is the one room that reads the environment")]
 fn variables() -> impl Iterator<Item = (String, String)> {
-    // What is not text is not ours.
+    // A variable that is not text is not ours.
     let text = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
@@ -120,7 +120,7 @@ fn said((variable, value): (String, String)) -> Option<Said> {
     Some(Said { variable, key, value })
 }
 
-/// The variables that flags take their values from.
+/// Returns the variables that set flags.
 fn of_flags() -> Vec<String> {
     fn collect(command: &clap::Command, found: &mut Vec<String>) {
         let names = command.get_arguments().filter_map(|arg| arg.get_env()?.to_str());
@@ -135,12 +135,12 @@ fn of_flags() -> Vec<String> {
 fn is_known(name: &str) -> bool {
     ALIASES.iter().any(|(alias, _)| *alias == name)
         || OF_THE_TESTS.contains(&name)
-        // A worker may ask about a hub, or start one of its own.
+        // A worker may call a hub, or start a separate one.
         || posthaste_agents::VARIABLES.contains(&name)
         || of_flags().iter().any(|flag| flag == name)
 }
 
-/// The variable of a key.
+/// Returns the variable of a key.
 pub(super) fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_ascii_uppercase())
 }
@@ -150,7 +150,7 @@ fn nearest(name: &str) -> Option<String> {
     let known: Vec<String> = of_flags().into_iter().chain(keys).collect();
     let last = name.strip_prefix(PREFIX).unwrap_or(name);
     let whole = known.iter().find(|k| k.rsplit("__").next() == Some(last));
-    // All of them begin alike, which says nothing.
+    // All names share the prefix, so it must not count.
     let likeness = |known: &String| {
         let known = known.strip_prefix(PREFIX).unwrap_or(known);
         strsim::normalized_damerau_levenshtein(last, known)
@@ -168,7 +168,7 @@ impl Provider for &Environment {
     fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
         let mut all = Dict::new();
         for Said { key, value, .. } in &self.0 {
-            // These are text, whatever they look like.
+            // These values are always text.
             let value = match key.as_str() {
                 "telemetry.otlp" | "telemetry.headers" | "log.filter" => value.clone().into(),
                 _ if is_deep(value) || is_misread(value) => value.clone().into(),
@@ -180,14 +180,15 @@ impl Provider for &Environment {
     }
 }
 
-/// The parser of values would go as deep, and run out of stack. No setting is deeper than
-/// a list, so what remains a text is refused for its form.
+/// Returns whether the parser of values would run out of stack on this nesting. No
+/// setting is deeper than a list, so the value stays text and is refused for its form.
 fn is_deep(value: &str) -> bool {
     value.matches(['[', '{', '(']).count() > MOST_BRACKETS
 }
 
-/// The parser counts characters where it should count bytes: an escape after a letter
-/// beyond ASCII cuts the text short, or panics.
+/// Returns whether the parser would misread the value: it counts characters where it
+/// should count bytes, so an escape after a non-ASCII letter cuts the text short, or
+/// panics.
 fn is_misread(value: &str) -> bool {
     value.contains('\\') && !value.is_ascii()
 }

@@ -1,5 +1,5 @@
-//! What is wrong with a setting: which key, where it stands, what it is and what it should
-//! be, in words for people who know none of our types.
+//! Explains an error in a setting: the key, its place, its value and what it should be,
+//! in words for people who know none of our types.
 
 use figment::error::{Actual, Kind};
 use posthaste_api::ApiError;
@@ -8,7 +8,7 @@ use super::tell;
 use crate::cli::ADDRESS;
 use crate::failure::invalid;
 
-/// Where a list of keys is longer than this, the example file says it better.
+/// The longest list of keys in an error; beyond it the error names the example file.
 const MANY: usize = 16;
 const EXAMPLE: &str = "`posthaste config --example` shows every key with its default";
 
@@ -18,7 +18,7 @@ pub(super) fn explain(error: &figment::Error) -> ApiError {
         None => format!(" in {}", from.name),
     });
     let place = place.unwrap_or_default();
-    // Some types have a way of their own to be read, which is nobody's key.
+    // Some types are read by a helper key of figment, which is not a key of ours.
     let mut path = error.path.clone();
     path.retain(|part| !part.starts_with("___figment"));
     let key = path.join(".");
@@ -63,7 +63,7 @@ fn unknown(key: &str, place: &str, known: &[&str]) -> ApiError {
     invalid(format!("unknown key `{key}`{place}")).hint(hint)
 }
 
-/// What the key is for.
+/// Returns the description of the key.
 fn about(key: &str) -> String {
     match tell::keys().find(|(known, _)| known == key) {
         Some((_, about)) => format!("{key}: {about} {EXAMPLE}"),
@@ -86,7 +86,7 @@ fn value(is: &Actual) -> String {
     }
 }
 
-/// What was expected, which serde names by its types.
+/// Returns what was expected, which serde names by its types.
 fn kind(expected: &str, key: &str) -> String {
     let told = match expected {
         "u8" => "a whole number from 0 to 255",
@@ -109,7 +109,7 @@ fn kind(expected: &str, key: &str) -> String {
     told.to_owned()
 }
 
-/// `open, team or family`
+/// Formats `open, team or family`.
 fn choice(known: &[&str]) -> String {
     match known {
         [] => "something else".to_owned(),

@@ -1,5 +1,5 @@
-//! The configuration file and the environment, broken: a configuration, or an error that
-//! says what is wrong.
+//! Fuzzes the configuration file and the environment: the result is a configuration, or
+//! an error that says what is wrong.
 
 use posthaste_testkit::fuzz;
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// It is read from a file or the environment, and leaves by [`Secret::reveal`]
-/// alone: whoever prints or stores it gets no more than that there is one.
+/// A secret setting, read from a file or the environment. Only [`Secret::reveal`] returns
+/// it: printing or serializing shows only whether it is set.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(String);

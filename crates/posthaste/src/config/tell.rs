@@ -1,6 +1,6 @@
-//! Every setting: its value, where it came from, and what it is for.
+//! Every setting: its value, its origin, and its description.
 //!
-//! All of it is made from the types of the sections, so none of it can go stale.
+//! All of it is made from the types of the sections, so it is never stale.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ const SECTIONS: [(&str, Keys); 11] = [
     ("compat", CompatConfig::KEYS),
 ];
 
-/// Words less alike than this are no suggestion.
+/// The lowest similarity of a suggestion.
 const ALIKE: f64 = 0.6;
 
 #[derive(Debug, Clone, Serialize)]
@@ -53,7 +53,7 @@ pub(crate) struct Setting {
     pub(crate) about: &'static str,
 }
 
-/// Who decided about a value.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -79,12 +79,12 @@ impl Serialize for Origin {
     }
 }
 
-/// The names of the sections.
+/// Returns the names of the sections.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
     SECTIONS.iter().map(|(section, _)| *section)
 }
 
-/// Every key, and what it is for.
+/// Returns every key with its description.
 pub(super) fn keys() -> impl Iterator<Item = (String, &'static str)> {
     let of = |(section, keys): &(&'static str, Keys)| {
         let section = *section;
@@ -93,7 +93,7 @@ pub(super) fn keys() -> impl Iterator<Item = (String, &'static str)> {
     std::iter::once((DATA.to_owned(), DATA_ABOUT)).chain(SECTIONS.iter().flat_map(of))
 }
 
-/// What counts with these flags, and why.
+/// Returns the values in force with these flags, and their origins.
 pub(crate) fn settings(global: &Global, up: &UpArgs) -> Result<Vec<Setting>, ApiError> {
     let config = Config::load(global, up)?;
     let layers = Layers::new(global)?;
@@ -109,7 +109,7 @@ pub(crate) fn settings(global: &Global, up: &UpArgs) -> Result<Vec<Setting>, Api
 }
 
 fn by_flag(key: &str, global: &Global, up: &UpArgs) -> Option<Origin> {
-    // Some flags take their value from a variable where they are not given.
+    // Some flags take their value from a variable if they are not given.
     let or_variable = |flag: &'static str, variable: &str| {
         let written = std::env::args_os().any(|arg| {
             let rest = arg.as_encoded_bytes().strip_prefix(flag.as_bytes());
@@ -144,8 +144,8 @@ fn in_layers(layers: &Layers, key: &str) -> Origin {
     }
 }
 
-/// The key or the section that was probably meant: the same word in another section, or
-/// the one that is written most alike.
+/// Returns the key or the section that was probably meant: the same word in another
+/// section, or the most similar one.
 pub(crate) fn nearest(key: &str) -> Option<String> {
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let sections = SECTIONS.iter().map(|(section, _)| (*section).to_owned());
@@ -157,8 +157,8 @@ pub(crate) fn nearest(key: &str) -> Option<String> {
     whole.or_else(alike).cloned()
 }
 
-/// How alike two keys are, part by part: a section that both have makes their words no more
-/// alike.
+/// Returns the similarity of two keys, part by part, so that a shared section does not
+/// make their words more similar.
 fn likeness(key: &str, known: &str) -> Option<f64> {
     let (parts, others) = (key.split('.'), known.split('.'));
     if parts.clone().count() != others.clone().count() {
@@ -168,7 +168,7 @@ fn likeness(key: &str, known: &str) -> Option<f64> {
     alike.reduce(f64::min).filter(|least| *least >= ALIKE)
 }
 
-/// A file that says the same as no file: every key with its default.
+/// Returns a file with the same effect as no file: every key with its default.
 pub(crate) fn example() -> String {
     let values = serde_json::to_value(Config::default()).expect("settings have only text keys");
     let folder = default_data_folder().unwrap_or_else(|_| "posthaste".into());
@@ -189,8 +189,8 @@ pub(crate) fn example() -> String {
     text
 }
 
-/// The value as it stands in a file. What JSON has in common with TOML is all that
-/// settings need.
+/// Returns the value as it stands in a file. Settings need only what JSON and TOML have
+/// in common.
 pub(crate) fn written(value: &Value) -> String {
     value.to_string()
 }

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// Processes whose names say so run.
+/// Processes whose names begin with `live` run.
 fn runs(process: &str) -> bool {
     process.starts_with("live")
 }
@@ -84,7 +84,7 @@ fn of_several_that_went_away_none_is_taken_and_all_are_named() {
     let third = ring.another(&gemini(), &next).expect("made");
     assert!(away.iter().all(|one| one.secret != third.secret));
     assert_eq!(these(&ring, &next), third, "its hook finds the same");
-    // One of them is forgotten by the hub: the other is meant.
+    // The hub forgets one of them, so the other is chosen.
     ring.forget(&gemini(), &Which::Running(next), &[away[0].secret.clone()]).expect("forgotten");
     assert_eq!(running(&ring, "live 4", "/a").secret, away[1].secret);
 }
@@ -165,7 +165,7 @@ fn a_bridge_finds_what_the_hook_of_its_process_joined_with_and_writes_nothing() 
         let last = ring.last_joined_by(&gemini(), "live 1", earliest);
         assert_eq!(last.map(|one| one.key).as_deref(), Some(key), "the one that began last");
         assert_eq!(ring.last_joined_by(&gemini(), "live 1", u64::MAX), None, "of earlier");
-        // Milliseconds tell the two apart.
+        // The two sessions must differ in their milliseconds.
         let began = now();
         while now() == began {
             std::thread::yield_now();

@@ -1,7 +1,7 @@
-//! Lines of the log have a largest length, whoever wrote them.
+//! Bounds the length of lines in the log, also those of libraries.
 //!
-//! What is cut says how much is missing. A line in JSON stays JSON: its longest texts
-//! are cut, and not its end.
+//! A cut line says how many bytes are missing. A line in JSON stays JSON: its longest
+//! texts are cut, and not its end.
 
 use std::io::{self, Write};
 
@@ -11,12 +11,12 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::cli::LogFormat;
 use crate::config::LogConfig;
 
-/// Room for the words at the end of a text that was cut.
+/// Room for the note at the end of a cut text.
 const NOTE: usize = 48;
-/// Below this a text says nothing any more.
+/// Texts are not cut below this length.
 const SHORTEST: usize = 16;
 
-/// Writers to another place, whose lines are short.
+/// Makes writers that shorten their lines.
 pub(super) struct Bounded<M> {
     to: M,
     most: usize,
@@ -44,7 +44,7 @@ pub(super) struct Lines<W> {
 }
 
 impl<W: Write> Write for Lines<W> {
-    /// One line of the log.
+    /// Writes one line of the log.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if line.len() <= self.most {
             return self.to.write(line);
@@ -53,7 +53,7 @@ impl<W: Write> Write for Lines<W> {
             LogFormat::Human => cut(&String::from_utf8_lossy(line), self.most - NOTE),
             LogFormat::Json => shorter(line, self.most).to_string(),
         };
-        // In one piece, so that whoever loses a line loses all of it.
+        // In one piece, so that a line is lost as a whole or not at all.
         self.to.write_all(format!("{}\n", short.trim_end()).as_bytes())?;
         Ok(line.len())
     }
@@ -63,18 +63,18 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// As many bytes of a text as fit, and how many are missing.
+/// Returns as many bytes of a text as fit, and a note of how many are missing.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
     let end = text.floor_char_boundary(most);
-    // Colours end with the line.
+    // Ends colours with the line.
     let plain = if text[..end].contains('\x1b') { "\x1b[0m" } else { "" };
     format!("{}{plain}… ({} bytes more)", &text[..end], text.len() - end)
 }
 
-/// The same line with texts that are so short that all fit.
+/// Returns the line with its texts cut until it fits.
 fn shorter(line: &[u8], most: usize) -> Value {
     let Ok(mut line) = serde_json::from_slice::<Value>(line) else {
         return json!({ "fields": { "message": "a line was too long" } });
@@ -107,7 +107,7 @@ fn cut_texts(value: &mut Value, most: usize) {
 mod tests {
     use super::*;
 
-    /// What is written of a line.
+    /// Returns what is written of a line.
     fn written(format: LogFormat, line: &str) -> String {
         let mut lines = Lines { to: Vec::new(), most: 512, format };
         lines.write_all(line.as_bytes()).expect("a vector takes everything");

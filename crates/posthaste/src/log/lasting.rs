@@ -1,8 +1,8 @@
-//! Lines that cannot be written.
+//! Handles lines of the log that cannot be written.
 //!
-//! Such a line is counted and never a reason to fail: the disk that
-//! is full of mail may hold the log as well. The logging library would complain about it
-//! on stderr, and panic when stderr does not take that either.
+//! Such a line is counted and is never a reason to fail: the disk that is full of
+//! messages may hold the log as well. The logging library would complain about it on
+//! stderr, and panic if stderr fails as well.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub(super) struct Log<W> {
 struct Lines<W> {
     out: W,
     format: LogFormat,
-    /// Lines that were lost since the last good one.
+    /// Number of lines that were lost since the last good one.
     lost: u64,
-    /// The last bytes that were written are no whole line.
+    /// The last bytes written are not a whole line.
     torn: bool,
 }
 
@@ -46,7 +46,7 @@ impl<W: Write> MakeWriter<'_> for Log<W> {
 }
 
 impl<W: Write> Write for Log<W> {
-    /// One line of the log. It is always taken.
+    /// Accepts one line of the log; never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.to.lock().take(line);
         Ok(line.len())
@@ -71,7 +71,7 @@ impl<W: Write> Lines<W> {
         }
     }
 
-    /// Whether all of it was written.
+    /// Writes a line; returns whether all of it was written.
     fn put(&mut self, line: &[u8]) -> bool {
         let whole = match self.torn {
             true => [b"\n", line].concat(),
@@ -92,7 +92,7 @@ impl<W: Write> Lines<W> {
         true
     }
 
-    /// What is said of the lines before.
+    /// Returns the note about lost lines.
     fn note(&self) -> String {
         let mut at = String::new();
         let _ = SystemTime.format_time(&mut format::Writer::new(&mut at));

@@ -1,8 +1,8 @@
-//! What no filter brings into the log.
+//! Keeps lines out of the log that no filter may let in.
 //!
-//! Libraries print what they were given: at `debug` and `trace` that is requests,
-//! answers and the mail in them. An operator who asks for more detail asks for the
-//! hub's own lines, which have no text of agents.
+//! Libraries print their input: at `debug` and `trace` that is requests, answers and the
+//! messages in them. An operator who asks for more detail wants the hub's own lines,
+//! which contain no text of agents.
 
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
@@ -15,8 +15,8 @@ pub(super) fn layer<S: Subscriber>() -> impl Layer<S> {
 fn may_say(target: &str, about: &Metadata<'_>) -> bool {
     let of = target.split("::").next().unwrap_or_default();
     match of {
-        // Its warnings quote calls and their results, too. What came of a call is in
-        // the door's own line.
+        // The warnings of rmcp quote calls and their results, too. The door's own
+        // line reports the outcome of a call.
         "rmcp" => false,
         ours if ours.starts_with("posthaste") => true,
         _ => *about.level() <= Level::INFO,

@@ -1,4 +1,4 @@
-//! One file: front matter between two lines of `---`, then the prompt.
+//! One file of a profile: front matter between two lines of `---`, then the prompt.
 //!
 //! ```text
 //! ---
@@ -9,9 +9,9 @@
 //! You review code …
 //! ```
 //!
-//! CAO's words mean the same here: `provider` is the driver, `allowedTools` is
-//! `allowed_tools`, `capabilities` are tags. What neither knows is kept under `config`,
-//! so that nothing is lost.
+//! CAO's keys mean the same here: `provider` is the driver, `allowedTools` is
+//! `allowed_tools`, `capabilities` are tags. Keys that neither knows are kept under
+//! `config`, so that nothing is lost.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,10 +23,10 @@ use posthaste_core::profiles::Template;
 use posthaste_core::registry::{AgentKind, RegistryError};
 use serde_json::{Map, Value};
 
-/// What is wrong with a file, and where.
+/// A fault of a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The profile that the file was to be.
+    /// The name of the profile in the file, if it is known.
     pub(crate) profile: Option<Name>,
     pub(crate) line: Option<usize>,
     pub(crate) why: String,
@@ -36,7 +36,7 @@ fn fault(line: impl Into<Option<usize>>, why: impl Into<String>) -> Fault {
     Fault { profile: None, line: line.into(), why: why.into() }
 }
 
-/// A file that reads as a profile.
+/// A file that was parsed as a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) template: Template,
@@ -45,7 +45,7 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Where a field of the profile stands, under whichever name.
+    /// Returns the line of a field of the profile, under any of its names.
     pub(crate) fn line_of(&self, field: &str) -> Option<usize> {
         let names: &[&str] = match field {
             "driver" => &["driver", "provider"],
@@ -59,7 +59,7 @@ impl Parsed {
         names.iter().find_map(|name| line_of(&self.head, name))
     }
 
-    /// Why the registry does not take the profile, and where that stands in the file.
+    /// Returns why the registry refuses the profile, and the line of the field.
     pub(crate) fn refused(&self, error: &RegistryError) -> Fault {
         let field = match error {
             RegistryError::Invalid { field, .. } => field,
@@ -68,12 +68,13 @@ impl Parsed {
         fault(self.line_of(field), error.to_string())
     }
 
-    /// Which limit the profile is beyond.
+    /// Returns the limit that the profile exceeds.
     pub(crate) fn beyond(&self, limits: &Limits) -> Option<Fault> {
         self.template.check(limits).err().map(|error| self.refused(&error))
     }
 
-    /// Why no agent can be started from the profile, as far as the file alone tells.
+    /// Returns why no agent can be started from the profile, as far as the file alone
+    /// tells.
     pub(crate) fn not_startable(&self) -> Option<Fault> {
         let error = posthaste_agents::check_profile(&self.template).err()?;
         let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
@@ -84,12 +85,12 @@ impl Parsed {
     }
 }
 
-/// Two names for one list. A file has one of them.
+/// Two names for one list. A file may have one of them.
 const ALLOWED_TOOLS: [&str; 2] = ["allowedTools", "allowed_tools"];
 const SERVICES: [&str; 2] = ["allowed_builtin_service_aliases", "allowed_services"];
 
-/// Reads a file of at most `limit` bytes. A fault tells whose profile it was to be: by the
-/// file's `name`, where that can be read, else by the name of the file.
+/// Reads a file of at most `limit` bytes. A fault names the profile: by the file's
+/// `name`, if that can be read, else by the name of the file.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {
     let named = || path.file_stem()?.to_str()?.parse().ok();
     let whose = |fault: Fault| Fault { profile: fault.profile.clone().or_else(named), ..fault };
@@ -140,7 +141,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
     }
 }
 
-/// The name that front matter gives, whatever else is wrong with it.
+/// Returns the name in the front matter, also if the rest is wrong.
 fn name_in(head: &[String]) -> Option<Name> {
     let line = head.get(line_of(head, "name")?.checked_sub(2)?)?;
     let (_, name) = line.split_once(':')?;
@@ -155,10 +156,10 @@ fn fields(yaml: &str) -> Result<Map<String, Value>, Fault> {
         // The first line of the file is the dashes.
         let line = error.location().map(|at| usize::try_from(at.line()).unwrap_or(0) + 1);
         let why = error.without_snippet().to_string();
-        // Its own place would be one line short.
+        // The parser's own line number would be one too low.
         let why = why.lines().next().unwrap_or_default();
         let why = why.split(" at line ").next().unwrap_or(why);
-        // Advice to programmers.
+        // Removes advice to programmers.
         let why = why.split(", set ").next().unwrap_or(why);
         fault(line, format!("the front matter is not good YAML: {why}"))
     })
@@ -220,7 +221,7 @@ fn template(
     Ok(made)
 }
 
-/// A list that has two names.
+/// Reads a list that has two names.
 fn one_of(
     fields: &mut Map<String, Value>,
     names: [&str; 2],
@@ -237,7 +238,7 @@ fn one_of(
     }
 }
 
-/// A list of texts, or one text with commas.
+/// Reads a list of texts, or one text with commas.
 fn list(
     fields: &mut Map<String, Value>,
     key: &str,
@@ -262,7 +263,7 @@ fn list(
     }
 }
 
-/// The line of the file on which a key of the front matter stands.
+/// Returns the line of the file on which a key of the front matter stands.
 fn line_of(head: &[String], key: &str) -> Option<usize> {
     let stands = |line: &String| {
         let line = line.trim_start_matches(['"', '\'']);

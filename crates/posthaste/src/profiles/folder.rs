@@ -1,4 +1,4 @@
-//! Some folders, and the hub's profiles made equal to what stands in them.
+//! Makes the hub's profiles equal to the files of some folders.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
@@ -13,18 +13,18 @@ use tokio::task::JoinSet;
 
 use super::file::{self, Fault, Parsed};
 
-/// The folders of one hub, and what was read there last.
+/// The folders of one hub, and the profiles that were last read there.
 pub(super) struct Folders {
     pub(super) paths: Vec<PathBuf>,
     /// Files whose profiles are kept as they were read.
     kept: HashMap<Arc<str>, Template>,
 }
 
-/// What a look into the folders found.
+/// The content of the folders at one time.
 #[derive(Default)]
 struct Look {
     files: BTreeMap<Arc<str>, Result<Parsed, Fault>>,
-    /// Folders that cannot be read: what stood there is left alone.
+    /// Folders that cannot be read: their profiles are left alone.
     closed: Vec<(PathBuf, String)>,
 }
 
@@ -33,8 +33,8 @@ impl Folders {
         Self { paths, kept: HashMap::new() }
     }
 
-    /// Reads all files, keeps what changed, removes what is gone, and tells what is
-    /// wrong. A file that broke leaves its profile as it was.
+    /// Reads all files, writes changed profiles, removes profiles without a file, and
+    /// reports faults. A file that broke leaves its profile as it was.
     pub(super) async fn sync(&mut self, hub: &Arc<Hub>) {
         let (paths, limit) = (self.paths.clone(), hub.limits().profile_file_bytes);
         let look = tokio::task::spawn_blocking(move || look(&paths, limit)).await;
@@ -55,7 +55,7 @@ impl Folders {
         }
     }
 
-    /// All writes are begun before one is awaited, so that they share their flushes.
+    /// Starts all writes before it awaits one, so that they share their flushes.
     async fn put(&mut self, hub: &Arc<Hub>, look: &Look, faults: &mut Vec<FileFault>) {
         let owners: HashMap<Name, Arc<str>> = hub.profiles_of_files().into_iter().collect();
         let mut first: HashMap<&Name, &Arc<str>> = HashMap::new();
@@ -98,13 +98,13 @@ impl Folders {
         }
     }
 
-    /// What no file says any more. While somebody lives by it, it stays, and the next
-    /// look tries again.
+    /// Removes profiles without a file. A profile with living agents stays, and the next
+    /// sync tries again.
     async fn remove(&mut self, hub: &Hub, look: &Look, faults: &mut Vec<FileFault>) {
         for (name, file) in hub.profiles_of_files() {
             let says_so = match look.files.get(&file) {
                 Some(Ok(parsed)) => parsed.template.name == name,
-                // Broken is not gone.
+                // A broken file still keeps its profile.
                 Some(Err(_)) => true,
                 None => look.closed.iter().any(|(folder, _)| Path::new(&*file).starts_with(folder)),
             };
@@ -129,7 +129,7 @@ type Done = (Arc<str>, Parsed, Result<(), RegistryError>);
 
 async fn put_one(hub: Arc<Hub>, path: Arc<str>, parsed: Parsed) -> Done {
     let (template, by) = (parsed.template.clone(), Source::File(Arc::clone(&path)));
-    // After a restart most files say what is known already.
+    // After a restart most files equal the known profiles.
     if let Ok(Some(known)) = hub.profile(&template.name).await
         && (&known.template, &known.source) == (&template, &by)
     {
@@ -160,15 +160,15 @@ fn look(paths: &[PathBuf], limit: usize) -> Look {
     look
 }
 
-/// The files of a folder that may be profiles, by name. What begins with a dot is
-/// somebody's half-written or backup copy.
+/// Returns the files of a folder that may be profiles, by name. A file that begins with a
+/// dot is a half-written or backup copy.
 pub(crate) fn markdown_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         let markdown = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
-        // A link that leads nowhere is told when it is read.
+        // A dangling link is reported when it is read.
         let folder = match std::fs::metadata(&path) {
             Ok(is) => !is.is_file(),
             Err(e) => e.kind() == ErrorKind::NotFound && !path.is_symlink(),

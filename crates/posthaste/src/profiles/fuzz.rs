@@ -1,4 +1,4 @@
-//! Files of profiles, broken: each is a profile, or says on which line it is not.
+//! Fuzzes files of profiles: each is a profile, or a fault with its line.
 
 use posthaste_testkit::fuzz;
 use serde_json::{Map, Value};

@@ -1,8 +1,8 @@
-//! Looks into the folders again whenever something changes there.
+//! Reads the folders again whenever a file changes there.
 //!
-//! The system tells of changes, a moment of quiet is waited for, and then all is
-//! read anew. What the system does not tell (some network folders tell nothing)
-//! is found by a look every now and then.
+//! The system reports changes; after a quiet moment all files are read again. Changes
+//! that the system does not report (as in some network folders) are found by a regular
+//! scan.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,16 +26,17 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Looks once, so that the hub opens with what the files say, and then watches.
+    /// Reads the folders once, so that the hub opens with their profiles, and then
+    /// watches.
     pub(crate) async fn start(hub: Arc<Hub>, own: PathBuf, config: &ProfilesConfig) -> Self {
-        // Where it cannot be made, the look says so.
+        // If the folder cannot be made, the sync reports it.
         let _ = std::fs::create_dir_all(&own);
         let mut paths = config.folders();
         paths.retain(|path| *path != own);
         paths.insert(0, own);
         let mut folders = Folders::new(paths);
         let mut eyes = Eyes::new();
-        // Watch first, look second: what is written in between is noticed.
+        // Watches first and reads second, so that a write in between is noticed.
         eyes.open(&folders.paths);
         folders.sync(&hub).await;
         let stop = CancellationToken::new();
@@ -65,13 +66,13 @@ async fn watch(
             () = eyes.changed.notified() => quiet(&eyes.changed, &config, next).await,
             () = sleep_until(next) => {}
         }
-        // A folder may have come, or come back, since.
+        // A folder may have appeared, or come back, since.
         eyes.open(&folders.paths);
         folders.sync(&hub).await;
     }
 }
 
-/// Until nothing changed for a moment, but not for ever.
+/// Waits until nothing has changed for a moment, but not for ever.
 async fn quiet(changed: &Notify, config: &ProfilesConfig, latest: Instant) {
     loop {
         tokio::select! {
@@ -82,7 +83,7 @@ async fn quiet(changed: &Notify, config: &ProfilesConfig, latest: Instant) {
     }
 }
 
-/// What the system tells of the folders.
+/// The system's notifications about the folders.
 struct Eyes {
     watcher: Option<RecommendedWatcher>,
     open: BTreeSet<PathBuf>,
@@ -108,7 +109,7 @@ impl Eyes {
         let Some(watcher) = &mut self.watcher else { return };
         for path in paths {
             if !path.is_dir() {
-                // It may come back as another folder of the same name.
+                // Another folder of the same name may come in its place.
                 if self.open.remove(path) {
                     let _ = watcher.unwatch(path);
                 }
@@ -122,7 +123,7 @@ impl Eyes {
     }
 }
 
-/// Our own reading is no change.
+/// Returns whether an event is a change; our own reads are none.
 fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

@@ -44,12 +44,12 @@ fn the_reference_of_rest_shows_each_call_with_its_request_answer_and_errors() {
     }
 }
 
-/// The heading of a type; calls and subjects have other forms.
+/// Returns the heading of a type; calls and subjects have other forms.
 fn heading(name: &str) -> String {
     format!("Type {name}")
 }
 
-/// The anchor that a heading gets where Markdown is shown.
+/// Returns the anchor that Markdown viewers give to a heading.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
@@ -151,7 +151,7 @@ impl Page {
         }
     }
 
-    /// Every type that a body or an answer holds, directly or within another.
+    /// Returns every type that a body or an answer contains, directly or within another.
     fn named(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::from(["ErrorBody".to_owned(), "Reset".to_owned()]);
         let mut open = vec![&self.document["paths"]];
@@ -175,7 +175,7 @@ impl Page {
     }
 }
 
-/// The fields of a type, or the forms that it may have.
+/// Writes the fields of a type, or the forms that it may have.
 fn shape(page: &mut String, schema: &Value) {
     let fields = fields(schema);
     let has_fields = !fields.is_empty();
@@ -206,18 +206,18 @@ fn shape(page: &mut String, schema: &Value) {
     let _ = write!(page, "\n{also}{fields_of} {}.\n", shapes.join(", or "));
 }
 
-/// The words of an enumeration.
+/// Returns the words of an enumeration.
 fn words(schema: &Value) -> Vec<&str> {
     let one = schema["const"].as_str();
     list(&schema["enum"]).filter_map(Value::as_str).chain(one).collect()
 }
 
-/// The name of a type, where a schema names one.
+/// Returns the name of a type, if a schema names one.
 fn name(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str().and_then(|r| r.rsplit('/').next())
 }
 
-/// What may stand in a place, with a link to its type.
+/// Returns the type of a value, with a link.
 fn kind(schema: &Value) -> String {
     if let Some(name) = name(schema) {
         return format!("[{name}](#{})", anchor(&heading(name)));

@@ -1,4 +1,4 @@
-//! Sending spans to a collector: OTLP over HTTP, in JSON.
+//! Sends spans to a collector: OTLP over HTTP, in JSON.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::span::{self, Span};
 use crate::config::Secret;
 use crate::failure::invalid;
 
-/// Most spans in one request.
+/// The most spans in one request.
 const MOST: usize = 512;
-/// How long spans gather before they are sent.
+/// The time for which spans are collected before they are sent.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a collector may take.
+/// The time limit of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Collector {
@@ -37,7 +37,7 @@ impl Collector {
         if url.scheme() != "http" || !url.has_host() {
             return Err(wrong("it does not begin with http://"));
         }
-        // As the standard has it: the address is of all signals, the path of traces.
+        // By the standard the address is that of all signals, and the path that of traces.
         url.path_segments_mut()
             .map_err(|()| wrong("it has no path"))?
             .pop_if_empty()
@@ -62,7 +62,7 @@ impl Collector {
     }
 }
 
-/// `name=value,name=value`. What is wrong with it is told without it.
+/// Parses `name=value,name=value`. Errors do not contain the value.
 fn parse(headers: &Secret) -> Result<HeaderMap, ApiError> {
     let wrong = || {
         invalid("telemetry.headers: it does not fit").hint("write it like name=value,name=value")
@@ -79,7 +79,7 @@ fn parse(headers: &Secret) -> Result<HeaderMap, ApiError> {
         .collect()
 }
 
-/// Sends what comes until the hub stops, and what is left then.
+/// Sends spans until the hub stops, and then the rest.
 pub(super) async fn run(
     collector: Collector,
     mut spans: Receiver<Span>,
@@ -99,7 +99,7 @@ pub(super) async fn run(
                 () = stopping.cancelled() => continue,
                 got = spans.recv_many(&mut batch, MOST) => if got == 0 { return },
             }
-            // The rest of a road is seldom far behind its first step.
+            // The next steps of a message often follow soon after its first.
             while batch.len() < MOST {
                 let room = MOST - batch.len();
                 let more = spans.recv_many(&mut batch, room);
@@ -111,7 +111,7 @@ pub(super) async fn run(
         }
         match collector.send(&batch).await {
             Ok(()) => trouble = false,
-            // Told once, until it works again.
+            // Reported once, until it works again.
             Err(why) if !trouble => {
                 trouble = true;
                 tracing::warn!(%why, "the collector of traces takes nothing; spans are dropped");

@@ -1,4 +1,4 @@
-//! A span, and how OTLP writes it in JSON.
+//! A span, and its form in OTLP's JSON.
 
 use std::time::SystemTime;
 
@@ -22,7 +22,7 @@ pub(super) struct Span {
     pub(super) proof: Option<Proof>,
 }
 
-/// The numbers are OTLP's.
+/// The kind of a span, with OTLP's numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Internal = 1,
@@ -53,7 +53,7 @@ impl Span {
     }
 }
 
-/// One request to a collector.
+/// Returns the body of one request to a collector.
 pub(super) fn request(spans: &[Span]) -> Value {
     let resource =
         [text("service.name", "posthaste"), text("service.version", env!("CARGO_PKG_VERSION"))];

@@ -1,4 +1,4 @@
-//! Who works for whom, as a tree.
+//! The agents and their parents, as a tree.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,7 +7,7 @@ use posthaste_api::instances::InstanceView;
 use crate::commands::poll::state;
 use crate::when;
 
-/// Each under whom it works for; the human's own workers under `human`.
+/// Draws each agent below its parent; the human's own workers below `human`.
 pub(super) fn tree(found: &[InstanceView], now: jiff::Timestamp) -> String {
     let here: HashSet<&str> = found.iter().map(|agent| agent.instance.as_str()).collect();
     let mut below: BTreeMap<Option<&str>, Vec<&InstanceView>> = BTreeMap::new();
@@ -41,12 +41,12 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn agent(&mut self, agent: &InstanceView, margin: &str, branch: &str, stem: &str) {
-        // One line, whatever somebody wrote into a label.
+        // One line, also if a label contains line breaks.
         let label = agent.label.as_ref().map(|label| format!("  [{label}]")).unwrap_or_default();
         let age = when::ago(&agent.created_at, self.now);
         let line = format!("{}  {}{label}  {age}", agent.address, state(agent));
         self.lines.push(format!("{margin}{branch}{}", line.replace(['\n', '\t'], " ")));
-        // No tree is its own ancestor: a parent was here before its child.
+        // No agent is its own ancestor: a parent was here before its child.
         if let Some(children) = self.below.get(&Some(agent.instance.as_str())) {
             self.children(children, &format!("{margin}{stem}"));
         }

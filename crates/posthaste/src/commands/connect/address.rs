@@ -1,5 +1,5 @@
-//! The name of a connected program is an address before its first agent comes: mail to
-//! it waits.
+//! Makes the name of a connected program an address before its first agent joins:
+//! messages to it wait.
 
 use posthaste_api::client::ClientError;
 use posthaste_api::instances::InstancesQuery;
@@ -14,13 +14,13 @@ use super::wish::Wish;
 use crate::commands::Session;
 use crate::failure::Failure;
 
-/// The name that agents of the program have.
+/// Returns the name of the program's agents.
 pub(super) fn name<'a>(program: &'a dyn Program, wish: &'a Wish) -> &'a str {
     wish.name.as_deref().unwrap_or_else(|| program.name())
 }
 
-/// Makes sure that the hub knows the name, and the team. Whether the name is new; nothing
-/// where only an operator could make it and this is none.
+/// Makes sure that the hub knows the name and the team. Returns whether the name is new;
+/// `None` without the operator's token, which alone could create it.
 pub(super) async fn make(
     program: &dyn Program,
     wish: &Wish,
@@ -35,7 +35,7 @@ pub(super) async fn make(
     };
     if new {
         match operator.create_profile(&profile).await {
-            // Somebody came in between.
+            // Another caller created it in between.
             Err(ClientError::Api(e)) if e.code == ErrorCode::Conflict => (),
             made => drop(made?),
         }
@@ -56,11 +56,11 @@ async fn make_team(operator: &Client, team: &str) -> Result<(), ClientError> {
     }
 }
 
-/// Takes names back that connecting made, unless somebody used them: an agent had
-/// it, mail waits for it, or it was changed.
+/// Removes the names that connecting created, unless they are in use: an agent had the
+/// name, messages wait for it, or the profile was changed.
 pub(super) async fn take_back(record: &Record, session: &Session) -> Result<(), Failure> {
     let others = Record::all(&session.folder)?;
-    // Without a hub nobody can tell; a name that nobody uses does no harm.
+    // Without a hub it cannot be known; an unused name does no harm.
     let Some(operator) = session.operator(&session.stranger()?) else { return Ok(()) };
     for name in &record.made_names {
         let shared = others.iter().any(|other| other.id != record.id && other.agent() == name);

@@ -1,4 +1,4 @@
-//! Somebody's files: read whole, changed whole, or not at all.
+//! Files of other programs: read whole, and changed whole or not at all.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -20,7 +20,7 @@ pub(crate) struct Change {
     pub(crate) path: PathBuf,
     pub(crate) old: Option<String>,
     pub(crate) new: Option<String>,
-    /// As it was before it was ever connected.
+    /// The text before the first connect.
     pub(crate) before: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Change {
         self.old != self.new
     }
 
-    /// In the form of `diff -u`, without tokens.
+    /// Returns the change in the form of `diff -u`, without tokens.
     pub(crate) fn difference(&self, server: &Server) -> String {
         let name = self.path.to_string_lossy();
         let told = difference::unified(&name, self.old.as_deref(), self.new.as_deref());
@@ -39,7 +39,7 @@ impl Change {
         }
     }
 
-    /// Puts the new text in the place of the old, unless somebody else wrote since.
+    /// Replaces the old text with the new, unless another program has written since.
     pub(crate) fn write(&self, secret: bool) -> Result<(), Failure> {
         if read(&self.path)? != self.old {
             let told = format!("{} has changed in this moment", self.path.display());
@@ -53,7 +53,7 @@ impl Change {
     }
 }
 
-/// What these edits do to the files as they are now.
+/// Returns the changes that these edits make to the files as they are now.
 pub(crate) fn changes(edits: &[Edit], known: Option<&Record>) -> Result<Vec<Change>, Failure> {
     let change = |edit: &Edit| {
         let path = meant(&edit.files);
@@ -62,7 +62,7 @@ pub(crate) fn changes(edits: &[Edit], known: Option<&Record>) -> Result<Vec<Chan
         let kept = known.and_then(|record| record.kept(&path));
         let before = match kept {
             None => old.clone(),
-            // Still as we left it: what was before is known to the byte.
+            // The file is as we left it, so the text before is known to the byte.
             Some(kept) if old.as_deref().map(digest) == Some(kept.written.clone()) => {
                 kept.before.clone()
             }
@@ -75,14 +75,14 @@ pub(crate) fn changes(edits: &[Edit], known: Option<&Record>) -> Result<Vec<Chan
         };
         let earlier = before.as_deref().unwrap_or_default();
         let new = edit.put(now, earlier).map_err(|e| broken(&path, &e))?;
-        // A file that would be there for nothing is not made, and one that we made goes.
+        // A file that would be empty is not created, and one that we created is removed.
         let new = (before.is_some() || !new.is_empty()).then_some(new);
         Ok(Change { path, old, new, before })
     };
     edits.iter().map(change).collect()
 }
 
-/// Of the names that a file may have, the one that it has; behind any link.
+/// Returns the file that exists among its possible names, with links resolved.
 pub(crate) fn meant(files: &[PathBuf]) -> PathBuf {
     let there = files.iter().find(|file| file.exists()).or(files.first());
     let path = there.cloned().unwrap_or_default();
@@ -106,7 +106,7 @@ pub(crate) fn broken(path: &Path, broken: &Broken) -> ApiError {
     invalid(format!("{}, {broken}", path.display())).hint("mend it first: nothing was changed")
 }
 
-/// The folders above a file that are not there yet, the outermost first.
+/// Returns the folders above a file that do not exist yet, the outermost first.
 pub(crate) fn missing_above(path: &Path) -> Vec<PathBuf> {
     let above = path.ancestors().skip(1).take_while(|folder| !folder.exists());
     let mut missing: Vec<PathBuf> = above.map(Path::to_owned).collect();
@@ -114,7 +114,8 @@ pub(crate) fn missing_above(path: &Path) -> Vec<PathBuf> {
     missing
 }
 
-/// Under another name, on disk, then moved; with the permissions of the old one.
+/// Writes a temporary file, flushes it, and renames it; keeps the permissions of the old
+/// file.
 fn write(path: &Path, bytes: &[u8], secret: bool) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! Programs on this machine: agents' and our own.
+//! Programs on this machine: those of agents, and our own.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use crate::config;
 use crate::failure::{Failure, internal};
 
-/// Where a shell would find this command.
+/// Returns the path at which a shell would find this command.
 pub(crate) fn find(command: &str) -> Option<PathBuf> {
     let path = config::of_others("PATH")?;
     let places = std::env::split_paths(&path).map(|folder| folder.join(command));
     places.filter_map(|file| std::path::absolute(file).ok()).find(|file| runs(file))
 }
 
-/// Whether a shell finds programs in this folder.
+/// Returns whether a shell finds programs in this folder.
 pub(crate) fn is_on_path(folder: &Path) -> bool {
     let path = config::of_others("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|place| place == folder)
 }
 
-/// This very program.
+/// Returns the path of this program.
 pub(crate) fn own() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe()
         .map_err(|e| internal(format!("this program does not know where it lies: {e}")))?;
@@ -31,7 +31,7 @@ pub(crate) fn own() -> Result<PathBuf, Failure> {
     Ok(own)
 }
 
-/// Whether cargo made this file where it lies.
+/// Returns whether this file lies where cargo built it.
 pub(crate) fn is_built(program: &Path) -> bool {
     let beside = |name: &str| program.with_file_name(name).exists();
     beside(".fingerprint") || beside(".cargo-lock")

@@ -1,5 +1,5 @@
-//! The proof that a connection works: a round trip over what is really written in
-//! the client's configuration, with nothing around it but what every client gives.
+//! The proof that a connection works: a round trip over the entry in the client's
+//! configuration, with only those variables that every client passes on.
 
 use std::time::Duration;
 
@@ -17,20 +17,21 @@ use crate::failure::{Failure, told};
 
 /// Longer than the bridge itself waits for a hub.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// What the strictest client hands on to the servers that it starts.
+/// The variables that the strictest client passes to the servers that it starts.
 const HANDED_ON: [&str; 4] = ["HOME", "PATH", "LANG", "TMPDIR"];
 
-/// The round trip is no agent of the user's: mail for those is not for it.
+/// The agent's name during the round trip, so that it takes no messages of the user's
+/// agents.
 const CHECK: &str = "posthaste-check";
 
-/// What the round trip found.
+/// The result of the round trip.
 #[derive(Debug, Serialize)]
 pub(crate) struct Proved {
     pub(crate) address: String,
     pub(crate) tools: usize,
 }
 
-/// Starts or calls what the client's file says. A hub is started only if it may be.
+/// Starts or calls the server in the client's file. Starts a hub only if `starts` is set.
 pub(crate) async fn of_configuration(
     client: &dyn Client,
     scope: Scope,
@@ -52,7 +53,7 @@ pub(crate) async fn of_configuration(
             if !starts {
                 args.push("--no-start".to_owned());
             }
-            // The last name counts.
+            // Of several names the last counts.
             args.extend(["--name", CHECK, "--team", DEFAULT_TEAM].map(str::to_owned));
             let key = format!("connect:{:016x}", rand::random::<u64>());
             let tools = over_stdio(&program, &args, &key);
@@ -63,7 +64,8 @@ pub(crate) async fn of_configuration(
     }
 }
 
-/// Ends the agent that the bridge was during the round trip, and says who it was.
+/// Ends the agent that the bridge joined as during the round trip, and returns its
+/// address.
 async fn left(session: &Session, key: &str) -> Result<String, ApiError> {
     let hub = session.stranger().map_err(told)?;
     let owner = session.owner(&hub, CHECK, None);
@@ -73,18 +75,18 @@ async fn left(session: &Session, key: &str) -> Result<String, ApiError> {
     if let Some(operator) = session.operator(&hub)
         && operator.profile(CHECK).await.is_ok_and(|profile| profile.source == "join")
     {
-        // Another check may be under way, and then takes the name along.
+        // Another check may be under way, and removes the name later.
         let _ = operator.remove_profile(CHECK).await;
     }
     Ok(me.address)
 }
 
-/// The environment of whatever a client starts.
+/// Returns the environment of the programs that a client starts.
 pub(crate) fn handed_on() -> impl Iterator<Item = (&'static str, String)> {
     HANDED_ON.iter().filter_map(|name| Some((*name, config::of_others(name)?)))
 }
 
-/// As a client would that starts its servers itself. Returns the number of tools.
+/// Does what a client does that starts its servers itself. Returns the number of tools.
 fn over_stdio(program: &str, args: &[String], key: &str) -> Result<usize, ApiError> {
     let variables = handed_on().chain([("POSTHASTE_KEY", key.to_owned())]);
     let mut bridge = Bridge::start(program, args, variables, PATIENCE)
@@ -105,8 +107,8 @@ fn talk(bridge: &mut Bridge) -> Result<usize, String> {
     proved(&tools, &answer)
 }
 
-/// As a client would that calls the hub itself. The token is an agent's that may be at
-/// work, so there is no handshake, which would be a beginning of its.
+/// Does what a client does that calls the hub itself. The token may belong to an agent at
+/// work, so there is no handshake, which would be a beginning of that agent.
 pub(crate) async fn over_http(
     url: &str,
     token: &str,
@@ -128,7 +130,7 @@ pub(crate) async fn over_http(
         if !status.is_success() {
             return Err(failed(&format!("{url} answered {status}")));
         }
-        // An answer is JSON, or the last of a stream of events.
+        // An answer is JSON, or the last event of a stream.
         let mut events = text.lines().filter_map(|line| line.strip_prefix("data:"));
         let json = events.rfind(|data| data.contains("\"result\"")).unwrap_or(&text);
         serde_json::from_str(json).map_err(|e| failed(&format!("{url} spoke no MCP: {e}")))
@@ -163,13 +165,13 @@ fn list() -> Value {
     json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" })
 }
 
-/// A call that takes no mail, and that no mail rides on.
+/// A call that reads no new messages, and gets none by piggyback.
 fn look() -> Value {
     let params = json!({ "name": "read_messages", "arguments": { "last_n": 1 } });
     json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params })
 }
 
-/// How many tools were offered, if there were any and one could be called.
+/// Returns the number of tools, if there are any and one could be called.
 fn proved(tools: &Value, answer: &Value) -> Result<usize, String> {
     let count = tools["result"]["tools"].as_array().map_or(0, Vec::len);
     let text = answer["result"]["content"][0]["text"].as_str();

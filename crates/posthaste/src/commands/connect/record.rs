@@ -1,4 +1,4 @@
-//! What is kept of a connection: what was wanted, and every file as it was before.
+//! The record of a connection: the options wanted, and every file as it was before.
 //!
 //! ```text
 //! <data>/connections/claude-user-1f2e3d4c/record.json
@@ -22,7 +22,7 @@ use crate::private;
 pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) client: String,
-    /// The folder that it was connected in.
+    /// The folder in which it was connected.
     pub(crate) project: PathBuf,
     pub(crate) connected_at: String,
     pub(crate) wish: Wish,
@@ -35,11 +35,11 @@ pub(crate) struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) path: PathBuf,
-    /// The text before, or nothing if there was no file.
+    /// The text before; `None` if there was no file.
     pub(crate) before: Option<String>,
-    /// The digest of what we wrote.
+    /// The digest of the text that we wrote.
     pub(crate) written: String,
-    /// Folders that were made for it.
+    /// Folders that were created for the file.
     pub(crate) made: Vec<PathBuf>,
 }
 
@@ -78,7 +78,7 @@ impl Record {
         self.files.iter().find(|kept| kept.path == path)
     }
 
-    /// Before any file is touched, so that whatever happens can be undone.
+    /// Writes the record before any file is changed, so that every change can be undone.
     pub(crate) fn keep(&self, data: &DataFolder, changes: &[Change]) -> Result<(), Failure> {
         let folder = folder(data).join(&self.id);
         private::folder(&folder).map_err(|e| machine("make the folder", &folder, e))?;
@@ -99,7 +99,7 @@ impl Record {
         private::write(&path, text.as_bytes()).map_err(|e| machine("write", &path, e).into())
     }
 
-    /// The name that agents of the program have.
+    /// Returns the name of the program's agents.
     pub(crate) fn agent(&self) -> &str {
         self.wish.name.as_deref().unwrap_or(&self.client)
     }
@@ -141,7 +141,7 @@ fn folder(data: &DataFolder) -> PathBuf {
     data.path().join("connections")
 }
 
-/// One for each file that servers are listed in.
+/// Returns the id of the record: one for each file that lists servers.
 fn id(client: &dyn Client, scope: Scope, ground: &Ground) -> String {
     let file = meant(&client.servers(scope, &ground.place()).files);
     let digest = digest(&file.to_string_lossy());

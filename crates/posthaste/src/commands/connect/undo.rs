@@ -1,4 +1,4 @@
-//! `posthaste connect --undo`: every file as it was before.
+//! `posthaste connect --undo`: restores every file.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ pub(super) async fn run(
     let known = Record::find(&session.folder, client, scope, ground)?;
     let wish = match &known {
         Some(record) => record.wish.clone(),
-        // Only where our entries stand matters, and not what they say.
+        // Only the places of our entries matter, and not their values.
         None => Wish {
             scope: scope.as_str().to_owned(),
             name: None,
@@ -49,7 +49,7 @@ pub(super) async fn run(
             change.write(false)?;
         }
         if change.new.is_none() {
-            // Those that somebody else uses by now are not empty, and stay.
+            // Folders that hold other files by now are not empty, and stay.
             for folder in kept.iter().flat_map(|kept| kept.made.iter().rev()) {
                 let _ = fs::remove_dir(folder);
             }
@@ -63,7 +63,7 @@ pub(super) async fn run(
     tell(client, &told, output)
 }
 
-/// The file as it should be, and whether that is to the byte what it was.
+/// Returns the restored file, and whether it equals the original to the byte.
 fn undone(
     edit: &Edit,
     kept: Option<&Kept>,

@@ -1,4 +1,4 @@
-//! What somebody wants to be written, and where they stand.
+//! The options of a connection, and the folder of the caller.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ use crate::commands::Session;
 use crate::config;
 use crate::failure::{Failure, internal, invalid};
 
-/// What decides which folder is the hub's without a word on the command line. Some
-/// clients hand none of it on, so what it decided here is written down.
+/// Variables that decide which folder is the hub's if no flag names it. Some clients pass
+/// on none of them, so the resulting folder is written down as a flag.
 const DECIDING: [&str; 3] = ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "POSTHASTE_CONFIG"];
 
-/// The home and the folder that somebody is in.
+/// The home and the current folder of the caller.
 pub(crate) struct Ground {
     pub(crate) home: PathBuf,
     pub(crate) project: PathBuf,
@@ -38,7 +38,7 @@ impl Ground {
     }
 }
 
-/// What is written, apart from what is special about a client.
+/// The options of a connection, apart from what is special about a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wish {
     pub(crate) scope: String,
@@ -48,7 +48,7 @@ pub(crate) struct Wish {
     pub(crate) hooks: bool,
     /// The program that clients start.
     pub(crate) program: PathBuf,
-    /// Which hub: flags behind every command.
+    /// The flags behind every command, which name the hub.
     pub(crate) options: Vec<String>,
 }
 
@@ -62,13 +62,14 @@ impl Wish {
         flags
     }
 
-    /// The command that a client starts.
+    /// Returns the command that a client starts.
     pub(crate) fn bridge(&self) -> Server {
         let args = std::iter::once("mcp".to_owned()).chain(self.flags()).collect();
         Server::Stdio { program: self.program.to_string_lossy().into_owned(), args }
     }
 
-    /// How the client is to reach the hub. Over HTTP a token that works stays.
+    /// Returns the way in which the client is to reach the hub. Over HTTP a token that
+    /// works stays.
     pub(crate) async fn server(
         &self,
         client: &dyn Client,
@@ -108,7 +109,7 @@ impl Wish {
     }
 }
 
-/// Our server as it stands in the client's file now.
+/// Returns our server as it stands in the client's file now.
 pub(crate) fn written(
     client: &dyn Client,
     scope: Scope,
@@ -121,7 +122,8 @@ pub(crate) fn written(
     Ok(edit::at(&value, &[servers.list, OURS]).and_then(Server::read))
 }
 
-/// Which hub, as flags: nothing where every client's bridge finds it by itself.
+/// Returns the flags that name the hub; none where every client's bridge finds it by
+/// itself.
 pub(crate) fn options(global: &Global, session: &Session) -> Result<Vec<String>, Failure> {
     let mut options = Vec::new();
     let folder = session.folder.path();
@@ -136,7 +138,7 @@ pub(crate) fn options(global: &Global, session: &Session) -> Result<Vec<String>,
     Ok(options)
 }
 
-/// A path for a file that somebody else reads.
+/// Returns a path as text, for a file that another program reads.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| invalid(format!("{} is no text", path.display())).into())

@@ -1,4 +1,4 @@
-//! A hub that may be killed.
+//! A hub that the demo may kill.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -14,10 +14,10 @@ use super::blocking;
 use crate::config;
 use crate::failure::{Failure, internal};
 
-/// How long a hub may take to end when it is asked to.
+/// The time that a hub may take for its shutdown.
 const GOODBYE: Duration = Duration::from_secs(20);
 
-/// A child with one owner: dropped, it is asked to end, with all its workers.
+/// A child process with one owner: on drop it is asked to end, with all its workers.
 pub(super) struct DemoHub {
     data: PathBuf,
     pub(super) url: String,
@@ -31,7 +31,7 @@ impl DemoHub {
         Ok(hub)
     }
 
-    /// Where it was, on the same folder.
+    /// Starts the hub again on the same address and folder.
     pub(super) async fn restart(&mut self) -> Result<(), Failure> {
         let listen = self.url.trim_start_matches("http://").to_owned();
         self.listen(&listen).await
@@ -70,7 +70,7 @@ impl DemoHub {
         Ok(())
     }
 
-    /// Without a word.
+    /// Kills the hub without a shutdown.
     pub(super) fn kill(&mut self) -> Result<u32, Failure> {
         let mut child = self.child.take().ok_or_else(|| internal("no hub runs"))?;
         let pid = child.id();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::PARTS;
 
-/// What is counted.
+/// The pages whose words are counted.
 pub(super) const NAMES: [&str; 5] =
     ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "mcp.md", "connect.md"];
 
@@ -19,8 +19,8 @@ const TEXTS: [&str; 5] = [
     include_str!("../../../../../docs/guide/connect.md"),
 ];
 
-/// A worker: its task is the path of a page, its answer the number of words. It reads
-/// slowly, so that there is something to see.
+/// The script of a worker: its task is the path of a page, its answer the number of
+/// words. It reads slowly, so that there is something to see.
 const SCRIPT: &str = r#"set -e
 page=$(cat)
 lines=$(wc -l < "$page")
@@ -37,13 +37,13 @@ done
 echo "$words"
 "#;
 
-/// The words of a page, counted here.
+/// Counts the words of a page in this process.
 pub(super) fn words(name: &str) -> Option<usize> {
     let at = NAMES.iter().position(|known| *known == name)?;
     Some(TEXTS[at].split_whitespace().count())
 }
 
-/// Puts the pages, the script and the worker's profile where the hub finds them.
+/// Writes the pages, the script and the worker's profile where the hub finds them.
 pub(super) fn write(folder: &Path, data: &Path, pace: Duration) -> io::Result<()> {
     let pages = folder.join("pages");
     fs::create_dir_all(&pages)?;
@@ -52,7 +52,7 @@ pub(super) fn write(folder: &Path, data: &Path, pace: Duration) -> io::Result<()
     }
     let script = folder.join("count-words.sh");
     fs::write(&script, SCRIPT)?;
-    // A hub of its own has a configuration of its own, and so far nothing in it.
+    // The demo's hub has a separate configuration, which is empty.
     fs::write(folder.join("posthaste.toml"), "")?;
     let profiles = data.join("profiles");
     fs::create_dir_all(&profiles)?;

@@ -1,4 +1,4 @@
-//! The supervisor: what an agent's program would do, without a model.
+//! The supervisor: does what an agent's program would do, without a model.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::commands::bridge::Bridge;
 use crate::config;
 use crate::failure::{Failure, internal};
 
-/// Longer than the whole story.
+/// Longer than the whole demo.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) struct Supervisor {
@@ -18,7 +18,7 @@ pub(super) struct Supervisor {
     next: u64,
 }
 
-/// What the one call brought.
+/// The result of the one call.
 pub(super) struct Gathered {
     pub(super) status: String,
     pub(super) reports: Vec<Report>,
@@ -55,7 +55,7 @@ impl Supervisor {
         Ok(me)
     }
 
-    /// One worker for each page; their instances.
+    /// Assigns one worker for each page; returns their instances.
     pub(super) fn assigns(
         mut self,
         pages: [&'static str; 5],
@@ -70,7 +70,7 @@ impl Supervisor {
         Ok((self, workers))
     }
 
-    /// One call for everything, through whatever happens.
+    /// Gathers all reports in one call, which lasts through every failure.
     pub(super) fn gathers(mut self) -> Result<(Self, Gathered), Failure> {
         let inbox = self.tool("check_inbox", &json!({ "timeout": 110, "wait_for": "all" }))?;
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();

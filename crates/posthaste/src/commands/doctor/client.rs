@@ -1,4 +1,4 @@
-//! The connection of one agent program: is it there, is it right, does it work?
+//! Checks the connection of one agent program: whether it is there, is right, and works.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const HOOKS: &str = "hooks";
 const TRIP: &str = "round trip";
 const FOLDER: &str = "folder";
 
-/// A program that starts slowly is still a program.
+/// The time that a program may take to start; some start slowly.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) async fn checks(
@@ -58,7 +58,7 @@ pub(super) async fn checks(
         checks.push(hook_trust::of_codex(client, scope, &ground));
     }
     let running = hub::running(&session.folder).await;
-    // A bridge starts a hub when it is needed; looking for faults starts none.
+    // A bridge starts a hub when it needs one; a check starts none.
     let runs = session.stranger()?.health().await.is_ok();
     checks.push(running);
     checks.push(match runs {
@@ -140,7 +140,8 @@ fn version(path: &std::path::Path) -> Result<String, String> {
     }
 }
 
-/// Whether the files say what connecting now, with what was wanted then, would write.
+/// Checks whether the files hold what connecting now, with the recorded options, would
+/// write.
 fn configuration(
     client: &dyn Client,
     scope: Scope,
@@ -192,7 +193,7 @@ fn configuration(
     Ok(checks)
 }
 
-/// What the record wants; over HTTP the token that stands there is the one.
+/// Returns the server of the record's options; over HTTP with the token in the file.
 fn meant(server: &Server, wish: &Wish) -> Server {
     match (wish.http, server) {
         (true, Server::Http { .. }) => server.clone(),

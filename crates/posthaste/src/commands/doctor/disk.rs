@@ -1,7 +1,7 @@
-//! The disk under the data folder, and the clock.
+//! Checks the disk under the data folder, and the clock.
 //!
-//! The flush is tried with a file that has lost its name before the first byte is
-//! written: whatever happens, nothing is left of it.
+//! The flush is tried with a file that is unlinked before the first byte is written, so
+//! that nothing is left of it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,20 +16,20 @@ const SPACE: &str = "disk space";
 const FLUSH: &str = "disk";
 const CLOCK: &str = "clock";
 
-/// Less than this and the log of the database may not fit.
+/// Below this the log of the database may not fit.
 const SCARCE: u64 = 256 << 20;
-/// Less than this and the hub soon refuses mail.
+/// Below this the hub soon refuses messages.
 const NONE: u64 = 16 << 20;
-/// A send waits for one flush.
+/// A flush that takes longer is reported: each send waits for one.
 const SLOW: Duration = Duration::from_millis(50);
 const FLUSHES: usize = 3;
-/// File systems may round times.
+/// The difference that is tolerated, because file systems may round times.
 const APART: Duration = Duration::from_secs(5);
 /// 2025-01-01, in seconds: no hub is older.
 const BIRTH: u64 = 1_735_689_600;
 
 pub(super) fn checks(folder: &Path) -> Vec<Check> {
-    // What is not there yet will be made below the nearest folder that is.
+    // A missing folder will be created below its nearest existing ancestor.
     let Some(place) = folder.ancestors().find(|path| path.is_dir()) else {
         return vec![Check::fail(FLUSH, "no folder above it exists", "choose another with --data")];
     };
@@ -115,7 +115,7 @@ fn clock(now: SystemTime, written: Option<SystemTime>) -> Check {
     }
 }
 
-/// Bytes for people.
+/// Formats a number of bytes for people.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.iter().find(|(unit, _)| bytes >= *unit) {

@@ -1,4 +1,4 @@
-//! What lies in the data folder: is it ours, is it closed, is it whole.
+//! Checks the data folder: its owner, its permissions, and the database.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use rustix::process::geteuid;
 use super::Check;
 use crate::identity::DataFolder;
 
-/// How long a large database is looked at.
+/// The longest time for which a large database is checked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const FOLDER: &str = "data folder";
@@ -55,7 +55,7 @@ pub(super) fn folder(data: &DataFolder) -> Check {
     }
 }
 
-/// The tokens of the hub and of those who joined from here.
+/// Checks the tokens of the hub and of agents that joined from here.
 pub(super) fn secrets(data: &DataFolder) -> Check {
     let mut found = 0;
     for path in secret_files(data.path()) {

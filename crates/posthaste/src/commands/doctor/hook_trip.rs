@@ -1,4 +1,4 @@
-//! One hook, run as the agent's program runs it: by the command that stands in its file.
+//! Runs one hook as the agent's program does: by the command in the program's file.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::commands::connect::{files, proof};
 
 const TRIP: &str = "hook trip";
 
-/// The hub's limit for one page.
+/// The largest page that the hub returns.
 const MOST: u32 = 1000;
 
-/// A hook before a tool brings no mail, so nobody's mail is touched. It joins under a key
-/// of its own, and leaves again.
+/// Tries the hook before a tool, which returns no messages, so that no mail is taken.
+/// The hook joins under a key of its own, and leaves again.
 pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -> Check {
     let text = files::read(file).ok().flatten().unwrap_or_default();
     let Some(words) = client.hooks().command(client.name(), Event::BeforeTool, &text) else {
@@ -44,7 +44,7 @@ pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -
         Some(one) => {
             let _ = operator.leave(&one.instance).await;
             let owner = session.owner(&operator, &one.agent, Some(&one.team));
-            // A secret that stays opens nothing any more.
+            // The instance has ended, so a secret that stays is useless.
             let _ = session.keyring().take(&owner, &key);
             Check::ok(TRIP, format!("the hook in {} reaches the hub", file.display()))
         }
@@ -52,14 +52,14 @@ pub(super) async fn check(client: &dyn Client, file: &Path, session: &Session) -
     }
 }
 
-/// Who joined under this key.
+/// Returns the instance that joined under this key.
 async fn joined(operator: &Hub, key: &str) -> Option<InstanceView> {
     let query = InstancesQuery { limit: Some(MOST), ..InstancesQuery::default() };
     let here = operator.instances(&query).await.ok()?;
     here.instances.into_iter().find(|one| one.key.as_deref() == Some(key))
 }
 
-/// Its stdout. The command has a limit of its own.
+/// Runs the command, and returns its stdout. The command has its own time limit.
 #[expect(clippy::disallowed_methods, reason = "it is waited for here")]
 fn run(words: &[String], key: &str) -> Result<String, String> {
     let (program, args) = words.split_first().ok_or("it is empty")?;
@@ -74,7 +74,7 @@ fn run(words: &[String], key: &str) -> Result<String, String> {
         .spawn()
         .map_err(|e| format!("{program} cannot be started: {e}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that reads nothing has closed it.
+        // The write fails if the program reads nothing and has closed the pipe.
         let _ = write!(stdin, "{}", json!({ "session_id": key, "tool_name": "doctor" }));
     }
     let done = child.wait_with_output().map_err(|e| e.to_string())?;

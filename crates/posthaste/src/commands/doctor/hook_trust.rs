@@ -1,7 +1,7 @@
-//! Whether Codex trusts our hooks: it runs no other, and says nothing.
+//! Checks whether Codex trusts our hooks: it silently skips hooks that it does not trust.
 //!
-//! Codex itself is asked, in a scratch home with copies of its files, so that nothing of
-//! its own is touched.
+//! The check asks Codex itself, in a scratch home with copies of its files, so that its
+//! own files stay untouched.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ const HINT: &str = "start `codex`, type /hooks, and trust those of posthaste";
 
 /// Codex answers in less than a second.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Nobody listens there: looking for faults calls nobody.
+/// An address where nothing listens: a check calls no server.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 pub(super) fn of_codex(client: &dyn Client, scope: Scope, ground: &Ground) -> Check {
@@ -55,14 +55,14 @@ pub(super) fn of_codex(client: &dyn Client, scope: Scope, ground: &Ground) -> Ch
     }
 }
 
-/// All hooks that Codex sees, as it tells of them.
+/// Returns all hooks that Codex sees, in its own words.
 fn listed(client: &dyn Client, ground: &Ground) -> Result<Vec<Value>, String> {
     let place = ground.place();
     let file = client.servers(Scope::User, &place).files.into_iter().next().unwrap_or_default();
     let home = file.parent().unwrap_or(Path::new("/"));
     let scratch = tempfile::tempdir().map_err(|e| format!("no scratch folder: {e}"))?;
     let copy = fs::canonicalize(scratch.path()).map_err(|e| e.to_string())?;
-    // It knows hooks by the path of their file.
+    // Codex identifies hooks by the path of their file.
     let real = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
     for name in ["config.toml", "hooks.json"] {
         let Ok(mut text) = fs::read_to_string(home.join(name)) else { continue };

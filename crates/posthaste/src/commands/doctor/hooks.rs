@@ -1,4 +1,4 @@
-//! Hooks of agents that could not do their work lately.
+//! Checks whether hooks of agents have failed lately.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::when;
 
 const HOOKS: &str = "hooks";
 
-/// What is older says nothing about now.
+/// Older failures are not reported.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
 
 pub(super) fn log_of(folder: &Path) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The port, and the hub that may run already.
+//! Checks the port, and the hub that may run already.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,10 +19,10 @@ const PORT: &str = "port";
 const HUB: &str = "hub";
 const GREETING: Duration = Duration::from_secs(3);
 
-/// The hub that says it runs on this folder.
+/// Checks the hub that is recorded for this folder.
 pub(super) async fn running(data: &DataFolder) -> Check {
     let file = data.path().join("hub.json");
-    // Read as it lies: whoever looks for faults must not mend them in passing.
+    // Reads the file directly: a check must not repair a fault in passing.
     let said = match fs::read_to_string(&file) {
         Ok(text) => serde_json::from_str::<Running>(&text),
         Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -65,7 +65,7 @@ pub(super) async fn running(data: &DataFolder) -> Check {
     }
 }
 
-/// Why a hub is not ready, and what to do about it.
+/// Returns why a hub is not ready, and what to do about it.
 async fn readiness(client: &Client) -> Result<(), (String, String)> {
     match timeout(GREETING, client.ready()).await {
         Ok(Ok(_)) => Ok(()),
@@ -78,7 +78,7 @@ async fn readiness(client: &Client) -> Result<(), (String, String)> {
     }
 }
 
-/// Whether a hub could listen there.
+/// Checks whether a hub could listen there.
 pub(super) async fn port(listen: SocketAddr) -> Check {
     let error = match TcpListener::bind(listen).await {
         Ok(_) => return Check::ok(PORT, format!("{listen} is free")),

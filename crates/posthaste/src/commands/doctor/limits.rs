@@ -1,4 +1,4 @@
-//! What the system grants.
+//! Checks the limits of the system.
 
 use posthaste_server::ServerConfig;
 use rustix::process::{Resource, getrlimit};
@@ -12,7 +12,8 @@ pub(super) fn open_files(server: &ServerConfig) -> Check {
     told(getrlimit(Resource::Nofile).maximum, server)
 }
 
-/// A hub that may open fewer files has fewer connections, and says so when it starts.
+/// Reports the number of connections: a hub that may open fewer files takes fewer
+/// connections, and says so at its start.
 fn told(files: Option<u64>, server: &ServerConfig) -> Check {
     let (wanted, most) = (server.connections, server.connections_within(files));
     let Some(files) = files else {

@@ -1,5 +1,6 @@
-//! Who could reach what: the folders above the data folder, the files in it, the network,
-//! and the user as whom workers run. `docs/security.md` says what each means.
+//! Checks which users could reach what: the folders above the data folder, the files in
+//! it, the network, and the user as whom workers run. `docs/security.md` explains each
+//! check.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,19 +20,22 @@ const FILES: &str = "files";
 const NETWORK: &str = "network";
 const WORKERS: &str = "workers";
 
-/// Set on a folder in which everybody may write and nobody may move another's files.
+/// The bit of a folder in which everybody may write and nobody may move the files of
+/// others.
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const ROOT: u32 = 0;
 
-/// Whoever may write to a folder above the data folder can put another one in its place.
+/// Checks the folders above the data folder: a user who may write to one can replace the
+/// data folder.
 pub(super) fn folders_above(data: &Path) -> Check {
     look_above(data, &Accounts::of_the_system())
 }
 
 fn look_above(data: &Path, accounts: &Accounts) -> Check {
-    // A link may lead there: its own folders count, and those where it leads.
+    // The path may be a link: the folders above the link count, and those above its
+    // target.
     let real = fs::canonicalize(data).ok();
     let paths = [Some(data), real.as_deref()];
     for folder in paths.into_iter().flatten().flat_map(|path| path.ancestors().skip(1)) {
@@ -76,8 +80,9 @@ impl Accounts {
         Self { users: read("/etc/passwd"), groups: read("/etc/group") }
     }
 
-    /// Whether the group is the user's private one, as many systems make one for each user:
-    /// its first group, of the same name, and nobody else's. What is not listed is not.
+    /// Returns whether the group is the user's private one, as many systems create for
+    /// each user: the user's first group, of the same name, with no other member. An
+    /// unlisted group is not private.
     fn is_alone(&self, uid: u32, gid: u32) -> bool {
         let (uid, gid) = (uid.to_string(), gid.to_string());
         // name:password:uid:gid:and so on
@@ -94,14 +99,14 @@ impl Accounts {
     }
 }
 
-/// The fields of the only line for which this holds.
+/// Returns the fields of the only line for which this holds.
 fn only(list: &str, holds: impl Fn(&[&str]) -> bool) -> Option<Vec<&str>> {
     let rows = list.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut found = rows.filter(|row| holds(row));
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Everything in the data folder that holds mail or says who somebody is.
+/// Checks every file in the data folder that holds messages or identities.
 pub(super) fn files(data: &DataFolder) -> Check {
     let entries = fs::read_dir(data.path()).into_iter().flatten().flatten();
     let is_database = |path: &PathBuf| {
@@ -124,7 +129,7 @@ pub(super) fn files(data: &DataFolder) -> Check {
     Check::ok(FILES, "database, identities and workers are yours alone")
 }
 
-/// Whether other machines reach the hub, by its configuration or as it runs.
+/// Checks whether other machines can reach the hub, by its configuration or as it runs.
 pub(super) fn network(listen: SocketAddr, data: &DataFolder) -> Check {
     let wide = match listen.ip().is_loopback() {
         false => Some(listen.to_string()),
@@ -140,12 +145,13 @@ pub(super) fn network(listen: SocketAddr, data: &DataFolder) -> Check {
     }
 }
 
-/// Where the hub of this folder listens, if that is more than loopback.
+/// Returns the address on which the hub of this folder listens, if it is not loopback
+/// only.
 fn runs_open(data: &DataFolder) -> Option<String> {
     if !data.has_hub() {
         return None;
     }
-    // Read as it lies: whoever looks for faults must not mend them in passing.
+    // Reads the file directly: a check must not repair a fault in passing.
     let said = fs::read_to_string(data.path().join("hub.json")).ok()?;
     let hub: Running = serde_json::from_str(&said).ok()?;
     let address: SocketAddr = hub.url.strip_prefix("http://")?.parse().ok()?;
@@ -155,7 +161,7 @@ fn runs_open(data: &DataFolder) -> Option<String> {
     }
 }
 
-/// As whom workers run, and whether they can.
+/// Checks the user as whom workers run, and that the hub can switch to that user.
 pub(super) fn workers(agents: &AgentsConfig, data: &DataFolder) -> Check {
     let usable = || -> Result<Option<String>, ApiError> {
         let Some(user) = wiring::worker_user(agents)? else { return Ok(None) };
@@ -196,7 +202,8 @@ mod tests {
             users: format!("me:x:{uid}:{gid}::/:/bin/sh\n"),
             groups: format!("me:x:{gid}:\n"),
         };
-        // The folders above the scratch folder are the machine's, and may be named as well.
+        // The folders above the scratch folder belong to the machine, and may be reported as
+        // well.
         let named = |data: &Path, mode: u32, accounts: &Accounts| {
             fs::set_permissions(&above, fs::Permissions::from_mode(mode)).expect("ours");
             let check = look_above(data, accounts);

@@ -1,20 +1,21 @@
-//! The bytes that a result was made from.
+//! The bytes behind a result.
 //!
-//! A result is text: what is no UTF-8 is replaced, the newlines at its end are taken off, and
-//! what is longer than a message may be is cut. Where it is what the worker wrote to stdout,
-//! the bytes themselves are still there.
+//! A result is text: invalid UTF-8 is replaced, newlines at the end are removed, and text
+//! beyond the longest message is cut. If the result is the worker's stdout, the bytes
+//! themselves still exist.
 
 use posthaste_agents::{CLIPPED, NOT_WHOLE};
 use posthaste_api::Client;
 use posthaste_api::work::OutputQuery;
 
-/// What is read at a time.
+/// Number of bytes read at a time.
 const STRETCH: usize = 256 * 1024;
-/// More newlines at the end of a result are not looked for.
+/// The most newlines at the end of a result that are considered.
 const NEWLINES: u64 = 4096;
 
-/// What the worker wrote to stdout, if `result` is the text of it. A worker may also have
-/// sent its result as a message, and an agent that came by itself has no output here.
+/// Returns the worker's stdout, if `result` is the text of it. A worker may also have
+/// sent its result as a message, and an agent that connected by itself has no output
+/// here.
 pub(super) async fn behind(result: &str, worker: &str, client: &Client) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -33,13 +34,14 @@ pub(super) async fn behind(result: &str, worker: &str, client: &Client) -> Optio
     }
 }
 
-/// Whether the hub says at the end of this result that the worker wrote more.
+/// Returns whether the hub's note at the end of this result says that the worker wrote
+/// more.
 pub(super) fn is_cut(result: &str) -> bool {
     let last = result.lines().next_back().unwrap_or_default();
     last.starts_with(CLIPPED) || last.starts_with(NOT_WHOLE)
 }
 
-/// What stands before the line by which the hub says that it cut a result.
+/// Returns the text before the hub's note that it cut the result.
 fn beginning(result: &str) -> Option<&str> {
     let (beginning, last) = result.rsplit_once('\n')?;
     last.starts_with(CLIPPED).then_some(beginning)

@@ -1,4 +1,4 @@
-//! How a worker is doing, and what it writes, for a person who waits for it.
+//! Shows the state and the output of a worker to a person who waits for it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,11 +12,11 @@ use crate::paint::{Text, Tone};
 use crate::progress::Progress;
 use crate::when;
 
-/// Between two looks.
+/// The time between two updates.
 const TICK: Duration = Duration::from_millis(300);
-/// Lines of its output that are shown, the last ones.
+/// Number of the last lines of output that are shown.
 const LINES: usize = 8;
-/// As much of a line without an end is kept as a terminal could show.
+/// The longest part of an unfinished line that is kept; a terminal shows no more.
 const LONGEST: usize = 1000;
 
 pub(super) struct Watch {
@@ -30,12 +30,12 @@ pub(super) struct Watch {
     shown: VecDeque<String>,
 }
 
-/// One stream of the worker.
+/// One output stream of the worker.
 struct Output {
     name: &'static str,
-    /// How far it was read.
+    /// The offset up to which it was read.
     from: u64,
-    /// A line whose end has not come.
+    /// An unfinished line.
     open: String,
 }
 
@@ -44,7 +44,7 @@ impl Output {
         Self { name, from: 0, open: String::new() }
     }
 
-    /// The lines that end within this.
+    /// Returns the lines that end within this text.
     fn lines(&mut self, text: &str) -> Vec<String> {
         self.open.push_str(text);
         let mut lines: Vec<String> = self.open.split('\n').map(str::to_owned).collect();
@@ -71,7 +71,7 @@ impl Watch {
         }
     }
 
-    /// Shows how it goes, until nobody waits any more.
+    /// Shows the progress until the future is dropped.
     pub(super) async fn follow(mut self) -> Infallible {
         loop {
             self.look().await;
@@ -79,7 +79,7 @@ impl Watch {
         }
     }
 
-    /// Looks again, and shows it. A hub that does not answer is no news.
+    /// Reads the progress again, and shows it. A hub that does not answer is ignored.
     async fn look(&mut self) {
         if let Ok(view) = self.client.instance(&self.instance).await {
             self.status = crate::commands::poll::state(&view);
@@ -101,7 +101,7 @@ impl Watch {
     }
 }
 
-/// `worker.a3f7b2c1@main running, busy, 75 s`
+/// Formats `worker.a3f7b2c1@main running, busy, 75 s`.
 fn line(address: &str, status: &str, seconds: u64) -> Text {
     let time = match when::how_long(seconds) {
         none if none.is_empty() => "0 s".to_owned(),

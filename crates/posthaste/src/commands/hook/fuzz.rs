@@ -1,5 +1,5 @@
-//! What programs write to a hook, broken: the hook reads what it can, and what it says is
-//! harmless to whoever shows it.
+//! Fuzzes the input of a hook: the hook reads what it can, and its output is harmless to
+//! a terminal.
 
 use posthaste_api::hooks::HookAnswer;
 use posthaste_bridges::clients::{ALL, Event};
@@ -10,7 +10,7 @@ use super::form;
 use super::input::Input;
 use crate::terminal::tame;
 
-/// In the words of Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI and OpenCode.
+/// Payloads of Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI and OpenCode.
 const PAYLOADS: [&str; 8] = [
     r#"{"session_id":"s1","transcript_path":"/t","cwd":"/","hook_event_name":"SessionStart","source":"startup"}"#,
     r#"{"session_id":"s1","hook_event_name":"PostToolUse","tool_name":"mcp__posthaste__check_inbox","tool_input":{"timeout":60},"tool_response":[{"type":"text","text":"{}"}],"tool_use_id":"toolu_1"}"#,
@@ -22,7 +22,7 @@ const PAYLOADS: [&str; 8] = [
     r#"{"sessionID":"s1","error":null,"is_interrupt":true,"prompt":""}"#,
 ];
 
-/// What the program hears once it has read the JSON that the hook prints.
+/// Returns the text that the program reads from the JSON that the hook prints.
 fn heard(said: &Value) -> Option<&str> {
     let places = ["/reason", "/additionalContext", "/hookSpecificOutput/additionalContext"];
     places.iter().find_map(|place| said.pointer(place)?.as_str())

@@ -1,7 +1,7 @@
-//! What a program tells its hook, as one JSON object on stdin.
+//! The input of a hook: one JSON object on stdin, written by the agent's program.
 //!
-//! It may be long, for it has what a tool said; it may be cut, and it may be rubbish.
-//! What could be read of it up to there counts.
+//! The input may be long, because it contains the output of a tool; it may be cut, and it
+//! may be invalid. The fields before the fault count.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,27 +11,27 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// What is looked at. The rest is read and thrown away, so that nobody who writes to
-/// us finds a closed pipe.
+/// Number of bytes that are parsed. The rest is read and dropped, so that the program
+/// does not find a closed pipe.
 const LOOKED_AT: u64 = 4 << 20;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Input {
-    /// What the program calls the conversation.
+    /// The program's id of the conversation.
     pub(super) conversation: Option<String>,
-    /// What the program calls the event.
+    /// The program's name of the event.
     pub(super) event: Option<String>,
-    /// Why a session starts.
+    /// The reason of a session start.
     pub(super) source: Option<String>,
-    /// What the program calls the tool.
+    /// The program's name of the tool.
     pub(super) tool: Option<String>,
     /// The program's id of the tool's call.
     pub(super) call: Option<String>,
     /// The tool failed, or was interrupted.
     pub(super) failed: bool,
-    /// What the user has written.
+    /// The user's prompt.
     prompt: Option<String>,
-    /// The helper that the agent has started, if this is about one.
+    /// The subagent, if the event is about one.
     helper: Option<String>,
 }
 
@@ -40,15 +40,15 @@ impl Input {
         self.helper.as_deref().is_some_and(|helper| !helper.is_empty())
     }
 
-    /// The helper that begins or ends here, where a program tells of that.
+    /// Returns the subagent that begins or ends here, in programs that report this.
     pub(super) fn helper_itself(&self) -> Option<&str> {
         let told = ["SubagentStart", "SubagentStop"].map(Some).contains(&self.event.as_deref());
         self.helper.as_deref().filter(|helper| told && !helper.is_empty())
     }
 
-    /// Whether a user has written. Qwen Code runs its prompt hook before every request to
-    /// its model, with an empty prompt after tools; and some programs run theirs for the
-    /// reason of a refused stop.
+    /// Returns whether a user has written. Qwen Code runs its prompt hook before every
+    /// request to its model, with an empty prompt after tools; and some programs run
+    /// theirs for the reason of a refused stop.
     pub(super) fn is_prompt(&self) -> bool {
         self.prompt.as_deref().is_none_or(|text| !text.is_empty() && !text.starts_with(REFUSAL))
     }
@@ -56,12 +56,12 @@ impl Input {
     pub(super) fn read(text: &[u8]) -> Self {
         let mut input = Self::default();
         let mut json = serde_json::Deserializer::from_slice(text);
-        // It keeps what it found before it failed.
+        // The fields that were found before a failure are kept.
         let _ = Fields(&mut input).deserialize(&mut json);
         input
     }
 
-    /// The place of a field that is a text, under any program's name for it.
+    /// Returns the place of a text field, under any program's name for it.
     fn text(&mut self, field: &str) -> Option<&mut Option<String>> {
         Some(match field {
             "session_id" | "sessionId" | "sessionID" => &mut self.conversation,
@@ -76,14 +76,14 @@ impl Input {
     }
 }
 
-/// Reads stdin to its end, by a thread of its own: a read cannot be given up, and when
-/// the process ends the thread ends with it.
+/// Reads stdin to its end, on a thread of its own: a read cannot be cancelled, and the
+/// thread ends with the process.
 pub(super) fn of_stdin() -> Result<oneshot::Receiver<Input>, posthaste_api::ApiError> {
     let (sender, input) = oneshot::channel();
     let read = move || {
         let mut stdin = io::stdin().lock();
         let mut text = Vec::new();
-        // What cannot be read says nothing.
+        // Input that cannot be read counts as empty.
         let _ = (&mut stdin).take(LOOKED_AT).read_to_end(&mut text);
         let _ = io::copy(&mut stdin, &mut io::sink());
         let _ = sender.send(Input::read(&text));
@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for Fields<'_> {
             match field.as_str() {
                 "error" => self.0.failed |= !map.next_value::<Value>()?.is_null(),
                 "is_interrupt" => self.0.failed |= map.next_value::<Value>()? == true,
-                // What the tool said.
+                // The output of the tool.
                 "tool_response" | "toolResult" => self.0.failed |= map.next_value_seed(Outcome)?,
                 field => match self.0.text(field) {
                     Some(place) => {
@@ -131,8 +131,8 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 }
 
-/// Whether what a tool said is about its failure. Gemini CLI has an `error` in it, Copilot
-/// CLI a word for its kind.
+/// Reads whether a tool's output reports a failure. Gemini CLI has an `error` in it,
+/// Copilot CLI a word for its kind.
 struct Outcome;
 
 impl<'de> DeserializeSeed<'de> for Outcome {

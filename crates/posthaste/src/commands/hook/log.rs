@@ -1,8 +1,8 @@
-//! `hooks.log` in the data folder: hooks that could not do their work, one line each.
+//! `hooks.log` in the data folder: hooks that failed, one line each.
 //!
-//! It is for the operator, and `posthaste doctor` looks into it. It is bounded, it is
-//! for its owner alone, and it has no word of an agent in it. Where it cannot be
-//! written, nothing is.
+//! The log is for the operator, and `posthaste doctor` reads it. It is bounded, readable
+//! by its owner alone, and contains no text of an agent. If it cannot be written, the
+//! failure is not recorded.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use crate::private;
 use crate::terminal::tame;
 
-/// The longest that the log becomes.
+/// The largest size of the log.
 const LONGEST: u64 = 256 << 10;
-/// So much of its end is kept when it is too long.
+/// Number of bytes at its end that are kept when it is too long.
 const KEPT: u64 = LONGEST / 2;
 /// The longest line.
 const LINE: usize = 500;
@@ -32,9 +32,9 @@ pub(in crate::commands) fn path(folder: &Path) -> PathBuf {
     folder.join("hooks.log")
 }
 
-/// A folder that is not there is not made: nobody has a hub here.
+/// Adds a line. Does not create the folder: without it no hub has run here.
 pub(super) fn add(folder: &Path, line: &str) {
-    // A full disk is no reason to stop anybody.
+    // A full disk must not stop the hook.
     let _ = append(&path(folder), line);
 }
 
@@ -49,7 +49,7 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
     log.write_all(line.as_bytes())
 }
 
-/// The last whole lines of the log.
+/// Returns the last whole lines of the log.
 fn end_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut log = File::open(path)?;
     let length = log.metadata()?.len();
@@ -64,7 +64,7 @@ fn end_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// Those since then, the latest last.
+/// Returns the failures since then, the latest last.
 pub(in crate::commands) fn since(folder: &Path, then: Timestamp) -> io::Result<Vec<Missed>> {
     let text = match end_of(&path(folder), LONGEST) {
         Ok(text) => text,

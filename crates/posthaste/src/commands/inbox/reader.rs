@@ -1,4 +1,4 @@
-//! One reader of a mailbox: what it asks, and what it still owes the hub.
+//! One reader of a mailbox: its queries, and the acks that it still owes the hub.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::cli::InboxArgs;
 use crate::commands::Session;
 use crate::output::Output;
 
-/// One reader: it begins anew with its first call, and after every broken one.
+/// One reader, with a beginning at its first call and after every broken one.
 pub(super) struct Reader {
     client: Client,
     query: InboxQuery,
     begin: bool,
-    /// Shown, and the hub could not be told.
+    /// Messages that were shown, and are not acked yet.
     owed: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Reader {
         Self { client, query, begin: true, owed: Vec::new() }
     }
 
-    /// Where its hub is.
+    /// Returns the address of the hub.
     pub(super) fn url(&self) -> &str {
         self.client.url()
     }
@@ -55,7 +55,7 @@ impl Reader {
         Ok(answer)
     }
 
-    /// Tells the hub that this answer was shown.
+    /// Acks the messages of this answer, after they were shown.
     pub(super) async fn prove(
         &mut self,
         answer: &Inbox<'_>,
@@ -69,7 +69,7 @@ impl Reader {
             let proof = SettleRequest { receipt: Some(receipt.to_string()), ids: None };
             match self.client.ack(&proof).await {
                 Ok(settled) if settled.acked > 0 => return Ok(()),
-                // A hub that has restarted does not know its receipts any more.
+                // A restarted hub does not know its earlier receipts.
                 Ok(_) => (),
                 Err(e) => {
                     self.owed = ids;
@@ -80,7 +80,8 @@ impl Reader {
         self.settle(ids, output).await
     }
 
-    /// Tells the hub by number. What another reader holds now is that reader's.
+    /// Acks messages by number. A message that another reader holds now stays with that
+    /// reader.
     async fn settle(&mut self, ids: Vec<u64>, output: &mut Output) -> Result<(), ClientError> {
         self.owed = ids;
         if self.owed.is_empty() {
@@ -96,8 +97,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Who is missing in an answer, and which of the reports that an earlier one held say
-    /// that their worker failed. A report that is not kept any more says nothing.
+    /// Looks up the instances that are missing in an answer, and which of the reports of
+    /// earlier answers say that their worker failed. A report that is not kept any more
+    /// is skipped.
     pub(super) async fn look_up(&self, answer: &Inbox<'_>) -> Result<Known, ClientError> {
         let mut known = Known::default();
         let missing = answer.missing.iter().filter_map(|missing| missing.instance.as_deref());
@@ -114,7 +116,7 @@ impl Reader {
         Ok(known)
     }
 
-    /// The hub may come back on another port, and says so in its folder.
+    /// Connects again: the hub may come back on another port, which its folder records.
     pub(super) fn reconnect(&mut self, session: &Session) {
         if (session.hub.is_some() || session.folder.running().is_some())
             && let Ok(client) = session.client()

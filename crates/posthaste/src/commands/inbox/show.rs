@@ -1,4 +1,4 @@
-//! An answer of the inbox as a person reads it, or a program.
+//! Shows an answer of the inbox to a person or a program.
 
 use posthaste_api::inbox::{Already, Entry, Inbox, Missing};
 
@@ -9,16 +9,16 @@ use crate::paint::{Text, Tone};
 use crate::terminal::indented;
 use crate::when;
 
-/// What an answer names and does not tell.
+/// Details that an answer refers to and does not contain.
 #[derive(Default)]
 pub(super) struct Known {
-    /// Who is missing.
+    /// The addresses of missing instances.
     pub(super) addresses: Addresses,
     /// Reports of failed workers among those that were handed over before.
     pub(super) failed: Vec<u64>,
 }
 
-/// Shows everything, and returns when it has left the program.
+/// Shows the answer, and returns when it has left the program.
 pub(super) fn show(answer: &Inbox<'_>, known: &Known, output: &mut Output) -> Result<(), Failure> {
     if output.json() {
         output.answer(answer)?;
@@ -44,7 +44,7 @@ pub(super) fn show(answer: &Inbox<'_>, known: &Known, output: &mut Output) -> Re
     Ok(())
 }
 
-/// `[4711] alice.1a2b3c4d@main (peer, 12:03:04): the text`
+/// Formats `[4711] alice.1a2b3c4d@main (peer, 12:03:04): the text`.
 fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> Text {
     let mut about = vec![entry.relation.to_string()];
     if entry.kind != "text" {
@@ -77,7 +77,7 @@ fn line(entry: &Entry<'_>, now: &jiff::Zoned) -> Text {
         (true, None) => "\n    (clipped)".to_owned(),
         (false, _) => String::new(),
     };
-    // The head is one line, whatever a sender put into a label.
+    // The head is one line, also if a label contains line breaks.
     head.line(None).plain(format!(": {}{clipped}", indented(&entry.message)))
 }
 

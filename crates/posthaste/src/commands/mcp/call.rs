@@ -1,7 +1,7 @@
-//! One message on its way to the hub, and what comes back.
+//! One message on its way to the hub, and the answer to it.
 //!
-//! The hub knows each request by the bridge and the request's id, so the very same
-//! line may be sent again when nobody can tell what became of it.
+//! The hub identifies each request by the bridge and the request's id, so the same line
+//! may be sent again when its outcome is unknown.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,45 +24,46 @@ use super::reply;
 use super::sse;
 use super::who::{Bearer, Trouble};
 
-/// What the hub may answer with.
+/// The forms in which the hub may answer.
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A call ends when the hub ends it, or its client gives it up.
+/// A call ends when the hub ends it, or when its client gives it up.
 const ENDLESS: Duration = Duration::MAX;
 
-/// So long a notification looks for a hub: nobody waits for it.
+/// The time for which a notification looks for a hub: nobody waits for it.
 const NOTICE: Duration = Duration::from_secs(5);
 
-/// So many answered requests are remembered for a cancel that comes late.
+/// Number of answered requests that are remembered for a late cancel.
 const FINISHED: usize = 64;
 
 /// One request that the client waits for.
 #[derive(Debug, Default)]
 pub(super) struct Running {
-    /// Ends it at once.
+    /// Ends the call at once.
     pub(super) stop: CancellationToken,
     /// The client does not want the answer any more.
     unwanted: AtomicBool,
-    /// The hub may have it.
+    /// The hub may have the request.
     sent: AtomicBool,
-    /// Whose it is, once it was sent: its cancel is sent by the same agent.
+    /// The caller, once the request was sent: its cancel is sent as the same agent.
     bearer: Mutex<Option<Bearer>>,
 }
 
 impl Running {
-    /// The client gave it up. Whether the hub has to be told.
+    /// Records that the client gave the request up. Returns whether the hub has to be
+    /// told.
     pub(super) fn disown(&self) -> bool {
         self.unwanted.store(true, Ordering::Relaxed);
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The hub may have it.
+    /// Returns whether the hub may have the request.
     pub(super) fn is_sent(&self) -> bool {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Who sent it.
+    /// Returns the caller of the request.
     pub(super) fn bearer(&self) -> Option<Bearer> {
         self.bearer.lock().clone()
     }
@@ -72,7 +73,7 @@ impl Running {
     }
 }
 
-/// The last requests that were answered, and who sent them.
+/// The last answered requests, with their callers.
 #[derive(Debug, Default)]
 pub(super) struct Finished(VecDeque<(String, Bearer)>);
 
@@ -84,14 +85,15 @@ impl Finished {
         self.0.push_back((id.to_owned(), bearer));
     }
 
-    /// Who sent the request that this cancels. Ids may begin again: the last one counts.
+    /// Returns the caller of the request that this message cancels. Ids may repeat: the
+    /// last one counts.
     pub(super) fn caller(&self, message: &Message) -> Option<Bearer> {
         let id = message.cancels.as_deref()?.get();
         self.0.iter().rev().find(|(of, _)| of == id).map(|(_, bearer)| bearer.clone())
     }
 }
 
-/// One attempt to carry a message.
+/// One attempt to send a message.
 struct Carrying<'a> {
     message: &'a Message,
     running: &'a Running,
@@ -99,7 +101,7 @@ struct Carrying<'a> {
 }
 
 impl Bridge {
-    /// Carries a request and hands its answer back; there is always one, unless
+    /// Sends a request and returns its answer to the client; there is always one, unless
     /// the client does not want it any more.
     pub(super) async fn call(&self, message: &Message, running: &Running) {
         let id = message.id.as_deref();
@@ -117,7 +119,7 @@ impl Bridge {
         }
     }
 
-    /// Carries what needs no answer; a cancel as the agent whose call it is about.
+    /// Sends a message that needs no answer; a cancel as the agent of the cancelled call.
     pub(super) async fn notify(&self, message: &Message, as_agent: Option<Bearer>) {
         let running = Running::default();
         let what = if message.method.is_empty() { "an answer" } else { &message.method };
@@ -129,7 +131,7 @@ impl Bridge {
         }
     }
 
-    /// Tries until the hub has answered, or has said no.
+    /// Tries until the hub has answered or refused.
     async fn carry(
         &self,
         message: &Message,
@@ -151,8 +153,8 @@ impl Bridge {
                 Trouble::Cut(why) => waiting.cut(&why).await?,
                 Trouble::Busy(why) => waiting.busy(&why).await?,
                 Trouble::Refused(why) => {
-                    // The token was replaced, or its instance has ended: once more
-                    // with a new one.
+                    // The token was replaced, or its instance has ended: tries once more with a
+                    // new one.
                     let again = match (why.code, bearer) {
                         (ErrorCode::Unauthorized, Some(bearer))
                             if !renewed && as_agent.is_none() =>
@@ -189,7 +191,7 @@ impl Bridge {
                 (trouble, None)
             })?,
         };
-        // A cancel is no use of its agent.
+        // A cancel does not count as a use of its agent.
         let used = bearer.identity.as_deref().filter(|_| as_agent.is_none());
         let _in_use = used.map(|identity| self.uses(identity));
         *running.bearer.lock() = Some(bearer.clone());
@@ -208,7 +210,7 @@ impl Bridge {
         })
     }
 
-    /// Who asks, and through which bridge.
+    /// Adds the caller and the bridge to a request.
     pub(super) fn signed(&self, request: RequestBuilder, bearer: &Bearer) -> RequestBuilder {
         let request = request
             .bearer_auth(bearer.token.reveal())
@@ -247,13 +249,14 @@ impl Bridge {
         Ok(())
     }
 
-    /// News on the way, and then the answer. A stream that ends without one was cut.
+    /// Reads notifications, and then the answer. A stream that ends without an answer was
+    /// cut.
     async fn read_stream(&self, answer: Response, carrying: &Carrying<'_>) -> Result<(), Trouble> {
         let head = answer.headers().clone();
         let mut messages = sse::messages(answer, ENDLESS);
         let mut answered = !carrying.message.is_request();
-        // To its very end, also behind the answer: who leaves before has not had it,
-        // as far as the hub can see.
+        // Reads to the very end, also behind the answer: if the bridge closes the connection
+        // earlier, the hub suspects that the answer was lost.
         while let Some(text) = messages.next().await {
             answered |= is_answer(&text);
             self.hand_back(&text, &head, carrying);
@@ -264,7 +267,7 @@ impl Bridge {
         }
     }
 
-    /// One line for the client.
+    /// Writes one line for the client.
     fn hand_back(&self, text: &str, head: &HeaderMap, carrying: &Carrying<'_>) {
         let Carrying { message, running, bearer } = carrying;
         if message.is("initialize") {
@@ -273,7 +276,7 @@ impl Bridge {
         match message.is_request() {
             true if running.is_wanted() => self.out.line(text.as_bytes()),
             true => (),
-            // Nobody asked; an answer to nothing would only confuse.
+            // Nobody asked; an answer without a request would confuse the client.
             false => self.out.note(&format!("{}: {text}", message.method)),
         }
     }
@@ -286,12 +289,12 @@ impl Bridge {
     }
 }
 
-/// Whether an answer comes piece by piece.
+/// Returns whether an answer is a stream of events.
 pub(super) fn is_stream(head: &HeaderMap) -> bool {
     head.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Whether this is a message of JSON-RPC, and not one of the hub's other answers.
+/// Returns whether this is a message of JSON-RPC, and not one of the hub's other answers.
 fn is_message(text: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct Any<'a> {
@@ -301,7 +304,7 @@ fn is_message(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<Any<'_>>(text).is_ok()
 }
 
-/// What a bad answer tells, in its own words where it has any.
+/// Makes an error of a bad answer, in the hub's own words if it has any.
 pub(super) fn refusal(status: StatusCode, text: &str) -> Trouble {
     let told = serde_json::from_str::<ErrorBody>(text).map(|body| body.error);
     let told = told.unwrap_or_else(|_| {

@@ -1,4 +1,4 @@
-//! What comes into the bridge, broken: lines of a client on stdin, events of the hub.
+//! Fuzzes the input of the bridge: lines of a client on stdin, events of the hub.
 
 use bytes::Bytes;
 use posthaste_testkit::fuzz;
@@ -47,7 +47,7 @@ fn every_line_is_a_message_or_is_refused_and_none_is_lost() {
 fn events_are_the_same_however_the_stream_is_cut() {
     let stream = ": hi\n\nid: 1\nevent: message\ndata: {\"a\":\ndata: 1}\n\nretry: 5\r\n\r\ndata:\n\ndata:[2]\r\n\r\n";
     for mut case in fuzz::cases(4_000, &[stream]) {
-        // What is no text ends a stream, sooner or later.
+        // Bytes that are not text end a stream, sooner or later.
         read(&case.bytes, 1 + case.dice.below(20));
         let text = case.text();
         let whole = read(text.as_bytes(), text.len().max(1));

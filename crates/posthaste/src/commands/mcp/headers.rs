@@ -1,8 +1,8 @@
-//! What a message says in the head of its request besides its line.
+//! The HTTP headers of a message, besides its line.
 //!
-//! In the old era the hub gave a label and a version with its answer to
-//! `initialize`, and both come back with every message. In the new era there is no
-//! handshake: the head repeats the version, the method and what it is about.
+//! In the old era the hub returns a label and a version with its answer to `initialize`,
+//! and every message carries both. In the new era there is no handshake: the headers
+//! repeat the version, the method and its subject.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,18 +19,18 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// What encloses a value that a header cannot hold as it is.
+/// The marks around a value that a header cannot hold as it is.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
-/// What the last handshake of the old era left.
+/// The result of the last handshake of the old era.
 #[derive(Default)]
 pub(super) struct Handshake(Mutex<Agreed>);
 
 #[derive(Default, Clone)]
 struct Agreed {
     label: Option<HeaderValue>,
-    /// Whose label it is: the hub takes it from nobody else. Without one it was
-    /// made before anybody was known, and serves everybody.
+    /// The token of the label's owner: the hub accepts the label from no other caller.
+    /// `None`: the label was made before the agent was known, and serves every agent.
     owner: Option<Token>,
     version: Option<HeaderValue>,
 }
@@ -48,7 +48,7 @@ struct Negotiated<'a> {
 }
 
 impl Handshake {
-    /// Remembers what the answer to `initialize` said.
+    /// Stores the version and the label of the answer to `initialize`.
     pub(super) fn agreed(&self, head: &HeaderMap, answer: &str, bearer: &Bearer) {
         let answer: Option<Answer<'_>> = serde_json::from_str(answer).ok();
         let Some(result) = answer.and_then(|answer| answer.result) else { return };
@@ -59,17 +59,17 @@ impl Handshake {
         };
     }
 
-    /// The head of this message.
+    /// Returns the headers of this message.
     pub(super) fn head(&self, message: &Message, bearer: &Bearer) -> HeaderMap {
         match message.version.as_deref() {
             Some(version) => of_new_era(message, version),
-            // A new handshake owes nothing to the last.
+            // A new handshake is independent of the last.
             None if message.is("initialize") => HeaderMap::new(),
             None => self.of_old_era(bearer),
         }
     }
 
-    /// The head of a stream of news.
+    /// Returns the headers of a stream of notifications.
     pub(super) fn of_old_era(&self, bearer: &Bearer) -> HeaderMap {
         let Agreed { label, owner, version } = self.0.lock().clone();
         let label = label.filter(|_| owner.is_none_or(|owner| owner == bearer.token));
@@ -85,13 +85,13 @@ fn of_new_era(message: &Message, version: &str) -> HeaderMap {
         (METHOD, Some(message.method.as_str())),
         (NAME, subject.as_deref()),
     ];
-    // What no header can hold is left out, and the hub says what is missing.
+    // A value that no header can hold is left out, and the hub reports it as missing.
     said.into_iter()
         .filter_map(|(name, value)| Some((name, HeaderValue::from_str(value?).ok()?)))
         .collect()
 }
 
-/// Visible text as it is, everything else in the era's envelope.
+/// Returns visible text as it is, and everything else in the era's encoding.
 fn encoded(text: &str) -> String {
     let (open, close) = ENCODED;
     let plain = text.bytes().all(|byte| matches!(byte, 0x20..=0x7e))
@@ -147,7 +147,7 @@ mod tests {
         let agreed = pairs(&[("mcp-protocol-version", "2025-06-18"), ("mcp-session-id", "ph1-x")]);
         assert_eq!(head(&handshake, call), agreed);
         assert!(head(&handshake, r#"{"id":1,"method":"initialize"}"#).is_empty());
-        // A refusal agrees to nothing.
+        // A refusal does not change the agreement.
         let refusal = r#"{"id":1,"error":{"code":-32602,"message":"no"}}"#;
         handshake.agreed(&HeaderMap::new(), refusal, &bearer("bob"));
         assert_eq!(head(&handshake, call), agreed);

@@ -1,4 +1,4 @@
-//! Where the hub is, and what to do while there is none.
+//! The address of the hub, and the retries while there is none.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,29 @@ use super::super::Session;
 use super::super::start::{Start, Started};
 use crate::failure::told;
 
-/// The pause between two attempts: this at first, twice as long each time.
+/// The pause between two attempts: this at first, and then twice as long each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(4);
-/// So long a hub that never answered is waited for.
+/// The time for which the bridge waits for a hub that never answered.
 const NEVER_THERE: Duration = Duration::from_secs(30);
-/// So long a hub that refuses to work for now is asked again.
+/// The time for which the bridge asks a busy hub again.
 const BUSY: Duration = Duration::from_secs(30);
-/// So often in a row a hub that is there may leave one call in the middle. It does
-/// so when it dies; but also when it will not read a line to its end.
+/// Number of times in a row that a running hub may drop one call in the middle. A hub
+/// does so when it dies, but also when it refuses to read a line to its end.
 const CUTS: u32 = 8;
-/// So long a hub that was started may take until its next start.
+/// The time between two starts of a hub.
 const STARTING: Duration = Duration::from_secs(10);
-/// Of two that start at once one gives up; so long the other may take to answer.
+/// Of two hubs that start at once one gives up; the time that the other may take to
+/// answer.
 const GIVEN_UP: Duration = Duration::from_secs(3);
-/// A hub that died is started again by whoever looks after it, and if nobody does
-/// within this time, from here.
+/// A supervisor starts a hub again that died. If none does within this time, the bridge
+/// does.
 const MISSED: Duration = Duration::from_secs(5);
 
 /// The hub of this machine, or the one that was named.
 pub(super) struct Hub {
     session: Session,
-    /// None if no hub may be started.
+    /// `None` if no hub may be started.
     start: Option<Start>,
     state: Mutex<State>,
 }
@@ -42,7 +43,7 @@ struct State {
     url: Option<Arc<str>>,
     /// A hub has answered at least once.
     met: bool,
-    /// It was the one that the folder named.
+    /// That hub was the one recorded in the folder.
     announced: bool,
     missed: Option<Instant>,
     started: Option<(Instant, Started)>,
@@ -55,12 +56,12 @@ impl Hub {
         Self { session, start, state: Mutex::default() }
     }
 
-    /// Where it is. Looked up again after every failure: it may have come back on
-    /// another port.
+    /// Returns the hub's address. Looks it up again after every failure: the hub may have
+    /// come back on another port.
     pub(super) fn url(&self) -> Result<Arc<str>, ApiError> {
         let mut state = self.state.lock();
         let named = self.session.hub.is_some();
-        // Whoever listens where the hub of the folder has died is somebody else.
+        // A program that listens where the folder's hub has died is not the hub.
         let gone = || !named && !self.session.folder.has_hub();
         if state.announced && gone() {
             state.url = None;
@@ -90,26 +91,26 @@ impl Hub {
         Ok(url)
     }
 
-    /// It answered.
+    /// Records that the hub answered.
     pub(super) fn met(&self) {
         let mut state = self.state.lock();
         (state.met, state.missed, state.started) = (true, None, None);
     }
 
-    /// It did not answer, there.
+    /// Records that the hub did not answer at this address.
     pub(super) fn lost(&self, url: &str) {
         let mut state = self.state.lock();
         if state.url.as_deref() == Some(url) {
             state.url = None;
         }
-        // Why it cannot be started is told by whoever asks for it next.
+        // The next call reports why the hub cannot be started.
         let _ = self.start_if_missed(&mut state);
     }
 
     fn start_if_missed(&self, state: &mut State) -> Result<(), ApiError> {
         let since = *state.missed.get_or_insert_with(Instant::now);
-        // Whoever stopped a hub in order wants it to be gone: then its address is
-        // gone, too. One that died left it behind.
+        // A hub that was stopped in order is not wanted, and has removed its address. One that
+        // died left its address behind.
         let died = self.session.folder.announced().is_some();
         match !state.met || (died && since.elapsed() >= MISSED) {
             true => self.start_if_due(state),
@@ -117,7 +118,7 @@ impl Hub {
         }
     }
 
-    /// The error for whoever waits in vain.
+    /// Returns the error for a caller that waited in vain.
     pub(super) fn absent(&self, why: &str) -> ApiError {
         let hint = match (&self.session.hub, &self.start) {
             (Some(_), _) => "is this its address?".to_owned(),
@@ -138,7 +139,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Why waiting for the hub is in vain, if it is.
+    /// Returns why waiting for the hub is in vain, if it is.
     fn hopeless(&self, waited: Duration, why: &ApiError) -> Option<ApiError> {
         let state = self.state.lock();
         if state.met {
@@ -153,7 +154,7 @@ impl Hub {
     }
 }
 
-/// Waiting for the hub to come back, on behalf of one call.
+/// The wait of one call for the hub.
 pub(super) struct Waiting<'a> {
     hub: &'a Hub,
     since: Option<Instant>,
@@ -167,7 +168,7 @@ impl<'a> Waiting<'a> {
         Self { hub, since: None, busy: None, cuts: 0, pause: Pause::default() }
     }
 
-    /// Nobody answered. Returns after a pause, or with the reason to give up.
+    /// Handles a missing answer. Returns after a pause, or with the reason to give up.
     pub(super) async fn absent(&mut self, why: &ApiError) -> Result<(), ApiError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if let Some(reason) = self.hub.hopeless(since.elapsed(), why) {
@@ -178,7 +179,7 @@ impl<'a> Waiting<'a> {
         Ok(())
     }
 
-    /// It was there, and left in the middle.
+    /// Handles a hub that dropped the call in the middle.
     pub(super) async fn cut(&mut self, why: &ApiError) -> Result<(), ApiError> {
         self.cuts += 1;
         if self.cuts >= CUTS {
@@ -189,7 +190,7 @@ impl<'a> Waiting<'a> {
         Ok(())
     }
 
-    /// It answered that it cannot work just now.
+    /// Handles a hub that answered that it is busy.
     pub(super) async fn busy(&mut self, why: &ApiError) -> Result<(), ApiError> {
         if self.busy.get_or_insert_with(Instant::now).elapsed() >= BUSY {
             return Err(why.clone());

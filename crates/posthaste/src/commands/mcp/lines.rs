@@ -1,8 +1,8 @@
 //! The client's side: lines in, lines out.
 //!
-//! Stdin is read by a thread of its own, because a read of it cannot be given up;
-//! when the process ends, the thread ends with it. Lines are bounded: what is
-//! longer is thrown away up to its end, and the next line is read as usual.
+//! A thread of its own reads stdin, because a read cannot be cancelled; the thread ends
+//! with the process. Lines are bounded: the rest of a longer line is dropped, and the
+//! next line is read as usual.
 
 use std::io::{self, BufRead, Write};
 
@@ -12,22 +12,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::terminal::tame;
 
-/// The longest line that is handed on: what the hub takes as one request.
+/// The longest line that is passed on, which is the longest request that the hub takes.
 pub(super) const LONGEST: usize = 8 << 20;
-/// So much of a longer one is kept, to find out which request to refuse.
+/// Number of bytes kept of a longer line, to find out which request to refuse.
 const KEPT: usize = 4 * LONGEST;
-/// Lines that wait to be looked at.
+/// Number of lines that may wait.
 const AHEAD: usize = 16;
 
 /// One line of the client, without its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Bytes),
-    /// Longer than [`LONGEST`]: its beginning.
+    /// The beginning of a line that is longer than [`LONGEST`].
     TooLong(Bytes),
 }
 
-/// The lines of stdin. `closed` is told when there are no more.
+/// Returns the lines of stdin. `closed` is cancelled when there are no more.
 pub(super) fn of_stdin(closed: CancellationToken) -> io::Result<Receiver<Line>> {
     let (sender, lines) = mpsc::channel(AHEAD);
     let read = move || {
@@ -38,7 +38,7 @@ pub(super) fn of_stdin(closed: CancellationToken) -> io::Result<Receiver<Line>> 
     Ok(lines)
 }
 
-/// Reads to the end, or until nobody wants the lines any more.
+/// Reads to the end, or until the receiver is dropped.
 fn read_all(input: &mut impl BufRead, lines: &Sender<Line>) {
     // A line that cannot be read is the end: there is no way to go on behind it.
     while let Ok(Some(line)) = next(input) {
@@ -48,7 +48,7 @@ fn read_all(input: &mut impl BufRead, lines: &Sender<Line>) {
     }
 }
 
-/// The next line that is not blank.
+/// Returns the next line that is not blank.
 pub(super) fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     loop {
         let (mut line, mut length, mut ended) = (Vec::new(), 0, false);
@@ -79,10 +79,10 @@ pub(super) fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     }
 }
 
-/// The way back to the client.
+/// Writes to the client.
 #[derive(Clone)]
 pub(super) struct Out {
-    /// Told when nobody reads any more.
+    /// Cancelled when the client does not read any more.
     gone: CancellationToken,
 }
 
@@ -91,7 +91,7 @@ impl Out {
         Self { gone }
     }
 
-    /// One message is one line: an end of line inside JSON is only space.
+    /// Writes one message as one line: a line ending inside JSON is only space.
     pub(super) fn line(&self, message: &[u8]) {
         let mut line = message.trim_ascii().to_vec();
         if line.is_empty() {
@@ -105,7 +105,7 @@ impl Out {
         }
     }
 
-    /// For whoever reads the client's log; nobody has to.
+    /// Writes a note to stderr, for a person who reads the client's log.
     pub(super) fn note(&self, text: &str) {
         let _ = writeln!(io::stderr(), "posthaste mcp: {}", tame(text));
     }

@@ -1,7 +1,7 @@
-//! What the bridge has to know about a message: who asks, what, in which era.
+//! The fields of a message that the bridge needs: who asks, for what, in which era.
 //!
-//! The line itself goes to the hub as it came. It is read here once, without
-//! copying what it carries, and never written again.
+//! The line itself goes to the hub unchanged. It is parsed here once, without copying its
+//! content, and never serialized again.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,17 @@ use serde_json::value::RawValue;
 /// One message of the client.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// As it came.
+    /// The line as it came.
     pub(super) line: Bytes,
-    /// As it is written, quotes included; none in notifications and in answers.
+    /// The raw id, quotes included; `None` in notifications and in answers.
     pub(super) id: Option<Box<RawValue>>,
     /// Empty in an answer of the client.
     pub(super) method: String,
     /// The era's version, if the message names it itself.
     pub(super) version: Option<String>,
-    /// What the method is about: a tool, a resource, a prompt.
+    /// The subject of the method: a tool, a resource, a prompt.
     pub(super) subject: Option<String>,
-    /// How the client calls itself, where it says so.
+    /// The client's own name, if the message has it.
     pub(super) client: Option<String>,
     /// The conversation that a call belongs to, in clients that tell.
     pub(super) thread: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Message {
     pub(super) cancels: Option<Box<RawValue>>,
 }
 
-/// Why a line is no message.
+/// The reason why a line is no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
     /// Not JSON.
@@ -49,7 +49,7 @@ struct Outer<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Every field as it is written: what has an unexpected form is the hub's to refuse.
+/// Raw fields: the hub refuses an unexpected form.
 #[derive(Deserialize, Default)]
 struct Params<'a> {
     #[serde(borrow, rename = "_meta")]
@@ -64,7 +64,8 @@ struct Params<'a> {
     request: Option<&'a RawValue>,
 }
 
-/// What a client of the new era puts into every request, and what Codex adds.
+/// The fields that a client of the new era puts into every request, and one that Codex
+/// adds.
 #[derive(Deserialize, Default)]
 struct Meta<'a> {
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
@@ -113,25 +114,26 @@ impl Message {
         self.method == method
     }
 
-    /// Whether somebody waits for an answer.
+    /// Returns whether the client waits for an answer.
     pub(super) fn is_request(&self) -> bool {
         self.id.is_some()
     }
 
-    /// 2026-07-28 and later: no handshake, every message says what it needs.
+    /// Returns whether the message is of 2026-07-28 or later: no handshake, and every
+    /// message has all that it needs.
     pub(super) fn is_new_era(&self) -> bool {
         self.version.is_some()
     }
 }
 
-/// The id of a request that will not be handed on.
+/// Returns the id of a request that will not be passed on.
 pub(super) fn id_of(line: &[u8]) -> Option<Box<RawValue>> {
     outer(line).ok()?.id.map(ToOwned::to_owned)
 }
 
 fn outer(line: &[u8]) -> Result<Outer<'_>, Broken> {
     let line = std::str::from_utf8(line).map_err(|_| Broken::Json)?;
-    // A list has the fields of a struct in their order, as far as serde knows.
+    // Serde would read a list as the fields of a struct in their order.
     if line.starts_with('[') {
         let all: Result<&RawValue, _> = serde_json::from_str(line);
         return Err(all.map_or(Broken::Json, |_| Broken::Shape));
@@ -147,7 +149,7 @@ fn text(raw: Option<&RawValue>) -> Option<String> {
     part(raw)
 }
 
-/// Whether this line of the hub is the answer, and not news on the way to it.
+/// Returns whether this line of the hub is the answer, and not a notification before it.
 pub(super) fn is_answer(line: &str) -> bool {
     matches!(outer(line.as_bytes()), Ok(Outer { method: None, .. }))
 }

@@ -1,8 +1,9 @@
-//! Which agents of this bridge have an open stream.
+//! The open streams of this bridge's agents.
 //!
-//! A stream says that its agent lives. Codex serves several threads through one bridge and
-//! leaves a thread without a word: an agent without a call loses its stream after a while,
-//! if another agent of the bridge was used since. Its next call opens the stream again.
+//! A stream tells the hub that its agent lives. Codex serves several threads through one
+//! bridge and leaves a thread without notice: an agent without a call loses its stream
+//! after a while, if another agent of the bridge was used since. Its next call opens the
+//! stream again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// So long an agent without a call keeps its stream while other agents are used.
+/// The time for which an agent without a call keeps its stream while other agents are
+/// used.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// What the calls of the bridge report.
+/// An event that the calls of the bridge report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Use {
     Began(String),
@@ -25,15 +27,16 @@ pub(super) struct OpenStreams(HashMap<String, Stream>);
 
 #[derive(Debug)]
 struct Stream {
-    /// When a call of the agent began or ended last.
+    /// The time at which a call of the agent last began or ended.
     used: Instant,
-    /// Calls without an answer.
+    /// Number of calls without an answer.
     calls: usize,
     stop: CancellationToken,
 }
 
 impl OpenStreams {
-    /// Notes a use. A stream has to be opened where this returns what will end it.
+    /// Records a use. If this returns a token, the caller has to open a stream that the
+    /// token ends.
     pub(super) fn note(&mut self, used: &Use, now: Instant) -> Option<CancellationToken> {
         match used {
             Use::Began(identity) => {
@@ -70,7 +73,7 @@ impl OpenStreams {
         }
     }
 
-    /// Returns when `end_idle` has something to do.
+    /// Completes when `end_idle` has something to do.
     pub(super) async fn next_end(&self) {
         match self.left().map(|(_, stream)| stream.used + IDLE).min() {
             Some(at) => sleep_until(at).await,
@@ -78,7 +81,7 @@ impl OpenStreams {
         }
     }
 
-    /// Streams of agents without a call, where another agent was used since.
+    /// Returns the streams of agents without a call, where another agent was used since.
     fn left(&self) -> impl Iterator<Item = (&String, &Stream)> {
         self.0.iter().filter(|(_, stream)| {
             let later = |other: &Stream| other.calls > 0 || other.used > stream.used;

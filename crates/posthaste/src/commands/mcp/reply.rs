@@ -1,4 +1,4 @@
-//! Answers that the bridge gives by itself, because no hub could.
+//! Answers that the bridge makes itself, because no hub could.
 
 use posthaste_api::ApiError;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::message::Broken;
 
-/// JSON-RPC's own codes, and the first of those that are free for a server.
+/// Codes of JSON-RPC, and the first of those that are free for a server.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INTERNAL: i32 = -32603;
@@ -32,7 +32,7 @@ fn error(id: Option<&RawValue>, code: i32, message: &str) -> Vec<u8> {
     line(id, None, Some(json!({ "code": code, "message": message })))
 }
 
-/// The line was no message.
+/// Answers a line that is no message.
 pub(super) fn broken(why: Broken) -> Vec<u8> {
     match why {
         Broken::Json => error(None, PARSE_ERROR, "this line is not JSON"),
@@ -44,25 +44,26 @@ pub(super) fn broken(why: Broken) -> Vec<u8> {
     }
 }
 
-/// The line was longer than any that is handed on.
+/// Answers a line that is longer than any that is passed on.
 pub(super) fn too_long(id: Option<&RawValue>, most: usize) -> Vec<u8> {
     let told = format!("this line is longer than {most} bytes: send less at a time");
     error(id, INVALID_REQUEST, &told)
 }
 
-/// The hub said no, or there is none: in its own words, with the advice.
+/// Answers that the hub refused, or that there is none: with the error's text and its
+/// hint.
 pub(super) fn refused(id: Option<&RawValue>, why: &ApiError) -> Vec<u8> {
     let data = json!({ "code": why.code });
     line(id, None, Some(json!({ "code": OURS, "message": in_one_line(why), "data": data })))
 }
 
-/// The hub took the request and said nothing to it.
+/// Answers that the hub took the request and returned no message.
 pub(super) fn unanswered(id: Option<&RawValue>, status: u16) -> Vec<u8> {
     let told = format!("the hub answered {status} without a message");
     error(id, INTERNAL, &told)
 }
 
-/// A tool that failed, in the form of CAO's tools.
+/// Answers that a tool failed, in the form of CAO's tools.
 pub(super) fn failed_tool(id: Option<&RawValue>, why: &str, new_era: bool) -> Vec<u8> {
     let told = json!({ "success": false, "error": why }).to_string();
     let mut result = json!({ "content": [{ "type": "text", "text": told }], "isError": true });
@@ -72,7 +73,7 @@ pub(super) fn failed_tool(id: Option<&RawValue>, why: &str, new_era: bool) -> Ve
     line(id, Some(result), None)
 }
 
-/// What went wrong and what to do about it.
+/// Returns the error and its hint in one line.
 pub(super) fn in_one_line(why: &ApiError) -> String {
     match &why.hint {
         Some(hint) => format!("{} ({hint})", why.message),

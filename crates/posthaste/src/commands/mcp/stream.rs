@@ -1,7 +1,9 @@
-//! The open line to the hub: it says that the agent is alive, and brings news.
+//! The open stream from the hub: it shows that the agent is alive, and brings
+//! notifications.
 //!
-//! Every agent that is used has one (see [`super::open_streams`]). News go to the client only after a handshake
-//! of the old era: in the new one a client asks for them itself.
+//! Every agent that is used has one (see [`super::open_streams`]). Notifications go to
+//! the client only after a handshake of the old era: in the new era a client asks for
+//! them itself.
 
 use std::time::Duration;
 
@@ -18,15 +20,15 @@ use super::who::{Look, Seen};
 
 const STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// The hub says something twice a minute; silence for longer means that it is gone.
+/// The hub sends something twice a minute; silence for longer means that it is gone.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// How often the bridge looks for an agent that a hook has joined as.
+/// The time between two looks for an agent that a hook has joined as.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Bridge {
     /// Opens the stream of an agent that a hook of the program has joined as: the program
-    /// lives, though it has called no tool yet.
+    /// lives, although it has called no tool yet.
     pub(super) async fn watch_hooks(&self) {
         let mut seen = Seen::default();
         loop {
@@ -40,7 +42,7 @@ impl Bridge {
         }
     }
 
-    /// Keeps one line open until it is dropped.
+    /// Keeps one stream open until the future is dropped.
     pub(super) async fn listen(&self, identity: &str) {
         let mut pause = Pause::default();
         loop {
@@ -50,7 +52,7 @@ impl Bridge {
     }
 
     async fn follow(&self, identity: &str, pause: &mut Pause) {
-        // Looking for a hub, and joining again, is for calls: somebody waits there.
+        // Only calls look for a hub and join again, because a client waits for them.
         let Ok(hub) = self.hub.url() else { return };
         let Some(bearer) = self.who.known(&hub, identity).await else { return };
         let request = self

@@ -1,9 +1,9 @@
-//! Who the agent is to the hub.
+//! The identity of the agent towards the hub.
 //!
-//! An agent that was given a token or an instance has it. Any other joins with its first
-//! call of a tool: under its program's name, as who it was before, so that it finds its
-//! mailbox again. Until then the join token opens what everybody may see, and a program
-//! that only looks at the tools leaves nobody behind.
+//! An agent that was given a token or an instance uses it. Any other agent joins with its
+//! first call of a tool: under its program's name, as the same instance as before, so
+//! that it finds its mailbox again. Until then the join token opens what everybody may
+//! see, so a program that only lists the tools leaves no instance behind.
 
 use std::collections::HashMap;
 
@@ -25,31 +25,32 @@ pub(super) use look::{Look, Seen};
 
 mod look;
 
-/// The identity of those who have only one.
+/// The identity in a bridge that has only one.
 const ONLY: &str = "";
 
-/// Why a call has no answer yet.
+/// The reason why a call has no answer yet.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Nobody is there: try again.
+    /// No hub answers: try again.
     Absent(ApiError),
-    /// It was there and left in the middle: try again.
+    /// The hub dropped the call in the middle: try again.
     Cut(ApiError),
-    /// It cannot work just now: try again.
+    /// The hub is busy: try again.
     Busy(ApiError),
-    /// It said no.
+    /// The hub refused.
     Refused(ApiError),
 }
 
-/// What a request bears.
+/// The credentials of a request.
 #[derive(Debug, Clone)]
 pub(super) struct Bearer {
     pub(super) token: Token,
-    /// Whom the operator acts for.
+    /// The instance for which the operator acts.
     pub(super) instance: Option<InstanceId>,
-    /// Whose the token is, where it is an agent's.
+    /// The identity of the token's owner, if the owner is an agent.
     pub(super) identity: Option<String>,
-    /// What tells the conversation from others, also from those of the same agent.
+    /// The value that tells the conversation from others, also from those of the same
+    /// agent.
     pub(super) conversation: String,
 }
 
@@ -59,9 +60,9 @@ pub(super) struct Who {
     /// The process of the program, for a conversation without a name.
     process: String,
     agents: Mutex<Agents>,
-    /// Threads of Codex that began earlier are not of this bridge.
+    /// Threads of Codex that began earlier do not belong to this bridge.
     earliest: u64,
-    /// A token was refused: its agent is not joined any more.
+    /// Notified when a token was refused: its agent is not joined any more.
     forgotten: Notify,
 }
 
@@ -69,13 +70,13 @@ enum Way {
     Token(Token),
     Acting(InstanceId),
     Join(Wish),
-    /// CAO's programs know their terminal or have none.
+    /// Programs of CAO know their terminal or have none.
     Nobody,
 }
 
 struct Agents {
     program: Program,
-    /// Who has joined, by what tells them apart here.
+    /// The joined agents, by identity.
     joined: HashMap<String, Known>,
     latest: Option<String>,
 }
@@ -111,7 +112,7 @@ impl Who {
         })
     }
 
-    /// Why this call of a tool needs no hub to be refused.
+    /// Returns why this call of a tool is refused without a hub, if it is.
     pub(super) fn refusal(&self, message: &Message) -> Option<String> {
         let nobody = matches!(self.way, Way::Nobody) && message.is("tools/call");
         nobody.then(|| {
@@ -123,10 +124,10 @@ impl Who {
         })
     }
 
-    /// What this message bears to the hub there. A call of a tool is an act: whoever
-    /// has not joined yet joins first.
+    /// Returns the credentials of this message for this hub. A call of a tool is an act:
+    /// an agent that has not joined yet joins first.
     pub(super) async fn bearer(&self, hub: &str, message: &Message) -> Result<Bearer, Trouble> {
-        // Held while joining: two calls at once must not join twice.
+        // Held while joining: two concurrent calls must not join twice.
         let mut agents = self.agents.lock().await;
         if let Some(own) = &message.client {
             agents.program.calls_itself(own);
@@ -139,7 +140,7 @@ impl Who {
         let conversation =
             agents.program.told_conversation(said.as_deref(), wish.key.is_some(), &self.process);
         if !message.is("tools/call") {
-            // Only a call of a tool says whose it is, so nothing else may join.
+            // Only a call of a tool tells which agent it is, so nothing else may join.
             if let Some((latest, known)) = agents.latest() {
                 return Ok(known.bearer(latest.to_owned()));
             }
@@ -162,7 +163,7 @@ impl Who {
         Ok(bearer)
     }
 
-    /// The same for a stream of news, which never joins.
+    /// Returns the same for a stream of notifications, which never joins.
     pub(super) async fn known(&self, hub: &str, identity: &str) -> Option<Bearer> {
         let agents = self.agents.lock().await;
         match &self.way {
@@ -171,13 +172,14 @@ impl Who {
         }
     }
 
-    /// The hub does not know this token any more. Whether it is worth another try.
+    /// Forgets a token that the hub does not know any more. Returns whether another try
+    /// is worth it.
     pub(super) async fn forget(&self, bearer: &Bearer) -> bool {
         match &self.way {
             Way::Join(_) => {
                 let mut agents = self.agents.lock().await;
                 let of_token = |known: &Known| known.member.me.token == bearer.token;
-                // What cannot be written down is found out again.
+                // If the expiry cannot be written, the next call finds it out again.
                 agents.joined.values().filter(|known| of_token(known)).for_each(|known| {
                     let _ = known.member.expire();
                 });
@@ -191,7 +193,7 @@ impl Who {
         }
     }
 
-    /// A refusal, with what to do about it here.
+    /// Adds a hint to a refusal.
     pub(super) fn explain(&self, error: ApiError) -> ApiError {
         match &self.way {
             Way::Token(_) => told(self.session.explain(Failure::Told(error))),
@@ -199,7 +201,7 @@ impl Who {
         }
     }
 
-    /// One agent, whichever of the program's conversations calls.
+    /// Returns the credentials of the one agent, for all conversations of the program.
     fn given(&self, hub: &str, agents: &Agents) -> Result<Bearer, Trouble> {
         let said = agents.program.conversation(None);
         let conversation = agents.program.told_conversation(said.as_deref(), true, &self.process);
@@ -228,13 +230,13 @@ impl Who {
 }
 
 impl Agents {
-    /// The agent that called a tool last, while it is joined.
+    /// Returns the agent that called a tool last, while it is joined.
     fn latest(&self) -> Option<(&str, &Known)> {
         let latest = self.latest.as_deref()?;
         Some((latest, self.joined.get(latest)?))
     }
 
-    /// The conversation that a message belongs to, where it has a name.
+    /// Returns the conversation that a message belongs to, if it has a name.
     fn conversation(&self, message: &Message) -> Option<String> {
         let codex = self.program.is_codex();
         self.program.conversation(message.thread.as_deref().filter(|_| codex))
@@ -248,12 +250,12 @@ impl Known {
     }
 }
 
-/// What tells the agents of one bridge apart.
+/// Returns the identity that tells the agents of one bridge apart.
 fn label(key: Option<&String>) -> String {
     key.map_or_else(|| ONLY.to_owned(), |key| format!("key {key}"))
 }
 
-/// A folder without a token has never had a hub; the first one makes it.
+/// A folder without a token has never had a hub; the first hub creates it.
 fn no_key(failure: Failure) -> Trouble {
     match told(failure) {
         error if error.code == ErrorCode::Unavailable => Trouble::Absent(error),

@@ -1,4 +1,4 @@
-//! `posthaste profiles check`: what is wrong with a folder of profiles, without a hub.
+//! `posthaste profiles check`: reports faults in a folder of profiles, without a hub.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::profiles::file;
 struct Checked {
     /// Names of the profiles that can be used as they are.
     good: Vec<String>,
-    /// Profiles that no agent can be started from.
+    /// Profiles from which no agent can be started.
     warnings: Vec<ProfileFault>,
     /// Files that are no profiles.
     failed: Vec<ProfileFault>,

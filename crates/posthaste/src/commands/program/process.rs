@@ -1,7 +1,6 @@
-//! The process of an agent's program, as its bridge and its hooks find it.
+//! Finds the process of an agent's program, for its bridge and its hooks.
 //!
-//! Where the system tells nothing of processes, the number of the parent is all there
-//! is.
+//! Where the system does not report processes, only the pid of the parent is known.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,24 +9,24 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
 
-/// What stands between a program and its hook.
+/// Programs that may stand between an agent's program and its hook.
 const SHELLS: [&str; 10] =
     ["sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "busybox", "timeout", "coreutils"];
 const SHELLS_DEEP: usize = 6;
 
-/// The process of the program that started this one.
+/// Returns the name of the program's process that started this one.
 pub(in crate::commands) fn process() -> String {
     named(program())
 }
 
-/// The folder that the program works in.
+/// Returns the working directory of the program.
 pub(in crate::commands) fn folder() -> PathBuf {
     let of_program = fs::read_link(format!("/proc/{}/cwd", program()));
-    // Who can tell neither is in no folder, and alone there.
+    // If neither can be read, the folder is empty, which no other program shares.
     of_program.or_else(|_| std::env::current_dir()).unwrap_or_default()
 }
 
-/// Whether a process that was named here runs.
+/// Returns whether a process with a name from `process()` runs.
 pub(in crate::commands) fn runs(name: &str) -> bool {
     let mut parts = name.split(':').skip(1);
     let Some(number) = parts.next().and_then(|number| number.parse::<i32>().ok()) else {
@@ -36,17 +35,18 @@ pub(in crate::commands) fn runs(name: &str) -> bool {
     match parts.next() {
         Some(began) => read(number.unsigned_abs())
             .is_some_and(|process| !process.has_ended && process.began.to_string() == began),
-        // The system tells nothing of processes but whether they are there.
+        // The system reports only whether a process exists.
         None => Pid::from_raw(number).is_some_and(|pid| test_kill_process(pid).is_ok()),
     }
 }
 
-/// Whether it is known to do nothing, for as long as somebody holds it.
+/// Returns whether a process is known to be stopped, by a signal or a debugger.
 pub(in crate::commands) fn is_stopped(process: u32) -> bool {
     read(process).is_some_and(|process| process.is_stopped)
 }
 
-/// Most programs start hooks, and some their servers, by a shell.
+/// Returns the pid of the program. Most programs start hooks, and some their servers, by
+/// a shell.
 fn program() -> u32 {
     let mut process = parent_id();
     for _ in 0..SHELLS_DEEP {
@@ -58,7 +58,7 @@ fn program() -> u32 {
     process
 }
 
-/// By its program: a script has a name of its own.
+/// Decides by the executable: a script has a name of its own.
 fn is_shell(process: u32) -> bool {
     executable(process).is_some_and(|name| SHELLS.contains(&name.as_str()))
 }
@@ -68,8 +68,8 @@ fn executable(process: u32) -> Option<String> {
     program.file_name().and_then(OsStr::to_str).map(str::to_owned)
 }
 
-/// A variable of the bridge that the program of this hook has started, where it is a
-/// bridge to the hub of this hook: `same` are variables that both have or lack.
+/// Returns a variable of the bridge that this hook's program has started, if it is a
+/// bridge to the same hub: `same` are the variables in which both must agree.
 pub(super) fn variable_of_bridge(name: &str, same: &[(&str, Option<String>)]) -> Option<String> {
     let bridges = children(program()).into_iter().filter(|child| is_bridge(*child));
     let mut found = bridges.filter_map(|bridge| {
@@ -80,7 +80,7 @@ pub(super) fn variable_of_bridge(name: &str, same: &[(&str, Option<String>)]) ->
     found.next()
 }
 
-/// Each thread has its own.
+/// Returns the children of all threads of a process; the system lists them per thread.
 fn children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|t| fs::read_to_string(t.path().join("children")).ok());
@@ -103,8 +103,8 @@ fn variable(variables: &[u8], name: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Its number, and where the system tells when it began, since numbers are given
-/// again.
+/// Returns the name of a process: its pid, and its start time where the system reports
+/// it, because pids are reused.
 fn named(process: u32) -> String {
     match read(process) {
         Some(Process { began, .. }) => format!("process:{process}:{began}"),
@@ -112,14 +112,15 @@ fn named(process: u32) -> String {
     }
 }
 
-/// What the system tells of a process.
+/// A process as the system reports it.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     parent: u32,
     began: u64,
-    /// Its parent has not looked after it yet.
+    /// The process is a zombie: its parent has not reaped it yet.
     has_ended: bool,
-    /// By a signal or a debugger; it does nothing until it is let go on.
+    /// The process is stopped by a signal or a debugger, and does nothing until it is
+    /// continued.
     is_stopped: bool,
 }
 
@@ -127,7 +128,8 @@ fn read(process: u32) -> Option<Process> {
     of_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The 3rd, 4th and 22nd field; the second, a name in brackets, may hold anything.
+/// Parses the 3rd, 4th and 22nd field; the second, a name in brackets, may contain
+/// anything.
 fn of_stat(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();

@@ -11,7 +11,7 @@ const LABEL: &str = "posthaste";
 pub(super) struct Launchd {
     program: PathBuf,
     file: PathBuf,
-    /// The user's session, and the service in it.
+    /// The user's session in launchd, and the service in it.
     domain: String,
     target: String,
 }
@@ -89,7 +89,7 @@ impl Manager for Launchd {
         ask(&self.program, &["print", &self.domain]).map(|_| ())
     }
 
-    /// It is read from its folder when the user logs in.
+    /// launchd reads the file from its folder when the user logs in.
     fn enable(&self) -> Result<(), ApiError> {
         self.tell(&["enable", &self.target])
     }
@@ -103,7 +103,7 @@ impl Manager for Launchd {
         Ok(())
     }
 
-    /// Loaded it runs, unless it was stopped since.
+    /// A loaded service runs, unless it was stopped since.
     fn start(&self) -> Result<(), ApiError> {
         match self.is_loaded() {
             true => self.tell(&["kickstart", &self.target]),
@@ -174,8 +174,8 @@ mod tests {
         }
     }
 
-    /// A stand-in for launchctl, which is on macOS alone: it writes down what it is told,
-    /// and knows the service while a file is there.
+    /// A stand-in for launchctl, which exists on macOS alone: it logs its arguments, and
+    /// knows the service while a file exists.
     #[test]
     fn launchd_is_told_to_load_and_to_unload_the_service() {
         let scratch = tempfile::tempdir().expect("a scratch folder");

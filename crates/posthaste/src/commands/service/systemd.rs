@@ -14,7 +14,7 @@ pub(super) struct Systemd {
 }
 
 impl Systemd {
-    /// `config` is the user's folder for configuration.
+    /// Makes the service; `config` is the user's folder for configuration.
     pub(super) fn new(config: &Path) -> Self {
         Self { program: "systemctl".into(), file: config.join("systemd/user").join(UNIT) }
     }
@@ -112,7 +112,7 @@ impl Manager for Systemd {
     }
 }
 
-/// One word of a unit: quoted where it must be, with nothing that systemd replaces.
+/// Returns one word of a unit: quoted where needed, with nothing that systemd replaces.
 fn word(text: &str) -> String {
     let text = text.replace('%', "%%");
     let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%$".contains(c);

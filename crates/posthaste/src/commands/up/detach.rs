@@ -1,4 +1,4 @@
-//! `posthaste up --detach`: a hub in the background.
+//! `posthaste up --detach`: starts a hub in the background.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ pub(super) async fn run(
     Greeting { hub: &hub, folder, ephemeral: args.ephemeral, log: Some(&log) }.say(output)
 }
 
-/// The same flags for the hub in the background.
+/// Returns the same flags for the hub in the background.
 fn flags(args: &UpArgs) -> Vec<String> {
     let mut flags = Vec::new();
     let mut with = |flag: &str, value: Option<String>| {

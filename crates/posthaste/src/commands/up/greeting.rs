@@ -1,4 +1,4 @@
-//! Where the hub is, and what to try next.
+//! The greeting of a hub: its address, and what to try next.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) struct Greeting<'a> {
     pub(super) hub: &'a Running,
     pub(super) folder: &'a DataFolder,
     pub(super) ephemeral: bool,
-    /// Where the log of a hub in the background is.
+    /// The log of a hub in the background.
     pub(super) log: Option<&'a Path>,
 }
 
@@ -76,7 +76,7 @@ impl Greeting<'_> {
     }
 }
 
-/// One word for a shell.
+/// Returns one word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) {

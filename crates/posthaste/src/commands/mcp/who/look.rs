@@ -1,5 +1,5 @@
-//! Finding the agent that a hook of this program has joined as, so that its stream can be
-//! opened before its first call of a tool. Nobody joins here.
+//! Finds the agent that a hook of this program has joined as, so that its stream can be
+//! opened before its first call of a tool. This never joins.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,19 +12,20 @@ use super::super::super::way::Wish;
 use super::{Agents, Known, Way, Who, label};
 use crate::keyring::{self, Credentials};
 
-/// Longer than a file system takes for two different times.
+/// Longer than the resolution of a file system's times.
 const TICK: Duration = Duration::from_secs(2);
 
-/// So many milliseconds before its bridge starts, a session of Codex may run its first hook.
-/// Codex may start a bridge for each session: the earlier ones are of other bridges.
+/// Number of milliseconds by which the first hook of a Codex session may precede its
+/// bridge. Codex may start a bridge for each session: earlier threads belong to other
+/// bridges.
 const BEFORE_BRIDGE: u64 = 10_000;
 
-/// What a look finds.
+/// The result of a look.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::commands::mcp) enum Look {
-    /// The hooks of this program have joined as nobody new.
+    /// The hooks of this program have joined as no new agent.
     Nobody,
-    /// An agent that is joined since.
+    /// An agent that has joined since.
     Found(String),
     /// The only agent of this bridge is joined.
     Known,
@@ -32,16 +33,16 @@ pub(in crate::commands::mcp) enum Look {
     Over,
 }
 
-/// What the last look has seen.
+/// State of the last look.
 #[derive(Debug, Default)]
 pub(in crate::commands::mcp) struct Seen {
-    /// When credentials were written last.
+    /// The time at which credentials were last written.
     changed: Option<SystemTime>,
     /// The credentials of the thread that began last.
     thread: Option<Credentials>,
 }
 
-/// When the threads of Codex begin that this bridge may serve.
+/// Returns the earliest start of a Codex thread that this bridge may serve.
 pub(super) fn earliest() -> u64 {
     keyring::now().saturating_sub(BEFORE_BRIDGE)
 }
@@ -73,12 +74,12 @@ impl Who {
         Look::Found(identity)
     }
 
-    /// Returns when an agent of this bridge is not joined any more.
+    /// Completes when an agent of this bridge is not joined any more.
     pub(in crate::commands::mcp) async fn forgotten(&self) {
         self.forgotten.notified().await;
     }
 
-    /// The only agent of this bridge.
+    /// Returns the only agent of this bridge, if a hook has joined as it.
     fn agent_of_hook(
         &self,
         wish: &Wish,
@@ -96,7 +97,7 @@ impl Who {
         Some((identity, Known { member, conversation }))
     }
 
-    /// The thread of Codex that began last, if it was not seen yet.
+    /// Returns the thread of Codex that began last, if it was not seen yet.
     fn thread_of_hook(
         &self,
         wish: &Wish,
@@ -119,12 +120,12 @@ impl Who {
 }
 
 impl Seen {
-    /// Whether credentials may have changed since the last look.
+    /// Returns whether credentials may have changed since the last look.
     fn is_changed(&mut self, changed: Option<SystemTime>) -> bool {
         if changed.is_none() || changed == self.changed {
             return false;
         }
-        // A change soon after this one may have the same time: then it counts as well.
+        // A change soon after this one may have the same time, and must count as well.
         let is_old = |at: &SystemTime| at.elapsed().is_ok_and(|passed| passed >= TICK);
         self.changed = changed.filter(is_old);
         true
