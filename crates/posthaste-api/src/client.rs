@@ -1,12 +1,12 @@
 //! The typed client: one method for each REST call.
 //!
-//! It translates and nothing else: no retry, no cache, no opinion. What to do
-//! about a failure is the caller's business, so [`ClientError`] answers the two
-//! questions a caller has: did the hub say no, or was there no hub to say it.
+//! The client only translates: it has no retry and no cache. The caller decides what to do
+//! about a failure, so [`ClientError`] answers the caller's two questions: did the hub
+//! refuse the call, or did no hub answer.
 //!
-//! Plain HTTP, no proxy, no redirect: a token goes to the hub that was named and
-//! nowhere else. A part of a path that came from outside is encoded, so an id
-//! can never turn one call into another.
+//! Plain HTTP, no proxy, no redirect: a token goes to the hub that was named and nowhere
+//! else. A part of a path that came from outside is encoded, so an id can never turn one
+//! call into another.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -44,29 +44,29 @@ pub use events::{Following, Heard};
 pub use failure::ClientError;
 pub use reading::Export;
 
-/// How long an ordinary call may take, and how much longer than its own wait a
-/// long poll may.
+/// Time limit of an ordinary call, and the time that a long poll may take beyond its own
+/// wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How the command line names itself to the hub.
+/// The user agent of the command line.
 pub const CLI_AGENT: &str = "posthaste-cli";
 
-/// What the hub waits and collects when the query does not say.
+/// The hub's wait and batch window when the query does not name them.
 const DEFAULT_WAIT: f64 = 60.0;
 const DEFAULT_WINDOW: f64 = 2.0;
 
-/// A caller of one hub.
+/// A client of one hub.
 #[derive(Clone)]
 pub struct Client {
     base: Url,
     token: Option<String>,
     agent: &'static str,
-    /// What every request says of who it is, beside the token.
+    /// Headers that identify the caller of every request, beside the token.
     who: Vec<(&'static str, String)>,
     http: reqwest::Client,
 }
 
 impl Client {
-    /// A caller of the hub at `base_url`, for example `http://127.0.0.1:9889`.
+    /// Makes a client of the hub at `base_url`, for example `http://127.0.0.1:9889`.
     pub fn new(base_url: &str) -> Result<Self, ClientError> {
         let bad = |why: &str| ClientError::BadUrl { text: base_url.to_owned(), why: why.into() };
         let base = Url::parse(base_url).map_err(|e| bad(&e.to_string()))?;
@@ -87,7 +87,7 @@ impl Client {
         Ok(Self { base, token: None, agent: "posthaste-client", who: Vec::new(), http })
     }
 
-    /// The caller is the command line: its mail says `via: cli`.
+    /// Names the command line as the caller: its messages say `via: cli`.
     pub fn as_command_line(mut self) -> Self {
         self.agent = CLI_AGENT;
         self
@@ -98,12 +98,12 @@ impl Client {
         self
     }
 
-    /// Where the hub is, without a slash at the end.
+    /// Returns the address of the hub, without a slash at the end.
     pub fn url(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Whether the hub runs on this machine, as far as its address tells.
+    /// Returns whether the hub runs on this machine, as far as its address tells.
     pub fn is_local(&self) -> bool {
         let host = self.base.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -176,7 +176,7 @@ impl Client {
     pub async fn inbox(&self, query: &InboxQuery) -> Result<Inbox<'static>, ClientError> {
         let wait = query.timeout.unwrap_or(DEFAULT_WAIT);
         let window = query.batch_window.unwrap_or(DEFAULT_WINDOW);
-        // What cannot be a duration is the hub's to refuse.
+        // The hub refuses a number that cannot be a duration.
         let poll = Duration::try_from_secs_f64(wait + window).unwrap_or_default();
         let request = self.request(&inbox::RECEIVE)?.query(query);
         self.read_answer(request.timeout(poll.saturating_add(PATIENCE))).await
@@ -274,7 +274,7 @@ impl Client {
         self.ask(profiles::REMOVE.of(name)).await
     }
 
-    /// A call whose path says everything.
+    /// Makes a call that has neither query nor body.
     async fn ask<'a, T: DeserializeOwned>(
         &self,
         what: impl Into<Target<'a>>,
@@ -282,7 +282,7 @@ impl Client {
         self.read_answer(self.request(what)?.timeout(PATIENCE)).await
     }
 
-    /// A call with a query.
+    /// Makes a call with a query.
     async fn ask_with<'a, T: DeserializeOwned>(
         &self,
         what: impl Into<Target<'a>>,
@@ -291,7 +291,7 @@ impl Client {
         self.read_answer(self.request(what)?.query(query).timeout(PATIENCE)).await
     }
 
-    /// A call with a body.
+    /// Makes a call with a body.
     async fn tell<'a, T: DeserializeOwned>(
         &self,
         what: impl Into<Target<'a>>,
@@ -318,8 +318,8 @@ impl Client {
         })
     }
 
-    /// The address of a call. Encoding tames every part but these: a URL forgets
-    /// `.`, `..`, line ends and tabs, and the call would be another one.
+    /// Returns the address of a call. Refuses the parts that encoding cannot protect: a
+    /// URL drops `.`, `..`, line ends and tabs, and the call would be another one.
     fn at(&self, target: Target<'_>) -> Result<Url, ClientError> {
         let forgotten =
             |part: &str| matches!(part, "" | "." | "..") || part.chars().any(|c| c.is_control());
@@ -346,7 +346,7 @@ impl Client {
         serde_json::from_slice(&body).map_err(|e| self.not_a_hub(status, e.to_string()))
     }
 
-    /// The body of a good answer; a bad one becomes the error that it tells.
+    /// Returns the body of a good answer; a bad answer becomes its error.
     async fn answer(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ClientError> {
         let request = request.build().map_err(|e| self.failed(e, false))?;
         let changes = request.method() != Method::GET;
@@ -359,7 +359,7 @@ impl Client {
         Ok((status, body.into()))
     }
 
-    /// The error that a bad answer tells.
+    /// Reads the error in a bad answer.
     async fn refused(&self, answer: Response, changes: bool) -> ClientError {
         let status = answer.status().as_u16();
         let body = match answer.bytes().await {
@@ -372,7 +372,8 @@ impl Client {
         }
     }
 
-    /// A call without an answer. `changes` says whether it was to change something.
+    /// Makes the error of a call without an answer. `changes` is true if the call was to
+    /// change something.
     fn failed(&self, source: reqwest::Error, changes: bool) -> ClientError {
         let url = self.url().to_owned();
         let source = source.without_url();

@@ -1,4 +1,4 @@
-//! From the core's words to the wire's.
+//! Converts types of the core to wire types.
 
 mod reading;
 mod work;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::error::{ApiError, ErrorCode};
 use crate::messages::{DeliveryView, MessageRef, MessageView, Part, Receipt, Recipient};
 
-/// What to do about a file that cannot be a profile.
+/// The hint for a file that is no valid profile.
 const MEND: &str = "mend that file: the hub notices by itself";
 
 impl From<AddressError> for ApiError {
@@ -262,7 +262,7 @@ impl From<Record> for MessageView {
 }
 
 impl MessageView {
-    /// Only the characters from `offset` on, at most `most` of them.
+    /// Keeps only the characters from `offset` on, at most `most` of them.
     pub fn part(mut self, offset: usize, most: usize) -> Self {
         let total_chars = self.message.chars().count();
         let end = offset.saturating_add(most);

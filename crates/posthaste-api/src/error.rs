@@ -1,7 +1,7 @@
 //! One table from failures to answers: code, HTTP status, exit status.
 //!
-//! What a client may build on is the code. Message and hint are for people. A
-//! code once shipped is never reused for another meaning.
+//! Clients may depend on the code. Message and hint are for people. A code once shipped is
+//! never reused for another meaning.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ impl ErrorCode {
         Self::Unavailable,
     ];
 
-    /// The HTTP status, and the exit status of the command line.
+    /// Returns the HTTP status, and the exit status of the command line.
     const fn row(self) -> (u16, u8) {
         match self {
             Self::BadRequest => (400, 2),
@@ -105,7 +105,7 @@ impl ErrorCode {
         }
     }
 
-    /// The word that stands in an answer.
+    /// Returns the word of this code in an answer.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad_request",
@@ -133,7 +133,7 @@ impl ErrorCode {
         }
     }
 
-    /// In one sentence, for the reference.
+    /// Describes the code in one sentence, for the reference.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::BadRequest => "Broken JSON, broken UTF-8, a request that cannot be read at all.",
@@ -169,7 +169,7 @@ impl ErrorCode {
         }
     }
 
-    /// What to do about it, where nothing better is known.
+    /// Returns the hint that is given where no better one is known.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::BadRequest => "send one JSON object in UTF-8; /docs shows what each call takes",
@@ -234,8 +234,8 @@ pub struct ApiError {
     pub details: Option<serde_json::Value>,
 }
 
-/// A message quotes what somebody sent, and that may be megabytes: so many characters of
-/// its beginning and of its end are kept. The end says what was expected, and where.
+/// A message may quote megabytes of a request, so only so many characters of its beginning
+/// and of its end are kept. The end says what was expected, and where.
 const MESSAGE_START: usize = 600;
 const MESSAGE_END: usize = 300;
 

@@ -40,7 +40,7 @@ use crate::{App, guard, mcp, rest};
 /// The largest head of a request. A message in a query (CAO's form) is as long as
 /// an address line can be, which is 64 KiB, and some headers stand beside it.
 const HEAD: usize = 80 * 1024;
-/// After an accept that failed, before the next.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(
@@ -76,11 +76,11 @@ pub(crate) async fn run(
             }
         }
     }
-    // The reserve among the slots holds the port, too.
+    // The reserve descriptor among the slots holds the port, too.
     drop((listener, slots));
     app.hub.stop_waiting();
     open.close();
-    // Their leases go back before anyone closes the store.
+    // The leases of open connections go back before the store is closed.
     open.wait().await;
     app.unread.close();
     app.unread.wait().await;
@@ -210,7 +210,8 @@ fn answer(
     }
 }
 
-/// The hub is full: only some are served, and each makes room at once.
+/// Answers while the hub is full: serves only some requests, and closes each connection
+/// after its answer.
 fn answer_on_a_spare_slot(
     request: Request<Incoming>,
     peer: Peer,
@@ -233,7 +234,7 @@ fn answer_on_a_spare_slot(
     }))
 }
 
-/// Nothing is waited for.
+/// Refuses a request at once.
 fn refuse(call: ServedRequest, why: Failure) -> PendingResponse {
     Box::pin(ready(finish(call, Err(why))))
 }

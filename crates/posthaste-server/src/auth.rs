@@ -19,9 +19,9 @@ use crate::App;
 use crate::failure::{Failure, invalid, not_found};
 use crate::request::KnownCaller;
 
-/// The operator acts for this instance.
+/// Names the instance for which the operator acts.
 const INSTANCE: &str = "x-posthaste-instance";
-/// Joining by headers: the same key and secret are the same instance.
+/// Headers that identify a joiner: the same key and secret are the same instance.
 const AGENT: &str = "x-posthaste-agent";
 const TEAM: &str = "x-posthaste-team";
 const KEY: &str = "x-posthaste-key";
@@ -40,19 +40,19 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Where the two tokens stand, and may be replaced.
+/// The source of the two tokens, which may be replaced while the hub runs.
 pub trait KeyFiles: Send + Sync {
     fn read(&self) -> Result<Keys, ApiError>;
 }
 
-/// Tokens that stand nowhere stay what they are.
+/// Fixed keys, which a reload does not change.
 impl KeyFiles for Keys {
     fn read(&self) -> Result<Keys, ApiError> {
         Ok(*self)
     }
 }
 
-/// The two tokens that count now.
+/// The keys in force.
 pub(crate) struct KnownKeys {
     files: Box<dyn KeyFiles>,
     now: RwLock<Keys>,
@@ -68,8 +68,8 @@ impl KnownKeys {
         *self.now.read()
     }
 
-    /// Reads the files again: from now on what stands there counts, and nothing else.
-    /// Tells which of the two are new.
+    /// Reads the files again: from now on only their tokens are valid. Returns the names
+    /// of the changed ones.
     pub(crate) fn reload(&self) -> Result<Vec<&'static str>, ApiError> {
         let new = self.files.read()?;
         let old = std::mem::replace(&mut *self.now.write(), new);
@@ -89,12 +89,12 @@ pub(crate) fn digest(token: &str) -> TokenHash {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// A name of fixed length for a text of any.
+/// Returns a name of fixed length for a text of any length.
 pub(crate) fn fingerprint(text: &str) -> String {
     hex(&digest(text)[..16])
 }
 
-/// Looks a token up. Showing its own token is a sign of life of an instance, whatever
+/// Looks a token up. An instance that shows its own token gives a sign of life, whatever
 /// becomes of the call.
 pub(crate) fn opens(app: &App, headers: &HeaderMap) -> Result<Option<Opens>, Failure> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
@@ -129,7 +129,7 @@ pub(crate) fn forbidden(why: &str) -> Failure {
     Failure(ApiError::new(ErrorCode::Forbidden, why))
 }
 
-/// The instance or the operator whose token the request bears.
+/// Returns the instance or the operator whose token the request bears.
 pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failure> {
     match opens(app, headers)? {
         Some(Opens::Mail(principal)) => Ok(principal),
@@ -142,9 +142,9 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Principal, Failur
 #[derive(Debug, Clone)]
 pub(crate) enum Identity {
     Known(Principal),
-    /// An agent that says who it is and was never here: its first act makes it known.
+    /// An agent that names itself and has not joined: its first act makes it join.
     Newcomer(Box<NewInstance>),
-    /// The join token alone.
+    /// A holder of the join token that names no agent.
     Nobody,
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn identify(app: &App, headers: &HeaderMap) -> Result<Identity, Failu
     }
 }
 
-/// The request is an act of its sender: a newcomer joins.
+/// Lets the sender act: a newcomer joins.
 pub(crate) async fn admit(app: &App, from: Identity) -> Result<Principal, Failure> {
     match from {
         Identity::Known(who) => Ok(who),
@@ -179,14 +179,14 @@ pub(crate) fn text<'a>(
     value.transpose().map_err(|_| invalid(name, "it is not plain text"))
 }
 
-/// Somebody whom a token that is not its own lets in.
+/// Returns an instance that another's token identified, and notes its sign of life.
 fn known(app: &App, id: InstanceId) -> Principal {
     let who = Principal::Instance(id);
     app.hub.seen(who);
     who
 }
 
-/// The operator may do whatever an instance may.
+/// Lets the operator act as an instance, with all its rights.
 fn act_as(app: &App, id: &str) -> Result<Principal, Failure> {
     let id: InstanceId = id.parse().map_err(|_| invalid(INSTANCE, "it has 8 hex digits"))?;
     match app.hub.lives(id) {
@@ -228,7 +228,7 @@ fn by_key(app: &App, headers: &HeaderMap) -> Result<Identity, Failure> {
     })))
 }
 
-/// The seed of the token of an instance that joins with this key and secret.
+/// Derives the seed of the token of an instance that joins with this key and secret.
 pub(crate) fn seed_of(app: &App, agent: &Name, team: &Name, key: &str, secret: &str) -> TokenHash {
     let mut hash = Sha256::new();
     hash.update(app.keys.now().join);
@@ -243,7 +243,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash of a secret that a joiner shows; one that could be guessed is refused.
+/// Hashes the secret that a joiner shows; refuses one that could be guessed.
 pub(crate) fn secret_of(
     app: &App,
     field: &'static str,
@@ -259,7 +259,7 @@ pub(crate) fn secret_of(
     }
 }
 
-/// The join token alone is nobody's.
+/// Refuses a holder of the join token that names no agent.
 pub(crate) fn nobody() -> Failure {
     let why = "the join token alone is nobody's: the hub does not know who is calling";
     let error = ApiError::new(ErrorCode::Forbidden, why).hint(
@@ -268,14 +268,14 @@ pub(crate) fn nobody() -> Failure {
     error.into()
 }
 
-/// Tells the log who it was.
+/// Notes the caller for the log.
 fn note(parts: &Parts, caller: Principal) {
     if let Some(who) = parts.extensions.get::<KnownCaller>() {
         who.is(caller);
     }
 }
 
-/// Where a request comes from.
+/// The address that a request comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
@@ -293,16 +293,16 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// The door that a message came through: our own command line says so.
+/// Returns the door that a message came through; our command line names itself.
 pub(crate) fn via(headers: &HeaderMap) -> Via {
     let agent = headers.get(USER_AGENT).map_or(&b""[..], |v| v.as_bytes());
-    // The whole name: other programs' names may begin like ours.
+    // Compare the whole name: other programs' names may begin like ours.
     let name = agent.split(|b| matches!(b, b'/' | b' ')).next();
     let cli = name == Some(posthaste_api::client::CLI_AGENT.as_bytes());
     if cli { Via::Cli } else { Via::Rest }
 }
 
-/// The trace that the caller is in, where anybody follows.
+/// Returns the trace of the caller, if traces are followed.
 pub(crate) fn trace(app: &App, headers: &HeaderMap) -> Option<TraceParent> {
     if !app.hub.is_followed() {
         return None;
@@ -310,7 +310,7 @@ pub(crate) fn trace(app: &App, headers: &HeaderMap) -> Option<TraceParent> {
     headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
-/// The operator alone.
+/// The operator, and no other caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operator;
 

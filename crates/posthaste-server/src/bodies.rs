@@ -1,13 +1,13 @@
 //! One budget for the bodies of all requests in flight.
 //!
-//! A body takes its share before it is read, and gives it back when its handler has
-//! done with it: by then the text is in the store, or nobody wants it. A call that waits
-//! gives it back before its wait, and keeps nothing of its request. An announced body
-//! takes all of its length at once, so that whoever was let in can finish. One that does
-//! not say how long it is takes what has come so far.
+//! A body takes its share before it is read, and gives it back when its handler is done:
+//! by then the text is in the store or was refused. A call that waits gives its share back
+//! before the wait, and keeps nothing of its request. A body with an announced length
+//! takes its whole share at once, so that a body that was let in can finish. A body
+//! without one takes a share of what has come so far.
 //!
-//! A quarter of the budget is for small bodies alone. A few that are large and slow
-//! cannot shut out those who only have a word to say.
+//! A quarter of the budget is for small bodies alone, so a few large and slow ones cannot
+//! shut out small requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,18 +32,18 @@ impl Bodies {
         Self { held: AtomicUsize::new(0), most: config.bodies_bytes, small: config.small_bytes }
     }
 
-    /// Bytes that are held just now.
+    /// Returns the number of bytes that are held now.
     pub(crate) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// A share of nothing yet.
+    /// Returns an empty share.
     pub(crate) fn share(self: &Arc<Self>) -> Share {
         Share { of: Arc::clone(self), bytes: 0 }
     }
 }
 
-/// The share of one body in the budget. It is given back when this is dropped.
+/// The share of one body in the budget, given back on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Bodies>,
@@ -51,7 +51,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The body is longer than it was by so many bytes.
+    /// Grows the share by so many bytes.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         let Bodies { held, most, small } = &*self.of;
         let length = self.bytes + bytes;
@@ -73,7 +73,7 @@ impl Drop for Share {
     }
 }
 
-/// Where a routed request leaves its share until it is answered, or waits.
+/// Holds the share of a routed request until the request is answered or waits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held(Arc<Mutex<Option<Share>>>);
 

@@ -1,8 +1,8 @@
-//! CAO's inbox routes, translated: its MCP server and tools run against the hub
-//! unchanged. Thin words over the same calls; nothing is implemented twice.
+//! CAO's inbox routes: CAO's MCP server and tools run against the hub unchanged. The
+//! routes translate to the hub's own calls and implement nothing themselves.
 //!
-//! CAO believes any `sender_id`. Here every call needs a token: the terminal's own, or
-//! the operator's. Mail that comes this way is marked `via: cao`.
+//! CAO believes any `sender_id`. Here every call needs a token: the terminal's own, or the
+//! operator's. Messages that come this way are marked `via: cao`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::routes::Routes;
 use crate::words::params::{seconds, within};
 use crate::written::{Outgoing, watched};
 
-/// Seconds for which CAO collects more after the first message.
+/// Seconds for which CAO collects more messages after the first.
 pub(crate) const WINDOW: f64 = 2.0;
 
-/// CAO's own programs send no token.
+/// The hint for CAO's own programs, which send no token.
 const HOW_TO_GET_A_TOKEN: &str = "send `Authorization: Bearer TOKEN`: a worker's own is in its \
     POSTHASTE_TOKEN, the operator's is told by `posthaste token --operator`; in the place of \
     cao-mcp-server, which sends none, run `posthaste mcp --dialect cao`";
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().on(&wire::POST, post).on(&wire::LIST, list).on(&wire::WAIT, wait)
 }
 
-/// `POST /terminals/{receiver}/inbox/messages`: words in the query or the body.
+/// `POST /terminals/{receiver}/inbox/messages`: parameters in the query or the body.
 async fn post(
     State(app): State<App>,
     Holder(caller): Holder,
@@ -81,7 +81,7 @@ async fn post(
     }))
 }
 
-/// CAO's statuses, by ours.
+/// Returns CAO's word for the state of a delivery.
 fn cao_status(d: &DeliveryRecord) -> &'static str {
     match d.state.as_str() {
         "queued" => "pending",
@@ -91,7 +91,7 @@ fn cao_status(d: &DeliveryRecord) -> &'static str {
     }
 }
 
-/// `GET /terminals/{id}/inbox/messages`: history, which consumes nothing.
+/// `GET /terminals/{id}/inbox/messages`: the history, which leases nothing.
 async fn list(
     State(app): State<App>,
     Holder(caller): Holder,
@@ -135,7 +135,7 @@ async fn list(
     Ok(Json(records.iter().filter_map(entry).collect()))
 }
 
-/// `GET /terminals/{id}/inbox/messages/wait`: consumed once written.
+/// `GET /terminals/{id}/inbox/messages/wait`: messages are consumed once they are written.
 async fn wait(
     State(app): State<App>,
     Holder(caller): Holder,
@@ -173,7 +173,7 @@ async fn wait(
     Ok(watched(json, batch.handed, outgoing).map(Body::new))
 }
 
-/// CAO knows ids in one form only.
+/// Reads a terminal id, which CAO writes in one form only.
 fn terminal(text: &str) -> Result<InstanceId, Failure> {
     let id = text.parse().ok().filter(|id: &InstanceId| id.to_string() == text);
     id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
@@ -195,7 +195,7 @@ impl FromRequestParts<App> for Holder {
     }
 }
 
-/// On whose behalf: the token's own instance, and anyone for the operator.
+/// Returns the instance for which the caller acts: its own, or any one for the operator.
 fn act_as(app: &App, caller: Principal, id: InstanceId) -> Result<Principal, Failure> {
     let me = Principal::Instance(id);
     if caller != me && caller != Principal::Operator {

@@ -1,4 +1,4 @@
-//! What an operator can turn about the doors.
+//! The configuration of the doors.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -53,8 +53,8 @@ settings! {
 }
 
 impl ServerConfig {
-    /// How many connections there is room for where the system allows so many open
-    /// files. Even where it allows next to none, a quarter of them are for connections.
+    /// Returns the number of connections for this limit of open files. Even under a very
+    /// low limit, a quarter of the files are for connections.
     pub fn connections_within(&self, files: Option<u64>) -> usize {
         let Some(files) = files.and_then(|files| usize::try_from(files).ok()) else {
             return self.connections;

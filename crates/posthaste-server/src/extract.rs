@@ -1,4 +1,4 @@
-//! Reading requests: bounded in size and time, with errors that say what is wrong.
+//! Reads requests: bounded in size and time, with errors that say what is wrong.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::Uri;
@@ -16,14 +16,14 @@ use crate::App;
 use crate::bodies::{Held, Share};
 use crate::failure::Failure;
 
-/// A body that was read, and its share of the budget for all.
+/// A body that was read, and its share of the budget.
 pub(crate) struct Whole {
     pub(crate) bytes: Bytes,
     pub(crate) share: Share,
 }
 
-/// The whole body of somebody whom the hub knows, no larger and no slower than
-/// allowed. Whoever calls this has asked who sends it.
+/// Reads a whole body, no larger and no slower than allowed. The handler has identified
+/// the sender before.
 pub(crate) async fn whole_body<B>(body: B, app: &App) -> Result<Whole, Failure>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Nearly every body comes in one piece, and stays in it.
+/// Reads a body. Nearly every body comes in one piece, and is not copied.
 async fn read<B>(
     mut body: B,
     share: &mut Share,
@@ -120,7 +120,7 @@ fn has_more_values(json: &[u8], most: usize) -> bool {
     false
 }
 
-/// The rest behind a text whose first quote has been read.
+/// Returns the rest behind a text whose first quote has been read.
 fn behind_text(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = rest.iter().position(|b| matches!(b, b'"' | b'\\')) {
         if rest[at] == b'"' {
@@ -156,7 +156,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Failure;
 
-    /// Its handler asks for the caller first: extractors run in the order of the
+    /// The handler identifies the caller first: extractors run in the order of the
     /// arguments, and this one is the last.
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
@@ -172,7 +172,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
         let why = "the request does not fit: it is a list, and should be an object";
         return Err(ApiError::new(ErrorCode::InvalidArgument, why).into());
     }
-    // Looked at once, as a whole, instead of text by text.
+    // Check UTF-8 once for the whole body, instead of text by text.
     let body = str::from_utf8(body).map_err(|_| unreadable("the body is not valid UTF-8"))?;
     serde_json::from_str(body).map_err(|error| {
         let (code, what) = match error.classify() {
@@ -185,7 +185,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     })
 }
 
-/// Turns what serde says of a misfit into words for people who know none of our types.
+/// Turns serde's message about a misfit into words for people who know none of our types.
 pub(crate) fn plain(told: &str) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("invalid float literal", "it is not a number"),
@@ -216,7 +216,7 @@ pub(crate) fn plain(told: &str) -> String {
     }
 }
 
-/// The word for a type that serde expected.
+/// Returns our word for a type that serde expected.
 fn kind(theirs: &str) -> &str {
     match theirs {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",

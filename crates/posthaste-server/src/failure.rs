@@ -1,4 +1,4 @@
-//! Every failure leaves the house in one form.
+//! The one form of every error answer.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,7 +7,7 @@ use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 
 use crate::words::params::wrong;
 
-/// The detail that says which methods a path takes.
+/// The detail that names the methods of a path.
 const ALLOWED: &str = "allow";
 
 /// An error answer: `{"error": {code, message, hint, details?}}`.
@@ -37,7 +37,7 @@ impl IntoResponse for Failure {
         let allowed = error.details.as_ref().and_then(|details| details[ALLOWED].as_str());
         let allowed = allowed.and_then(|methods| HeaderValue::from_str(methods).ok());
         let mut response = (status, Json(ErrorBody { error })).into_response();
-        // For whoever counts.
+        // The meters read it from there.
         response.extensions_mut().insert(code);
         if let Some(seconds) = retry {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -49,17 +49,17 @@ impl IntoResponse for Failure {
     }
 }
 
-/// An answer that has no JSON form.
+/// Makes the error of an answer that has no JSON form.
 pub(crate) fn unwritable(error: serde_json::Error) -> Failure {
     Failure(ApiError::new(ErrorCode::Internal, format!("the answer cannot be written: {error}")))
 }
 
-/// A field that is missing, unknown or out of range.
+/// Makes the error of a field that is missing, unknown or out of range.
 pub(crate) fn invalid(field: &'static str, why: impl Into<String>) -> Failure {
     Failure(wrong(field, why))
 }
 
-/// A path that the router does not know takes these methods only.
+/// Makes the error of a path outside the router that takes these methods only.
 pub(crate) fn takes_only(path: &str, methods: &str) -> Failure {
     let error = ApiError::new(ErrorCode::MethodNotAllowed, format!("{path} takes {methods}"));
     Failure(error.details(serde_json::json!({ ALLOWED: methods })))

@@ -35,14 +35,15 @@ pub(crate) fn check<B>(app: &App, request: &Request<B>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Browsers say where a request comes from, and pages cannot lie about it. A word that
-/// is not known is another site's.
+/// Returns whether a browser says that another site sent the request. Pages cannot forge
+/// the header, and an unknown word counts as another site.
 pub(crate) fn is_from_another_site(headers: &HeaderMap) -> bool {
     let is_ours = |site: &HeaderValue| site == "same-origin" || site == "none";
     !headers.get_all("sec-fetch-site").into_iter().all(is_ours)
 }
 
-/// Programs with pages of their own call these localhost, too, under another scheme.
+/// Returns whether the origin is one of ours. Programs with pages of their own call these
+/// localhost, too, under another scheme.
 fn is_our_page(app: &App, origin: &str) -> bool {
     let host = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
     host.is_some_and(|host| is_ours(app, host))

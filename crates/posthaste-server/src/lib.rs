@@ -1,9 +1,9 @@
-//! The doors: every way in from outside.
+//! The doors: every way into the hub from outside.
 //!
-//! A handler translates words into one call of the [`Hub`] and words back. Who is
-//! calling is decided in `auth`, by token alone; what a failure looks like in
-//! `posthaste-api`'s one table. `accept` is the loop that all sockets run on,
-//! `written` is how the hub knows that an answer left the house.
+//! A handler translates a request into one call of the [`Hub`], and its result into an
+//! answer. `auth` identifies the caller, by token alone; `posthaste-api` has the one table
+//! of failures. `accept` is the loop that all sockets run on, and `written` tells the hub
+//! that an answer was written.
 //!
 //! Start with `rest`: the route table.
 
@@ -46,24 +46,24 @@ pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) keys: Arc<KnownKeys>,
     pub(crate) config: Arc<ServerConfig>,
-    /// Those who follow the events.
+    /// The open streams of events.
     pub(crate) followers: Arc<rest::Followers>,
     pub(crate) meters: Arc<Meters>,
     /// The memory that request bodies may hold.
     pub(crate) bodies: Arc<Bodies>,
-    /// Bodies that are thrown away just now.
+    /// Tasks that discard the rest of unread bodies.
     pub(crate) unread: TaskTracker,
     pub(crate) mcp: Arc<mcp::Mcp>,
-    /// CAO's routes are there.
+    /// True if CAO's routes are served.
     pub(crate) cao: bool,
 }
 
-/// The tools of each dialect, as `tools/list` shows them: for the reference.
+/// Returns the tools of each dialect, as `tools/list` shows them: for the reference.
 pub fn mcp_reference() -> Vec<(&'static str, Vec<serde_json::Value>)> {
     mcp::reference()
 }
 
-/// The instructions for every model that connects.
+/// Returns the instructions for every model that connects.
 pub fn mcp_instructions() -> &'static str {
     mcp::INSTRUCTIONS
 }

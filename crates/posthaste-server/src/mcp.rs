@@ -12,7 +12,7 @@
 //! * an answer is watched until it is written ([`written`](crate::written)), and a
 //!   client that hangs up ends its call.
 //!
-//! Start with [`post`]; [`tools`] is the table of what there is to call.
+//! Start with [`post`]; [`tools`] is the table of tools.
 
 mod asker;
 mod call;
@@ -54,10 +54,10 @@ pub(crate) use self::tools::{INSTRUCTIONS, reference};
 
 pub(crate) const PATH: &str = "/mcp";
 
-/// Characters of what rmcp says against a request.
+/// Most characters of rmcp's reason to refuse a request.
 const LONGEST_REFUSAL: usize = 300;
 
-/// The state of the door between calls. A restart misses none of it.
+/// The state of the door between calls. None of it needs to survive a restart.
 pub(crate) struct Mcp {
     config: McpConfig,
     service: Service,
@@ -68,7 +68,7 @@ impl Mcp {
         Self { config, service: handler::service(stop) }
     }
 
-    /// Characters that a hook may put before a model.
+    /// Returns the number of characters that a hook may show to a model.
     pub(crate) fn hook_chars(&self) -> usize {
         self.config.piggyback_chars
     }
@@ -97,7 +97,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// One message of JSON-RPC.
+/// Answers one message of JSON-RPC.
 async fn post(
     app: &App,
     parts: Parts,
@@ -118,7 +118,7 @@ async fn post(
             }
             return Ok(empty(StatusCode::ACCEPTED));
         }
-        // Nothing is ever asked of a client, so nobody waits for this.
+        // The hub never sends a request to a client, so nothing waits for this response.
         Kind::Response => return Ok(empty(StatusCode::ACCEPTED)),
     };
     let most = app.mcp.config.meta_bytes;
@@ -133,7 +133,7 @@ async fn post(
             *caller = Some(who);
             if let Some(params) = rpc::plain_call(&parts.headers, &message) {
                 let begun = call::begin(app, who, &asker, id, &params, share);
-                // The call may wait: nothing of its request is kept.
+                // The call may wait: keep nothing of its request.
                 drop((bytes, parts, asker));
                 return Ok(match begun {
                     Ok(begun) => begun.answer(outgoing).await,
@@ -176,8 +176,8 @@ fn meet(app: &App, asker: &Asker, hello: Option<Hello>) {
     }
 }
 
-/// Before the answer it ends the call, after it the answer is in doubt. A call that
-/// is not known is not cancelled.
+/// Ends a call that has no answer yet; an answer that was given becomes suspicious.
+/// Ignores unknown calls.
 fn cancelled(app: &App, who: Principal, asker: &Asker, message: &Envelope<'_>) {
     let request = message.params().and_then(|p: Params<'_>| p.request_id);
     if let Some(name) = request.and_then(|id| asker.process().name_of(id.get())) {
@@ -235,8 +235,8 @@ async fn in_the_protocol(
     json(status, rpc::fault(id, code, &told))
 }
 
-/// rmcp quotes what does not fit, for example the name of a tool that its header does not
-/// repeat, at any length.
+/// Shortens an error of rmcp, which quotes values of any length, for example the name of a
+/// tool that its header does not repeat.
 async fn briefly(response: Response<Reply>, id: &serde_json::value::RawValue) -> Response<Reply> {
     let kind = response.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     if !kind.starts_with(b"application/json") {

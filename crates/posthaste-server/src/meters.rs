@@ -1,4 +1,4 @@
-//! Counts what happens at the doors, and prints it in Prometheus' text format.
+//! Counts requests and connections, and prints all metrics in Prometheus' text format.
 //!
 //! Labels are routes, status classes, error codes and reasons: each a short list
 //! that no caller can lengthen. An agent or a message is never one.
@@ -22,7 +22,7 @@ use crate::App;
 use crate::request::Route;
 use text::MetricsText;
 
-/// Microseconds. The long ones are for those who wait for mail.
+/// Upper bounds in microseconds. The long ones are for reads that wait for mail.
 const TIMES: [u64; 14] = [
     250,
     500,
@@ -40,7 +40,7 @@ const TIMES: [u64; 14] = [
     600_000_000,
 ];
 const LATE: [u64; 8] = [1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000];
-/// The interval at which the event loop is asked how late it is.
+/// Interval between two measurements of the event loop's lag.
 const PULSE: Duration = Duration::from_secs(1);
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "DELETE", "HEAD", "other"];
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -97,7 +97,7 @@ impl Default for Meters {
 }
 
 impl Meters {
-    /// The number of the next request.
+    /// Returns the number of the next request.
     pub(crate) fn next_request(&self) -> (u32, u64) {
         (self.boot, self.requests.fetch_add(1, Ordering::Relaxed))
     }
@@ -127,12 +127,12 @@ impl Meters {
         }
     }
 
-    /// A request whose client went away before it was answered.
+    /// Counts a request whose client closed the connection before the answer.
     pub(crate) fn cut(&self) {
         self.cut.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection that there was no room for.
+    /// Counts a connection that was refused for lack of room.
     pub(crate) fn turned_away(&self) {
         self.turned_away.fetch_add(1, Ordering::Relaxed);
     }
@@ -143,7 +143,7 @@ impl Meters {
         }
     }
 
-    /// Sees, again and again, how late the event loop comes to what is due.
+    /// Measures the lag of the event loop, again and again.
     pub(crate) async fn feel_the_pulse(&self) {
         loop {
             let due = Instant::now() + PULSE;
@@ -152,7 +152,7 @@ impl Meters {
         }
     }
 
-    /// Everything that is counted, as Prometheus reads it.
+    /// Returns all metrics, as Prometheus reads them.
     pub(crate) async fn page(&self, app: &App) -> String {
         let hub = &app.hub;
         let mut page = MetricsText::default();
@@ -183,7 +183,7 @@ impl Meters {
         page.text()
     }
 
-    /// A store that cannot answer leaves its part out; the rest is told all the same.
+    /// Writes the metrics of mail. If the store cannot answer, they are left out.
     async fn mail(&self, page: &mut MetricsText, hub: &Hub) {
         let figures = match hub.figures().await {
             Ok(figures) => figures,

@@ -1,9 +1,8 @@
-//! One request, from its first byte to its answer: its id, its line in the log,
-//! and what is counted of it.
+//! One request, from its first byte to its answer: its id, its line in the log, and its
+//! metrics.
 //!
-//! A call has a number; it becomes text only where somebody will see it. Neither
-//! the path as it was written nor the query is ever logged: CAO's form has the
-//! message in it.
+//! A request has a number, which becomes text only where it is shown. Neither the path as
+//! it was written nor the query is ever logged: CAO's form has the message in it.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -51,13 +50,13 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Which call it is, as far as it can be told before the answer.
+/// The route of a request, as far as it is known before the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
     Send,
     Receive,
     Mcp,
-    /// The router knows.
+    /// The router knows the route.
     Routed,
 }
 
@@ -71,7 +70,8 @@ impl KnownCaller {
     }
 }
 
-/// One request that is being served. Dropped without an answer: its client has gone away.
+/// One request that is being served. If it is dropped without an answer, its client has
+/// closed the connection.
 pub(crate) struct ServedRequest {
     meters: Arc<Meters>,
     id: RequestId,
@@ -96,7 +96,7 @@ impl ServedRequest {
         }
     }
 
-    /// Counts, logs, and names the answer.
+    /// Counts and logs the request, and puts its id into the answer.
     pub(crate) fn end(
         mut self,
         mut response: Response<Reply>,
@@ -130,8 +130,8 @@ impl ServedRequest {
             }
         }
 
-        // A good answer with mail, to a client that did not ask, is in no log: its name
-        // would be of use to nobody.
+        // A good answer with mail, to a client that gave no id, is in no log, so an id
+        // would be of no use.
         let given = matches!(self.id, RequestId::Given(_));
         if given || logged || status >= 400 || self.route == Route::Routed {
             let text = format_compact!("{}", self.id);
@@ -154,7 +154,7 @@ impl Drop for ServedRequest {
     }
 }
 
-/// A method by its name; one that a client made up is text of its own.
+/// Returns the name of a known method; a method that a client made up is `other`.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,5 +1,5 @@
-//! The REST door. One file per subject, with its routes and its handlers; a handler
-//! translates, and that is all.
+//! The REST door. One file per subject, with its routes and its handlers; a handler only
+//! translates.
 
 mod assign;
 mod context;
@@ -64,7 +64,7 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Says in the answer which route it was: only the router knows.
+/// Adds the matched route to the answer, because only the router knows it.
 async fn name_the_route(route: Option<MatchedPath>, request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     if let Some(route) = route {

@@ -1,4 +1,4 @@
-//! Routes from the table of calls: none is undocumented, and no path stands twice.
+//! Routes from the table of calls: each is documented, and no path is written twice.
 
 use axum::Router;
 use axum::handler::Handler;

@@ -1,10 +1,10 @@
-//! Closes connections on which a client says nothing for too long.
+//! Closes connections on which a client sends nothing for too long.
 //!
-//! hyper knows one time for a head, and counts it from the end of the answer before.
-//! There are two: between two requests a client may be silent for
-//! `server.idle_timeout`, because programs keep connections for later; a head that has
-//! begun comes whole within `server.head_timeout`, because that is how a few callers
-//! would hold all places. So hyper gets a clock that knows whether bytes came.
+//! hyper has one time limit for a head, and counts it from the end of the answer before.
+//! There are two: between two requests a client may be silent for `server.idle_timeout`,
+//! because programs keep connections for later; a head that has begun must be whole within
+//! `server.head_timeout`, because a few slow callers would otherwise hold all slots. So
+//! hyper gets a timer that knows whether bytes came.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use tokio::time::{Instant as Now, sleep_until};
 
 use crate::written::Outgoing;
 
-/// hyper's clock for one connection.
+/// hyper's timer for one connection.
 pub(crate) struct Silence {
     head: Duration,
     wire: Arc<Outgoing>,
-    /// Nobody has a connection for nothing: the first head is due at once.
+    /// True before the first request. Its head is due at once: no client connects for
+    /// nothing.
     first: AtomicBool,
 }
 
@@ -37,7 +38,7 @@ impl Timer for Silence {
         self.sleep_until(self.now() + duration)
     }
 
-    /// hyper begins to wait for a head.
+    /// Begins a timer. hyper calls this when it begins to wait for a head.
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
         let begun = self.first.swap(false, Ordering::Relaxed);
         let due = if begun { Now::now() + self.head } else { deadline.into() };
@@ -56,7 +57,7 @@ impl Timer for Silence {
 }
 
 pin_project! {
-    /// Ends when the head is overdue.
+    /// A timer that ends when the head is overdue.
     struct Waiting {
         #[pin]
         due: tokio::time::Sleep,
@@ -69,7 +70,7 @@ pin_project! {
 impl Future for Waiting {
     type Output = ();
 
-    /// hyper looks here after each read that did not bring the whole head.
+    /// hyper polls this after each read that did not bring the whole head.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if !*this.begun && this.wire.has_arrived() {

@@ -1,11 +1,12 @@
 //! Limits the number of connections.
 //!
-//! A hub that is full says so at once instead of leaving clients to wait in the dark.
-//! Beyond `server.connections` a few more are let in, on which only the operator is
-//! served, and whoever asks how the hub is: a flood must not shut out the one who can
-//! end it. There a head comes within `server.spare_head_timeout`, because a few silent
-//! connections would hold all of them. Whoever comes then, or when the process may open no more files, gets a short
-//! answer, and the connection is closed.
+//! A hub that is full says so at once and does not leave clients waiting. Beyond
+//! `server.connections` it lets a few more connections in, on which it serves only the
+//! operator and requests for its health: a flood must not shut out the operator, who can
+//! end it. There a head must come within `server.spare_head_timeout`, because a few silent
+//! connections would hold all spare slots. A client that comes when no slot is left, or
+//! when the process may open no more files, gets a short answer, and its connection is
+//! closed.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -30,32 +31,33 @@ use crate::meters::Meters;
 /// not destroy the answer.
 const UNREAD: usize = 16 * 1024;
 
-/// So long nobody must have missed room until it is said that there is some again.
+/// Time without a lack of room after which an episode is over.
 const CALM: Duration = Duration::from_secs(10);
 
-/// A slot for one connection, given back when it is dropped.
+/// A slot for one connection, given back on drop.
 pub(crate) struct Slot {
     _permit: OwnedSemaphorePermit,
-    /// It is beyond the common ones.
+    /// True for a slot beyond the common ones.
     pub(crate) spare: bool,
 }
 
-/// All slots.
+/// The slots of all connections.
 pub(crate) struct Slots {
     common: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     most: usize,
-    /// A descriptor to give away when there is none left.
+    /// A descriptor that is closed when none is left, so that one more connection can be
+    /// accepted and refused.
     reserve: Option<OwnedFd>,
     full: Episode,
     no_files: Episode,
 }
 
-/// A time of refusals, told once when it begins and once when it is over: not for each
-/// connection that comes and goes while there is hardly any room.
+/// A time in which room is missing. Its begin and its end are logged, and not each
+/// connection that comes and goes meanwhile.
 #[derive(Default)]
 struct Episode {
-    /// When room was last missed.
+    /// The time when room was last missing.
     last: Option<Instant>,
     refused: u64,
 }
@@ -72,7 +74,8 @@ impl Slots {
         }
     }
 
-    /// A slot for a connection that was accepted; without one it is turned away.
+    /// Returns a slot for an accepted connection; turns the connection away if there is
+    /// none.
     pub(crate) fn seat(&mut self, socket: TcpStream, meters: &Meters) -> Option<(TcpStream, Slot)> {
         let now = Instant::now();
         if let Some(refused) = self.no_files.ends(now) {
@@ -97,9 +100,9 @@ impl Slots {
         None
     }
 
-    /// Nothing could be accepted because the process, or the system, has no descriptor
-    /// left. The one in reserve takes the next in line, to tell it so. `false` if there is
-    /// nothing to do but wait.
+    /// Handles an accept that failed because the process, or the system, has no descriptor
+    /// left: gives up the reserve to accept the next connection and refuse it. Returns
+    /// `false` if there is nothing to do but wait.
     pub(crate) fn without_descriptors(&mut self, listener: &TcpListener, meters: &Meters) -> bool {
         if self.no_files.begins(Instant::now()) {
             tracing::error!(
@@ -128,12 +131,12 @@ impl Slots {
 }
 
 impl Episode {
-    /// Room is missed. Whether this is the first that anybody hears of it.
+    /// Notes that room is missing. Returns whether an episode begins.
     fn begins(&mut self, now: Instant) -> bool {
         self.last.replace(now).is_none()
     }
 
-    /// There is room. How many were refused, if it is over only now.
+    /// Notes that there is room. Returns the number of refusals if an episode has ended.
     fn ends(&mut self, now: Instant) -> Option<u64> {
         self.last.take_if(|last| now.duration_since(*last) >= CALM)?;
         Some(std::mem::take(&mut self.refused))
@@ -166,7 +169,8 @@ fn no_files() -> ApiError {
         .hint("try again in a second, or raise the limit of open files")
 }
 
-/// Says no without a task, a buffer or a wait: all of it fits into the socket.
+/// Refuses a connection without a task, a buffer or a wait: the answer fits into the
+/// socket.
 fn turn_away(socket: TcpStream, why: &ApiError) {
     let Ok(mut socket) = socket.into_std() else { return };
     let json = serde_json::to_string(&ErrorBody { error: why.clone() }).unwrap_or_default();

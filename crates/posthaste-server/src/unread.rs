@@ -1,9 +1,9 @@
-//! Discards what a client sends and nobody reads.
+//! Discards the rest of bodies that are not read.
 //!
-//! An answer may come before its request was read: it is too large, or its sender is
-//! not known. Most clients write everything before they look, and would never see that
-//! answer if the connection closed under their hands. So what is left of a body is read
-//! and thrown away behind the answer: at most `server.discard_bytes`, for no longer than
+//! An answer may come before its request was read: the request is too large, or its sender
+//! is not known. Most clients write everything before they read, and would never see that
+//! answer if the connection closed while they write. So the rest of a body is read and
+//! discarded after the answer: at most `server.discard_bytes`, for no longer than
 //! `server.body_timeout`.
 
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use crate::accept::House;
 use crate::config::ServerConfig;
 
-/// The body of a request. Dropped before its end, the rest is thrown away.
+/// The body of a request. If it is dropped before its end, the rest is discarded.
 pub(crate) struct Inlet {
     /// `None` when nothing more comes.
     rest: Option<(Incoming, Arc<House>)>,

@@ -1,7 +1,7 @@
-//! Words that every door says alike: parameters, drafts, entries, work.
+//! Parts that all doors share: parameters, drafts, entries, work.
 //!
-//! REST, MCP and CAO's routes have their own forms of requests and answers. What they
-//! have in common is read and written here, so a door depends on no other door.
+//! REST, MCP and CAO's routes have their own forms of requests and answers. The common
+//! parts are read and written here, so a door depends on no other door.
 
 pub(crate) mod brief;
 pub(crate) mod draft;

@@ -37,7 +37,7 @@ use crate::mcp::Events;
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     waiting: Mutex<Vec<Handed>>,
-    /// Bytes came from the client.
+    /// True once bytes came from the client.
     arrived: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl Outgoing {
         !self.waiting.lock().is_empty()
     }
 
-    /// Nobody is there to read it: what was handed over goes back.
+    /// Drops the waiting answers because the client has gone: their mail goes back.
     fn not_read(&self) {
         let waiting = std::mem::take(&mut *self.waiting.lock());
         drop(waiting);
@@ -80,12 +80,12 @@ pub(crate) enum Reply {
     Routed(Body),
 }
 
-/// A JSON answer.
+/// Makes a JSON answer.
 pub(crate) fn json(status: StatusCode, json: Vec<u8>) -> Response<Reply> {
     reply(status, json, None)
 }
 
-/// A JSON answer that is watched until it is written.
+/// Makes a JSON answer that is watched until it is written.
 pub(crate) fn watched(json: Vec<u8>, handed: Handed, outgoing: Arc<Outgoing>) -> Response<Reply> {
     reply(StatusCode::OK, json, Some((handed, outgoing)))
 }
@@ -154,7 +154,7 @@ pub(crate) struct Wire {
     socket: TokioIo<TcpStream>,
     outgoing: Arc<Outgoing>,
     patience: Duration,
-    /// Set while the client leaves us waiting.
+    /// Set while a write waits for the client.
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
@@ -163,8 +163,8 @@ impl Wire {
         Self { socket: TokioIo::new(socket), outgoing, patience, stuck: None }
     }
 
-    /// The client has hung up. hyper sees that only where nothing lies behind the
-    /// request; the kernel takes an answer all the same.
+    /// Returns whether the client has closed the connection. hyper sees that only where no
+    /// bytes follow the request; the kernel takes an answer all the same.
     fn is_left(&self, cx: &mut Context<'_>) -> bool {
         let ready = pin!(self.socket.inner().ready(Interest::READABLE));
         matches!(ready.poll(cx), Poll::Ready(Ok(ready)) if ready.is_read_closed())
@@ -250,7 +250,7 @@ impl Write for Wire {
 }
 
 impl Drop for Wire {
-    /// Not written: what was handed over goes back.
+    /// Drops the answers that were not written: their mail goes back.
     fn drop(&mut self) {
         self.outgoing.waiting.lock().clear();
     }

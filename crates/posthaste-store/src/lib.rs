@@ -1,9 +1,9 @@
-//! Remembers: the port [`Store`].
+//! Implementations of the port [`Store`].
 //!
-//! [`SqliteStore`] is the embedded memory of one hub: one writer, one file, every
-//! accepted message flushed before its sender hears of it. The rules are not
-//! here: the [`Ledger`](posthaste_core::ledger::Ledger) of the core decides, this
-//! crate writes its decisions down and reads them back.
+//! [`SqliteStore`] is the embedded store of one hub: one writer, one file, every accepted
+//! message flushed before its sender gets a receipt. The rules are not here: the
+//! [`Ledger`](posthaste_core::ledger::Ledger) of the core decides, and this crate writes
+//! its decisions down and reads them back.
 
 mod memory;
 mod sqlite;
@@ -17,12 +17,12 @@ use posthaste_core::{Engine, EngineConfig, Limits, settings};
 pub use memory::MemoryStore;
 pub use sqlite::{FolderLock, Inspection, SqliteStore, inspect};
 
-/// Where the store keeps what it remembers.
+/// The place where a store keeps its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A folder, for one hub at a time.
     File(PathBuf),
-    /// Nowhere: a stop forgets everything.
+    /// In memory: a shutdown loses everything.
     Memory,
 }
 
@@ -68,7 +68,7 @@ pub async fn open(
     engine.map_err(|error| OpenError::Corrupt { file: path, why: error.to_string() })
 }
 
-/// Why a store cannot be opened, and what to do about it.
+/// The reason why a store cannot be opened. [`OpenError::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("another hub uses {folder}: {holder}")]
@@ -84,7 +84,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What to do next.
+    /// Tells the operator what to do next.
     pub fn hint(&self) -> String {
         match self {
             Self::Locked { .. } => {

@@ -20,9 +20,9 @@
 //! should be, when something is due, and which event a change makes. The ledger has decided
 //! that before the store hears of it.
 //!
-//! Read `kept` for what is remembered, `check` for what is refused, `apply` for what each
-//! change does, `load` for what a start reads back, `look` for the other answers, and
-//! `profiles` with `words` for the search.
+//! Read `kept` for the content of a store, `check` for the groups that are refused,
+//! `apply` for the effect of each change, `load` for the state that a start reads back,
+//! `look` for the other answers, and `profiles` with `words` for the search.
 
 mod apply;
 mod check;
@@ -64,44 +64,47 @@ pub struct MemoryStore {
     faults: Mutex<VecDeque<Fault>>,
 }
 
-/// What goes wrong with a commit, for tests.
+/// A fault that a test plans for a commit.
 enum Fault {
     Refused(CommitError),
-    /// The group is written, and its writer is told that nobody knows.
+    /// The group is written, and the commit fails with [`CommitError::Unknown`].
     Unknown(StoreError),
-    /// The group is written, and its writer hears of a doubt.
+    /// The group is written, and the commit succeeds with a doubt.
     Doubted(StoreError),
 }
 
 impl MemoryStore {
-    /// An empty store, opened for the first time.
+    /// Returns an empty store, opened for the first time.
     pub fn new() -> Arc<Self> {
         Self::with(Kept::new(), usize::MAX)
     }
 
-    /// A store with the same content, as a restart would find it: with the next epoch, and
-    /// unclean unless `Change::Stopped` was in the last group. The first store goes on
-    /// with its own copy.
+    /// Returns a store with the same content, as a restart would find it: with the next
+    /// epoch, and unclean unless `Change::Stopped` was in the last group. This store keeps
+    /// its own copy.
     pub fn reopen(&self) -> Arc<Self> {
         self.reopen_in_parts(usize::MAX)
     }
 
-    /// The same; at most `part` deliveries or keys of the backlog come with each answer.
+    /// Like [`reopen`](Self::reopen), but each answer holds at most `part` deliveries or
+    /// keys of the backlog.
     pub fn reopen_in_parts(&self, part: usize) -> Arc<Self> {
         Self::with(self.kept.lock().reopened(), part.max(1))
     }
 
-    /// The next commit writes nothing and fails so. Called again, the one after it does.
+    /// Makes the next commit write nothing and fail with `error`. A second call does so to
+    /// the commit after that.
     pub fn fail_next(&self, error: CommitError) {
         self.faults.lock().push_back(Fault::Refused(error));
     }
 
-    /// The next commit is written, and fails as if nobody knew: a reopened store has it.
+    /// Makes the next commit write its group and fail as unknown: a reopened store has the
+    /// group.
     pub fn write_and_fail_next(&self, error: StoreError) {
         self.faults.lock().push_back(Fault::Unknown(error));
     }
 
-    /// The next commit is written, and succeeds with this doubt.
+    /// Makes the next commit write its group and succeed with this doubt.
     pub fn doubt_next(&self, doubt: StoreError) {
         self.faults.lock().push_back(Fault::Doubted(doubt));
     }

@@ -1,4 +1,4 @@
-//! One hub's memory in one SQLite file: the port [`Store`] and nothing more.
+//! The store of one hub in one SQLite file: the port [`Store`] and nothing more.
 //!
 //! ```text
 //! commit ──▶ writer ──▶ changes      one connection, one transaction for each group
@@ -70,7 +70,7 @@ use crate::{OpenError, StoreConfig};
 /// The embedded store.
 pub struct SqliteStore {
     shared: Arc<Shared>,
-    /// Until somebody asks for it.
+    /// Taken by the first call of [`Store::load`].
     loaded: Mutex<Option<Loaded>>,
     backlog: BacklogReader,
     ids: Ids,
@@ -78,7 +78,7 @@ pub struct SqliteStore {
     stopping: CancellationToken,
 }
 
-/// What callers and the work behind have in common.
+/// State that callers and the background share.
 pub(crate) struct Shared {
     writer: Arc<Writer>,
     readers: Readers,
@@ -86,13 +86,13 @@ pub(crate) struct Shared {
     damage: Arc<Damage>,
     vitals: Vitals,
     config: StoreConfig,
-    /// `u64::MAX` until the log was looked at.
+    /// `u64::MAX` until the log was measured.
     log_pages: AtomicU64,
 }
 
 impl SqliteStore {
-    /// Opens the memory of a hub, creating it if there is none, and reads what
-    /// [`Store::load`] hands out. Must be called within a runtime.
+    /// Opens the store of a hub, creating it if there is none, and reads what
+    /// [`Store::load`] returns. Must be called within a runtime.
     pub fn open(folder: &Path, config: StoreConfig) -> Result<Arc<Self>, OpenError> {
         let vitals = Vitals::default();
         let opened = open(folder, &config, &vitals)?;
@@ -146,7 +146,8 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // Its task may run a little longer; the folder is free for the next store.
+        // The background task may run a little longer; the folder is free for the next
+        // store.
         self.stopping.cancel();
         self.shared.files.release_lock();
     }

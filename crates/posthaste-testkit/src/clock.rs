@@ -1,4 +1,4 @@
-//! Time in a test that does not wait for it.
+//! A clock for tests that do not wait for real time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -7,8 +7,8 @@ use posthaste_core::ports::Clock;
 use posthaste_core::time::Timestamp;
 use tokio::time::Instant;
 
-/// A fixed day in 2023, and from there on whatever the runtime's clock says: when
-/// the runtime is paused, an hour passes in no time, here too.
+/// A clock that begins on a fixed day in 2023 and goes on with the runtime's clock: when
+/// the runtime is paused, an hour passes in no time here, too.
 #[derive(Debug)]
 pub struct TestClock {
     base: AtomicI64,
@@ -20,7 +20,7 @@ impl TestClock {
         Self { base: AtomicI64::new(1_700_000_000_000), began: Instant::now() }
     }
 
-    /// A clock that breaks its promise: it goes back.
+    /// Sets the clock back, which breaks the promise of [`Clock`].
     pub fn set_back(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).expect("tests take less than an eon");
         self.base.fetch_sub(by, Ordering::SeqCst);

@@ -1,13 +1,14 @@
-//! What a failing test prints of a long text: enough to see what is wrong, and never all.
+//! Excerpts of long texts for failing tests: enough to see the fault, and never the whole
+//! text.
 
-/// Characters of a text that is printed whole.
+/// Number of characters up to which a text is printed whole.
 const WHOLE: usize = 2_000;
-/// Characters on either side of a part that was looked for.
+/// Number of characters that are shown on either side of a part.
 const AROUND: usize = 120;
-/// Places of it that are shown.
+/// Number of places of the part that are shown.
 const PLACES: usize = 3;
 
-/// A short text itself; of a long one the beginning and the end.
+/// Returns a short text itself; of a long one the beginning and the end.
 pub fn excerpt(text: &str) -> String {
     let length = text.chars().count();
     if length <= WHOLE {
@@ -19,7 +20,7 @@ pub fn excerpt(text: &str) -> String {
     format!("{head}[… {} characters …]{tail}", length - WHOLE)
 }
 
-/// The first places where `part` stands, each with a little of what is around it.
+/// Returns the first places where `part` stands, each with a little text around it.
 pub fn places(text: &str, part: &str) -> Vec<String> {
     let around = |(at, _): (usize, &str)| {
         let (before, rest) = (&text[..at], &text[at + part.len()..]);

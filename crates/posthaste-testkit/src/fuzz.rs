@@ -7,15 +7,15 @@
 //! }
 //! ```
 //!
-//! A run has the number of cases that its test asks for, the same in every run, and
-//! under `POSTHASTE_QUICK` a tenth of them. `POSTHASTE_FUZZ=SECONDS` makes every such
-//! test look for new ones that long instead: what it finds is the work of whoever
-//! looked, and stops nobody else's change. When a test fails it prints the input and its seed;
-//! `POSTHASTE_FUZZ_SEED=SEED` runs that one case again. What is found becomes a named
-//! test beside the code that it was found in.
+//! A run has the number of cases that its test asks for, the same in every run, and under
+//! `POSTHASTE_QUICK` a tenth of them. `POSTHASTE_FUZZ=SECONDS` makes every such test
+//! search for new cases that long instead. Such a search is not part of the checks of a
+//! change: its finds are fixed by the person who ran it. When a test fails it prints the
+//! input and its seed; `POSTHASTE_FUZZ_SEED=SEED` runs that one case again. Each find
+//! becomes a named test beside the code that failed.
 //!
-//! A panic on any thread fails the test: a server would catch that of a task, and only
-//! close the connection.
+//! A panic on any thread fails the test: a server would catch the panic of a task, and
+//! only close the connection.
 
 mod json;
 mod mutate;
@@ -31,7 +31,7 @@ use rand::{RngExt, SeedableRng};
 /// Bytes of a failing input that are printed.
 const SHOWN: usize = 1_000;
 
-/// Where the seeds of a run begin that looks for nothing new.
+/// The first seed of a run that does not search for new cases.
 const FIRST_SEED: u64 = 1;
 
 /// Random choices that a seed can repeat.
@@ -39,12 +39,12 @@ const FIRST_SEED: u64 = 1;
 pub struct Dice(StdRng);
 
 impl Dice {
-    /// A number below `n`; 0 where `n` is 0.
+    /// Returns a number below `n`; 0 where `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         if n == 0 { 0 } else { self.0.random_range(0..n) }
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -54,25 +54,25 @@ impl Dice {
     }
 }
 
-/// One broken input. It prints itself when its test panics.
+/// One broken input. A case is printed when its test panics.
 #[derive(Debug)]
 pub struct Case {
     seed: u64,
-    /// For further choices of the test.
+    /// Dice for further choices of the test.
     pub dice: Dice,
-    /// The example after mutation. A test that makes its input in another way stores
-    /// it here, so that it is printed.
+    /// The example after mutation. A test that makes its input in another way stores the
+    /// input here, so that it is printed.
     pub bytes: Vec<u8>,
 }
 
 impl Case {
-    /// The input as text; broken UTF-8 becomes replacement characters.
+    /// Returns the input as text; broken UTF-8 becomes replacement characters.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The document with one to three odd values in it. It becomes the input that is
-    /// printed.
+    /// Returns the document with one to three odd values in it, and stores it as the input
+    /// to print.
     pub fn odd_json(&mut self, example: &serde_json::Value) -> serde_json::Value {
         let mut value = example.clone();
         for _ in 0..=self.dice.below(3) {
@@ -94,17 +94,17 @@ impl Drop for Case {
     }
 }
 
-/// Broken inputs, made from the examples.
+/// An iterator of broken inputs, made from the examples.
 #[derive(Debug)]
 pub struct Cases<'a> {
     examples: Vec<&'a [u8]>,
     end: End,
     seed: u64,
-    /// How many there were before the first case.
+    /// Number of panics before the first case.
     panics: usize,
 }
 
-/// Panics of this process, on whichever thread.
+/// Number of panics of this process, on any thread.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn panics() -> usize {
@@ -125,7 +125,7 @@ enum End {
     At(Instant),
 }
 
-/// So many broken inputs, or as many as the time allows that the caller gave.
+/// Returns `count` broken inputs, or as many as fit into the time of `POSTHASTE_FUZZ`.
 pub fn cases<E: AsRef<[u8]>>(count: usize, examples: &[E]) -> Cases<'_> {
     let examples = examples.iter().map(AsRef::as_ref).collect();
     let panics = panics();

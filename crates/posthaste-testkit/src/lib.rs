@@ -1,11 +1,11 @@
-//! For tests only: the conformance suites of the ports, and what tests share.
+//! For tests only: the conformance suites of the ports, and helpers that tests share.
 //!
 //! Each promise of a port stands once, as a function, in [`mod@store_suite`],
-//! [`mod@profiles_suite`], [`mod@working_suite`] or [`mod@queue_suite`]; every backend runs them all by one macro. [`world`] is a whole
-//! hub for stories. [`model_server`] lets a test play the model of a real agent
-//! program, and [`tap`] shows what such a program says to a hub. [`fuzz`] breaks valid
-//! examples for the tests of parsers. [`mod@excerpt`] is what a failing test prints of a long
-//! text.
+//! [`mod@profiles_suite`], [`mod@working_suite`] or [`mod@queue_suite`]; every backend
+//! runs them all by one macro. [`world`] is a whole hub for stories. [`model_server`] lets
+//! a test play the model of a real agent program, and [`tap`] records the requests of such
+//! a program to a hub. [`fuzz`] breaks valid examples for the tests of parsers.
+//! [`mod@excerpt`] shortens long texts that a failing test prints.
 
 pub mod clock;
 pub mod excerpt;

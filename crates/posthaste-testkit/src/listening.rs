@@ -1,4 +1,5 @@
-//! A server on loopback, for what stands around a hub in a test.
+//! An HTTP server on loopback, for [`model_server`](crate::model_server) and
+//! [`tap`](crate::tap).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A server that listens for as long as this lives; then its connections are cut.
+/// A server that listens until this value is dropped; then its connections are cut.
 pub(crate) struct Listening {
     /// `http://127.0.0.1:PORT`
     pub(crate) url: String,
@@ -39,7 +40,7 @@ where
                 async move { Ok::<_, Infallible>(answered.await) }
             });
             let io = TokioIo::new(socket);
-            // A client that hangs up is no failure of its server.
+            // A client that closes its connection is no failure of the server.
             open.spawn(async move {
                 let _ = http1::Builder::new().serve_connection(io, service).await;
             });

@@ -1,13 +1,12 @@
-//! A model whose part the test plays.
+//! A model server: the test plays the model.
 //!
-//! Real agent programs ask it as they would ask their provider, over the
-//! provider's own wire format, on loopback. Every turn of the model comes to the
-//! test as an [`Asked`], which says what the model was given, and which the test
-//! answers with words or with tool calls: so a test can await that the model was
-//! asked, do something else in the world, and then decide.
+//! Real agent programs send it their requests as they would to their provider, in the
+//! provider's own wire format, on loopback. Every turn of the model comes to the test as
+//! an [`Asked`], which holds the request and which the test answers with text or with tool
+//! calls. So a test can await a turn, do something else in the world, and then decide.
 //!
-//! What programs ask beside their turns (a title, a count of tokens) is answered
-//! here and never reaches the test.
+//! Requests that are no turns (for a title, for a count of tokens) are answered here and
+//! never reach the test.
 
 mod anthropic;
 mod chat;
@@ -30,22 +29,22 @@ use tokio::sync::{mpsc, oneshot};
 use crate::excerpt::{excerpt, places};
 use crate::listening::{Listening, listen};
 
-/// Longer than any program should need to come to its next turn.
+/// Longer than any agent program should need to come to its next turn.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What tests call the hub's server.
+/// The names that tests give the hub's MCP server.
 const SERVERS: [&str; 2] = ["hub", "posthaste"];
 
-/// A provider's API on a port of its own.
+/// An API of model providers on a port of its own.
 pub struct ModelServer {
     asked: mpsc::UnboundedReceiver<Asked>,
     listening: Listening,
 }
 
-/// One turn of the model: what it was given, and the way to answer.
+/// One turn of the model: the request, and the way to answer it.
 ///
 /// A request is hundreds of kilobytes: a failing test prints the turn (`{turn:?}`), or
-/// asserts by [`assert_saw`](Asked::assert_saw) and the like, which print what differs.
+/// asserts by [`assert_saw`](Asked::assert_saw) and the like, which print the difference.
 pub struct Asked {
     provider: Provider,
     request: Value,
@@ -55,10 +54,11 @@ pub struct Asked {
 /// A tool that the model may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name as its server gave it, without what the program put before it.
+    /// The name that the MCP server gave the tool, without the prefix of the agent
+    /// program.
     pub name: String,
     pub description: String,
-    /// What the program put before it: `mcp__hub`, or with its hyphen `hub-`.
+    /// The prefix of the agent program: `mcp__hub`, or with its hyphen `hub-`.
     server: String,
 }
 
@@ -83,18 +83,18 @@ impl ModelServer {
         Self { asked, listening }
     }
 
-    /// Where programs find it: `http://127.0.0.1:PORT`.
+    /// Returns the address for agent programs: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> &str {
         &self.listening.url
     }
 
-    /// The next turn of the model. Waits for it.
+    /// Waits for the next turn of the model.
     pub async fn asked(&mut self) -> Asked {
         let next = tokio::time::timeout(PATIENCE, self.asked.recv()).await;
         next.expect("the model is asked in time").expect("the server lives")
     }
 
-    /// Whether nobody has asked since the last turn.
+    /// Returns whether no turn waits for the test.
     pub fn is_idle(&mut self) -> bool {
         self.asked.is_empty()
     }
@@ -112,12 +112,12 @@ impl fmt::Debug for Asked {
 }
 
 impl Asked {
-    /// The request as it came.
+    /// Returns the unchanged request.
     pub fn request(&self) -> &Value {
         &self.request
     }
 
-    /// The tools that the model was offered.
+    /// Returns the tools that the model was offered.
     pub fn tools(&self) -> Vec<Tool> {
         match self.provider {
             Provider::Anthropic => anthropic::tools(&self.request),
@@ -127,8 +127,8 @@ impl Asked {
         }
     }
 
-    /// The results of tool calls, as the model sees them: all of this
-    /// conversation, the latest last. A result of several blocks is joined by lines.
+    /// Returns the results of tool calls as the model sees them: all of this conversation,
+    /// the latest last. The blocks of a result are joined by line ends.
     pub fn results(&self) -> Vec<String> {
         match self.provider {
             Provider::Anthropic => anthropic::results(&self.request),
@@ -138,18 +138,18 @@ impl Asked {
         }
     }
 
-    /// The result of the last call.
+    /// Returns the result of the last call.
     #[track_caller]
     pub fn result(&self) -> String {
         self.results().pop().unwrap_or_else(|| panic!("no tool was called: {self:?}"))
     }
 
-    /// Whether this text stands anywhere in what the model was given.
+    /// Returns whether this text stands anywhere in the request.
     pub fn saw(&self, text: &str) -> bool {
         self.times(text) > 0
     }
 
-    /// How often this text stands in what the model was given.
+    /// Counts this text in the request.
     fn times(&self, text: &str) -> usize {
         strings(&self.request).map(|string| string.matches(text).count()).sum()
     }
@@ -175,7 +175,7 @@ impl Asked {
         assert!(!self.saw(text), "{text:?} stands there: {:#?}", self.places(text));
     }
 
-    /// What stands around this text, where it is found first.
+    /// Returns the first places of this text, with the text around them.
     fn places(&self, text: &str) -> Vec<String> {
         strings(&self.request).flat_map(|string| places(string, text)).take(3).collect()
     }
@@ -191,7 +191,7 @@ impl Asked {
         self.call_all(&[(name, arguments)]);
     }
 
-    /// Calls several tools in one turn. A model can only call what it was offered.
+    /// Calls several tools in one turn. Panics if the model was not offered one of them.
     #[track_caller]
     pub fn call_all(self, calls: &[(&str, Value)]) {
         let tools = self.tools();
@@ -208,7 +208,7 @@ impl Asked {
     }
 
     fn answer(self, answer: Answer) {
-        // A program that was killed waits for no answer.
+        // A killed agent program does not wait for an answer.
         let _ = self.answer.send(answer);
     }
 }
@@ -224,8 +224,8 @@ impl Tool {
         Self { name: name.to_owned(), description, server: server.to_owned() }
     }
 
-    /// Splits what other programs make of it: `mcp_hub_check_inbox`, `hub_check_inbox`,
-    /// `hub-check_inbox`. Here `server` keeps what stood before to the letter.
+    /// Splits the names that other agent programs make: `mcp_hub_check_inbox`,
+    /// `hub_check_inbox`, `hub-check_inbox`. Here `server` is the prefix to the letter.
     fn flat(full_name: &str, description: &Value) -> Self {
         let bare = full_name.strip_prefix("mcp_").unwrap_or(full_name).trim_start_matches('_');
         let own = |server: &str| bare.strip_prefix(server).filter(|rest| !rest.is_empty());
@@ -236,7 +236,7 @@ impl Tool {
         Self { name: name.to_owned(), description, server }
     }
 
-    /// As [`Tool::flat`] found it.
+    /// Returns the name that [`Tool::flat`] has split.
     fn full_name(&self) -> String {
         format!("{}{}", self.server, self.name)
     }
@@ -299,7 +299,7 @@ async fn answer(
     reply(StatusCode::OK, "text/event-stream", &stream)
 }
 
-/// What programs ask beside the turns of their model.
+/// Answers requests that are no turns of the model.
 fn aside(method: &Method, path: &str) -> Response<Full<Bytes>> {
     let json = |value: Value| reply(StatusCode::OK, "application/json", &value.to_string());
     match (method, path) {
@@ -318,7 +318,7 @@ fn reply(status: StatusCode, kind: &str, body: &str) -> Response<Full<Bytes>> {
     response.body(Full::from(body.to_owned())).expect("plain parts")
 }
 
-/// Every text in a document.
+/// Returns every text in a document.
 fn strings(value: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match value {
         Value::String(string) => Box::new(std::iter::once(string.as_str())),
@@ -332,7 +332,7 @@ fn word(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The text blocks of a content, which may be plain text.
+/// Returns the text blocks of a content, which may be plain text.
 fn text_of(content: &Value) -> String {
     match content {
         Value::Array(blocks) => {

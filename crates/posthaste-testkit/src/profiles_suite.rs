@@ -61,7 +61,7 @@ pub async fn a_profile_is_kept_as_it_was_written(rig: Rig) {
 pub async fn of_two_writers_who_saw_one_version_one_is_refused(rig: Rig) {
     rig.engine.put_profile(put("mason", "first")).await.expect("written");
     let seen = |text: &str| PutProfile { expect: Expect::Version(1), ..put("mason", text) };
-    // Both are under way before one is awaited.
+    // Both writes are under way before one is awaited.
     let (a, b) = (rig.engine.put_profile(seen("a")), rig.engine.put_profile(seen("b")));
     let (a, b) = (a.await, b.await);
     assert!(a.is_ok());

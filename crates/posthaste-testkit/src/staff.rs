@@ -1,5 +1,5 @@
-//! A launcher without processes: it remembers whom it started, and the test says
-//! how they end.
+//! A launcher without processes: it records the workers that it started, and the test
+//! decides how they end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,7 +22,7 @@ use tokio::sync::{oneshot, watch};
 /// A worker of this name does not end when it is asked to.
 pub const STUBBORN: &str = "stubborn";
 
-/// Whom it started, woke and stopped.
+/// The workers that this launcher started, woke and stopped.
 #[derive(Default)]
 pub struct Staff {
     started: Mutex<BTreeMap<InstanceId, Start>>,
@@ -30,35 +30,35 @@ pub struct Staff {
     asked_to_stop: Mutex<Vec<InstanceId>>,
     wrote: Mutex<BTreeMap<InstanceId, Vec<u8>>>,
     woken: Mutex<Vec<Nap>>,
-    /// What is found of somebody after a hub start.
+    /// Results of [`Launcher::find`] after a hub start, by worker.
     left: Mutex<BTreeMap<InstanceId, Found>>,
-    /// What workers were told whose task is `listen`.
+    /// Texts for workers whose task is `listen`.
     told: Mutex<Vec<(InstanceId, String, bool)>>,
-    /// When it may look for those.
+    /// Delays the next [`Launcher::find`] until this signal.
     look: Mutex<Option<oneshot::Receiver<()>>>,
     count: watch::Sender<usize>,
     hub: Mutex<Option<Arc<Hub>>>,
 }
 
 impl Staff {
-    /// Whoever has been started and has not ended.
+    /// Returns the workers that were started and have not ended.
     pub fn at_work(&self) -> Vec<Start> {
         let ended = self.ended.lock();
         let started = self.started.lock();
         started.values().filter(|s| !ended.contains(&s.worker.id)).cloned().collect()
     }
 
-    /// How many ever began.
+    /// Returns the number of workers ever started.
     pub fn began(&self) -> usize {
         *self.count.borrow()
     }
 
-    /// Whom the hub asked to stop.
+    /// Returns the workers that the hub asked to stop.
     pub fn asked_to_stop(&self) -> Vec<InstanceId> {
         self.asked_to_stop.lock().clone()
     }
 
-    /// It wrote this to its stdout.
+    /// Lets a worker write to its stdout.
     pub async fn writes(&self, who: InstanceId, bytes: &[u8]) {
         self.runs(who).await;
         self.wrote.lock().entry(who).or_default().extend_from_slice(bytes);
@@ -72,23 +72,23 @@ impl Staff {
         std::mem::take(&mut self.woken.lock())
     }
 
-    /// What the next look for this one finds.
+    /// Sets the result of the next [`Launcher::find`] for this worker.
     pub fn leaves(&self, who: InstanceId, found: Found) {
         self.left.lock().insert(who, found);
     }
 
-    /// It looks for whoever is left only when it is told.
+    /// Delays the next [`Launcher::find`] until `told` is signalled.
     pub fn looks_after(&self, told: oneshot::Receiver<()>) {
         *self.look.lock() = Some(told);
     }
 
-    /// Waits until so many have been started, since the beginning.
+    /// Waits until `count` workers were started, since the beginning.
     pub async fn has_started(&self, count: usize) {
         let mut started = self.count.subscribe();
         started.wait_for(|n| *n >= count).await.expect("it counts as long as it is");
     }
 
-    /// Waits until this one runs.
+    /// Waits until this worker runs.
     pub async fn runs(&self, who: InstanceId) -> Start {
         let mut started = self.count.subscribe();
         let known = |_: &usize| self.started.lock().contains_key(&who);
@@ -96,7 +96,8 @@ impl Staff {
         self.started.lock()[&who].clone()
     }
 
-    /// Waits until so many texts were told, and gives them with their marks.
+    /// Waits until `count` texts were told, and returns them with their `redelivered`
+    /// marks.
     pub async fn has_told(&self, count: usize) -> Vec<(InstanceId, String, bool)> {
         let mut news = self.count.subscribe();
         let enough = |_: &usize| self.told.lock().len() >= count;
@@ -104,20 +105,20 @@ impl Staff {
         self.told.lock().clone()
     }
 
-    /// It ended by itself.
+    /// Lets a worker end by itself.
     pub async fn ends(&self, hub: &Arc<Hub>, who: InstanceId, outcome: Outcome) {
         self.ended.lock().insert(who);
         hub.conclude(who, outcome).await;
     }
 
-    /// It ended well, with this answer.
+    /// Lets a worker end well, with this answer.
     pub async fn answers(&self, hub: &Arc<Hub>, who: InstanceId, answer: &str) {
         let (end, why) = (Ended::Finished, "exit code 0".to_owned());
         let (code, answer) = (Some(0), Some(answer.to_owned()));
         self.ends(hub, who, Outcome { end, code, answer, why, ..Outcome::default() }).await;
     }
 
-    /// It ended with an exit code.
+    /// Lets a worker end with an exit code.
     pub async fn fails(&self, hub: &Arc<Hub>, who: InstanceId, code: i32, tail: &str) {
         let (code, why, tail) = (Some(code), format!("exit code {code}"), tail.to_owned());
         self.ends(hub, who, Outcome { code, why, tail, ..Outcome::default() }).await;
@@ -181,7 +182,7 @@ impl Launcher for Staff {
         .boxed()
     }
 
-    /// A worker whose task is `listen` hears; one whose task is `deaf` seems to.
+    /// A worker whose task is `listen` or `deaf` hears; telling one that is `deaf` fails.
     fn hears(&self, who: InstanceId) -> bool {
         let hears = |start: &Start| matches!(&*start.task, "listen" | "deaf");
         self.started.lock().get(&who).is_some_and(hears)
@@ -213,7 +214,7 @@ impl Launcher for Staff {
     }
 
     fn silent_for(&self, who: InstanceId) -> Option<Duration> {
-        // Whoever wrote something did so just now.
+        // A worker that has written anything counts as having written just now.
         (!self.wrote.lock().contains_key(&who)).then_some(Duration::MAX)
     }
 
@@ -260,7 +261,7 @@ impl Launcher for Staff {
     }
 }
 
-/// A profile that this launcher starts.
+/// Makes a profile whose workers this launcher starts.
 pub async fn profile(hub: &Hub, name: &str, driver: Option<&str>, config: &str) {
     let kind = AgentKind::External;
     let template = Template {

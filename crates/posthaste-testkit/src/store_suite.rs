@@ -35,17 +35,17 @@ pub use self::presence::*;
 pub use self::reading::*;
 pub use self::watching::*;
 
-/// An engine with a queue that remembers its tickets and a clock set by hand.
+/// An engine with a queue that records its tickets and a clock set by hand.
 pub struct Rig {
     pub engine: Arc<Engine>,
     pub queue: Arc<SpyQueue>,
     pub clock: Arc<HandClock>,
     pub limits: Limits,
-    /// Whatever must outlive the store: a folder, a server.
+    /// A value that must outlive the store: a folder, a server.
     pub keep: Box<dyn std::any::Any + Send>,
 }
 
-/// Stands still until told.
+/// A clock that stands still until a test advances it.
 #[derive(Debug)]
 pub struct HandClock(AtomicI64);
 
@@ -68,7 +68,7 @@ impl Clock for HandClock {
     }
 }
 
-/// Remembers every ticket; nobody waits.
+/// A queue that records every ticket and wakes no reader.
 #[derive(Default)]
 pub struct SpyQueue(pub Mutex<Vec<Ticket>>);
 

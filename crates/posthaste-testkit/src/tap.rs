@@ -1,7 +1,7 @@
-//! A tap on the line between a client and a hub: everything goes through
-//! unchanged, and the test can read what was asked.
+//! A proxy between a client and a hub: everything goes through unchanged, and the test can
+//! read the requests.
 //!
-//! It also lends a token to programs that cannot send one.
+//! The proxy also adds a token for agent programs that cannot send one.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 
 use crate::listening::{Listening, listen};
 
-/// A second address of a hub.
+/// A second address of a hub, which records the requests.
 pub struct Tap {
     listening: Listening,
     heard: Arc<Mutex<Vec<Heard>>>,
@@ -30,12 +30,12 @@ pub struct Heard {
     pub method: Method,
     pub path: String,
     pub headers: HeaderMap,
-    /// `Null` where there was none.
+    /// `Null` if the request had no body.
     pub body: Value,
 }
 
 impl Tap {
-    /// Stands before the hub at `url`, and lends `token` to whoever has none.
+    /// Listens in front of the hub at `url`, and adds `token` to requests without one.
     pub async fn before(url: &str, token: Option<&str>) -> Self {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hub = Arc::new(Hub {
@@ -51,14 +51,14 @@ impl Tap {
         &self.listening.url
     }
 
-    /// Everything that was asked until now, in order.
+    /// Returns all requests so far, in order.
     pub fn heard(&self) -> Vec<Heard> {
         self.heard.lock().clone()
     }
 }
 
 impl Heard {
-    /// The JSON-RPC method, or the HTTP method of a request without one.
+    /// Returns the JSON-RPC method, or the HTTP method of a request without one.
     pub fn what(&self) -> &str {
         self.body["method"].as_str().unwrap_or(self.method.as_str())
     }
@@ -95,14 +95,14 @@ impl Hub {
         }
     }
 
-    /// A connection for each request: when the client hangs up, so does this.
+    /// Opens a connection for each request: it closes when the client's connection closes.
     async fn ask(
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
         let socket = TcpStream::connect(&self.address).await?;
         let (mut hub, connection) = http1::handshake(TokioIo::new(socket)).await?;
-        // It ends with the answer, or with whoever waits for the answer.
+        // The connection ends with the answer, or when the client no longer waits.
         tokio::spawn(connection);
         Ok(hub.send_request(request).await?)
     }

@@ -16,7 +16,7 @@ use posthaste_core::registry::{RegistryError, Status, Work};
 use crate::profiles_suite::put;
 use crate::store_suite::Rig;
 
-/// A wish for a mason.
+/// Returns a request for a worker of the profile `mason`.
 pub fn hire(rig: &Rig, by: Principal, task: &str, details: Details) -> Hire {
     let agent: posthaste_core::address::Name = "mason".parse().expect("a good name");
     let to = Address::Named { name: agent.clone(), team: None };

@@ -1,5 +1,5 @@
-//! A whole hub in a test: the embedded store, the local queue, and people who use
-//! them in the words of a story.
+//! A whole hub in a test: the embedded store, the local queue, and agents that use them in
+//! the words of a story.
 //!
 //! ```ignore
 //! let world = World::new();
@@ -33,7 +33,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock::TestClock;
 
-/// One hub and who uses it.
+/// One hub, to which agents join.
 pub struct World {
     pub hub: Arc<Hub>,
     pub engine: Arc<Engine>,
@@ -41,7 +41,7 @@ pub struct World {
 }
 
 impl World {
-    /// In memory, with the limits of every hub.
+    /// Opens a hub in memory, with the default limits.
     pub fn new() -> Self {
         Self::with(Limits::default())
     }
@@ -50,13 +50,13 @@ impl World {
         Self::open(&Place::Memory, limits)
     }
 
-    /// On disk, where a restart finds it again.
+    /// Opens a hub on disk, where a restart finds its data again.
     pub fn at(folder: &Path) -> Self {
         Self::open(&Place::File(folder.to_owned()), Limits::default())
     }
 
     pub fn open(place: &Place, limits: Limits) -> Self {
-        // A small log: nobody measures here.
+        // A small log, because no test measures speed.
         let config = StoreConfig { wal_bytes: 1 << 16, ..StoreConfig::default() };
         let (queue, clock) = (Arc::new(LocalQueue::new()), Arc::new(TestClock::new()));
         let engine = posthaste_store::open(place, config, limits, queue, clock.clone());
@@ -80,7 +80,7 @@ impl World {
         Agent { hub: Arc::clone(&self.hub), who, address: joined.instance.address.to_string() }
     }
 
-    /// Somebody from before a restart.
+    /// Returns an agent that joined before a restart.
     pub fn knows(&self, who: Principal) -> Agent {
         let instance = who.instance().and_then(|id| self.hub.instance(id)).expect("known");
         let address = instance.instance.address.to_string();
@@ -97,16 +97,16 @@ impl World {
         found.expect("a look")
     }
 
-    /// Where the only delivery of a message stands.
+    /// Returns the state of the only delivery of a message.
     pub async fn state(&self, seq: Seq) -> RecordState {
         let record = self.record(seq).await.expect("a message that is kept");
         assert_eq!(record.deliveries.len(), 1, "one delivery: {record:?}");
         record.deliveries[0].state
     }
 
-    /// Returns when everything that was begun beside other calls is written.
+    /// Waits until all writes that other calls left running are done.
     pub async fn settles(&self) {
-        // A look at everybody stands in line behind it.
+        // The writer does this sweep after them, as it keeps the order of commands.
         let nobody = Timestamp(0);
         self.engine.forget_gone(nobody).await.expect("nobody is that old");
     }
@@ -122,7 +122,7 @@ impl Default for World {
     }
 }
 
-/// What somebody new asks for who has nothing special in mind.
+/// Returns a request to join with nothing but a name.
 pub fn new_instance(name: &str) -> NewInstance {
     NewInstance {
         agent: name.parse().expect("a good name"),
@@ -141,7 +141,7 @@ pub fn new_instance(name: &str) -> NewInstance {
 pub struct Agent {
     hub: Arc<Hub>,
     pub who: Principal,
-    /// As others write to it.
+    /// The address to which others write.
     pub address: String,
 }
 
@@ -156,7 +156,7 @@ impl Agent {
         self.who.instance().expect("an agent, not the operator")
     }
 
-    /// Sends, and it is accepted.
+    /// Sends a message, which must be accepted.
     pub async fn sends(&self, to: &(impl fmt::Display + ?Sized), body: &str) -> Receipt {
         self.sends_with(to, body, Details::default()).await
     }
@@ -185,12 +185,12 @@ impl Agent {
         draft.expect("within the limits")
     }
 
-    /// Asks for what is there now, without proving anything.
+    /// Reads the queued messages, without proof.
     pub async fn reads(&self) -> Answer {
         self.asks(self.ask()).await
     }
 
-    /// Reads and names the receipt: what came will not come again.
+    /// Reads, and acks by the receipt, so that no message comes again.
     pub async fn takes(&self) -> Answer {
         let answer = self.reads().await;
         self.acks(&answer).await;
@@ -201,51 +201,51 @@ impl Agent {
         self.hub.ack_receipt(self.who, answer.receipt).await.expect("acked");
     }
 
-    /// Asks, and the answer is written.
+    /// Reads, and the answer is written.
     pub async fn asks(&self, ask: Ask) -> Answer {
         self.receives(ask).await.written()
     }
 
-    /// Asks; what becomes of the answer is the caller's business.
+    /// Reads; the caller decides whether the answer is written.
     pub async fn receives(&self, ask: Ask) -> Unwritten {
         Unwritten(self.hub.receive(ask).await.expect("an answer"))
     }
 
-    /// Asks in a task of its own, which waits by the time this returns.
+    /// Reads in a task of its own, which waits by the time this returns.
     pub async fn waits(&self, ask: Ask) -> JoinHandle<Answer> {
         let me = self.clone();
         let task = tokio::spawn(async move { me.asks(ask).await });
-        // Listening and looking take no time.
+        // A reader needs only a few polls to listen and look.
         for _ in 0..8 {
             tokio::task::yield_now().await;
         }
         task
     }
 
-    /// What is there now.
+    /// Returns a read that does not wait.
     pub fn ask(&self) -> Ask {
         Ask::now(self.who)
     }
 
-    /// The first message within the time, without a window.
+    /// Returns a read that waits for the first message, without a batch window.
     pub fn ask_within(&self, timeout: Duration) -> Ask {
         Ask { timeout, ..self.ask() }
     }
 
-    /// A gather, as the doors ask for one: from these, or from anybody.
+    /// Returns a gather, as the doors ask for one: from these senders, or from any.
     pub fn gather(&self, timeout: Duration, wait_for: WaitFor, from: &[&str]) -> Ask {
         let from = from.iter().map(|who| (*who).to_owned()).collect();
         let filter = Filter { from, or_ends_wait: true, ..Filter::default() };
         Ask { wait_for, filter, ..self.ask_within(timeout) }
     }
 
-    /// A call of an agent whose client shows by going on that it read the last.
+    /// Returns a read over MCP, whose client acks the last answer by its next call.
     pub fn mcp(&self, call: &str) -> Ask {
         Ask { door: Door::Mcp, call: Some(call.into()), ..self.ask() }
     }
 }
 
-/// An answer that has not left yet. Dropped, it never does.
+/// An answer that has not been written yet. If it is dropped, it never is.
 pub struct Unwritten(pub Batch);
 
 impl Unwritten {
@@ -257,7 +257,7 @@ impl Unwritten {
     }
 }
 
-/// An answer in the client's hands.
+/// An answer that the client has.
 #[derive(Debug)]
 pub struct Answer {
     pub mail: Vec<Entry>,
@@ -275,7 +275,7 @@ impl Answer {
         self.mail.iter().map(Entry::text).collect()
     }
 
-    /// The texts, each with whether it may have been seen before.
+    /// Returns the texts, each with whether it is marked `redelivered`.
     pub fn marked(&self) -> Vec<(&str, bool)> {
         self.mail.iter().map(|e| (e.text(), e.leased.redelivered)).collect()
     }

@@ -1,4 +1,4 @@
-//! Following the events of a hub.
+//! Follows the events of a hub.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use crate::error::{ApiError, ErrorBody, ErrorCode};
 use crate::events::{self, EventView, EventsQuery, Reset};
 use crate::sse;
 
-/// A hub says something every 15 s; silence for longer means that it is gone.
+/// A hub sends something every 15 s; a longer silence means that the hub is gone.
 const SILENCE: Duration = Duration::from_secs(45);
 
-/// What a follower hears.
+/// An item of the stream of events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
     Event(Box<EventView>),
-    /// There is a gap: what was asked for is not kept any more.
+    /// There is a gap: the hub no longer keeps the requested events.
     Reset(Reset),
 }
 
-/// An open stream of events. It ends when the hub stops or the line breaks; a new
-/// one that begins after [`last`](Self::last) misses nothing.
+/// An open stream of events. It ends when the hub stops or the connection breaks; a new
+/// stream that begins after [`last`](Self::last) misses nothing.
 pub struct Following {
     stream: BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>,
     client: Client,
@@ -54,12 +54,12 @@ impl Client {
 }
 
 impl Following {
-    /// The number up to which everything was heard.
+    /// Returns the number up to which all events have come.
     pub fn last(&self) -> Option<u64> {
         self.last
     }
 
-    /// The next event; `None` when the stream has ended.
+    /// Returns the next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Result<Option<Heard>, ClientError> {
         loop {
             let Ok(next) = timeout(SILENCE, self.stream.next()).await else { return Ok(None) };
@@ -76,7 +76,7 @@ impl Following {
             }
             let unreadable = |e: serde_json::Error| self.client.not_a_hub(200, e.to_string());
             match event.event.as_str() {
-                // Only says how far the hub has looked.
+                // `alive` only tells the number that the hub has reached.
                 "alive" => {}
                 "reset" => {
                     let reset = serde_json::from_str(&event.data).map_err(unreadable)?;

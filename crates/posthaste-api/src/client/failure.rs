@@ -1,8 +1,8 @@
-//! Why a call has no answer, and what a caller can do about it.
+//! Errors of calls, and advice for the caller.
 
 use crate::error::{ApiError, ErrorCode};
 
-/// Why a call has no answer.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The hub said no, and why.
@@ -25,7 +25,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The exit status of the command line, from the one table.
+    /// Returns the exit status of the command line, from the table of [`ErrorCode`].
     pub fn exit(&self) -> u8 {
         self.code().exit()
     }
@@ -41,7 +41,7 @@ impl ClientError {
         }
     }
 
-    /// What to do next, for people.
+    /// Returns advice for people.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Api(error) => error.hint.as_deref(),
@@ -56,7 +56,7 @@ impl ClientError {
         }
     }
 
-    /// A later attempt may succeed without any change.
+    /// Returns whether a later attempt may succeed without any change.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Api(error) => error.code == ErrorCode::Unavailable,
@@ -66,7 +66,7 @@ impl ClientError {
     }
 }
 
-/// Every failure in the form in which the hub itself tells one.
+/// Turns every failure into the form of the hub's own errors.
 impl From<ClientError> for ApiError {
     fn from(error: ClientError) -> Self {
         match error {

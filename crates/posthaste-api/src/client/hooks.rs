@@ -4,14 +4,14 @@ use super::{Client, ClientError};
 use crate::hooks::{self, HookAnswer, HookEvent, HookRequest};
 
 impl Client {
-    /// The operator's client, for this instance.
+    /// Makes the operator's client act for this instance.
     pub fn acting_for(mut self, instance: impl Into<String>) -> Self {
         self.who.push(("x-posthaste-instance", instance.into()));
         self
     }
 
-    /// `POST /v1/hooks/{event}`. How long it may take is the caller's to say: a program
-    /// waits for it.
+    /// `POST /v1/hooks/{event}`. Has no time limit of its own: the caller sets one,
+    /// because an agent program waits for its hook.
     pub async fn hook(
         &self,
         event: HookEvent,

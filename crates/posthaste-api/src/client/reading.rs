@@ -1,4 +1,4 @@
-//! Looking: threads, trails, counts, and everything for an export.
+//! Reads without changing: threads, trails, counts, exports.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::threads::{ThreadMessages, ThreadQuery};
 use crate::trail::TrailView;
 use crate::{messages, stats, threads, trail};
 
-/// An export takes as long as it takes.
+/// Time limit of an export: as long as any should need.
 const EXPORT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Client {
@@ -49,7 +49,7 @@ impl Client {
         self.ask(&stats::STUCK).await
     }
 
-    /// `GET /v1/export`: read it message by message.
+    /// `GET /v1/export`, which is read message by message.
     pub async fn export(&self, query: &ExportQuery) -> Result<Export, ClientError> {
         let request = self.request(&messages::EXPORT)?.query(query).timeout(EXPORT);
         let answer = request.send().await.map_err(|e| self.failed(e, false))?;
@@ -60,17 +60,17 @@ impl Client {
     }
 }
 
-/// An export on its way. What is not read yet stays with the hub.
+/// An export that is being read. The hub keeps the part that was not read yet.
 pub struct Export {
     client: Client,
     answer: Response,
     read: Vec<u8>,
-    /// As far as this is told already.
+    /// The part of `read` before this place was returned already.
     told: usize,
 }
 
 impl Export {
-    /// The next message; `None` when it is complete.
+    /// Returns the next message; `None` when the export is complete.
     pub async fn next(&mut self) -> Result<Option<MessageView>, ClientError> {
         let mut looked_at = self.told;
         loop {
@@ -79,7 +79,7 @@ impl Export {
                 self.told = line.end + 1;
                 return self.message(&self.read[line]).map(Some);
             }
-            // A part of a line: it moves to the front, and the rest of it comes.
+            // Only a part of a line is there: move it to the front and read on.
             self.read.drain(..std::mem::take(&mut self.told));
             looked_at = self.read.len();
             match self.answer.chunk().await.map_err(|e| self.client.failed(e, false))? {

@@ -9,7 +9,7 @@ fn client() -> Client {
     Client::new("http://127.0.0.1:9889").expect("a good address")
 }
 
-/// Answers one request with `answer` and gives back what was asked.
+/// Answers one request with `answer`, and returns the request.
 fn answers_once(answer: String) -> (Client, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
@@ -27,7 +27,7 @@ fn answers_once(answer: String) -> (Client, JoinHandle<String>) {
     (Client::new(&url).expect("a good address"), asked)
 }
 
-/// The head has ended, and as much body as it announced is there.
+/// Returns whether the head has ended and the announced body is there.
 fn complete(heard: &[u8]) -> bool {
     let text = String::from_utf8_lossy(heard);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -135,7 +135,7 @@ fn an_answer_cut_short_says_that_it_may_have_been_done() {
 
 #[test]
 fn a_hub_that_hangs_does_not_answer_and_a_read_of_it_can_be_repeated() {
-    // Connections are taken by the system, and nobody reads from them.
+    // The system accepts connections, and no program reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     let client = Client::new(&url).expect("a good address");

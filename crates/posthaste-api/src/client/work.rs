@@ -1,4 +1,4 @@
-//! Giving out work.
+//! Assigns work.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::work::{
 };
 use crate::{instances, work};
 
-/// What the hub waits for a report when the request does not say.
+/// The hub's wait for a report when the request does not name one, in seconds.
 const DEFAULT_WAIT: f64 = 600.0;
 
 impl Client {
@@ -29,7 +29,7 @@ impl Client {
         self.read_answer(call.timeout(wait)).await
     }
 
-    /// `DELETE /v1/instances/{id}`, with how many were stopped.
+    /// `DELETE /v1/instances/{id}`, with the number of stopped instances.
     pub async fn stop(&self, id: &str) -> Result<Stopped, ClientError> {
         self.ask(instances::STOP.of(id)).await
     }
@@ -49,7 +49,7 @@ impl Client {
         self.ask_with(work::OUTPUT.of(id), query).await
     }
 
-    /// The same call for the bytes as they are, whatever they are.
+    /// `GET /v1/instances/{id}/output` for the unchanged bytes, which need not be text.
     pub async fn output_bytes(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! History, trails and counts, in the wire's words.
+//! Converts history, trails and counts to wire types.
 
 use posthaste_core::address::Mailbox;
 use posthaste_core::history::{ReadError, Step, Trail};
@@ -28,7 +28,7 @@ impl From<ReadError> for ApiError {
 }
 
 impl ThreadMessages {
-    /// As `reader` sees it.
+    /// Shows a thread as `reader` sees it.
     pub fn new(thread: ThreadId, reader: Principal, read: Marked) -> Self {
         let marked_as_read = read.marked.len();
         let cursor = read.page.next.map(|seq| seq.to_string());

@@ -1,4 +1,4 @@
-//! Why nobody got the work, or nobody was stopped.
+//! Converts the errors of assign, handoff, stop and launch.
 
 use posthaste_core::orchestration::{AssignError, HandoffError, StopError};
 use posthaste_core::ports::LaunchError;

@@ -14,14 +14,14 @@ use crate::auth::{self, Identity};
 use crate::extract::query;
 use crate::failure::Failure;
 
-/// The process that carries stdio to the hub names itself.
+/// Header by which a bridge, the process that carries stdio to the hub, names itself.
 const BRIDGE: &str = "x-posthaste-bridge";
 
-/// A bridge says which conversation it serves, or which process of the program where
+/// Header by which a bridge names its conversation, or the process of its program where
 /// the program has no conversation.
 const CONVERSATION: &str = "x-posthaste-conversation";
 
-/// The longest label that is kept as it is.
+/// Longest label that is kept unchanged.
 const LONG: usize = 100;
 
 #[derive(Clone)]
@@ -30,14 +30,14 @@ pub(crate) struct Asker {
     bridge: Option<CompactString>,
     session: Option<CompactString>,
     conversation: Option<CompactString>,
-    /// As its label says; `None` in the era without labels.
+    /// The client that the session label names; `None` in the era without labels.
     pub(crate) client: Option<CompactString>,
     pub(crate) dialect: Dialect,
     pub(crate) trace: Option<TraceParent>,
 }
 
 impl Asker {
-    /// Nobody and newcomers may look at the tools.
+    /// Returns the sender if it is known. Others may look at the tools.
     pub(crate) fn principal(&self) -> Option<Principal> {
         match self.from {
             Identity::Known(who) => Some(who),
@@ -49,7 +49,7 @@ impl Asker {
         self.principal().ok_or_else(auth::nobody)
     }
 
-    /// It calls a tool: a newcomer joins.
+    /// Identifies the caller of a tool: a newcomer joins.
     pub(crate) async fn acts(&mut self, app: &App) -> Result<Principal, Failure> {
         let who = auth::admit(app, self.from.clone()).await?;
         self.from = Identity::Known(who);
@@ -97,7 +97,7 @@ pub(crate) fn identify(app: &App, parts: &Parts) -> Result<Asker, Failure> {
     Ok(Asker { from, bridge, session, conversation, client, dialect, trace })
 }
 
-/// A client may call itself what it likes, but not at any length.
+/// Returns a text as it is, or the fingerprint of one that is too long to keep.
 fn short(text: &str) -> CompactString {
     match text.len() {
         0..=LONG => text.into(),

@@ -1,8 +1,7 @@
 //! One call of a tool, from its first byte to its answer.
 //!
-//! Every call, whatever it is for, is the later call that proves the answers before
-//! it, and its answer carries what waits for the caller. Reads carry
-//! the mail that they were asked for and nothing else.
+//! Every call of a tool proves the answers before it, and its answer carries the queued
+//! mail of the caller. Reads carry the mail that they were asked for and nothing else.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,11 +39,11 @@ pub(crate) type Job = Pin<Box<dyn Future<Output = Done> + Send>>;
 pub(crate) struct Done {
     pub(crate) blocks: Vec<Block>,
     pub(crate) is_error: bool,
-    /// Mail in it, or ids that it names.
+    /// Hand-over of the mail in the result, or of the ids that it names.
     pub(crate) handed: Option<Handed>,
 }
 
-/// Less than this is no room for mail.
+/// Fewer characters than this are no room for mail.
 const LITTLE: usize = 600;
 
 /// The call of a tool: its caller, its client, and the answer to be made.
@@ -52,18 +51,19 @@ pub(crate) struct Ctx {
     pub(crate) app: App,
     pub(crate) me: Principal,
     pub(crate) client: Endurance,
-    /// The client listens to progress.
+    /// True if the client listens to progress.
     pub(crate) hears: bool,
     /// The client's own name for the call: a repeated send is the same send.
     pub(crate) key: Option<String>,
-    /// The trace that the caller is in, where anybody follows.
+    /// The trace of the caller, if traces are followed.
     pub(crate) trace: Option<TraceParent>,
-    /// The share of its request in the budget for bodies, until it waits or is answered.
+    /// The share of the request in the budget for bodies, until the call waits or is
+    /// answered.
     share: Option<Share>,
     open: Open,
 }
 
-/// The call of this tool has begun.
+/// Opens the call of a tool.
 pub(crate) fn open(
     app: &App,
     who: Principal,
@@ -95,8 +95,8 @@ pub(crate) fn open(
     }
 }
 
-/// The idempotency key of a call that has a name of its own. A name that is too long to
-/// be kept as it is becomes a shorter one, the same each time.
+/// Makes the idempotency key of a call that has an id of its own. A long id becomes its
+/// fingerprint, which is the same each time.
 fn key(name: &str, most: usize) -> String {
     let whole = format!("mcp:{name}");
     match whole.chars().count() > most {
@@ -110,7 +110,7 @@ pub(crate) struct Begun {
     job: Job,
     id: Box<RawValue>,
     era: Era,
-    /// Where the client hears of progress, and how often.
+    /// The progress token of the client, and the interval of reports.
     progress: Option<(Box<RawValue>, Duration)>,
 }
 
@@ -162,24 +162,24 @@ pub(crate) fn unknown(name: &str) -> String {
 }
 
 impl Ctx {
-    /// An answer, with what waits for the caller as a second block.
+    /// Makes an answer, with the caller's queued mail as a second block.
     pub(crate) async fn reply<T: Serialize>(self, told: Result<T, ApiError>) -> Done {
         let told = told.and_then(|told| text(&told));
         self.reply_text(told).await
     }
 
-    /// The same for a plain text.
+    /// Like [`reply`](Self::reply), for plain text.
     pub(crate) async fn reply_text(self, told: Result<String, ApiError>) -> Done {
         self.finish(told, true).await
     }
 
-    /// An answer that carries no mail: reading again, or a read that was refused.
+    /// Makes an answer without mail: to a look at old messages, or to a refused read.
     pub(crate) async fn reply_without_mail<T: Serialize>(self, told: Result<T, ApiError>) -> Done {
         let told = told.and_then(|told| text(&told));
         self.finish(told, false).await
     }
 
-    /// A dialect's own form of an error.
+    /// Like [`reply`](Self::reply), with a dialect's own form of errors.
     pub(crate) async fn reply_as<T: Serialize>(
         self,
         told: Result<T, ApiError>,
@@ -189,7 +189,7 @@ impl Ctx {
         self.finish_as(told, true, refused).await
     }
 
-    /// The same for a read, which then carries nothing.
+    /// Refuses a read in a dialect's own form of errors; the answer carries no mail.
     pub(crate) async fn refuse(self, error: ApiError, refused: fn(&ApiError) -> String) -> Done {
         self.finish_as(Err(error), false, refused).await
     }
@@ -222,13 +222,13 @@ impl Ctx {
         let fits = room >= LITTLE;
         let batch = match hub.enclose(self.open, (with_mail && fits).then_some(budget)).await {
             Ok(batch) => batch,
-            // The tool's own result is never lost by it.
+            // A failed read of mail must not lose the tool's own result.
             Err(error) => {
                 tracing::debug!(%error, "an answer goes without its mail");
                 return Done { blocks, is_error, handed: None };
             }
         };
-        // Mail that the room is too small for is counted and its senders are named.
+        // If there is no room for mail, the answer counts it and names its senders.
         let left_out = batch.mail.is_empty() && batch.remaining > 0;
         let unopened = match with_mail && (!fits || left_out) {
             true => hub.glance(me).await.ok().and_then(|survey: Survey| Unopened::new(&survey)),
@@ -243,7 +243,7 @@ impl Ctx {
         Done { blocks, is_error, handed: Some(batch.handed) }
     }
 
-    /// Gives an agent work and waits for its report within what the client endures.
+    /// Assigns work to an agent and waits for its report, within the client's patience.
     pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> HandoffResult {
         let Self { app, me, client, hears, key, trace, share, open } = self;
         let budget = Budget::Json {
@@ -270,7 +270,7 @@ impl Ctx {
         }
     }
 
-    /// Waits for mail in this call, within what the client endures.
+    /// Waits for mail in this call, within the client's patience.
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
         drop(self.share);
         let patience = self.client.patience(self.hears);
@@ -287,14 +287,15 @@ pub(crate) enum HandoffResult {
         report: WorkerReport,
         batch: Batch,
     },
-    /// Patience ended, or something came first. The call can still be answered.
+    /// The patience ended, or mail that ends every wait came. The call can still be
+    /// answered.
     Job {
         ctx: Ctx,
         assigned: Assigned,
         status: Status,
         interrupted: bool,
     },
-    /// Nobody got the work. The call can still be answered.
+    /// No worker got the work. The call can still be answered.
     Refused {
         ctx: Ctx,
         error: ApiError,
@@ -302,7 +303,7 @@ pub(crate) enum HandoffResult {
     Failed(ApiError),
 }
 
-/// A tool error: the code of the one table, and what to do instead.
+/// Writes a tool error: the code of the one table, and the hint.
 pub(crate) fn refusal(error: &ApiError) -> String {
     #[derive(Serialize)]
     struct Refusal<'a> {
@@ -315,13 +316,13 @@ pub(crate) fn text<T: Serialize>(told: &T) -> Result<String, ApiError> {
     serde_json::to_string(told).map_err(|e| crate::failure::unwritable(e).0)
 }
 
-/// An answer that is made already.
+/// Makes an answer of one block.
 pub(crate) fn done(text: String, is_error: bool, handed: Option<Handed>) -> Done {
     Done { blocks: vec![Block::from(text)], is_error, handed }
 }
 
-/// An answer whose own words have no place for the ids that count as read: they stand
-/// beside it.
+/// Makes an answer whose format has no place for the ids that count as read: they stand in
+/// a second block.
 pub(crate) fn done_beside(text: String, batch: Batch) -> Done {
     let mut blocks = vec![Block::from(text)];
     blocks.extend(brief::settled(&batch).map(Block::from));

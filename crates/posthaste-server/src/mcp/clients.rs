@@ -7,7 +7,7 @@ use posthaste_core::messaging::clients::{self, Client as Program};
 
 use crate::config::McpConfig;
 
-/// How long a client waits, and how much of an answer reaches its model.
+/// The limits of a client: how long it waits, and how much of an answer reaches its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endurance {
     pub(crate) program: &'static Program,

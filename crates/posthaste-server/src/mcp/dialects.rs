@@ -1,4 +1,4 @@
-//! The seeds' own words: one table of names over the same calls.
+//! Dialects: the tools of other programs, as tables of names over the same calls.
 //!
 //! A dialect lists its own tools instead of the native ones, with the names,
 //! parameters and answers that its users know. It has no rules of its own.

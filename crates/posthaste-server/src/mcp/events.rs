@@ -1,4 +1,4 @@
-//! An answer that takes its time: progress first, the result last.
+//! An answer to a call that takes long: progress first, the result last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::call::{Done, Job};
 use super::rpc::{self, Era};
 use crate::written::{Outgoing, Reply};
 
-/// A call that still runs, told of as server-sent events.
+/// A call that still runs, reported as server-sent events.
 pub(crate) struct Events {
     job: Option<Job>,
     id: Box<RawValue>,
@@ -36,7 +36,7 @@ impl Events {
         each: Duration,
         outgoing: Arc<Outgoing>,
     ) -> Response<Reply> {
-        // The first tick is at once: so long it has waited already.
+        // The first tick is at once, because the call has waited for `each` already.
         let every = interval(each);
         let events = Self { job: Some(job), id, era, token, every, each, ticks: 0, outgoing };
         let mut response = Response::new(Reply::Events(Box::new(events)));

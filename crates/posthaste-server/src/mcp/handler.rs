@@ -33,8 +33,8 @@ use crate::extract::plain;
 
 pub(crate) type Service = StreamableHttpService<Handler, NeverSessionManager>;
 
-/// Without sessions, and without its checks of Host and Origin: the hub's own stand
-/// before every route.
+/// Makes rmcp's service without sessions, and without its checks of Host and Origin: the
+/// hub's own checks stand before every route.
 pub(crate) fn service(stop: CancellationToken) -> Service {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -44,7 +44,8 @@ pub(crate) fn service(stop: CancellationToken) -> Service {
     StreamableHttpService::new(|| Ok(Handler), Arc::new(NeverSessionManager::default()), config)
 }
 
-/// rmcp takes a method whose parameters do not fit for one that it does not know.
+/// Checks the parameters, because rmcp takes a method with unfit ones for an unknown
+/// method.
 pub(crate) fn params_fit(method: &str, params: &str) -> Result<(), String> {
     match method {
         "initialize" => fits::<InitializeRequestParams>(params),
@@ -64,7 +65,7 @@ fn fits<T: DeserializeOwned>(params: &str) -> Result<(), String> {
     }
 }
 
-/// Where a tool that rmcp called leaves its mail for the front.
+/// Holds the mail of a tool that rmcp called, for the front.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Left(Arc<Mutex<Option<Handed>>>);
 
@@ -118,8 +119,8 @@ fn front(context: &RequestContext<RoleServer>) -> Result<Front, ErrorData> {
 }
 
 impl ServerHandler for Handler {
-    /// The tools never change; but a client that may hear of it keeps a stream open, and
-    /// an open stream says that it lives.
+    /// Announces that the tools may change. They never do, but a client that may hear of
+    /// it keeps a stream open, and an open stream is a sign of life.
     fn get_info(&self) -> ServerConfig {
         let capabilities =
             ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
@@ -165,7 +166,7 @@ impl ServerHandler for Handler {
         drop(arguments);
         let done = tokio::select! {
             done = job => done,
-            // The client has gone: what the job held goes back as it is dropped.
+            // The client has gone: dropping the job returns its leases.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the client has gone away", None));
             }
@@ -180,7 +181,7 @@ impl ServerHandler for Handler {
         Ok(result.into())
     }
 
-    /// The tools never change, but whoever asks to hear of it may listen.
+    /// Accepts subscriptions to changes of the tools, although the tools never change.
     fn accepted_subscription_filter(
         &self,
         requested: &SubscriptionFilter,

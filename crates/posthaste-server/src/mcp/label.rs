@@ -1,8 +1,8 @@
 //! Session ids: labels, not state.
 //!
-//! A label says for whom and for which client it was made, so that nothing has to
-//! be remembered: after a restart of the hub it is as good as before. Labels of
-//! another make are taken as they are. Nothing is believed because of a label.
+//! A label names the caller and the client that it was made for, so the hub remembers
+//! nothing: after a restart the label is as good as before. Labels of another make are
+//! taken as they are. A label proves nothing.
 
 use compact_str::{CompactString, format_compact};
 use posthaste_core::messaging::message::Principal;
@@ -11,9 +11,9 @@ use crate::auth::forbidden;
 use crate::failure::Failure;
 
 pub(crate) const HEADER: &str = "mcp-session-id";
-/// Made by a hub, in the first form.
+/// Prefix of labels that a hub made, in the first form.
 const OURS: &str = "ph1-";
-/// For a client that had only the join token yet.
+/// The owner in the label of a client that had only the join token.
 const NOBODY: &str = "join";
 
 pub(crate) fn make(who: Option<Principal>, client: Option<&str>) -> CompactString {
@@ -32,7 +32,7 @@ fn name(who: Option<Principal>) -> CompactString {
     }
 }
 
-/// Which client the label was made for; an error if it was made for somebody else.
+/// Returns the client that the label was made for; an error if it names another caller.
 pub(crate) fn client(
     label: &str,
     who: Option<Principal>,

@@ -17,7 +17,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 pub(crate) const INVALID_PARAMS: i32 = -32602;
 pub(crate) const INTERNAL_ERROR: i32 = -32603;
 
-/// No method of the protocol has a longer name.
+/// Longest name of a method: the protocol has none that is longer.
 const LONGEST_METHOD: usize = 128;
 
 /// One message, as far as the front has to know it.
@@ -43,14 +43,15 @@ fn given<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a RawVal
     <&RawValue>::deserialize(from).map(Some)
 }
 
-/// Clients of the protocol number their requests, or name them. What they say comes
-/// back in the answer and is kept as long as the call is known, so it is short.
+/// Returns whether this is the id of a request: a text or a whole number, and short,
+/// because it comes back in the answer and is kept as long as the call is known.
 fn is_id(id: &RawValue, longest: usize) -> bool {
     let text = id.get();
     text.len() <= longest && (is_text(text) || text.parse::<i64>().is_ok())
 }
 
-/// Half a character is JSON by its form alone: an answer with it could not be read.
+/// Returns whether the JSON is a readable text. Half a character, in an escape, is JSON by
+/// its form alone, and an answer with it could not be read.
 fn is_text(json: &str) -> bool {
     let escapes = || json.contains('\\');
     json.starts_with('"') && (!escapes() || serde_json::from_str::<Cow<'_, str>>(json).is_ok())
@@ -71,13 +72,13 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// The parameters as they stand.
+    /// Returns the parameters as raw JSON.
     pub(crate) fn raw_params(&self) -> &str {
         self.params.map_or("{}", RawValue::get)
     }
 
-    /// Bytes of the parameters beside the arguments of a tool, of which a call that waits
-    /// keeps some. Whoever says less than `most` in all is not looked at.
+    /// Counts the bytes of the parameters beside the arguments of a tool, of which a
+    /// waiting call keeps some. Parameters of at most `most` bytes are not parsed.
     pub(crate) fn beside_arguments(&self, most: usize) -> usize {
         #[derive(Deserialize)]
         struct Only<'a> {
@@ -100,7 +101,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The parameters of any method, as far as the front reads them.
+/// The parameters of all methods, as far as the front reads them.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Params<'a> {
     #[serde(borrow)]
@@ -120,7 +121,7 @@ pub(crate) struct Params<'a> {
     pub(crate) request_id: Option<&'a RawValue>,
 }
 
-/// The news that a listener wants; only one kind can ever be granted.
+/// The notifications that a listener wants; only one kind can be granted.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wanted {
@@ -141,7 +142,7 @@ pub(crate) struct Meta<'a> {
     /// The id that Claude Code gives the call; the same again if it repeats the call.
     #[serde(borrow, rename = "claudecode/toolUseId")]
     tool_use: Option<Cow<'a, str>>,
-    /// The id that Codex gives it.
+    /// The id that Codex gives the call.
     #[serde(borrow, rename = "callId")]
     call: Option<Cow<'a, str>>,
 }
@@ -155,14 +156,14 @@ struct ClientInfo<'a> {
 }
 
 impl Meta<'_> {
-    /// The client's own id of the call. Its hooks name the same.
+    /// Returns the client's own id of the call, which its hooks name, too.
     pub(crate) fn call_id(&self) -> Option<&str> {
         self.tool_use.as_deref().or(self.call.as_deref())
     }
 }
 
 impl Params<'_> {
-    /// The name that the client gives itself.
+    /// Returns the name that the client gives itself.
     pub(crate) fn client(&self) -> Option<&str> {
         let said = self.meta.as_ref().and_then(|meta| meta.client.as_ref());
         said.or(self.client.as_ref()).map(|client| &*client.name)
@@ -174,14 +175,14 @@ impl Params<'_> {
     }
 }
 
-/// Before and after the handshake was dropped.
+/// The protocol before and after the handshake was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Old,
     New,
 }
 
-/// Reads one message; what is none is answered. An id is told back if it is one.
+/// Reads one message; any other body gets an error answer, with its id if it has one.
 pub(crate) fn read(body: &[u8], longest_id: usize) -> Result<Envelope<'_>, Box<Response<Reply>>> {
     const BATCH: &str = "send one message at a time, not a batch";
     let invalid = |id, why| Err(refused(StatusCode::BAD_REQUEST, id, INVALID_REQUEST, why));
@@ -202,7 +203,7 @@ pub(crate) fn read(body: &[u8], longest_id: usize) -> Result<Envelope<'_>, Box<R
     }
 }
 
-/// A message of which nothing else can be read.
+/// A message of which only the id can be read.
 #[derive(Deserialize)]
 struct Named<'a> {
     #[serde(borrow, default, deserialize_with = "given")]
@@ -254,14 +255,15 @@ fn refused(
     Box::new(written::json(status, json))
 }
 
-/// A call that is plainly right, in either era. Anything doubtful is rmcp's.
+/// Returns the parameters of a call that is plainly right, in either era. rmcp answers
+/// everything doubtful.
 pub(crate) fn plain_call<'a>(headers: &HeaderMap, message: &Envelope<'a>) -> Option<Params<'a>> {
     let params = plain(headers, message, "tools/call")?;
     let arguments = params.arguments.is_none_or(is_object);
     (arguments && params.name.is_some()).then_some(params)
 }
 
-/// The same for a request to listen, which the older era does not have.
+/// Like [`plain_call`], for a request to listen, which the older era does not have.
 pub(crate) fn plain_listen<'a>(headers: &HeaderMap, message: &Envelope<'a>) -> Option<Params<'a>> {
     let params = plain(headers, message, "subscriptions/listen")?;
     (params.era() == Era::New && params.notifications.is_some()).then_some(params)
@@ -311,7 +313,7 @@ struct Fault<'a> {
     message: &'a str,
 }
 
-/// The code and the message of an answer that is an error.
+/// Returns the code and the message of an error answer.
 pub(crate) fn fault_of(answer: &[u8]) -> Option<(i32, Cow<'_, str>)> {
     #[derive(Deserialize)]
     struct Failed<'a> {
@@ -328,7 +330,7 @@ pub(crate) fn fault_of(answer: &[u8]) -> Option<(i32, Cow<'_, str>)> {
     Some((failed.error.code, failed.error.message))
 }
 
-/// An error of the protocol.
+/// Writes an error of the protocol.
 pub(crate) fn fault(id: &RawValue, code: i32, message: &str) -> Vec<u8> {
     let error = Refused { jsonrpc: "2.0", id: Some(id), error: Fault { code, message } };
     serde_json::to_vec(&error).unwrap_or_default()
@@ -350,7 +352,7 @@ struct ToolResult<'a> {
     is_error: bool,
 }
 
-/// A block of text: models see nothing else in all clients.
+/// A block of text, the only content that models see in all clients.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Block {
     #[serde(rename = "type")]
@@ -364,7 +366,7 @@ impl From<String> for Block {
     }
 }
 
-/// The result of a tool.
+/// Writes the result of a tool.
 pub(crate) fn result(id: &RawValue, era: Era, content: &[Block], is_error: bool) -> Vec<u8> {
     let result_type = (era == Era::New).then_some("complete");
     let result = ToolResult { result_type, content, is_error };
@@ -390,7 +392,7 @@ struct Progress<'a> {
     message: &'static str,
 }
 
-/// Seconds waited so far, to a client that wants to hear of it.
+/// Writes a report of the seconds waited so far.
 pub(crate) fn progress(token: &RawValue, seconds: u64) -> Vec<u8> {
     let params = Progress { progress_token: token, progress: seconds, message: "waiting for mail" };
     let told = Notification { jsonrpc: "2.0", method: "notifications/progress", params };
@@ -410,7 +412,7 @@ struct Subscription<'a> {
     id: &'a RawValue,
 }
 
-/// The first word to who listens: to what.
+/// Writes the first message of a subscription, which names the granted notifications.
 pub(crate) fn listening(id: &RawValue, to: Wanted) -> Vec<u8> {
     #[derive(Serialize)]
     struct Acknowledged<'a> {

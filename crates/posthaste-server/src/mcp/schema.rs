@@ -1,5 +1,5 @@
-//! Schemas of arguments: derived from the types that read them, then made slim, for
-//! every model pays for each of their words.
+//! Schemas of arguments: derived from the types that read them, then made slim, because
+//! every model pays for each word.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Value};

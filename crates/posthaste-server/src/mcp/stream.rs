@@ -25,8 +25,8 @@ use crate::written::Reply;
 
 const PING: &[u8] = b": ping\n\n";
 
-/// `GET /mcp`: nothing is ever sent here but pings, for the tools never change and
-/// mail is fetched; an open stream says that its agent lives.
+/// `GET /mcp`: opens a stream that carries only pings, because the tools never change and
+/// mail is fetched. An open stream is a sign of life of its agent.
 pub(crate) fn open(app: &App, parts: &Parts, asker: &Asker) -> Result<Response<Reply>, Failure> {
     let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     if !accept.is_some_and(|accept| accept.contains("text/event-stream") || accept.contains("*/*"))
@@ -37,7 +37,7 @@ pub(crate) fn open(app: &App, parts: &Parts, asker: &Asker) -> Result<Response<R
     begin(app, asker, Bytes::from_static(PING))
 }
 
-/// `subscriptions/listen`: the same in the newest era.
+/// `subscriptions/listen`: opens the same stream in the newest era.
 pub(crate) fn listen(
     app: &App,
     asker: &Asker,
@@ -47,7 +47,7 @@ pub(crate) fn listen(
     begin(app, asker, event(&rpc::listening(id, wanted)))
 }
 
-/// The first line comes at once: the client sees that it is connected.
+/// Opens a stream. Its first line comes at once, so the client sees that it is connected.
 fn begin(app: &App, asker: &Asker, first: Bytes) -> Result<Response<Reply>, Failure> {
     let owner = match &asker.from {
         Identity::Newcomer(new) => StreamOwner::Early(new.clone()),
@@ -81,8 +81,8 @@ enum StreamOwner {
         who: Principal,
         _attached: Attached,
     },
-    /// Of a newcomer that has only opened its stream: it makes nobody, and belongs to the
-    /// instance that its first act makes.
+    /// A newcomer that has only opened its stream. The stream creates no instance, and
+    /// passes to the instance that the newcomer's first act creates.
     Early(Box<NewInstance>),
 }
 
@@ -129,7 +129,7 @@ impl Pings {
     }
 }
 
-/// Keeps an agent attached as long as this answer is open.
+/// Keeps an agent attached as long as its answer is open.
 pub(crate) fn held(reply: Reply, attached: Attached) -> Reply {
     let Reply::Routed(body) = reply else { return reply };
     Reply::Routed(Body::new(body.map_frame(move |frame| {

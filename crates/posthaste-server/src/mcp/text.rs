@@ -1,5 +1,5 @@
-//! Reading arguments. A wrong one is told in one sentence, and nothing has been
-//! touched by then.
+//! Reads arguments. A wrong argument is refused in one sentence, before anything is
+//! changed.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::MessageRef;
@@ -12,7 +12,7 @@ use crate::extract::plain;
 pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, ApiError> {
     let text = given.map_or("{}", RawValue::get);
     serde_json::from_str(text).map_err(|error| {
-        // Where in the text it was helps nobody who wrote no text.
+        // A model writes values and no text, so the place in the text would not help it.
         let told = plain(&error.to_string());
         let why: String =
             told.split(" at line ").next().unwrap_or(&told).chars().take(300).collect();
@@ -21,8 +21,7 @@ pub(crate) fn arguments<T: DeserializeOwned>(given: Option<&RawValue>) -> Result
     })
 }
 
-/// Counts how many of these, from the last, fit into so many characters of JSON; at least
-/// one.
+/// Counts the last entries that fit into so many characters of JSON; at least one.
 pub(crate) fn last_that_fit<T: Serialize>(list: &[T], chars: usize) -> usize {
     let mut left = chars;
     let fits = |entry: &&T| {
@@ -34,7 +33,7 @@ pub(crate) fn last_that_fit<T: Serialize>(list: &[T], chars: usize) -> usize {
     list.iter().rev().take_while(fits).count().max(1).min(list.len())
 }
 
-/// A list, or one text with commas.
+/// Reads a list, or one text with commas.
 pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -52,14 +51,14 @@ pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
     let given = !parts.is_empty();
     let trimmed = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
     let list: Vec<String> = trimmed.map(str::to_owned).collect();
-    // Nobody is not everybody.
+    // An empty list would mean nobody, and a missing one means everybody.
     if given && list.is_empty() {
         return Err(serde::de::Error::custom("a list without a word in it; leave it out instead"));
     }
     Ok(list)
 }
 
-/// A word, or a number that is meant as one.
+/// Reads a word, or a number that is meant as one.
 pub(crate) fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -75,7 +74,7 @@ pub(crate) fn word<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>,
     })
 }
 
-/// A message, as `word` read it.
+/// Returns the reference to a message that [`word`] has read.
 pub(crate) fn message(word: Option<String>) -> Option<MessageRef> {
     word.filter(|word| !word.is_empty()).map(MessageRef::Text)
 }

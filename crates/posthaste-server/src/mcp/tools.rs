@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::{Ctx, Job};
 
-/// The etiquette, for every model that connects.
+/// The instructions for every model that connects.
 pub(crate) const INSTRUCTIONS: &str = "\
 Posthaste is the post office of the agents here: you have an address and a mailbox, and so has \
 everyone else, the human operator included (`human`).
@@ -44,9 +44,10 @@ pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) schema: fn() -> Map<String, Value>,
-    /// Changes nothing that others see: some clients call such tools side by side.
+    /// True if the tool changes nothing that others see: some clients call such tools side
+    /// by side.
     pub(crate) reads: bool,
-    /// May take long enough to tell of progress.
+    /// True if the tool may take long enough to report progress.
     pub(crate) waits: bool,
     pub(crate) run: fn(Ctx, Option<&RawValue>) -> Job,
 }
@@ -66,9 +67,10 @@ pub(crate) const NATIVE: &[Tool] = &[
 ];
 
 impl Tool {
-    /// As `tools/list` shows it. Some clients hide a tool from their model until it
-    /// is searched for, unless it says otherwise; some ask their user before each call
-    /// of a tool that might destroy something or reach out into the world.
+    /// Returns the tool as `tools/list` shows it. Some clients hide a tool from their
+    /// model until it is searched for, unless the tool says otherwise; some ask their user
+    /// before each call of a tool that might destroy something or reach out into the
+    /// world.
     pub(crate) fn listed(&self) -> Value {
         json!({
             "name": self.name,
@@ -90,7 +92,7 @@ pub(crate) fn is_listed(tool: &Tool, worker: bool) -> bool {
     worker || ![ask_user::TOOL.name, respond_to_user::TOOL.name].contains(&tool.name)
 }
 
-/// Every dialect with its tools, for the reference.
+/// Returns every dialect with its tools, for the reference.
 pub(crate) fn reference() -> Vec<(&'static str, Vec<Value>)> {
     let all = super::dialects::Dialect::ALL.iter();
     all.map(|(dialect, word)| (*word, dialect.tools().iter().map(Tool::listed).collect())).collect()

@@ -1,5 +1,4 @@
-//! The process as the system sees it. Linux says it in `/proc`; elsewhere these
-//! metrics are left out.
+//! Metrics of the process from Linux's `/proc`; on other systems they are left out.
 
 use std::fs;
 

@@ -4,10 +4,10 @@ use std::fmt::{Display, Write};
 
 use posthaste_core::figures::Spread;
 
-/// Microseconds of a second.
+/// Microseconds in a second.
 const MICROS: f64 = 1e6;
 
-/// A page under construction: a head for each metric, then its lines.
+/// A page that is being written: a head for each metric, then its lines.
 #[derive(Default)]
 pub(crate) struct MetricsText {
     text: String,
@@ -36,12 +36,12 @@ impl MetricsText {
         self.line("", labels, None, value);
     }
 
-    /// Sizes, as they were counted.
+    /// Writes a histogram of sizes.
     pub(crate) fn counts(&mut self, labels: &[(&str, &str)], spread: &Spread) {
         self.spread(labels, spread, 1.0);
     }
 
-    /// Times in microseconds, told in seconds.
+    /// Writes a histogram of times, counted in microseconds and shown in seconds.
     pub(crate) fn times(&mut self, labels: &[(&str, &str)], spread: &Spread) {
         self.spread(labels, spread, MICROS);
     }
@@ -53,7 +53,7 @@ impl MetricsText {
             let bound = (*bound as f64 / unit).to_string();
             self.line("_bucket", labels, Some(&bound), up_to);
         }
-        // What was counted between two looks at the same numbers.
+        // A value may have been counted between the reads of the total and of the buckets.
         let total = spread.total.max(up_to);
         self.line("_bucket", labels, Some("+Inf"), total);
         self.line("_sum", labels, None, spread.sum as f64 / unit);

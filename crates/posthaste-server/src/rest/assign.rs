@@ -1,4 +1,4 @@
-//! `/v1/assign` and `/v1/handoff`: giving out work.
+//! `/v1/assign` and `/v1/handoff`: assigning work.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().on(&wire::ASSIGN, assign).on(&wire::HANDOFF, handoff)
 }
 
-/// Seconds that a handoff waits if it does not say.
+/// Seconds that a handoff waits by default.
 const TIMEOUT: f64 = 600.0;
 
 const GOES_ON: &str = "it goes on: its report comes to your inbox (GET /v1/inbox?wait_for=all), or hand off again with the same idempotency_key";
@@ -59,7 +59,8 @@ fn view(assigned: orchestration::Assigned) -> Assigned {
     }
 }
 
-/// `POST /v1/handoff`. A client that hangs up loses nothing: the report waits.
+/// `POST /v1/handoff`. A client that closes its connection loses nothing: the report
+/// waits.
 async fn handoff(
     State(app): State<App>,
     Caller(by): Caller,

@@ -1,4 +1,4 @@
-//! `/v1/context`: what an agent is told of its own part in the whole.
+//! `/v1/context`: the caller's running workers, unread mail and open assignments.
 
 use axum::Router;
 use axum::extract::State;

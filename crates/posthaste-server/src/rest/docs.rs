@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Router<App> {
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `GET /` and `GET /docs/`: people who type the address find something to read.
+/// `GET /` and `GET /docs/`: lead people who type the address to the docs.
 async fn root() -> Response {
     let told = concat!(
         "Posthaste ",
@@ -40,7 +40,7 @@ async fn root() -> Response {
 
 /// `GET /openapi.json`
 async fn document(State(app): State<App>) -> Response {
-    // One for hubs without CAO's routes, and one for those with them.
+    // One document without CAO's routes, and one with them.
     static DOCUMENTS: [OnceLock<Bytes>; 2] = [OnceLock::new(), OnceLock::new()];
     let document = DOCUMENTS[usize::from(app.cao)].get_or_init(|| {
         let document = posthaste_api::openapi::document(env!("CARGO_PKG_VERSION"), app.cao);

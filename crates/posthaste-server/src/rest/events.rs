@@ -1,4 +1,4 @@
-//! `/v1/events`: what happens, followed without a gap.
+//! `/v1/events`: follows events without a gap.
 //!
 //! A follower pulls from the journal at its own pace, so it costs the hub nothing
 //! while it stalls; one that does not read for `server.write_timeout` is cut, and
@@ -37,10 +37,10 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().on(&wire::FOLLOW, follow)
 }
 
-/// The interval at which a follower hears that the hub is there.
+/// Interval at which a follower is told that the hub is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
-/// Most events that a follower may have told again without knowing a number.
+/// Most events that a follower may ask to hear again without naming a number.
 const MOST_LAST: u64 = 1000;
 
 /// `GET /v1/events`
@@ -89,7 +89,7 @@ async fn follow(
         filter,
         after,
         news,
-        // Where to go on from is known before anything happens.
+        // The follower learns the number to go on from before anything happens.
         next: VecDeque::from([Next::Ready(alive(after))]),
         broken: false,
         _room: room,
@@ -111,7 +111,8 @@ struct FollowerSlot {
 }
 
 impl Followers {
-    /// Nobody crowds the operator out, and no agent crowds out the others.
+    /// Admits a stream. Agents cannot crowd out the operator, and no agent can crowd out
+    /// the others.
     fn enter(app: &App, caller: Principal) -> Result<FollowerSlot, Failure> {
         let limits = app.hub.limits();
         let mut open = app.followers.0.lock();
@@ -181,25 +182,26 @@ fn kind(text: &str) -> Result<String, Failure> {
     Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
 }
 
-/// The next thing to send; an event becomes text when its turn comes.
+/// The next item to send; an event becomes text when its turn comes.
 enum Next {
     Ready(SseEvent),
     Event(Box<Event>),
 }
 
-/// The number tells how far we looked, also over what did not concern the follower.
-/// An event without data would not be one, and its number would be lost.
+/// Tells the follower the number up to which the hub has looked, also over events that do
+/// not concern the follower. Without data it would be no event, and its number would be
+/// lost.
 fn alive(after: u64) -> SseEvent {
     SseEvent::default().event(ALIVE).id(after.to_string()).data("{}")
 }
 
 struct Follower {
     app: App,
-    /// Asked again before each look: a token may have ended.
+    /// The token in them is checked again before each look: it may have ended.
     headers: HeaderMap,
     caller: Principal,
     filter: EventFilter,
-    /// Everything up to here was told or does not concern the caller.
+    /// Every event up to here was sent or does not concern the caller.
     after: u64,
     news: watch::Receiver<u64>,
     next: VecDeque<Next>,
@@ -245,7 +247,7 @@ impl Follower {
         let unknown = self.after > page.last;
         let forgotten = self.after.saturating_add(1) < page.oldest;
         if unknown || forgotten {
-            // Never a silent gap.
+            // Report the gap.
             let reset = Reset { oldest: page.oldest, last: page.last };
             self.after = if unknown { page.last } else { page.oldest - 1 };
             let line = SseEvent::default().event(RESET).id(self.after.to_string());

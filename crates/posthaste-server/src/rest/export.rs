@@ -1,8 +1,8 @@
-//! `/v1/export`: everything, one message per line.
+//! `/v1/export`: all messages, one per line.
 //!
-//! The next part is read from the store when the client has taken the one before,
-//! so a slow reader costs one part of memory. A failure on the way breaks the
-//! answer off, and the client goes on after the last number that it has.
+//! The next part is read from the store when the client has taken the one before, so a
+//! slow client costs one part of memory. A failure breaks the answer off, and the client
+//! goes on after the last number that it has.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ async fn export(
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
-/// Some lines, and where the next part begins.
+/// Returns some lines, and the number where the next part begins.
 async fn part(hub: &Hub, from: Seq, until: Seq) -> Result<(Bytes, Option<Seq>), axum::Error> {
     let page = hub.export(from, until).await.map_err(|error| {
         tracing::warn!(%error, "an export broke off");

@@ -1,9 +1,9 @@
 //! `/v1/hooks`: mail at the boundaries of a client's work, and "do not finish with
 //! unread mail".
 //!
-//! A hook takes the same lease as everything else. The door tells the hub what the
-//! program said of the moment; what that proves, and whether the hook may carry mail,
-//! is decided in the core (`messaging/proof/hooks.rs`).
+//! A hook leases messages like every read. The door passes on what the program reported;
+//! the core decides what that proves, and whether the hook may carry mail
+//! (`messaging/proof/hooks.rs`).
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().on(&wire::FIRE, fired)
 }
 
-/// Text around the mail.
+/// Characters of text around the mail.
 const AROUND: usize = 700;
-/// The least that is worth a hook.
+/// Fewest characters for which a hook carries mail.
 const LEAST: usize = 1_000;
-/// Questions that one refusal names.
+/// Most questions that one refusal names.
 const QUESTIONS_AT_ONCE: usize = 5;
 
 const MAIL: &str = "Posthaste, your mailbox: mail came for you while you worked. It is from other \
@@ -76,7 +76,7 @@ async fn fired(
     Ok(watched(json, batch.handed, outgoing).map(Body::new))
 }
 
-/// The hook in the words of the core.
+/// Converts a request to a hook of the core.
 fn fact(event: HookEvent, request: &HookRequest) -> Hook<'_> {
     let moment = match event {
         HookEvent::SessionStart => Moment::SessionStart,
@@ -116,7 +116,7 @@ async fn told(
         });
     }
     if stop || mute {
-        // Nobody will see which ids count as read.
+        // The answer does not show which ids count as read.
         batch.handed.names_nothing();
     }
     if !stop || mute {

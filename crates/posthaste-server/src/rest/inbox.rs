@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Router<App> {
 
 const TIMEOUT: f64 = 60.0;
 
-/// `GET /v1/inbox`. Not async: a waiting call would hold everything twice.
+/// `GET /v1/inbox`. Not async: the future of a waiting call would hold everything twice.
 pub(crate) fn receive(
     hub: &Arc<Hub>,
     ask: Ask,
@@ -96,7 +96,8 @@ fn ask(hub: &Hub, reader: Principal, query: &InboxQuery) -> Result<Ask, Failure>
     })
 }
 
-/// Every message that waits is compared with each of them.
+/// Reads a list of names. It is limited, because every queued message is compared with
+/// each name.
 fn listed(limits: &Limits, names: &str) -> Result<Arc<[String]>, Failure> {
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
     let most = limits.recipients;
@@ -142,7 +143,7 @@ async fn named(app: &App, by: Principal, request: SettleRequest) -> Result<Named
     match (request.receipt, request.ids) {
         (Some(receipt), None) => Ok(Named::Receipt(parse_receipt(&receipt))),
         (None, Some(ids)) => {
-            // No answer held more, so nobody has more to settle at a time.
+            // No answer held more, so no reader has more to settle at a time.
             let most = app.hub.limits().answer_messages;
             if ids.len() > most {
                 let why = format!("at most {most} at a time (limits.answer_messages)");
@@ -203,7 +204,7 @@ async fn nack(
 }
 
 fn lost(seqs: &[Seq], settled: usize) -> Failure {
-    // A delivery that a receipt brought and that is settled has no number any more.
+    // A settled delivery of a receipt has no message number any more.
     let ids: Vec<u64> = seqs.iter().map(|s| s.0).filter(|seq| *seq > 0).collect();
     let message = match ids.is_empty() {
         true => "what that answer brought is settled or has been returned".to_owned(),
@@ -227,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// The ask of `GET /v1/inbox` without a word about a window.
+    /// Returns the read of `GET /v1/inbox` that names no window.
     fn plain(world: &World, reader: &Agent) -> Ask {
         ask(&world.hub, reader.who, &InboxQuery::default()).unwrap_or_else(|_| panic!("plain"))
     }
@@ -246,7 +247,7 @@ mod tests {
                 to.acks(&answer).await;
             }
         }
-        // The clock is the test's own: only windows pass on it.
+        // The clock is paused: only batch windows pass on it.
         assert_eq!(began.elapsed().as_millis() / 20, 50, "{:?}", began.elapsed());
     }
 

@@ -1,4 +1,4 @@
-//! `/v1/instances` and `/v1/join`: who is here.
+//! `/v1/instances` and `/v1/join`: the known instances, and joining.
 
 use axum::Router;
 use axum::extract::State;
@@ -90,12 +90,13 @@ fn name(text: &str) -> Result<Name, Failure> {
     Ok(text.parse::<Name>()?)
 }
 
-/// 256 random bits.
+/// Returns 256 random bits.
 fn random() -> String {
     hex(&rand::random::<[u8; 32]>())
 }
 
-/// The token is told here and kept only as its hash; so is the secret.
+/// Lets an instance join. The answer tells token and secret; the hub keeps only their
+/// hashes.
 async fn admit(
     app: &App,
     new: NewInstance,
@@ -156,7 +157,7 @@ async fn show(
     Ok(Json(view(&app, caller, found)))
 }
 
-/// `DELETE /v1/instances/{id}`: ends it and everybody below it.
+/// `DELETE /v1/instances/{id}`: ends the instance and all workers below it.
 async fn stop(
     State(app): State<App>,
     Caller(caller): Caller,
@@ -173,7 +174,7 @@ async fn stop_all(State(app): State<App>, _: Operator) -> Result<Json<StoppedAll
     Ok(Json(StoppedAll { stopped: app.hub.stop_all().await }))
 }
 
-/// `POST /v1/instances/prune`: forgets who is gone and has nothing to lose.
+/// `POST /v1/instances/prune`: forgets instances that are gone and have nothing to lose.
 async fn prune(State(app): State<App>, _: Operator) -> Result<Json<Pruned>, Failure> {
     let gone = app.hub.forget_all_gone().await?;
     let forgotten = |i: Instance| Forgotten {

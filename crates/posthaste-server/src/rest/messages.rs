@@ -59,7 +59,7 @@ pub(crate) async fn send(
     }
 }
 
-/// The same to each address of a list.
+/// Sends the same message to each address of a list.
 async fn send_many(
     app: &App,
     from: Author,
@@ -136,7 +136,7 @@ fn cursor(field: &'static str, text: &str) -> Result<Seq, Failure> {
     number.map(Seq).ok_or_else(|| invalid(field, "take it from an answer"))
 }
 
-/// A mailbox key, or an instance's id for its own mailbox.
+/// Reads a mailbox key, or the id of an instance for its own mailbox.
 fn mailbox(text: &str) -> Result<Mailbox, Failure> {
     if let Ok(id) = text.parse::<InstanceId>() {
         return Ok(Mailbox::Instance(id));

@@ -1,6 +1,5 @@
-//! `GET /metrics`: figures in Prometheus' text format. They name nobody, so a
-//! caller on this machine needs no token; from elsewhere only the operator sees
-//! them.
+//! `GET /metrics`: metrics in Prometheus' text format. They name no agent, so a caller on
+//! this machine needs no token; from elsewhere only the operator sees them.
 
 use axum::extract::State;
 use axum::http::HeaderMap;

@@ -1,4 +1,4 @@
-//! `/v1/instances/{id}/output`: what a worker wrote.
+//! `/v1/instances/{id}/output`: the output of a worker.
 
 use axum::Router;
 use axum::extract::State;
@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Router<App> {
     Router::new().on(&wire::OUTPUT, output)
 }
 
-/// Bytes of one answer if nobody says, the fewest and the most.
+/// Bytes of one answer: the default, the fewest and the most.
 const USUAL: usize = 64 * 1024;
 const FEWEST: usize = 16;
 const MOST: usize = 1024 * 1024;
@@ -56,12 +56,12 @@ async fn output(
             .hint("only workers that the hub started have output here")
             .into());
     }
-    // Before the read: what it writes between the two is read next time.
+    // Read the status first: output that is written between the two is read next time.
     let ended = worker.status.has_ended();
     let kept = app.hub.output(id, stream, from, most).await.map_err(|error| {
         ApiError::new(ErrorCode::Internal, format!("its output cannot be read: {error}"))
     })?;
-    // It waits in line, or wrote nothing.
+    // The worker waits in line, or has written nothing.
     let kept = kept.unwrap_or(Output { bytes: Vec::new(), next: from, total: 0, dropped: 0 });
     Ok(Json(match as_bytes {
         true => encoded(kept, ended),
@@ -75,7 +75,7 @@ fn encoded(kept: Output, ended: bool) -> OutputView {
     OutputView { text: String::new(), base64, next, total, dropped, ended }
 }
 
-/// A character that is not whole yet is left for the next stretch.
+/// Shows output as text. An incomplete character at the end is left for the next answer.
 fn view(kept: Output, ended: bool) -> OutputView {
     let Output { mut bytes, mut next, total, dropped } = kept;
     let more = !ended || next < total;
@@ -92,7 +92,8 @@ fn half_a_character(bytes: &[u8]) -> Option<usize> {
     let tail = &bytes[bytes.len().saturating_sub(4)..];
     let begins = tail.iter().rposition(|b| b & 0xC0 != 0x80)?;
     let last = &tail[begins..];
-    // All there is may be rubbish: then the reader would never come past it.
+    // If there is nothing but an incomplete character, it is shown: else the reader would
+    // never come past it.
     let unfinished = std::str::from_utf8(last).is_err_and(|e| e.error_len().is_none());
     (unfinished && last.len() < bytes.len()).then_some(last.len())
 }

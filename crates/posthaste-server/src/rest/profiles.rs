@@ -1,4 +1,4 @@
-//! `/v1/profiles`: what an agent of a name is.
+//! `/v1/profiles`: the templates of agents.
 
 use axum::Router;
 use axum::extract::State;
@@ -85,7 +85,8 @@ async fn create(
         return Err(invalid("version", "a new profile has none"));
     }
     let name: Name = name.parse()?;
-    // A bare name is anybody's, like one that came with a join: a file may describe it.
+    // A bare name does not belong to the API, like one that came with a join: a file may
+    // describe it.
     let bare = ProfileInput { name: request.name.clone(), ..ProfileInput::default() };
     let by = if request == bare { Source::Join } else { Source::Api };
     let template = request.template(name)?;

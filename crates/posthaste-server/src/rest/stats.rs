@@ -1,4 +1,4 @@
-//! `/v1/stats`: counts, and what does not move.
+//! `/v1/stats`: counts, and mail that does not move.
 
 use axum::Router;
 use axum::extract::State;

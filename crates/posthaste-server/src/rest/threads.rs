@@ -1,4 +1,4 @@
-//! `/v1/threads`: a conversation, as those read it who poll.
+//! `/v1/threads`: a conversation, for readers that poll.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Mail in the words of a model: no more than says something.
+//! Messages in a short form for models: fields that say nothing are left out.
 
 use posthaste_core::messaging::message::{Message, Priority};
 use posthaste_core::messaging::receive::{Batch, Entry};
@@ -24,7 +24,7 @@ pub(crate) struct BriefEntry<'a> {
     in_reply_to: Option<u64>,
     #[serde(skip_serializing_if = "is_false")]
     redelivered: bool,
-    /// A report on work that was reported on before.
+    /// True for a report on work that was reported on before.
     #[serde(skip_serializing_if = "is_false")]
     late: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -67,12 +67,13 @@ impl<'a> BriefEntry<'a> {
     }
 }
 
-/// A report with a label says by it which task it is about.
+/// Returns whether a message is a report that names its task by a label.
 fn names_its_task(m: &Message) -> bool {
     m.is_report() && m.label.is_some()
 }
 
-/// The share of a budget that an entry takes beside its text, with the comma after it.
+/// Returns the share of a budget that an entry takes beside its text, with the comma after
+/// it.
 pub(crate) fn beside(e: &Entry) -> usize {
     serde_json::to_string(&BriefEntry::showing(e, "")).map_or(WRAPPER, |json| json.len() + 1)
 }
@@ -94,13 +95,13 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Only the ids that count as read, if there are any.
+/// Writes only the ids that count as read, if there are any.
 pub(crate) fn settled(batch: &Batch) -> Option<String> {
     let settled: Vec<u64> = batch.settled.iter().map(|seq| seq.0).collect();
     (!settled.is_empty()).then(|| serde_json::json!({ "settled": settled }).to_string())
 }
 
-/// Mail for which there was no room: how much of it, and whose.
+/// Mail for which there was no room: its count and its senders.
 #[derive(Debug, Serialize)]
 pub(crate) struct Unopened {
     count: usize,
@@ -108,7 +109,7 @@ pub(crate) struct Unopened {
     hint: &'static str,
 }
 
-/// Senders that are named where there is no room for their mail.
+/// Most senders that are named.
 const NAMED: usize = 5;
 
 impl Unopened {
@@ -122,7 +123,7 @@ impl Unopened {
 }
 
 impl Piggyback<'_> {
-    /// Nothing when there is nothing.
+    /// Writes the block; `None` if it would be empty.
     pub(crate) fn text(batch: &Batch, unopened: Option<Unopened>) -> Option<String> {
         if batch.mail.is_empty() && batch.settled.is_empty() && unopened.is_none() {
             return None;

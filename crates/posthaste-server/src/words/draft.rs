@@ -1,4 +1,4 @@
-//! Sending: from the words of a request to messages on their way.
+//! Sends messages: turns requests into drafts and hands these to the hub.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use posthaste_core::road::TraceParent;
 use super::params::wrong;
 use crate::App;
 
-/// The sender of a message, its door, and the trace that it is in.
+/// The sender of a message, its door, and its trace.
 pub(crate) struct Author {
     pub(crate) who: Principal,
     pub(crate) via: Via,
     pub(crate) trace: Option<TraceParent>,
 }
 
-/// Reads what a request says of its message, beside its recipients and its text.
+/// Reads the details of a message: the fields of a request beside recipients and text.
 pub(crate) async fn details(
     app: &App,
     who: Principal,
     request: &mut SendRequest,
 ) -> Result<Details, ApiError> {
-    // As text it takes little, and it is not read again.
+    // As text, metadata takes little memory; it is not read again.
     let metadata = request.metadata.take();
     let metadata = metadata.map(|map| serde_json::to_string(&map));
     let metadata = metadata.transpose().map_err(|e| wrong("metadata", e.to_string()))?;
@@ -81,7 +81,7 @@ pub(crate) async fn send_to_each(
     }
     // All recipients share one copy of the text.
     let message = Body::from(message);
-    // All are under way before the first is waited for: they share a flush.
+    // All sends are under way before the first is awaited, so they share a flush.
     let started: Vec<_> =
         to.iter().map(|to| start(app, from, to, message.clone(), details.clone())).collect();
     let mut sent = Vec::with_capacity(to.len());

@@ -1,4 +1,4 @@
-//! A message of an answer with everything that is known of it.
+//! The full form of a message in an answer.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use posthaste_api::inbox::Entry as FullEntry;
 use posthaste_core::messaging::message::Priority;
 use posthaste_core::messaging::receive::Entry;
 
-/// The full entry, as REST and CAO's tools show it.
+/// Returns the full entry, as REST and CAO's tools show it.
 pub(crate) fn full(e: &Entry) -> FullEntry<'_> {
     let m = &e.leased.message;
     FullEntry {

@@ -8,14 +8,14 @@ use compact_str::{CompactString, format_compact};
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::receive::WaitFor;
 
-/// A parameter that is missing, unknown or out of range.
+/// Makes the error of a parameter that is missing, unknown or out of range.
 pub(crate) fn wrong(field: &'static str, why: impl Into<String>) -> ApiError {
     let message = format!("{field}: {}", why.into());
     let error = ApiError::new(ErrorCode::InvalidArgument, message);
     error.details(serde_json::json!({ "field": field }))
 }
 
-/// A number that lies in the range.
+/// Returns the number if it lies in the range.
 pub(crate) fn within<N: PartialOrd + Display>(
     field: &'static str,
     number: N,
@@ -30,7 +30,7 @@ pub(crate) fn within<N: PartialOrd + Display>(
     }
 }
 
-/// Seconds from 0 to `most`.
+/// Reads a number of seconds from 0 to `most`.
 pub(crate) fn seconds(
     field: &'static str,
     given: Option<f64>,
@@ -44,7 +44,7 @@ pub(crate) fn seconds(
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Reads what a read waits for.
+/// Reads the condition that ends a read's wait.
 pub(crate) fn wait_for(word: Option<&str>) -> Result<WaitFor, ApiError> {
     match word {
         None | Some("any") => Ok(WaitFor::Any),
@@ -61,7 +61,7 @@ pub(crate) fn last_n(given: Option<u32>) -> Result<usize, ApiError> {
     within("last_n", given.unwrap_or(20), 1..=200).map(|last| last as usize)
 }
 
-/// A receipt as clients see it.
+/// Writes a receipt as clients see it.
 pub(crate) fn print_receipt(receipt: u64) -> CompactString {
     format_compact!("r-{receipt:016x}")
 }

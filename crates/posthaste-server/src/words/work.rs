@@ -1,4 +1,4 @@
-//! Giving out work, in the words of every door.
+//! Requests for work, as all doors read them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use posthaste_core::registry::{InstanceView, Status};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Reads what somebody wants done, and by whom.
+/// Reads a request for work.
 pub(crate) fn wish(by: Principal, via: Via, request: AssignRequest) -> Result<Assign, ApiError> {
     let wrong = |why: &str| ApiError::new(ErrorCode::InvalidArgument, why);
     let (agent, at) = match request.agent.parse::<Address>()? {
@@ -60,7 +60,7 @@ fn timeout(seconds: f64) -> Result<Duration, ApiError> {
     }
 }
 
-/// The address of a principal, as others write it.
+/// Returns the address of a principal, as others write it.
 pub(crate) fn address(hub: &Hub, who: Principal) -> String {
     match who {
         Principal::Operator => "human".to_owned(),
@@ -83,7 +83,8 @@ pub(crate) fn assignment(hub: &Hub, given: &Assignment) -> AssignmentView {
     }
 }
 
-/// The word for what an instance does. Of external instances only waits are known.
+/// Returns the word for the activity of an instance. Of external instances only waits are
+/// known.
 pub(crate) fn activity(hub: &Hub, found: &InstanceView, taken: &[Assignment]) -> &'static str {
     let i = &found.instance;
     let worker = i.work.is_some() && i.status == Status::Running;

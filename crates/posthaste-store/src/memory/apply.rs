@@ -1,4 +1,4 @@
-//! What each change does to what is kept. The group was checked before.
+//! The effect of each change on [`Kept`]. The group was checked before.
 
 use std::sync::Arc;
 

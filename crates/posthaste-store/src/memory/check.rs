@@ -1,7 +1,7 @@
-//! Which groups are refused: those with a change that contradicts what is kept.
+//! Refuses groups with a change that contradicts the content of the store.
 //!
-//! A group is checked as a whole before anything is written. What earlier changes of the
-//! group alter is remembered here.
+//! A group is checked as a whole before anything is written. [`Check`] remembers the
+//! effects of the group's earlier changes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -41,7 +41,7 @@ struct Check<'a> {
     kept: &'a Kept,
     last_seq: u64,
     last_delivery: u64,
-    /// What the group did to mailboxes and deliveries so far.
+    /// Effects of the group on mailboxes and deliveries so far.
     opened: HashMap<BoxNo, &'a Mailbox>,
     freed: HashSet<BoxNo>,
     states: HashMap<DeliveryNo, State>,
@@ -104,7 +104,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The mailbox that has this number.
+    /// Returns the mailbox that has this number.
     fn mailbox(&self, no: BoxNo) -> Option<&Mailbox> {
         let kept = || self.kept.mailboxes.get(&no).filter(|_| !self.freed.contains(&no));
         self.opened.get(&no).copied().or_else(kept)

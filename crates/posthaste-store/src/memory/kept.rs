@@ -1,4 +1,4 @@
-//! What a store keeps.
+//! The content of a store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,24 +26,24 @@ pub(super) struct Kept {
     pub(super) was_clean: bool,
     /// This run has stopped cleanly: no group came after `Change::Stopped`.
     pub(super) is_clean: bool,
-    /// The highest numbers ever given. Those of pruned messages are not given again.
+    /// The highest numbers ever given. Numbers of pruned messages are not given again.
     pub(super) last_seq: u64,
     pub(super) last_delivery: u64,
     pub(super) last_event: u64,
     /// The last numbers when the store was opened: the backlog ends there.
     pub(super) opened_at: (u64, u64),
-    /// No delivery below this one is open.
+    /// No delivery with a lower number is open.
     pub(super) low_water: DeliveryNo,
 
     pub(super) messages: BTreeMap<Seq, Entry>,
     pub(super) deliveries: BTreeMap<DeliveryNo, Delivery>,
-    /// Each with its number in the order of all notes.
+    /// Each note with its number in the order of all notes.
     pub(super) notes: BTreeMap<DeliveryNo, Vec<(u64, Note)>>,
     pub(super) last_note: u64,
     pub(super) of_thread: BTreeSet<(ThreadId, Seq)>,
     pub(super) of_sender: BTreeSet<(InstanceId, Seq)>,
     pub(super) of_mailbox: BTreeSet<(BoxNo, Seq)>,
-    /// The message that is answered, and the one that answers it.
+    /// Pairs of an answered message and its reply.
     pub(super) replies: BTreeSet<(Seq, Seq)>,
 
     pub(super) mailboxes: BTreeMap<BoxNo, Mailbox>,
@@ -59,7 +59,7 @@ pub(super) struct Kept {
     pub(super) profiles: Profiles,
 }
 
-/// A message, and which deliveries are its own.
+/// A message, and the numbers of its deliveries.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) message: Arc<Message>,
@@ -71,7 +71,7 @@ pub(super) struct Entry {
 pub(super) struct Delivery {
     pub(super) seq: Seq,
     pub(super) at: BoxNo,
-    /// `None`: it is open.
+    /// `None` while the delivery is open.
     pub(super) end: Option<RecordState>,
     pub(super) marked: bool,
     pub(super) attempts: u8,
@@ -162,7 +162,7 @@ impl Kept {
         }
     }
 
-    /// As the next start finds it.
+    /// Returns the content as the next start finds it.
     pub(super) fn reopened(&self) -> Self {
         let mut next = self.clone();
         next.epoch = Epoch(self.epoch.0 + 1);

@@ -1,4 +1,4 @@
-//! What a start reads back.
+//! The state that a start reads back.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,7 +13,7 @@ use posthaste_core::registry::Instance;
 use super::kept::{Delivery, Kept};
 use super::look;
 
-/// Of the ids that a reader acked by a weak proof, so many are told to the next run.
+/// Most ids acked by a weak proof that the next run is told of each reader.
 const NAMED: usize = 20;
 
 impl Kept {
@@ -46,7 +46,7 @@ impl Kept {
         }
     }
 
-    /// Open deliveries first, then keys.
+    /// Returns the next part of the backlog: open deliveries first, then keys.
     pub(super) fn backlog(&self, from: BacklogMark, part: usize) -> Backlog {
         let BacklogMark { deliveries_after, keys_after } = from;
         let (last_delivery, last_seq) = self.opened_at;
@@ -70,7 +70,7 @@ impl Kept {
         Backlog { part: BacklogPart::Keys(keys), unreadable: Vec::new(), rest }
     }
 
-    /// An open delivery as the ledger queues it; its text stays here.
+    /// Returns an open delivery as the ledger queues it, without its text.
     fn queued(&self, delivery: DeliveryNo, row: &Delivery) -> Option<(BoxNo, Queued)> {
         let message = &self.messages.get(&row.seq)?.message;
         let queued = Queued {

@@ -1,4 +1,4 @@
-//! Answers about messages: history, records, counts, and what is old.
+//! Answers about messages: history, records, counts, and which of them are old.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -86,8 +86,8 @@ impl Kept {
         self.deliveries.range(DeliveryNo(entry.first)..DeliveryNo(entry.first + entry.copies))
     }
 
-    /// Each source gives its next numbers, at most so many; the first of all of them are
-    /// looked at.
+    /// Takes at most `look.most` next numbers of each source, merges them, and returns the
+    /// records of the first ones.
     pub(super) fn history(&self, look: &HistoryLook) -> HistoryPart {
         let mut seqs: BTreeSet<Seq> = BTreeSet::new();
         for source in look.sources.iter() {
@@ -160,7 +160,8 @@ impl Kept {
         }
     }
 
-    /// Without `of` only those that have mail; else each of them.
+    /// Counts the mail of each mailbox and sender in `of`; without `of`, of all that have
+    /// mail.
     pub(super) fn counts(&self, of: Option<CountsOf>) -> StoredCounts {
         let since = self.messages.values().next().map(|entry| entry.message.created_at);
         let mut counts = StoredCounts { since, ..StoredCounts::default() };
@@ -197,8 +198,8 @@ impl Kept {
         }
     }
 
-    /// A message cannot have been settled before it was accepted: the search ends at the
-    /// first that is too young to be old in any state.
+    /// Lists old messages. A message cannot have been settled before it was accepted, so
+    /// the search ends at the first one that is too young to be old in any state.
     pub(super) fn aged(&self, ages: &Ages, most: usize) -> Aged {
         let young_from = ages.acked.before.max(ages.dead.before);
         let may_be_old = |entry: &&Entry| {
@@ -221,7 +222,7 @@ impl Kept {
         Aged { messages, has_events: self.has_old_events(ages.events) }
     }
 
-    /// Whether the oldest events are old. What is from the future holds no other back.
+    /// Returns whether the oldest events are old. Events of the future are skipped.
     fn has_old_events(&self, old: Old) -> bool {
         let oldest = self.events.iter().find(|row| row.at <= old.now || row.at > old.beyond);
         oldest.is_some_and(|row| old.has(row.at))
@@ -233,13 +234,13 @@ impl Kept {
     }
 }
 
-/// The lowest and the highest number of the stretch, if it holds any.
+/// Returns the lowest and the highest number of the stretch, if it holds any.
 fn inside(look: &HistoryLook) -> Option<(Seq, Seq)> {
     let (low, high) = (look.above.checked_add(1)?, look.below.checked_sub(1)?);
     (low <= high).then_some((Seq(low), Seq(high)))
 }
 
-/// The first numbers of an ascending list, from the end where the look begins.
+/// Returns the first numbers of an ascending list, from the end where the look begins.
 fn ends(
     ascending: impl DoubleEndedIterator<Item = Seq>,
     look: &HistoryLook,
@@ -259,7 +260,7 @@ pub(super) fn size(message: &Message) -> u32 {
     u32::try_from(message.body.len()).unwrap_or(u32::MAX)
 }
 
-/// A body is shared, so the copy is small.
+/// Copies a message without its body. A clone shares the body, so copying is cheap.
 fn without_body(message: &Message) -> Arc<Message> {
     let mut head = message.clone();
     head.body = "".into();

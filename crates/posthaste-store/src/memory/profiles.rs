@@ -9,15 +9,15 @@ use posthaste_core::profiles::{Profile, ProfilePage, Template};
 
 use super::words::{self, Column, Index, Phrase};
 
-/// Words of a query that count. More would only make a search slow.
+/// Words of a query that are used. More would only make a search slow.
 const MOST_WORDS: usize = 64;
-/// A word that so many profiles have says little.
+/// A word that so many profiles have is common, and says little.
 const COMMON: usize = 1_000;
 
 #[derive(Clone, Default)]
 pub(super) struct Profiles {
     by_name: BTreeMap<Name, u64>,
-    /// By the numbers of their rows, which decide between equally good finds.
+    /// By row number, which orders equally good finds.
     rows: BTreeMap<u64, Arc<Profile>>,
     index: Index,
 }
@@ -88,11 +88,11 @@ impl Profiles {
         Some(shown)
     }
 
-    /// What is worth ranking. A common word fits nearly all profiles. So, where that is
-    /// enough to fill the answer: those that have all the words; else those that have one
-    /// that is not common; else all that have any. Of one common word alone: those that
-    /// bear it in their name, title or tags. The last word may be the beginning of a longer
-    /// one, unless enough profiles have it as a whole.
+    /// Selects the profiles to rank, because a common word fits nearly all of them. Takes
+    /// the first choice that fills the answer: profiles that have all the words; profiles
+    /// that have a word that is not common; profiles that have any word. For a single
+    /// common word: profiles that have it in name, title or tags. The last word also fits
+    /// as the beginning of a longer one, unless enough profiles have it as a whole.
     fn query(&self, words: &[String], most: usize) -> Option<Query> {
         let whole: Vec<Phrase> = words.iter().map(|word| Phrase::whole(word)).collect();
         let hits: Vec<HashSet<u64>> = whole.iter().map(|word| self.index.having(word)).collect();
@@ -119,7 +119,7 @@ impl Profiles {
         if !rare.is_empty() && rare.len() < words.len() {
             let rows: HashSet<u64> = rare.iter().flat_map(|i| &hits[*i]).copied().collect();
             if rows.len() >= most {
-                // The common words count for the rank.
+                // The common words still count for the rank.
                 let rare = rare.into_iter().map(|i| whole[i].clone());
                 return Some(Query { phrases: rare.chain(any).collect(), rows });
             }
@@ -133,19 +133,19 @@ impl Profiles {
     }
 }
 
-/// Profiles to be ranked, and by what.
+/// Profiles to be ranked, and the phrases that rank them.
 struct Query {
     phrases: Vec<Phrase>,
     rows: HashSet<u64>,
 }
 
-/// Any text as words.
+/// Splits any text into words.
 fn words_of(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.take(MOST_WORDS).flat_map(words::tokens).collect()
 }
 
-/// What a search looks at.
+/// Returns the searched columns of a profile.
 fn columns(template: &Template) -> [String; 4] {
     [
         template.name.to_string(),

@@ -23,7 +23,7 @@ pub(super) enum Column {
 impl Column {
     const ALL: [Self; 4] = [Self::Name, Self::Title, Self::Description, Self::Tags];
 
-    /// A name says most, then what it is filed under, then what is told about it.
+    /// A name says most, then title and tags, then the description.
     fn weight(self) -> f64 {
         match self {
             Self::Name => 8.0,
@@ -33,11 +33,11 @@ impl Column {
     }
 }
 
-/// A word that is looked for.
+/// A word to look for.
 #[derive(Debug, Clone)]
 pub(super) struct Phrase {
     word: String,
-    /// Longer words that begin so fit, too.
+    /// Longer words that begin with `word` fit, too.
     begins: bool,
     columns: Vec<Column>,
 }
@@ -56,13 +56,13 @@ impl Phrase {
     }
 }
 
-/// How often a row has a word in each column.
+/// The number of occurrences of a word in each column of a row.
 type Occurrences = [u32; 4];
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
     words: BTreeMap<String, BTreeMap<u64, Occurrences>>,
-    /// The number of words in each row.
+    /// Number of words in each row.
     lengths: HashMap<u64, u64>,
     total_length: u64,
 }
@@ -93,12 +93,12 @@ impl Index {
         self.total_length -= self.lengths.remove(&row).unwrap_or(0);
     }
 
-    /// The rows that have this word.
+    /// Returns the rows that have this word.
     pub(super) fn having(&self, phrase: &Phrase) -> HashSet<u64> {
         self.frequencies(phrase).into_keys().collect()
     }
 
-    /// How often each row has this word; an occurrence counts as much as its column weighs.
+    /// Counts this word in each row; an occurrence counts as much as its column weighs.
     fn frequencies(&self, phrase: &Phrase) -> HashMap<u64, f64> {
         let begin = self.words.range::<str, _>((Bound::Included(&*phrase.word), Bound::Unbounded));
         let fits = |word: &str| match phrase.begins {
@@ -118,7 +118,7 @@ impl Index {
         found
     }
 
-    /// These rows with their scores, best first, then by number.
+    /// Returns these rows with their scores, best first, then by number.
     pub(super) fn rank(&self, phrases: &[Phrase], rows: &HashSet<u64>) -> Vec<(f64, u64)> {
         let terms: Vec<_> = phrases.iter().map(|phrase| self.frequencies(phrase)).collect();
         let terms: Vec<_> = terms.iter().map(|found| (self.rarity(found.len()), found)).collect();
@@ -138,7 +138,7 @@ impl Index {
         ranked
     }
 
-    /// How much a word says that so many rows have: never less than nothing.
+    /// Returns the weight of a word that `having` rows have; it is always above zero.
     fn rarity(&self, having: usize) -> f64 {
         let others = (self.lengths.len() - having) as f64;
         let rarity = ((others + 0.5) / (having as f64 + 0.5)).ln();
@@ -146,7 +146,7 @@ impl Index {
     }
 }
 
-/// The words of a text, folded.
+/// Returns the words of a text, folded.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -161,14 +161,14 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
     words
 }
 
-/// A mark that belongs to the letter before it.
+/// Returns whether `c` is a mark that belongs to the letter before it.
 fn is_mark(c: char) -> bool {
     let marks = [0x0802_9fdf_u32, 0x0003_61f8];
     let Some(place) = u32::from(c).checked_sub(0x300) else { return false };
     marks.get(place as usize / 32).is_some_and(|bits| bits >> (place % 32) & 1 == 1)
 }
 
-/// The letter in lower case and without marks; nothing for a mark.
+/// Returns the letter in lower case and without marks; `None` for a mark.
 fn fold(c: char) -> Option<char> {
     let lower = match c {
         // The same letters in another shape.
@@ -192,8 +192,9 @@ fn fold(c: char) -> Option<char> {
     }
 }
 
-/// Letters with marks: the first, how many follow it, and the letter without the mark;
-/// none for a mark alone. From the table `fts5_remove_diacritic` of SQLite.
+/// Letters with marks: the first letter, the number of letters that follow it, and the
+/// letter without the mark (`None` for a mark alone). From SQLite's table
+/// `fts5_remove_diacritic`.
 #[rustfmt::skip]
 const MARKED: [(u16, u8, Option<char>); 125] = [
     (0x00e0, 5, Some('a')), (0x00e7, 0, Some('c')), (0x00e8, 3, Some('e')), (0x00ec, 3, Some('i')),

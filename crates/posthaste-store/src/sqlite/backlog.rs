@@ -1,7 +1,8 @@
-//! What was open when the store was opened: deliveries first, then keys, in parts.
+//! The rows that were open when the store was opened: deliveries first, then keys, in
+//! parts.
 //!
-//! A little is read while opening. A million open deliveries are read behind: two threads
-//! read ahead of whoever asks for the next part.
+//! A short backlog is read while opening. A long one is read after the doors have opened:
+//! two threads read ahead of the caller that asks for the next part.
 
 mod take;
 
@@ -23,15 +24,15 @@ use super::{keys, reader};
 
 /// Numbers of deliveries, or keys, in one part.
 const PART: u64 = 20_000;
-/// Parts that are read before anybody asks for them.
+/// Parts that are read before a caller asks for them.
 const AHEAD: usize = 2;
-/// Memory for pages: each is needed once.
+/// Memory for pages. Each page is needed only once.
 const CACHE: usize = 1 << 20;
 
-/// Which rows were there when the store was opened.
+/// The rows that existed when the store was opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
-    /// No delivery below the first is open.
+    /// No delivery with a lower number is open.
     first_delivery: u64,
     last_delivery: u64,
     last_key_list: u64,
@@ -47,24 +48,24 @@ impl Extent {
         })
     }
 
-    /// Whether these are no more than `most` rows.
+    /// Returns whether the extent holds at most `most` rows.
     pub(crate) fn is_within(&self, db: &Connection, most: u64) -> ReadResult<bool> {
         let deliveries = (self.last_delivery + 1).saturating_sub(self.first_delivery);
         Ok(deliveries <= most && keys::count(db, 0, most + 1)? <= most)
     }
 
-    /// Where the first part begins.
+    /// Returns the mark where the first part begins.
     pub(crate) fn start(&self) -> BacklogMark {
         BacklogMark { deliveries_after: self.first_delivery - 1, keys_after: 0 }
     }
 
-    /// Where the part after this one begins, if that is a part of deliveries.
+    /// Returns the mark where the next part begins, if that is a part of deliveries.
     fn after(&self, from: BacklogMark) -> Option<BacklogMark> {
         let deliveries_after = from.deliveries_after.saturating_add(PART);
         (deliveries_after < self.last_delivery).then_some(BacklogMark { deliveries_after, ..from })
     }
 
-    /// Reads everything.
+    /// Reads the whole backlog.
     pub(crate) fn read_into(&self, db: &Connection, loaded: &mut Loaded) -> ReadResult<()> {
         let taker = Taker::new(db)?;
         let mut next = Some(self.start());
@@ -126,7 +127,7 @@ impl Extent {
 /// A part that is being read.
 type Reading = JoinHandle<ReadResult<Backlog>>;
 
-/// Reads the backlog behind the open doors, on connections of its own.
+/// Reads the backlog while the doors are open, on connections of its own.
 pub(crate) struct BacklogReader {
     extent: Extent,
     files: Arc<Files>,
@@ -140,7 +141,7 @@ impl BacklogReader {
         Self { extent, files, damage, ahead: Mutex::default(), idle: Arc::default() }
     }
 
-    /// Begins to read this part and those after it, before anybody asks for them.
+    /// Begins to read this part and the next ones, before a caller asks for them.
     pub(crate) fn read_ahead(&self, from: BacklogMark) {
         let mut ahead = self.ahead.lock();
         if ahead.front().is_none_or(|(mark, _)| *mark != from) {
@@ -172,7 +173,7 @@ impl BacklogReader {
         })
     }
 
-    /// Lets go of the connections.
+    /// Closes the connections.
     pub(crate) fn close(&self) {
         for (db, _) in self.idle.lock().drain(..) {
             self.files.leave_log(&db);

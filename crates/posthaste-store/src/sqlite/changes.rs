@@ -1,4 +1,4 @@
-//! Changes, written down: one function for each kind.
+//! Writes changes: one function for each kind.
 
 mod people;
 mod settle;
@@ -19,14 +19,14 @@ use super::{events, profiles};
 const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
     urgent, marked, attempts, expires_at, room) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7, \
     x'000000000000000000000000000000000000000000000000000000000000')";
-/// What the row of an open delivery keeps free for its end, as [`DELIVERY`] says: a row that
-/// grew would split its page.
+/// Bytes that the row of an open delivery keeps free for its end, as [`DELIVERY`] says: a
+/// row that grew would split its page.
 const ROOM: usize = 30;
-/// Above so many rows a group is worth a thread.
+/// A group of more rows than this is written on a thread.
 const LIGHT: usize = 4_096;
 
-/// A few rows that are appended or updated in place: worth no change of threads where the
-/// disk is quick.
+/// Returns whether the changes only append or update a few rows in place. Where the disk
+/// is quick, such a group is not worth a change of threads.
 pub(crate) fn are_light(changes: &[Change]) -> bool {
     let mut rows = 0;
     let all = changes.iter().all(|change| {
@@ -60,7 +60,7 @@ pub(crate) fn write(db: &Connection, group: &Group, first_made_id: u64) -> rusql
     events::write(db, group)
 }
 
-/// A group in the middle of being written, with the statements of the hot path at hand.
+/// A group that is being written, with the statements of the hot path prepared.
 struct Writing<'c> {
     db: &'c Connection,
     message: CachedStatement<'c>,
@@ -134,7 +134,7 @@ impl Writing<'_> {
     }
 }
 
-/// A change that does not fit what is kept is an error.
+/// Fails unless exactly one row was changed: the change contradicts the content.
 fn one(changed: usize) -> rusqlite::Result<()> {
     match changed {
         1 => Ok(()),

@@ -1,4 +1,4 @@
-//! Counting what is kept, from the indexes and the short unindexed tail.
+//! Counts messages, by the indexes and the short unindexed tail.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use super::errors::ReadResult;
 use super::index::{self, Of, Stretch};
 use super::rows::meta::marks;
 
-/// One statement is one moment: the mark and the index cannot drift apart.
+/// A single statement sees a single state: the mark and the index cannot drift apart.
 const MAILBOXES: &str = "SELECT of, sum(n) FROM ( \
     SELECT of, sum(count) AS n FROM seq_lists WHERE kind = 3 GROUP BY of \
     UNION ALL \
@@ -48,7 +48,7 @@ const THREAD: &str = "SELECT \
         coalesce((SELECT max(seq) FROM messages WHERE thread = ?1 AND seq > \
         coalesce((SELECT value FROM meta WHERE key = 'indexed_seq'), 0)), 0)))";
 
-/// Of these mailboxes and this sender, or of all.
+/// Counts the mail of these mailboxes and of this sender, or of all.
 pub(crate) fn kept(db: &Connection, of: Option<CountsOf>) -> ReadResult<StoredCounts> {
     let mut counts = StoredCounts { since: since(db)?, ..StoredCounts::default() };
     match of {
@@ -88,7 +88,7 @@ fn since(db: &Connection) -> ReadResult<Option<Timestamp>> {
     Ok(db.prepare_cached(first)?.query_row([], |row| row.get(0).map(Timestamp)).optional()?)
 }
 
-/// A thread in numbers; `unread` is all that its reader has not read, of any thread.
+/// Summarizes a thread. `unread` lists all unread messages of the reader, of any thread.
 pub(crate) fn thread(
     db: &Connection,
     thread: ThreadId,
@@ -100,8 +100,8 @@ pub(crate) fn thread(
     Ok(ThreadSummary { total, unread: among(db, thread, total, unread)?, last_at })
 }
 
-/// How many of these messages are in the thread. The shorter list is looked up in the
-/// other: somebody may have much mail, and ask for a short thread every few seconds.
+/// Counts these messages in the thread. The shorter list is looked up in the other one: a
+/// reader with much mail may ask for a short thread every few seconds.
 fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> ReadResult<u64> {
     let mut found = 0;
     if unread.len() as u64 <= total {
@@ -118,7 +118,7 @@ fn among(db: &Connection, thread: ThreadId, total: u64, unread: &[Seq]) -> ReadR
     Ok(found)
 }
 
-/// All messages of a thread.
+/// Returns the numbers of all messages of a thread.
 fn seqs_of(db: &Connection, thread: ThreadId) -> ReadResult<HashSet<u64>> {
     let mark = marks(db)?.seq;
     let mut all = Vec::new();
@@ -139,8 +139,8 @@ mod tests {
     use super::super::rows::meta::Marks;
     use super::*;
 
-    /// A database with so many indexed messages in each of two threads, 1 and 2, and one
-    /// message of each that is not indexed yet.
+    /// Makes a database with so many indexed messages in each of two threads, 1 and 2, and
+    /// one message of each that is not indexed yet.
     fn database(first: u64, second: u64) -> Connection {
         let db = Connection::open_in_memory().expect("a database");
         MIGRATIONS.iter().for_each(|step| db.execute_batch(step).expect("the schema"));
@@ -159,7 +159,8 @@ mod tests {
         db
     }
 
-    /// What SQLite does to count thread 1: steps of its machine, and steps of full scans.
+    /// Returns the work of SQLite to count thread 1: steps of its virtual machine, and
+    /// steps of full scans.
     fn effort(db: &Connection) -> (i32, i32) {
         let mut count = db.prepare(THREAD).expect("a statement");
         let total: u64 = count.query_row(params![1], |row| row.get(0)).expect("a count");

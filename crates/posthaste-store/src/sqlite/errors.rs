@@ -1,4 +1,4 @@
-//! Why something cannot be read, and what is said about it.
+//! Errors of reading, and their explanation for operators.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use rusqlite::{Error, ErrorCode};
 
 use crate::OpenError;
 
-/// Why a question could not be answered.
+/// The reason why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error(transparent)]
@@ -20,12 +20,12 @@ pub(crate) enum ReadError {
 
 pub(crate) type ReadResult<T> = Result<T, ReadError>;
 
-/// Whether SQLite says that the file itself is damaged.
+/// Returns whether SQLite says that the file itself is damaged.
 pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// What is wrong with a value, if the error is of one value; `None` for every other error.
+/// Explains an error of one value; `None` for every other error.
 pub(crate) fn of_value(error: &Error) -> Option<String> {
     match error {
         Error::FromSqlConversionFailure(_, _, why) => Some(why.to_string()),
@@ -36,7 +36,7 @@ pub(crate) fn of_value(error: &Error) -> Option<String> {
     }
 }
 
-/// Why a start failed on this file.
+/// Explains why a start failed on this file.
 pub(crate) fn explain(file: &Path, error: &Error) -> OpenError {
     let why = error.to_string();
     match error.sqlite_error_code() {
@@ -45,7 +45,7 @@ pub(crate) fn explain(file: &Path, error: &Error) -> OpenError {
     }
 }
 
-/// The same for what was read from it.
+/// Like [`explain`], for errors of reading rows.
 pub(crate) fn explain_read(file: &Path, error: &ReadError) -> OpenError {
     match error {
         ReadError::Sqlite(error) => explain(file, error),
@@ -53,7 +53,7 @@ pub(crate) fn explain_read(file: &Path, error: &ReadError) -> OpenError {
     }
 }
 
-/// Damage that was found while the hub runs. Nothing mends it before the next start.
+/// Damage that was found while the hub runs. It stays until the next start.
 pub(crate) struct Damage {
     file: PathBuf,
     found: OnceLock<StoreError>,
@@ -68,7 +68,7 @@ impl Damage {
         self.found.get().cloned()
     }
 
-    /// What a caller is told of this error, and whoever asks how the store is.
+    /// Explains an error to the caller. Damage is also kept for [`found`](Self::found).
     pub(crate) fn explain(&self, error: &Error) -> StoreError {
         if !is_damage(error) {
             return StoreError::Unavailable(error.to_string().into());
@@ -80,12 +80,12 @@ impl Damage {
         self.found.get_or_init(first).clone()
     }
 
-    /// Something that the hub must know cannot be read.
+    /// Declares damage because the hub cannot read something that it must know.
     pub(crate) fn declare(&self, why: String) -> StoreError {
         self.found.get_or_init(|| self.describe(why)).clone()
     }
 
-    /// What a start would have said, had it read these rows itself.
+    /// Describes the damage as a start would have, had it read these rows itself.
     fn describe(&self, why: String) -> StoreError {
         let error = OpenError::Corrupt { file: self.file.clone(), why };
         let hint = format!(

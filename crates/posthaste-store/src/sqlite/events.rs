@@ -1,4 +1,4 @@
-//! The journal: what happened, one list for each transaction.
+//! The journal of events: one list for each transaction.
 
 use posthaste_core::events::EventList;
 use posthaste_core::ports::change::Old;
@@ -23,14 +23,14 @@ pub(crate) fn write(db: &Connection, group: &Group) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The number of the last event.
+/// Returns the number of the last event.
 pub(crate) fn last(db: &Connection) -> ReadResult<u64> {
     let mut select = db.prepare_cached(LAST)?;
     let row: Option<u64> = select.query_row([], |row| row.get(0)).optional()?;
     Ok(row.unwrap_or(0).max(meta::number(db, "last_event")?))
 }
 
-/// The events after a number, all of one moment.
+/// Returns the events after a number, all from one state of the database.
 pub(crate) fn after(db: &Connection, after: u64, most: usize) -> ReadResult<StoredEvents> {
     // No number is that large.
     let after = after.min(i64::MAX as u64 - 1);
@@ -59,7 +59,7 @@ fn read(db: &Connection, after: u64, most: usize) -> ReadResult<StoredEvents> {
     Ok(StoredEvents { events, oldest: oldest.unwrap_or(last + 1), last })
 }
 
-/// Whether anything is old.
+/// Returns whether the oldest events are old.
 pub(crate) fn has_old(db: &Connection, old: Old) -> ReadResult<bool> {
     let sql = "SELECT at FROM event_lists WHERE at <= ?1 OR at > ?2 ORDER BY no LIMIT 1";
     let times = params![old.now.0, old.beyond.0];
@@ -67,7 +67,7 @@ pub(crate) fn has_old(db: &Connection, old: Old) -> ReadResult<bool> {
     Ok(oldest.is_some_and(|at| old.has(at)))
 }
 
-/// Removes old lists; numbers are never given again.
+/// Removes old lists. Notes the last number, so that no number is given again.
 pub(crate) fn forget(db: &Connection, old: Old) -> rusqlite::Result<()> {
     let sql = format!(
         "INSERT INTO meta (key, value) VALUES ('last_event', coalesce(({LAST}), 0)) \

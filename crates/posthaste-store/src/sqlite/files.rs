@@ -1,9 +1,9 @@
-//! Whether the files that the store has open still stand at their paths.
+//! Checks whether the files that the store has open still stand at their paths.
 //!
 //! A folder that is moved or deleted takes nothing from an open file: SQLite goes on
 //! writing, and the next start does not find what was written. So the writer compares
 //! device and inode of the log and of the lock file when it has begun a transaction and
-//! before it answers, which notices every move of the folder and every other hub that has
+//! before it answers. This notices every move of the folder and every other hub that has
 //! taken it. The background compares those of all files a few times in a second.
 
 use std::fs::{File, Metadata};
@@ -23,7 +23,7 @@ use super::log::log_of;
 use super::open::shared_memory_of;
 use crate::OpenError;
 
-/// What tells a file from every other one of this machine.
+/// The identity of a file on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
@@ -45,19 +45,19 @@ pub(crate) struct Files {
     folder: PathBuf,
     /// The database, its log, and the memory that its connections share.
     opened: [(PathBuf, FileId); 3],
-    /// The log once more: an open file knows whether it was deleted.
+    /// The open log, which also shows whether the log was deleted.
     log: File,
     /// Released when the store has closed.
     lock: Mutex<Option<FolderLock>>,
-    /// Another hub has had the folder: nothing is written any more.
+    /// Set when another hub has had the folder: this hub writes nothing any more.
     lost: OnceLock<StoreError>,
-    /// Why nothing is written just now.
+    /// The reason why nothing can be written now.
     misplaced: Mutex<Option<StoreError>>,
     vitals: Vitals,
 }
 
 impl Files {
-    /// Of a database that is open, and whose log has this handle.
+    /// Notes the files of an open database; `log` is its open log.
     pub(crate) fn new(
         folder: &Path,
         file: &Path,
@@ -80,7 +80,7 @@ impl Files {
         &self.log
     }
 
-    /// Whether everything is in its place. A lock file that was removed is made again.
+    /// Checks all files, and makes a removed lock file again.
     pub(crate) fn look(&self) -> Result<(), StoreError> {
         let looked = self.compare(&self.opened).and_then(|()| self.keep_lock());
         let mut known = self.misplaced.lock();
@@ -97,7 +97,7 @@ impl Files {
         looked
     }
 
-    /// The quick look of the writer, at two files, as long as all is well.
+    /// Checks the two files that the writer needs; all files if anything is wrong.
     pub(crate) fn glance(&self) -> Result<(), StoreError> {
         let [_, log, _] = &self.opened;
         let is_ours = || self.lock.lock().as_ref().is_none_or(FolderLock::stands);
@@ -109,18 +109,18 @@ impl Files {
         }
     }
 
-    /// Whether the last look found everything.
+    /// Returns whether the last look found every file.
     pub(crate) fn are_in_place(&self) -> bool {
         self.misplaced.lock().is_none()
     }
 
-    /// What the last look missed.
+    /// Returns the error of the last look.
     pub(crate) fn missed(&self) -> Option<StoreError> {
         self.misplaced.lock().clone()
     }
 
-    /// SQLite removes the log by its path when the last connection closes. What stands
-    /// there now may be the log of another hub.
+    /// Keeps SQLite from removing a log that is not ours. SQLite removes the log by its
+    /// path when the last connection closes, and another hub's log may stand there now.
     pub(crate) fn leave_log(&self, db: &Connection) {
         if self.compare(&self.opened).is_err()
             && let Err(error) = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
@@ -183,7 +183,7 @@ impl Files {
                 Ok(())
             }
             Err(error @ OpenError::Locked { .. }) => {
-                // What it writes is unknown here: there is no way back.
+                // This hub cannot know what the other one writes, so it cannot go on.
                 self.vitals.fail(error.to_string());
                 let hint = "nothing was changed; this hub stops, the other one goes on";
                 let what = error.to_string().into();

@@ -1,4 +1,4 @@
-//! Looking through what is kept: stretches of history, replies, notes.
+//! Queries of the history: stretches of messages, replies, notes.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use super::rows::meta::marks;
 use super::rows::record::{fitting, record};
 use super::rows::{Cells, Table, principal};
 
-/// The next messages of a stretch.
+/// Returns the next messages of a stretch.
 pub(crate) fn part(db: &Connection, look: &HistoryLook) -> ReadResult<HistoryPart> {
     let mut seqs = Vec::new();
     for source in look.sources.iter() {
@@ -43,7 +43,7 @@ pub(crate) fn part(db: &Connection, look: &HistoryLook) -> ReadResult<HistoryPar
     Ok(part)
 }
 
-/// Numbers from the lists, and from the short tail that is in none yet.
+/// Adds the numbers from the index lists, and from the short tail that is in no list yet.
 fn candidates(
     db: &Connection,
     source: &Source,
@@ -86,7 +86,7 @@ fn candidates(
     }
 }
 
-/// Messages of which this is true, with `of` as its first parameter.
+/// Adds the messages for which `is_wanted` holds, with `of` as its first parameter.
 fn select(
     db: &Connection,
     is_wanted: &str,
@@ -106,7 +106,7 @@ fn select(
     Ok(())
 }
 
-/// Messages with deliveries after this one in any of the mailboxes.
+/// Adds the messages with deliveries after number `after` in any of the mailboxes.
 fn in_mailboxes(
     db: &Connection,
     boxes: &[BoxNo],
@@ -127,7 +127,7 @@ fn in_mailboxes(
         && let Some(row) = rows.next()?
     {
         let seq = row.get(0)?;
-        // The deliveries of a message stand together.
+        // The deliveries of a message have consecutive numbers.
         if last != Some(seq) && boxes.contains(&row.get(1)?) {
             seqs.push(seq);
             last = Some(seq);
@@ -137,7 +137,7 @@ fn in_mailboxes(
     Ok(())
 }
 
-/// Messages that name this one in `in_reply_to`, oldest first.
+/// Returns the messages that name this one in `in_reply_to`, oldest first.
 pub(crate) fn replies(db: &Connection, to: Seq, most: usize) -> ReadResult<Vec<StoredRecord>> {
     let mut seqs = Vec::new();
     let tail = Stretch { above: marks(db)?.seq, most, ..Stretch::ALL };
@@ -155,7 +155,7 @@ static NOTES: Table = Table {
     columns: &["no", "delivery", "at", "what", "by", "why"],
 };
 
-/// What was noted of these deliveries, oldest first.
+/// Returns the notes of these deliveries, oldest first.
 pub(crate) fn notes(db: &Connection, first: DeliveryNo, last: DeliveryNo) -> ReadResult<Vec<Note>> {
     let mut select =
         db.prepare_cached(&NOTES.select("WHERE delivery BETWEEN ?1 AND ?2 ORDER BY no"))?;

@@ -1,4 +1,4 @@
-//! A look at a database from outside, which changes nothing.
+//! Inspects a database from outside and changes nothing.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -12,17 +12,17 @@ use super::migrate::{check_application, version};
 use super::open;
 use crate::OpenError;
 
-/// What a look found.
+/// The result of [`inspect`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     pub schema: i64,
     pub bytes: u64,
-    /// Whether all of it was looked at before the patience ended.
+    /// True if the whole file was checked within the patience.
     pub whole: bool,
 }
 
-/// Looks at the database in `folder`, also while a hub uses it; `None` if there is
-/// none. Takes little longer than `patience`, however large it is.
+/// Checks the database in `folder`, also while a hub uses it; `None` if there is none.
+/// Takes little longer than `patience`, however large the database is.
 pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, OpenError> {
     let file = folder.join(open::FILE);
     if !open::is_there(&file)? {
@@ -41,8 +41,8 @@ pub fn inspect(folder: &Path, patience: Duration) -> Result<Option<Inspection>, 
     Ok(Some(Inspection { schema, bytes, whole }))
 }
 
-/// Without a log beside it nobody uses the file, and it is read as it lies: SQLite
-/// would make a log and leave it there.
+/// Opens the file for reading. Without a log beside it no hub uses the file, and it is
+/// opened as immutable: else SQLite would make a log and leave it there.
 fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = if log_of(file).exists() {
@@ -67,7 +67,7 @@ fn connect(file: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// What SQLite says of its pages, or nothing if that takes too long.
+/// Returns SQLite's verdict on its pages, or `None` if the check takes too long.
 fn check(db: &Connection, patience: Duration) -> rusqlite::Result<Option<String>> {
     let stop = db.get_interrupt_handle();
     let (done, waits) = mpsc::channel::<()>();

@@ -1,4 +1,4 @@
-//! What the ledger must know when it starts: everything but the mail itself.
+//! Loads the state that the ledger needs at the start: everything but the mail itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::rows::meta::{self, Marks};
 use super::rows::record::Ids;
 use super::rows::{Cells, Table, principal};
 
-/// Ids acked by a weak proof that are told to each reader.
+/// Most ids acked by a weak proof that are told to each reader.
 const MOST_WEAKLY_ACKED: usize = 20;
 
-/// Everything but the backlog, and how ids lead to messages.
+/// Loads everything but the backlog, and how to find messages by id.
 pub(crate) fn all(db: &Connection) -> ReadResult<(Loaded, Ids)> {
     let Marks { seq: last_seq, delivery: last_delivery } = meta::last_numbers(db)?;
     let ids = ids(db)?;
@@ -50,7 +50,7 @@ pub(crate) fn all(db: &Connection) -> ReadResult<(Loaded, Ids)> {
     Ok((loaded, ids))
 }
 
-/// From here on a kill must be noticed.
+/// Notes that a run has begun: unless it stops cleanly, the next start finds `clean` at 0.
 pub(crate) fn begin(db: &Connection, epoch: Epoch) -> rusqlite::Result<()> {
     db.execute_batch("BEGIN IMMEDIATE")?;
     meta::set(db, "clean", 0)?;
@@ -213,7 +213,8 @@ fn mailboxes(db: &Connection) -> ReadResult<Vec<(BoxNo, Mailbox)>> {
     let mut next = 0;
     let all = list(db, &MAILBOXES, "ORDER BY no", |cells| {
         let number: BoxNo = cells.get("no")?;
-        // Deliveries name their mailboxes by number: a wrong one is somebody else's.
+        // Deliveries name their mailboxes by number, and a wrong number is another
+        // mailbox.
         if number != next {
             return Err(cells.misread("no", &format!("mailbox {next} is missing before it")));
         }

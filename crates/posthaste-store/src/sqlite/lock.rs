@@ -1,4 +1,4 @@
-//! One hub per folder.
+//! The lock that gives a folder to one hub.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -9,23 +9,23 @@ use super::files::FileId;
 use crate::OpenError;
 
 const FILE: &str = "hub.lock";
-/// Whoever only asks holds the lock for a moment: so often and so long apart it is
-/// tried again.
+/// [`FolderLock::is_held`] of another process holds the lock for a moment, so a refused
+/// lock is tried again: so often, and so long apart.
 const TRIES: u32 = 10;
 const APART: Duration = Duration::from_millis(20);
 
-/// Held by the operating system as long as the process lives, so that no kill
-/// leaves it behind.
+/// The lock on a data folder. The operating system holds it as long as the process lives,
+/// so a kill does not leave it behind.
 #[derive(Debug)]
 pub struct FolderLock {
     path: PathBuf,
     id: FileId,
-    /// Holds the lock until it is closed.
+    /// Holds the lock until the file is closed.
     _file: File,
 }
 
 impl FolderLock {
-    /// The folder is this process's alone from now on.
+    /// Takes the folder for this process alone.
     pub fn take(folder: &Path) -> Result<Self, OpenError> {
         let path = folder.join(FILE);
         let unusable =
@@ -66,12 +66,12 @@ impl FolderLock {
         Ok(Self { path, id, _file: file })
     }
 
-    /// Whether the file at the path is the one that is locked.
+    /// Returns whether the file at the path is still the locked one.
     pub(crate) fn stands(&self) -> bool {
         FileId::at(&self.path).is_ok_and(|there| there == self.id)
     }
 
-    /// Whether a living process has the folder. Where that cannot be told, it may.
+    /// Returns whether a living process has the folder; true if that cannot be told.
     pub fn is_held(folder: &Path) -> bool {
         match File::open(folder.join(FILE)) {
             Ok(file) => file.try_lock_shared().is_err(),

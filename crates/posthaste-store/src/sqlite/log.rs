@@ -1,4 +1,4 @@
-//! SQLite's write-ahead log: grown before use, and free of what was not committed.
+//! SQLite's write-ahead log: grows it before use, and buries failed commits in it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use super::errors::explain;
 use super::open::{beside, unusable};
 use crate::OpenError;
 
-/// What a log that is grown beforehand leaves free at least.
+/// Bytes that must be left on the disk after the log was grown beforehand.
 const SPARE: usize = 1 << 20;
 /// Bytes before the first frame, and before the page of each frame.
 const HEAD: u64 = 32;
@@ -21,9 +21,9 @@ pub(crate) fn log_of(file: &Path) -> PathBuf {
     beside(file, "-wal")
 }
 
-/// Appends zeros to the log while nobody else has it open. SQLite then overwrites from the
-/// start, which is quicker than growing, and steadier. After a kill the log is there
-/// already, and is left as it is.
+/// Appends zeros to the log while no other process has it open. SQLite then overwrites the
+/// log from its start, which is quicker and steadier than growing it. A log that a kill
+/// left behind stays as it is.
 pub(crate) fn grow(db: &Connection, file: &Path, bytes: u64) -> Result<File, OpenError> {
     let path = log_of(file);
     let unusable = |error: io::Error| unusable(&path, &error);
@@ -45,25 +45,26 @@ pub(crate) fn grow(db: &Connection, file: &Path, bytes: u64) -> Result<File, Ope
             log.write_all(&zeros[..usize::try_from(part).unwrap_or(SPARE)])?;
             left -= part;
         }
-        // A little more, which is given back: others need room as well.
+        // Write a little more and give it back: other programs need room as well.
         log.write_all(&zeros)?;
         log.set_len(bytes)?;
         log.sync_all()
     };
     if let Err(error) = append() {
-        // A small disk is no reason not to start: the log then grows as it must.
+        // A small disk is no reason not to start: the log then grows while in use.
         tracing::warn!(%error, "the log could not be grown beforehand");
         log.set_len(before).map_err(unusable)?;
     }
     Ok(log)
 }
 
-/// Makes sure that no start finds the transaction that this connection could not commit,
+/// Makes sure that no start finds the transaction that this connection failed to commit
 /// and has rolled back.
 ///
 /// A commit that fails may be in the log all the same, as when the log has room and its
-/// index has none, or when the flush failed. SQLite writes its next transaction over it, and
-/// then it is gone: checksums go from frame to frame. So a small one is written at once.
+/// index has none, or when the flush failed. SQLite writes its next transaction over the
+/// failed one, which then is gone, because checksums go from frame to frame. So a small
+/// transaction is written at once.
 pub(crate) fn bury(db: &Connection, log: &File) -> rusqlite::Result<()> {
     if let Ok(false) = may_come_back(db, log) {
         return Ok(());
@@ -78,10 +79,11 @@ pub(crate) fn bury(db: &Connection, log: &File) -> rusqlite::Result<()> {
     written
 }
 
-/// Whether the log holds a commit behind the last one that SQLite knows of, as the format of
-/// the log says (<https://sqlite.org/fileformat2.html#walformat>): a start reads on while
-/// frames have the salts of the log's head, and a frame with a size of the database is the
-/// end of a transaction. Checksums are not looked at: what was buried before counts, too.
+/// Returns whether the log holds a commit behind the last one that SQLite knows of, by the
+/// format of the log (<https://sqlite.org/fileformat2.html#walformat>): a start reads on
+/// while frames have the salts of the log's head, and a frame with a size of the database
+/// is the end of a transaction. Checksums are not compared, so a buried commit counts,
+/// too.
 fn may_come_back(db: &Connection, log: &File) -> io::Result<bool> {
     let told = |sql, column: usize| db.query_row(sql, [], |row| row.get::<_, u64>(column));
     let frames = told("PRAGMA wal_checkpoint(NOOP)", 1).map_err(io::Error::other)?;
@@ -119,7 +121,7 @@ mod tests {
         db
     }
 
-    /// The texts that a start would find after a kill at this moment.
+    /// Returns the texts that a start would find after a kill at this moment.
     fn after_a_kill(folder: &Path) -> Vec<String> {
         let copy = copy_of(folder);
         let db = connect(copy.path());
@@ -128,7 +130,7 @@ mod tests {
         texts.map(|text| text.expect("a text")).collect()
     }
 
-    /// The database and its log, without the index of the log.
+    /// Copies the database and its log, without the index of the log.
     fn copy_of(folder: &Path) -> tempfile::TempDir {
         let copy = tempfile::tempdir().expect("a scratch folder");
         for name in ["x.db", "x.db-wal"] {
@@ -137,8 +139,8 @@ mod tests {
         copy
     }
 
-    /// A connection with one text, and a log that has a second one: as a commit leaves it
-    /// that is written and cannot be told, because the index of the log is full.
+    /// Returns a connection with one text, and a log that has a second text: the state
+    /// after a commit that was written and failed because the index of the log is full.
     fn failed_commit(folder: &Path) -> (Connection, File) {
         let db = connect(folder);
         db.execute_batch(
@@ -168,7 +170,7 @@ mod tests {
         bury(&db, &log).expect("overwritten");
         assert_eq!(after_a_kill(folder.path()), ["good"]);
 
-        // The connection goes on, and what it commits is found.
+        // The connection goes on, and the next start finds its commits.
         db.execute("INSERT INTO texts VALUES ('next')", []).expect("written");
         assert_eq!(after_a_kill(folder.path()), ["good", "next"]);
         drop(db);
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(std::fs::read(folder.path().join("x.db-wal")).expect("a log"), before);
         assert_eq!(after_a_kill(folder.path()), ["good"]);
 
-        // Zeros, or frames from before the log was begun anew.
+        // Zeros, or frames from before the log began anew.
         log.write_all_at(&[0; 64], HEAD + frames * (FRAME_HEAD as u64 + 4096)).expect("zeros");
         assert!(!may_come_back(&db, &log).expect("the log is read"));
     }
@@ -215,7 +217,8 @@ mod tests {
         bury(&db, &log).expect("overwritten");
         db.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())).expect("copied");
         db.execute("INSERT INTO texts VALUES ('anew')", []).expect("written");
-        // Behind it stand frames of the first round, commits among them.
+        // Frames of the first round follow the last commit, and some of them end
+        // transactions.
         assert!(!may_come_back(&db, &log).expect("the log is read"));
     }
 }

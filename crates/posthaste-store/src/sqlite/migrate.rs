@@ -1,4 +1,4 @@
-//! The schema, and the steps that lead to it.
+//! The schema, and the migration steps that lead to it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::OpenError;
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-/// "PHST": so that another program's file is not taken for ours.
+/// "PHST": tells our file from one of another program.
 pub(crate) const APPLICATION_ID: i64 = 0x5048_5354;
 
 /// Applies the steps that the database does not have yet, each in one transaction.
@@ -39,7 +39,7 @@ pub(crate) fn check_application(db: &Connection, file: &Path) -> Result<(), Open
     }
 }
 
-/// How many steps the database has.
+/// Returns the number of steps that the database has.
 pub(crate) fn version(db: &Connection, file: &Path) -> Result<usize, OpenError> {
     let found = number(db, "user_version").map_err(|error| explain(file, &error))?;
     let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Opening: the lock, the file, the schema, and what the store remembers.
+//! Opens a store: the lock, the file, the schema, and the state of the last run.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,12 @@ pub(crate) struct Opened {
     pub(crate) db: Connection,
     pub(crate) files: Arc<Files>,
     pub(crate) loaded: Loaded,
-    /// What was open.
+    /// The rows that were open.
     pub(crate) extent: Extent,
     pub(crate) ids: Ids,
-    /// How far the indexes reach.
+    /// The numbers up to which the indexes reach.
     pub(crate) indexed: Marks,
-    /// Keys that are in no run yet, as far as they were counted.
+    /// Keys that are in no run yet, counted up to `keys::RUN`.
     pub(crate) unsorted_keys: u64,
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn open(
     let unreadable = |error| explain_read(&file, &error);
     let db = Connection::open(&file).map_err(explain)?;
     prepare(&db, config).map_err(explain)?;
-    // A hub whose lock file was removed may be in the middle of a write, which must be
-    // known here. It begins no other one.
+    // A hub whose lock file was removed may be in the middle of a write, and this start
+    // must see that write. That hub begins no other one.
     db.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(explain)?;
     migrate(&db, &file)?;
     let (mut loaded, ids) = load::all(&db).map_err(unreadable)?;
@@ -70,9 +70,9 @@ pub(crate) fn open(
     Ok(Opened { db, files, loaded, extent, ids, indexed, unsorted_keys })
 }
 
-/// Whether there is a database. It has its name only since it was whole ([`create`]),
-/// so an empty file is one that was lost, and so is one that is gone while its log is
-/// there: SQLite would take both for a new database and throw the log away.
+/// Returns whether there is a database. A database gets its name only when it is whole
+/// ([`create`]), so an empty file was lost, and so was a file that is gone while its log
+/// is there: SQLite would take both for a new database and throw the log away.
 pub(crate) fn is_there(file: &Path) -> Result<bool, OpenError> {
     let lost = |why: &str| OpenError::Corrupt { file: file.to_owned(), why: why.to_owned() };
     match std::fs::metadata(file) {
@@ -88,15 +88,15 @@ pub(crate) fn is_there(file: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Makes a database under another name, and gives it its own when it is on disk.
+/// Makes a database under another name, and renames it when it is on disk.
 fn create(file: &Path) -> Result<(), OpenError> {
     let draft = beside(file, ".new");
-    // A first start that was interrupted leaves one behind.
+    // An interrupted first start leaves its draft behind.
     let _ = std::fs::remove_file(&draft);
     let explain = |error: rusqlite::Error| explain(file, &error);
     let db = Connection::open(&draft).map_err(explain)?;
     db.pragma_update(None, "page_size", PAGE.cast_signed()).map_err(explain)?;
-    // It is flushed below, at once.
+    // The file is flushed at once below.
     db.pragma_update(None, "synchronous", "OFF").map_err(explain)?;
     db.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(())).map_err(explain)?;
     migrate(&db, &draft)?;

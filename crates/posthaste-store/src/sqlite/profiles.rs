@@ -9,12 +9,12 @@ use super::errors::ReadResult;
 use super::reader::at_one_moment;
 use super::rows::{Cells, Table};
 
-/// Words of a query that count. More would only make a search slow.
+/// Words of a query that are used. More would only make a search slow.
 const MOST_WORDS: usize = 64;
-/// A word that so many profiles have says little.
+/// A word that so many profiles have is common, and says little.
 const COMMON: u32 = 1_000;
 
-/// All columns but the prompt, which a listing leaves out.
+/// The table with all columns; a listing passes an empty text as the prompt.
 macro_rules! profiles {
     ($prompt:literal) => {
         Table {
@@ -44,7 +44,7 @@ macro_rules! profiles {
 static WHOLE: Table = profiles!("system_prompt");
 static LISTED: Table = profiles!("'' AS system_prompt");
 
-/// A new profile, or a new version of one.
+/// Writes a new profile, or a new version of one.
 pub(crate) fn write(db: &Connection, profile: &Profile) -> rusqlite::Result<()> {
     let t = &profile.template;
     let sql = "INSERT INTO profiles (name, title, description, kind, driver, system_prompt, tags, \
@@ -120,7 +120,7 @@ fn listed(db: &Connection, sql: &str, params: impl rusqlite::Params) -> ReadResu
     Ok(found)
 }
 
-/// Page and total are of the same moment.
+/// Returns a page and the total, both from one state of the database.
 pub(crate) fn page(db: &Connection, skip: u64, most: u32) -> ReadResult<ProfilePage> {
     let sql = LISTED.select("ORDER BY name LIMIT ?1 OFFSET ?2");
     at_one_moment(db, || {
@@ -130,12 +130,12 @@ pub(crate) fn page(db: &Connection, skip: u64, most: u32) -> ReadResult<ProfileP
     })
 }
 
-/// Profiles that have these words, best first.
+/// Returns the profiles that have these words, best first.
 pub(crate) fn search(db: &Connection, text: &str, most: u32) -> ReadResult<Vec<Profile>> {
     let words = words(text);
     let Some(expression) = candidates(db, &words, most)? else { return Ok(Vec::new()) };
-    // Ranked by number first: only what is shown is read whole. A name says most,
-    // then what it is filed under, then what is told about it.
+    // Rank by number first, so that only the shown profiles are read whole. A name says
+    // most, then title and tags, then the description.
     let ranked = "(SELECT rowid AS found, bm25(profile_words, 8.0, 4.0, 1.0, 4.0) AS score \
          FROM profile_words WHERE profile_words MATCH ?1 ORDER BY score, found LIMIT ?2)";
     let sql = LISTED.select_from(&format!(
@@ -144,16 +144,17 @@ pub(crate) fn search(db: &Connection, text: &str, most: u32) -> ReadResult<Vec<P
     listed(db, &sql, params![expression, most])
 }
 
-/// What is worth ranking. To rank takes time for each profile that fits, and a
-/// common word fits nearly all. So, where that is enough to fill the answer: those
-/// that have all the words; else those that have one that is not common; else all
-/// that have any. Of one common word alone: those that bear it.
+/// Returns a query for the profiles to rank. Ranking takes time for each profile that
+/// fits, and a common word fits nearly all. So the query is the first that fills the
+/// answer: profiles that have all the words; profiles that have a word that is not common;
+/// profiles that have any word. For a single common word: profiles that have it in name,
+/// title or tags.
 fn candidates(db: &Connection, words: &[String], most: u32) -> rusqlite::Result<Option<String>> {
     let Some(last) = words.last() else { return Ok(None) };
     let unfinished = hits(db, last, most)? < most;
     let any = any_of(words, unfinished);
     if words.len() == 1 {
-        // In a name or a tag it says more than anywhere else.
+        // A word in a name or a tag says more than one in a description.
         let named = format!("{{name title tags}} : {last}");
         let enough = hits(db, last, COMMON)? >= COMMON && hits(db, &named, most)? >= most;
         return Ok(Some(if enough { named } else { any }));
@@ -171,28 +172,28 @@ fn candidates(db: &Connection, words: &[String], most: u32) -> rusqlite::Result<
     if !rare.is_empty() && rare.len() < words.len() {
         let rare = rare.join(" OR ");
         if hits(db, &rare, most)? >= most {
-            // The common words count for the rank.
+            // The common words still count for the rank.
             return Ok(Some(format!("({rare}) AND ({any})")));
         }
     }
     Ok(Some(any))
 }
 
-/// How many profiles fit, counted up to `most`.
+/// Counts the profiles that fit, up to `most`.
 fn hits(db: &Connection, expression: &str, most: u32) -> rusqlite::Result<u32> {
     let sql = "SELECT count(*) FROM \
          (SELECT 1 FROM profile_words WHERE profile_words MATCH ?1 LIMIT ?2)";
     db.prepare_cached(sql)?.query_row(params![expression, most], |row| row.get(0))
 }
 
-/// Any text as words, each in quotes, so that none is an operator.
+/// Splits any text into words, each in quotes, so that none is an operator.
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.take(MOST_WORDS).map(|word| format!("\"{word}\"")).collect()
 }
 
-/// One word is enough, more rank higher. The last may be the beginning of a longer
-/// one, unless enough have it as a whole.
+/// Returns a query that one word satisfies; profiles with more words rank higher. If
+/// `unfinished`, the last word also fits as the beginning of a longer one.
 fn any_of(words: &[String], unfinished: bool) -> String {
     let all = words.join(" OR ");
     match words.last().filter(|_| unfinished) {
@@ -201,7 +202,7 @@ fn any_of(words: &[String], unfinished: bool) -> String {
     }
 }
 
-/// A JSON array of texts.
+/// Writes a list of texts as a JSON array.
 fn list_text(list: &[String]) -> String {
     serde_json::Value::from(list).to_string()
 }

@@ -1,4 +1,4 @@
-//! What is kept for long enough: found, and removed.
+//! Finds messages that were kept long enough, and removes them.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ use super::events;
 use super::index::{self, Of};
 use super::rows::meta::marks;
 
-/// Messages whose last delivery was settled long enough ago. What is open is never among
-/// them, whatever its age.
+/// Lists the messages whose last delivery was settled long enough ago. A message with an
+/// open delivery is never among them, whatever its age.
 pub(crate) fn aged(db: &Connection, ages: Ages, most: usize) -> ReadResult<Aged> {
     Ok(Aged { messages: messages(db, ages, most)?, has_events: events::has_old(db, ages.events)? })
 }
 
 fn messages(db: &Connection, Ages { acked, dead, .. }: Ages, most: usize) -> ReadResult<Vec<Seq>> {
-    // Younger messages cannot have been settled before: stop there.
+    // Younger messages cannot have been settled before this: stop there.
     let end: Option<i64> = db
         .prepare_cached("SELECT max(first_delivery + copies) FROM messages WHERE seq = ?1")?
         .query_row(params![last_before(db, acked, dead)?], |row| row.get(0))?;
@@ -33,7 +33,7 @@ fn messages(db: &Connection, Ages { acked, dead, .. }: Ages, most: usize) -> Rea
     )?;
     let times = [acked.before.0, dead.before.0, acked.beyond.0, dead.beyond.0];
     let mut rows = select.query(params![end, times[0], times[1], times[2], times[3]])?;
-    // The deliveries of a message stand together.
+    // The deliveries of a message have consecutive numbers.
     let mut found = Vec::new();
     let mut current: Option<(Seq, bool)> = None;
     while let Some(row) = rows.next()? {
@@ -54,8 +54,8 @@ fn messages(db: &Connection, Ages { acked, dead, .. }: Ages, most: usize) -> Rea
     Ok(found)
 }
 
-/// The last message that may be old, by bisection: numbers and times grow together, and
-/// those of the future were accepted before this start.
+/// Finds the last message that may be old, by bisection: numbers and times grow together,
+/// and messages of the future were accepted before this start.
 fn last_before(db: &Connection, acked: Old, dead: Old) -> ReadResult<u64> {
     let young = acked.before.max(dead.before);
     let bounds = |sql| db.query_row::<Option<u64>, _, _>(sql, [], |row| row.get(0));
@@ -80,8 +80,8 @@ fn last_before(db: &Connection, acked: Old, dead: Old) -> ReadResult<u64> {
     Ok(low)
 }
 
-/// Removes messages, their deliveries and what points at them, unless one of them is open: it
-/// may have been queued again since the list of the old was made.
+/// Removes messages with their deliveries, notes and index entries. Skips a message that
+/// has an open delivery: it may have been queued again since the list was made.
 pub(crate) fn remove_messages(
     db: &Connection,
     seqs: &[Seq],
@@ -98,7 +98,7 @@ pub(crate) fn remove_messages(
     Ok(())
 }
 
-/// Adds the lists in which it may be to `listed`.
+/// Removes one message, and adds the lists that may name it to `listed`.
 fn remove_message(
     db: &Connection,
     seq: u64,
@@ -119,7 +119,7 @@ fn remove_message(
     if is_open {
         return Ok(());
     }
-    // What cannot be read is in no list.
+    // A value that cannot be read is in no list.
     let mut lists: Vec<Of> = row.get(3).map(Of::Thread).into_iter().collect();
     lists.extend(row.get::<_, Option<u32>>(4).ok().flatten().map(Of::Sender));
     lists.extend(row.get::<_, Option<u64>>(5).ok().flatten().map(Of::Reply));
@@ -143,7 +143,7 @@ fn remove_message(
     Ok(())
 }
 
-/// Notes the highest numbers before messages are removed: a number is never given again.
+/// Notes the highest numbers before messages are removed: no number is given again.
 pub(crate) fn note_last_numbers(db: &Connection) -> rusqlite::Result<()> {
     for (key, highest) in [
         ("last_seq", "SELECT max(seq) FROM messages"),
@@ -171,7 +171,7 @@ pub(crate) fn forget_old(db: &Connection, table: &'static str, old: Old) -> rusq
     Ok(())
 }
 
-/// Which of these mailboxes no kept delivery names.
+/// Returns those of the mailboxes that no kept delivery names.
 pub(crate) fn unnamed(db: &Connection, mailboxes: &[BoxNo]) -> ReadResult<Vec<BoxNo>> {
     let indexed = marks(db)?.delivery;
     let recent: HashSet<BoxNo> = db

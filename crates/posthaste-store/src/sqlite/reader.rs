@@ -1,4 +1,4 @@
-//! Queries, on connections of their own.
+//! Runs queries on connections of their own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::errors::{Damage, ReadError, ReadResult, explain};
 use super::files::Files;
 use crate::{OpenError, StoreConfig};
 
-/// A few read-only connections.
+/// A pool of a few read-only connections.
 pub(crate) struct Readers {
     files: Arc<Files>,
     damage: Arc<Damage>,
@@ -24,8 +24,8 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// One connection is open from the start: what the hub knows is still read when its
-    /// folder was moved or deleted, where no other can be opened.
+    /// Opens one connection at once: when the folder was moved or deleted, no other one
+    /// can be opened, and queries are still answered.
     pub(crate) fn new(
         files: Arc<Files>,
         damage: Arc<Damage>,
@@ -48,7 +48,8 @@ impl Readers {
         &self,
         query: impl FnOnce(&Connection) -> ReadResult<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        // Without the folder there are only the connections that are open: one at a time.
+        // Without the folder no connection can be opened: queries share the open ones, one
+        // query at a time.
         let permits = if self.files.are_in_place() { 1 } else { self.most };
         let permit = Arc::clone(&self.free).acquire_many_owned(permits).await;
         let permit = permit.map_err(|_| StoreError::Closed)?;
@@ -57,7 +58,7 @@ impl Readers {
         let work = tokio::task::spawn_blocking(move || {
             let known = idle.lock().pop();
             if known.is_none() {
-                // The database of another hub may stand there by now.
+                // The database of another hub may stand at the path by now.
                 files.look()?;
             }
             let db = known.map_or_else(|| connect(files.database(), cache), Ok);
@@ -117,7 +118,7 @@ pub(crate) fn connect(file: &Path, cache_bytes: usize) -> rusqlite::Result<Conne
     db.pragma_update(None, "query_only", true)?;
     db.pragma_update(None, "cache_size", -(i64::try_from(cache_bytes / 1024).unwrap_or(2000)))?;
     db.busy_timeout(Duration::from_secs(5))?;
-    // SQLite opens the log when it reads for the first time.
+    // SQLite opens the log with the first read.
     db.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)

@@ -1,4 +1,4 @@
-//! Rows, read back.
+//! Reads rows.
 
 pub(crate) mod delivery;
 pub(crate) mod message;
@@ -10,7 +10,7 @@ use posthaste_core::messaging::message::Principal;
 
 pub(crate) use self::table::{Cells, Table};
 
-/// Who acts, as it is written down.
+/// Reads a principal.
 pub(crate) fn principal(text: &str) -> Option<Principal> {
     match text {
         "human" => Some(Principal::Operator),

@@ -1,8 +1,8 @@
-//! The one connection that writes.
+//! The connection that writes.
 //!
-//! A group is one transaction: on the event loop itself where the disk is quick and the
-//! group is light, else on a thread. The store's own work in the background writes with the
-//! same connection, between two groups.
+//! A group is one transaction: on the event loop where the disk is quick and the group is
+//! light, else on a thread. The store's background writes with the same connection,
+//! between two groups.
 
 #[cfg(test)]
 mod tests;
@@ -31,11 +31,10 @@ use super::changes;
 use super::errors::Damage;
 use super::files::Files;
 
-/// Commits that take less than this, on average, are done on the event loop itself:
-/// two changes of threads cost more than the others wait. A slow disk gets a thread
-/// of its own.
+/// Commits that take less than this, on average, run on the event loop: two changes of
+/// threads cost more than the other tasks wait. A slow disk gets a thread.
 const QUICK: Duration = Duration::from_millis(1);
-/// What is assumed of a disk that nobody has tried yet.
+/// The pace that is assumed before the first commit.
 const SLOW: Duration = Duration::from_millis(4);
 
 pub(crate) struct Writer {
@@ -48,11 +47,11 @@ pub(crate) struct Writer {
     pub(crate) written: Written,
 }
 
-/// What the writer works with.
+/// The state of the writer, under its lock.
 pub(crate) struct Desk {
-    /// `None` when the store is closed, or a panic took it away.
+    /// `None` when the store is closed, or after a panic.
     db: Option<Connection>,
-    /// How long a commit takes, as a moving average.
+    /// Average time of a commit, as a moving average.
     pace: Duration,
 }
 
@@ -70,14 +69,15 @@ impl Writer {
         Self { desk, files, damage, vitals, epoch, first_made_id, written }
     }
 
-    /// Writes a group. A dropped future does not stop it.
+    /// Writes a group. Dropping the future does not stop the write.
     pub(crate) async fn commit(self: Arc<Self>, group: Group) -> Result<Committed, CommitError> {
         let mut desk = Box::pin(Arc::clone(&self.desk).lock_owned());
-        // A look at the lock is a place in its line: no later group comes first.
+        // The first poll takes a place in the line of the lock: no later group comes
+        // first.
         if let Some(desk) = desk.as_mut().now_or_never() {
             return self.commit_at(desk, group).await;
         }
-        // The work behind is at it. A task waits for it, so that nobody must.
+        // The background holds the lock. A task waits for it, so the caller need not.
         let task = async move { self.commit_at(desk.await, group).await };
         tokio::spawn(task).await.unwrap_or_else(|error| Err(lost(error.to_string())))
     }
@@ -110,8 +110,8 @@ impl Writer {
         Ok(Committed { took: done.took, doubt: done.doubt })
     }
 
-    /// Writes something of the store's own, on a thread, between two groups; and how long a
-    /// group had to wait for it.
+    /// Writes something of the store's own on a thread, between two groups. Also returns
+    /// how long a group may have waited for it.
     pub(crate) async fn write<T: Send + 'static>(
         self: Arc<Self>,
         flush: Flush,
@@ -125,8 +125,7 @@ impl Writer {
         on_a_thread(work).await?
     }
 
-    /// Uses the connection for something that is no transaction, on a thread, between two
-    /// groups.
+    /// Uses the connection without a transaction, on a thread, between two groups.
     pub(crate) async fn with<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -139,7 +138,7 @@ impl Writer {
         done.await.map_err(CommitError::into_inner)?
     }
 
-    /// Lets go of the connection.
+    /// Closes the connection.
     pub(crate) async fn close(self: Arc<Self>) {
         let mut desk = Arc::clone(&self.desk).lock_owned().await;
         let Some(db) = desk.db.take() else { return };
@@ -152,7 +151,8 @@ impl Writer {
         }
     }
 
-    /// One transaction. After a panic the connection is gone: nobody knows what it did.
+    /// Runs one transaction. After a panic the connection is dropped, because its state is
+    /// unknown.
     fn transact<T>(
         &self,
         desk: &mut Desk,
@@ -175,7 +175,7 @@ impl Writer {
 
     fn explain(&self, Failed { cause, lingers }: Failed) -> CommitError {
         match cause {
-            // Logged when it was noticed.
+            // This was logged when it was noticed.
             Cause::Misplaced(error) => CommitError::Nothing(error),
             Cause::Sqlite(error) => {
                 let explained = self.damage.explain(&error);
@@ -201,7 +201,8 @@ impl Drop for Writer {
     }
 }
 
-/// Whether the others could be written without one of the changes. A full disk takes none.
+/// Returns whether one change may be to blame, so that the others could be written without
+/// it. On a full disk none can.
 fn is_of_one_change(error: &rusqlite::Error) -> bool {
     !matches!(
         error.sqlite_error_code(),

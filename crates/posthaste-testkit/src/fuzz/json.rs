@@ -1,4 +1,4 @@
-//! Breaks what a JSON document says and leaves it JSON.
+//! Changes the values of a JSON document so that it stays JSON.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -48,7 +48,7 @@ fn field(dice: &mut Dice, fields: &mut Map<String, Value>, chosen: usize) {
     }
 }
 
-/// A value that nobody asked for.
+/// Returns a value that no example has.
 fn odd(dice: &mut Dice) -> Value {
     match dice.below(12) {
         0 => Value::Null,
@@ -103,7 +103,7 @@ fn text(dice: &mut Dice) -> String {
     }
 }
 
-/// Lists or objects in one another.
+/// Returns lists or objects, nested many times.
 fn deep(dice: &mut Dice) -> Value {
     let objects = dice.one_in(2);
     (0..*dice.pick(&[3, 60, 120])).fold(Value::Null, |inner, _| match objects {

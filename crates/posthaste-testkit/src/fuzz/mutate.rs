@@ -1,8 +1,8 @@
-//! Breaks bytes.
+//! Mutates bytes.
 
 use super::Dice;
 
-/// No input grows beyond this, except by an example that is longer.
+/// Largest size of an input, unless an example is longer.
 pub(super) const LONGEST: usize = 64 * 1024;
 
 /// Pieces that parsers stumble over.
@@ -78,7 +78,7 @@ const PIECES: &[&[u8]] = &[
     b"\xf4\x90\x80\x80",
 ];
 
-/// One of the examples after up to eight mutations; now and then an untouched one.
+/// Returns one of the examples after up to eight mutations; now and then an unchanged one.
 pub(super) fn broken(dice: &mut Dice, examples: &[&[u8]]) -> Vec<u8> {
     if examples.is_empty() {
         return Vec::new();

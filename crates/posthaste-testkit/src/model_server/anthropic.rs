@@ -1,4 +1,4 @@
-//! Messages, as Claude Code asks for them.
+//! Anthropic's Messages API, for Claude Code.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ fn tool_use((tool, input): &(Tool, Value)) -> Value {
     json!({ "type": "tool_use", "id": id, "name": name, "input": input })
 }
 
-/// The same message, piece by piece: a block begins empty and is filled by one delta.
+/// Splits a message into the events of a stream: a block begins empty and is filled by one
+/// delta.
 pub(super) fn events(message: &Value) -> Vec<Value> {
     let mut begun = message.clone();
     begun["content"] = json!([]);

@@ -1,4 +1,4 @@
-//! Chat completions, as OpenCode, Copilot CLI and Qwen Code ask for them.
+//! The Chat Completions API, for OpenCode, Copilot CLI and Qwen Code.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn tool_call((tool, arguments): &(Tool, Value)) -> Value {
     json!({ "id": id, "type": "function", "function": function })
 }
 
-/// The same in two chunks: all of the message, then why it ended.
+/// Splits a completion into two chunks: the whole message, then the finish reason.
 pub(super) fn events(completion: &Value) -> Vec<Value> {
     let chunk = |delta: Value, reason: &Value| {
         let mut chunk = completion.clone();

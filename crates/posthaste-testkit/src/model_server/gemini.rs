@@ -1,4 +1,4 @@
-//! `generateContent`, as Gemini CLI asks for it.
+//! The `generateContent` API, for Gemini CLI.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) fn results(request: &Value) -> Vec<String> {
     results.map(|result| text(&result["response"])).collect()
 }
 
-/// What a tool gave stands under a name of the program's choice.
+/// Returns the result of a tool, which stands under a key of the agent program's choice.
 fn text(response: &Value) -> String {
     let given = ["output", "error"].iter().find_map(|key| response[key].as_str());
     given.map_or_else(|| response.to_string(), str::to_owned)

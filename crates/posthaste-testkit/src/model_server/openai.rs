@@ -1,10 +1,10 @@
-//! Responses, as Codex asks for them.
+//! OpenAI's Responses API, for Codex.
 
 use serde_json::{Value, json};
 
 use super::{Answer, Tool, text_of, word};
 
-/// Tools of an MCP server stand together under a namespace of their own.
+/// Lists the tools. The tools of an MCP server stand together under one namespace.
 pub(super) fn tools(request: &Value) -> Vec<Tool> {
     let mut tools = Vec::new();
     for tool in request["tools"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What no real program shows by itself.
+//! Tests of behaviour that no real agent program shows by itself.
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 
-/// Asks as a program would; gives the status and the text of the answer.
+/// Sends a request as an agent program would; returns status and text of the answer.
 async fn ask(url: &str, method: &str, path: &str, body: Value) -> (u16, String) {
     let address = url.trim_start_matches("http://");
     let socket = TcpStream::connect(address).await.expect("it listens");

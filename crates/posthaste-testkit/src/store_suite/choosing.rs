@@ -1,4 +1,4 @@
-//! The promises to those who want some of what waits, and not all of it.
+//! The promises to readers that want only some of the queued messages.
 
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::Details;

@@ -1,4 +1,4 @@
-//! The promises about joining: whose a key is.
+//! The promises about joining: which instance owns a join key.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub async fn an_owner_finds_its_instance_although_a_stranger_took_its_key(rig: R
     rig.send(HUMAN, &owner.to_string(), "yours").await.expect("accepted");
     rig.clock.advance(rig.limits.away_after);
     let thief = rig.engine.join(claude(key("k", FOREIGN), 2)).await.expect("joined").instance.id;
-    // Also while the stranger lives.
+    // The owner gets its instance back also while the stranger lives.
     let again = rig.engine.join(claude(key("k", OWN), 3)).await.expect("joined");
     assert_eq!((again.instance.id, again.resumed), (owner, true));
     assert!(rig.read(Principal::Instance(thief), 1).await.is_empty());

@@ -1,4 +1,4 @@
-//! The promises about who is alive, and to whom one-of mail belongs therefore.
+//! The promises about which instances are alive, and therefore may take one-of mail.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Looking: what a store shows, to whom, and that it takes nothing.
+//! The promises about queries: what a store shows to whom, and that a query takes nothing.
 
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ pub async fn leaders_see_what_is_addressed_to_their_team_and_take_nothing(rig: R
         rig.page(HistoryQuery { of: arthur.instance(), ..team(arthur) }).await.records.is_empty()
     );
 
-    // Named after the mail came, and seeing it all the same.
+    // The leader is named after the mail came, and sees it all the same.
     let leaders = vec![Leader::Instance(id(arthur))];
     rig.engine.put_team(Team { name: avalon.clone(), leaders }).await.expect("kept");
     assert!(rig.engine.ledger(|l| l.leads(arthur, &avalon)));
@@ -301,7 +301,7 @@ pub async fn replies_are_found_by_what_they_answer(rig: Rig) {
 pub async fn what_is_open_and_what_is_kept_is_counted(rig: Rig) {
     let (alice, bob) = (rig.agent("alice").await, rig.agent("bob").await);
     let began = posthaste_core::ports::Clock::now(&*rig.clock);
-    // More than the window holds, so that the oldest is also found on disk.
+    // More messages than the window holds, so that the oldest is also found on disk.
     let many = rig.limits.window_messages + 3;
     for n in 0..many {
         rig.send(alice, &address(bob), &n.to_string()).await.expect("accepted");
@@ -353,7 +353,7 @@ pub async fn refusals_and_requeues_are_noted_with_their_time(rig: Rig) {
     let seconds = |n: u64| began + Duration::from_secs(n);
     let told: Vec<_> = notes.iter().map(|n| (n.at, n.noted.clone())).collect();
     let last = u64::from(rig.limits.attempts) + 1;
-    // The last refusal was its death.
+    // The last refusal made the delivery dead.
     let mut expected: Vec<_> =
         (1..last - 1).map(|n| (seconds(n), Noted::Refused(Some(bob)))).collect();
     expected.push((seconds(last), Noted::Requeued(Some(Reason::Refused))));

@@ -1,4 +1,4 @@
-//! Watching: what a store tells of what happened, and of itself.
+//! The promises about events, and about the store's figures.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub async fn the_journal_is_forgotten_after_its_time_and_its_numbers_are_not(rig
     rig.clock.advance(rig.limits.event_retention + Duration::from_secs(1));
     rig.engine.sweep().await.expect("swept");
     let page = rig.engine.events(0, 99).await.expect("a page");
-    // The silence itself was an event.
+    // The silence of the instance itself was an event.
     let first = page.events.first().map_or(page.last + 1, |e| e.no);
     assert_eq!((page.oldest, first > 2), (first, true));
     rig.send(HUMAN, &bob.to_string(), "new").await.expect("accepted");

@@ -1,5 +1,5 @@
-//! The registry of assistants: list, search, spawn, poll, write and read, as its
-//! callers know them. `recv_message` with `mark_as_read` leases and is proven like any read.
+//! The dialect of the registry of assistants: list, search, spawn, poll, write and read.
+//! `recv_message` with `mark_as_read` leases messages, and is proven like any read.
 
 mod process;
 
@@ -25,7 +25,7 @@ use crate::mcp::{schema, text};
 use crate::words::brief;
 use crate::words::params::{last_n, within};
 
-/// Some callers know the tools by the service that has them.
+/// Prefix by which some callers name the tools: the service that has them.
 pub(crate) const PREFIX: &str = "builtin_assistant__";
 
 /// The characters of a message beside its text, with the longest names.
@@ -114,7 +114,7 @@ struct Listed {
     total_items: u64,
 }
 
-/// Without its prompt, which costs tokens.
+/// A profile without its prompt, which costs tokens.
 #[derive(Debug, Serialize)]
 struct Assistant {
     id: String,
@@ -178,7 +178,7 @@ async fn found(ctx: &Ctx, args: Search) -> Result<Vec<Assistant>, ApiError> {
     Ok(within_budget(ctx, found))
 }
 
-/// All of them, with as much of their descriptions as the client can read.
+/// Returns all profiles, with as much of their descriptions as the client can read.
 fn within_budget(ctx: &Ctx, found: Vec<Profile>) -> Vec<Assistant> {
     let share = ctx.client.chars / found.len().max(1);
     let shorten = |profile| {
@@ -204,7 +204,7 @@ struct Success {
     reason: Option<String>,
 }
 
-/// A send that is refused is an answer here, with its reason.
+/// Writes a refused send as an answer with its reason.
 fn not_sent(error: &ApiError) -> String {
     let reason = match &error.hint {
         Some(hint) => format!("{}: {hint}", error.message),
@@ -341,8 +341,7 @@ async fn give(ctx: Ctx, ask: ThreadAsk, page: Vec<Record>, marks: bool) -> Done 
     }
 }
 
-/// As much of a text as the client can read; of a longer one its end is left out, and
-/// says so.
+/// Returns as much of a text as the client can read. A cut text says that it is cut.
 fn part(body: &str, room: usize) -> String {
     let length: usize = body.chars().map(json_cost).sum();
     if length <= room {
@@ -360,8 +359,8 @@ fn part(body: &str, room: usize) -> String {
     text
 }
 
-/// The id of the assistant that an address names, as `list_assistant` has it. The human,
-/// the hub itself and addresses of many are no assistants and stay as they are.
+/// Returns the id of the assistant that an address names, as `list_assistant` has it. The
+/// human, the hub itself and addresses of many are no assistants and stay as they are.
 fn assistant_of(hub: &Hub, address: &str) -> String {
     let name = match address.parse() {
         Ok(Address::Exact { name: Some(name), .. } | Address::Named { name, .. }) => Some(name),

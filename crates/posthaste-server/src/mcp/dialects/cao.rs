@@ -131,8 +131,8 @@ async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
     Ok(Sent { success: true, message_id, sender_id: my_id(ctx.me), receiver_id })
 }
 
-/// CAO knows no types: what a worker sends to whoever waits for its result is the
-/// result.
+/// Returns whether a message to this receiver is a report. CAO has no message types, so
+/// any message of a worker to the giver of its open assignment is one.
 fn reports_to(ctx: &Ctx, receiver: &str) -> bool {
     let Some(me) = ctx.me.instance() else { return false };
     let giver = match receiver.parse::<Address>() {
@@ -171,7 +171,7 @@ struct Inbox<'a> {
     terminal_id: String,
     messages: Vec<posthaste_api::inbox::Entry<'a>>,
     total: usize,
-    /// The wait was cut short, and what to call instead.
+    /// The call to make if the wait was cut short.
     #[serde(skip_serializing_if = "Option::is_none")]
     call_again: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,7 +182,7 @@ struct Inbox<'a> {
     settled: Vec<u64>,
 }
 
-/// The share of a budget that a full entry takes beside its text.
+/// Returns the share of a budget that a full entry takes beside its text.
 fn beside(e: &Entry) -> usize {
     let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry::full(e) };
     json(&empty).map_or(brief::WRAPPER, |json| json.len() + 1)

@@ -1,4 +1,4 @@
-//! The chat loop: questions and answers to the user, in plain words.
+//! The dialect of the chat loop: questions and answers to the user, in plain text.
 
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};

@@ -1,4 +1,4 @@
-//! The addressed bus: one tool to write with; mail comes beside other answers.
+//! The dialect of the addressed bus: one tool, which sends; mail comes by piggyback.
 
 use posthaste_api::messages::{SendRequest, To};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! How an agent is doing: counts and times, never content.
+//! `agent_status`: the state of an agent in counts and times, never content.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::{Address, InstanceId};
@@ -34,11 +34,11 @@ struct Doing {
     activity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
-    /// Tasks that it has and has not reported on.
+    /// Number of the agent's tasks without a report.
     open: usize,
-    /// Mail that waits for it alone.
+    /// Number of messages that wait for the agent alone.
     unread: usize,
-    /// Mail that it or others could take.
+    /// Number of messages that the agent or others could take.
     #[serde(skip_serializing_if = "is_zero")]
     unread_shared: usize,
     messages: u64,
@@ -97,7 +97,7 @@ async fn look(ctx: &Ctx, who: &str) -> Result<Doing, ApiError> {
     })
 }
 
-/// One instance: its id, or an address that has it.
+/// Reads the id of one instance, or an address that has it.
 pub(crate) fn exactly(who: &str) -> Result<InstanceId, ApiError> {
     match who.parse::<Address>()? {
         Address::Exact { instance, .. } => Ok(instance),

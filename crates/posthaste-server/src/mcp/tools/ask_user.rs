@@ -1,4 +1,4 @@
-//! A question to the operator, and its answer where one can wait for it.
+//! `ask_user`: sends a question to the operator, and may wait for the answer.
 
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};
@@ -85,12 +85,12 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
 struct Asked {
     question_id: u64,
     status: &'static str,
-    /// The message that answers it.
+    /// The message that answers the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// May have been read before, as something else.
+    /// True if an earlier read may have shown the answer as an ordinary message.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     redelivered: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -119,7 +119,7 @@ impl Asked {
     }
 }
 
-/// Sends the question; its number.
+/// Sends the question, and returns its number.
 pub(crate) async fn ask(
     ctx: &Ctx,
     question: String,
@@ -141,7 +141,7 @@ pub(crate) async fn ask(
     }
 }
 
-/// Waits for what the human says to it.
+/// Waits for the human's answer to the question.
 pub(crate) async fn answer(
     ctx: Ctx,
     question: u64,

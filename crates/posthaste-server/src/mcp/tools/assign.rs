@@ -1,4 +1,4 @@
-//! Start a worker and go on.
+//! `assign`: starts a worker and does not wait for it.
 
 use posthaste_api::error::ApiError;
 use posthaste_api::work::AssignRequest;
@@ -98,7 +98,7 @@ pub(crate) async fn assign(ctx: &Ctx, request: AssignRequest) -> Result<Assigned
     Ok(ctx.app.hub.assign(wish(ctx, request)?).await?)
 }
 
-/// A call that is repeated is the same assignment.
+/// Reads an assignment. The key of the call makes a repeated call the same assignment.
 pub(crate) fn wish(ctx: &Ctx, request: AssignRequest) -> Result<Assign, ApiError> {
     let request = AssignRequest { idempotency_key: ctx.key.clone(), ..request };
     work::wish(ctx.me, Via::Mcp, request)

@@ -1,4 +1,4 @@
-//! New mail; waits for it, as long as the client endures.
+//! `check_inbox`: returns new mail, and waits for it within the client's patience.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::receive::{
@@ -28,9 +28,9 @@ pub(crate) const TOOL: Tool = Tool {
 };
 
 const TIMEOUT: f64 = 60.0;
-/// The characters of a missing sender in an answer beside its name.
+/// Characters of a missing sender in an answer beside its name.
 const MISSING: usize = 60;
-/// The characters of the names of the two lists.
+/// Characters of the names of the two lists.
 const NAMES_OF_LISTS: usize = 30;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ struct Args {
     /// agents or labels
     #[serde(default, deserialize_with = "text::list")]
     from: Vec<String>,
-    // Any value: it only makes a repeated call another one.
+    // Any value: it only makes a repeated call differ.
     #[serde(default, rename = "after")]
     #[schemars(with = "Option<u64>")]
     _after: IgnoredAny,
@@ -92,8 +92,8 @@ fn asked(ctx: &Ctx, args: Args) -> Result<Ask, ApiError> {
     })
 }
 
-/// The call to make when the wait was cut short. Its number is another one each time:
-/// some programs stop a model that makes the same call over and over.
+/// Returns the call to make if the wait was cut short. Its number differs each time: some
+/// programs stop a model that makes the same call over and over.
 pub(crate) fn call_again(batch: &Batch) -> Option<String> {
     let after = batch.handed.number();
     (batch.status == BatchStatus::CallAgain)
@@ -109,12 +109,12 @@ struct Inbox<'a> {
     waited_s: f64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<Missing<'a>>,
-    /// So many more are missing than there is room to name.
+    /// Number of missing senders that there is no room to name.
     #[serde(skip_serializing_if = "is_zero")]
     more_missing: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     already: Vec<Already<'a>>,
-    /// So many more were handed over before than there is room to name.
+    /// Number of reports handed over before that there is no room to name.
     #[serde(skip_serializing_if = "is_zero")]
     more_already: usize,
     #[serde(skip_serializing_if = "is_zero")]
@@ -162,8 +162,8 @@ async fn read(ctx: Ctx, ask: Ask) -> Done {
         remaining: batch.remaining,
         settled: batch.settled.iter().map(|seq| seq.0).collect(),
     };
-    // Mail comes first: who is missing, and what was handed over before, is named as far
-    // as there is room.
+    // Mail comes first: missing senders and reports handed over before are named as far as
+    // there is room.
     if !batch.missing.is_empty() || !batch.already.is_empty() {
         let used = json(&inbox).map_or(chars, |told| told.len());
         let mut left = chars.saturating_sub(used + NAMES_OF_LISTS);
@@ -174,12 +174,12 @@ async fn read(ctx: Ctx, ask: Ask) -> Done {
     }
     match json(&inbox) {
         Ok(told) => done(told, false, Some(batch.handed)),
-        // Unwritten: its mail goes back.
+        // The answer is not written, so its mail goes back.
         Err(error) => done(refusal(&error), true, None),
     }
 }
 
-/// As many as fit into what is left.
+/// Returns as many entries as fit into `left` characters.
 fn named<T: Serialize>(entries: impl Iterator<Item = T>, left: &mut usize) -> Vec<T> {
     let fits = |entry: &T| {
         let cost = json(entry).map_or(usize::MAX, |told| told.len() + 1);

@@ -1,4 +1,4 @@
-//! Who can be assigned, and who is active.
+//! `find_agents`: lists the agents that can be assigned, and those that are active.
 
 use posthaste_api::error::ApiError;
 use posthaste_core::ports::Way;
@@ -23,9 +23,9 @@ pub(crate) const TOOL: Tool = Tool {
 
 const LIMIT: u32 = 10;
 const MOST: u32 = 50;
-/// Addresses that are named for each agent.
+/// Most addresses that are named for each agent.
 const NAMED: usize = 5;
-/// The characters around the list, and beside it: that mail waits, and whose.
+/// Characters around the list, and of the notice of waiting mail beside it.
 const AROUND: usize = 700;
 /// The most characters of an agent's description.
 const WORDS: usize = 160;
@@ -63,13 +63,14 @@ struct Agent {
     name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
-    /// assign and handoff work: the hub starts it, or somebody is here who takes it.
+    /// True if assign and handoff work: the hub starts a worker, or a running instance
+    /// takes the task.
     can_assign: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     active: Vec<String>,
     #[serde(skip_serializing_if = "is_zero")]
     more_active: usize,
-    /// Known, but nothing of them is connected: their mail waits.
+    /// Instances that are known and not connected: their mail waits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<String>,
 }
@@ -129,7 +130,7 @@ async fn find(ctx: &Ctx, args: Args) -> Result<Found, ApiError> {
             }
         })
         .collect();
-    // The best stand first and stay.
+    // The best agents stand first and are kept.
     agents.reverse();
     let fit = text::last_that_fit(&agents, ctx.client.chars.saturating_sub(AROUND));
     agents.drain(..agents.len() - fit);

@@ -1,4 +1,4 @@
-//! Start one worker and wait for its answer, as long as the client endures.
+//! `handoff`: starts one worker and waits for its report, within the client's patience.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// Seconds that a handoff waits if it does not say.
+/// Seconds that a handoff waits by default.
 const TIMEOUT: f64 = 600.0;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,13 +53,13 @@ struct Args {
     worktree: Option<bool>,
 }
 
-/// The report is here.
+/// The answer with a report.
 #[derive(Debug, Serialize)]
 struct Reported<'a> {
     status: &'static str,
     instance: String,
     task: u64,
-    /// The report's own number.
+    /// The number of the report.
     id: u64,
     result: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ struct Reported<'a> {
     settled: Vec<u64>,
 }
 
-/// The work goes on.
+/// The answer while the work goes on.
 #[derive(Debug, Serialize)]
 struct JobView {
     job: String,

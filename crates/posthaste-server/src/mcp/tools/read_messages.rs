@@ -1,4 +1,4 @@
-//! Read again, or the rest of a long one; never consumes.
+//! `read_messages`: shows messages again, or the rest of a long one; leases nothing.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::MessageRef;
@@ -23,13 +23,13 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// The characters around a part of one message.
+/// Characters around a part of one message.
 const AROUND: usize = 700;
-/// The characters around a list.
+/// Characters around a list.
 const AROUND_LIST: usize = 100;
-/// The characters of an entry of a list beside its text, at most for common ones.
+/// Most characters of a common list entry beside its text.
 const BESIDE: usize = 160;
-/// The least that a listed message shows of itself.
+/// Fewest characters that a listed message shows of its text.
 const SHARE: usize = 40;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -123,7 +123,7 @@ async fn look(ctx: &Ctx, args: Args) -> Result<ReadResult, ApiError> {
         ..HistoryQuery::default()
     };
     let page = hub.history(ctx.me, query).await?;
-    // The newest count most: if not all fit, the oldest stay away.
+    // The newest messages matter most: if not all fit, the oldest are left out.
     let fit = ctx.client.chars / (BESIDE + SHARE);
     let hidden = page.records.len().saturating_sub(fit);
     let shown = &page.records[hidden..];
@@ -137,7 +137,7 @@ async fn look(ctx: &Ctx, args: Args) -> Result<ReadResult, ApiError> {
     Ok(ReadResult::Some { messages, note })
 }
 
-/// A part of a message that takes no more room than that.
+/// Returns a part of a message that takes at most `room` characters.
 fn seen(record: &Record, offset: usize, room: usize) -> MessagePart {
     let m = &record.message;
     let total = m.body.chars().count();
@@ -169,7 +169,7 @@ fn seen(record: &Record, offset: usize, room: usize) -> MessagePart {
     }
 }
 
-/// Where it stands; of many deliveries the one that is furthest behind.
+/// Returns the state of a message; of many deliveries, that of the one furthest behind.
 fn state(record: &Record) -> &'static str {
     let states = || record.deliveries.iter().map(|d| d.state.as_str());
     let order = ["queued", "leased", "dead", "acked"];

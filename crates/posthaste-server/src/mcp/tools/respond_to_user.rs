@@ -1,4 +1,4 @@
-//! A word to the operator, while the work goes on.
+//! `respond_to_user`: sends a message to the operator while the work goes on.
 
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::{SendRequest, To};

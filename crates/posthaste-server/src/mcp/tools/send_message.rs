@@ -1,4 +1,4 @@
-//! Write to an agent, a team or the human.
+//! `send_message`: sends a message to an agent, a team or the human.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::messages::{SendRequest, To};
@@ -79,7 +79,8 @@ async fn recipient(
 ) -> Result<String, ApiError> {
     if let Some(which) = in_reply_to {
         let which: MessageRef = which.try_into()?;
-        // The send decides whether the caller may see it; it knows repeats first.
+        // The send decides whether the caller may see the message; it recognizes repeats
+        // first.
         let record = ctx.app.hub.message(Principal::Operator, which).await?;
         let record = record.ok_or(SendError::NoSuchMessage(which))?;
         return Ok(record.message.from.id());
@@ -91,7 +92,7 @@ async fn recipient(
     })
 }
 
-/// The giver of the caller's oldest open task, else its parent.
+/// Returns the giver of the caller's oldest open task, else the caller's parent.
 fn giver(ctx: &Ctx) -> Option<String> {
     let (hub, me) = (&ctx.app.hub, ctx.me.instance()?);
     let open = hub.taken_on(me).into_iter().find(|given| given.report.is_none());
@@ -102,7 +103,7 @@ fn giver(ctx: &Ctx) -> Option<String> {
     }
 }
 
-/// The answer to a sender: what is known, and no more.
+/// The answer to a sender.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SendResult {
@@ -114,9 +115,9 @@ pub(crate) enum SendResult {
 pub(crate) struct Sent {
     pub(crate) id: u64,
     status: &'static str,
-    /// Agents who could read it now.
+    /// Number of agents that could read the message now.
     active: u32,
-    /// Of those, waiting for mail at this moment.
+    /// Number of those agents that wait for mail now.
     waiting: u32,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     duplicate: bool,
@@ -160,7 +161,8 @@ impl From<Receipt> for Sent {
     }
 }
 
-/// Sends to one or to each of a list, in order; one failure does not stop the rest.
+/// Sends to one address or to each of a list, in order; one failure does not stop the
+/// rest.
 pub(crate) async fn send(ctx: &Ctx, mut request: SendRequest) -> Result<SendResult, ApiError> {
     request.idempotency_key = ctx.key.clone();
     let app = &ctx.app;

@@ -1,4 +1,4 @@
-//! End a worker and everybody below it.
+//! `stop_agent`: ends a worker and all workers below it.
 
 use posthaste_api::error::ApiError;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Who the caller is to everybody else.
+//! `whoami`: tells the caller its address, its unread mail and its tasks.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::messaging::message::Principal;
@@ -47,18 +47,19 @@ struct Me {
     thread_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unread: Option<usize>,
-    /// Mail to its name or to anyone that others could take as well.
+    /// Number of messages to the caller's name or to anyone that others could take as
+    /// well.
     #[serde(skip_serializing_if = "is_zero")]
     unread_shared: usize,
-    /// Its own tasks that it has not reported on.
+    /// The caller's tasks without a report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tasks: Vec<Task>,
-    /// Tasks that it gave out and has no report on.
+    /// Tasks that the caller gave out and that have no report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assigned: Vec<Task>,
     #[serde(skip_serializing_if = "is_zero")]
     more_assigned: usize,
-    /// Its workers that have not ended.
+    /// Number of the caller's workers that have not ended.
     running: usize,
     context: String,
 }
@@ -67,7 +68,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Work, with whom it is shared.
+/// A task, with its giver or its worker.
 #[derive(Debug, Serialize)]
 struct Task {
     task: u64,
@@ -79,7 +80,7 @@ struct Task {
     label: Option<String>,
 }
 
-/// Most tasks that are named of either kind.
+/// Most tasks of either kind that are named.
 const NAMED: usize = 50;
 
 fn me(ctx: &Ctx) -> Result<Me, ApiError> {

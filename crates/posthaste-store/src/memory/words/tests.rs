@@ -1,4 +1,4 @@
-//! The index and FTS5 itself, side by side.
+//! Compares the index with FTS5.
 
 use rusqlite::{Connection, params};
 
@@ -27,7 +27,7 @@ fn letters_of_european_alphabets_are_folded_as_fts5_folds_them() {
     let db = fts5();
     let ranges = [0x21..0x250_u32, 0x300..0x332, 0x386..0x3f0, 0x400..0x528, 0x1e00..0x1f00];
     let letters = ranges.into_iter().flatten().filter_map(char::from_u32);
-    // What has no meaning yet is a letter to FTS5.
+    // FTS5 takes characters for letters that its Unicode version does not define.
     let known = letters.filter(|c| c.is_ascii() || c.is_alphanumeric() || is_mark(*c));
     let texts: Vec<String> = known.map(|c| format!("a{c}b {c}")).collect();
     for (row, text) in (1..).zip(&texts) {
@@ -49,7 +49,7 @@ fn letters_of_european_alphabets_are_folded_as_fts5_folds_them() {
     assert!(different.is_empty(), "{} differ: {different:?}", different.len());
 }
 
-/// Always the same numbers.
+/// A generator of random numbers that always gives the same ones.
 struct Dice(u64);
 
 impl Dice {
@@ -82,7 +82,7 @@ impl Dice {
     }
 }
 
-/// The phrase in the words of FTS5.
+/// Writes the phrase as a query of FTS5.
 fn expression(phrase: &Phrase) -> String {
     let names: Vec<String> =
         phrase.columns.iter().map(|c| format!("{c:?}").to_lowercase()).collect();

@@ -1,8 +1,8 @@
-//! Open deliveries, many at a time.
+//! Reads open deliveries, many at a time.
 //!
-//! A million of them must be read within a fraction of a second, and to ask for each column
-//! of each row takes most of it. So SQLite hands a row over in one call, to an aggregate
-//! function of ours that keeps all of a part.
+//! A million of them must be read within a fraction of a second, and asking for each
+//! column of each row would take most of it. So SQLite hands a row over in one call, to an
+//! aggregate function of ours that collects the rows of a part.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::sqlite::rows::{Cells, Table};
 const TAKE: &str = "SELECT take_open(no, mailbox, seq, size, sender, urgent, marked, attempts, \
     expires_at) FROM deliveries WHERE no > ?1 AND no <= ?2 AND state = 0";
 
-/// The same columns, to say what is wrong with a row.
+/// The same columns, to find out which one of a row cannot be read.
 static OPEN: Table = Table {
     name: "deliveries",
     key: "no",
@@ -47,16 +47,16 @@ struct Taken {
     unreadable: Vec<u64>,
 }
 
-/// Open deliveries, and those that cannot be read.
+/// Open deliveries, and those of them that cannot be read.
 pub(crate) type Open = (Vec<(BoxNo, Queued)>, Vec<UnreadableRow>);
 
-/// Takes open deliveries through one connection.
+/// Reads open deliveries through one connection.
 pub(crate) struct Taker {
     taken: Arc<Mutex<Taken>>,
 }
 
 impl Taker {
-    /// Makes the function known to the connection.
+    /// Registers the aggregate function on the connection.
     pub(crate) fn new(db: &Connection) -> rusqlite::Result<Self> {
         let taken = Arc::new(Mutex::new(Taken::default()));
         let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
@@ -64,7 +64,7 @@ impl Taker {
         Ok(Self { taken })
     }
 
-    /// The open deliveries with numbers above `after`, up to `upto`.
+    /// Returns the open deliveries with numbers above `after`, up to `upto`.
     pub(crate) fn take(&self, db: &Connection, after: u64, upto: u64) -> ReadResult<Open> {
         db.prepare_cached(TAKE)?.query_row(params![after, upto], |_| Ok(()))?;
         let Taken { rows, unreadable } = std::mem::take(&mut *self.taken.lock());
@@ -94,7 +94,7 @@ impl Aggregate<Taken, bool> for Take {
     }
 }
 
-/// The columns in the order of [`TAKE`].
+/// Reads the columns in the order of [`TAKE`].
 fn queued(row: &Context<'_>) -> rusqlite::Result<(BoxNo, Queued)> {
     let queued = Queued {
         delivery: DeliveryNo(row.get(0)?),
@@ -112,7 +112,7 @@ fn queued(row: &Context<'_>) -> rusqlite::Result<(BoxNo, Queued)> {
     Ok((row.get(1)?, queued))
 }
 
-/// What is wrong with this row.
+/// Finds the column that cannot be read in this row.
 fn misread(db: &Connection, no: u64) -> ReadResult<UnreadableRow> {
     let mut select = db.prepare_cached(&OPEN.select("WHERE no = ?1"))?;
     let mut rows = select.query(params![no])?;

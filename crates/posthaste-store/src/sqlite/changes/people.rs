@@ -25,7 +25,7 @@ pub(super) fn mailbox_opened(
              ON CONFLICT (no) DO UPDATE SET key = excluded.key WHERE key IS NULL",
         )?
         .execute(params![no, mailbox.to_string()])?;
-    // A number that is somebody else's would give him this mail.
+    // With the number of another mailbox, its owner would get this mail.
     one(opened)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn instance_ended(db: &Connection, i: &Instance) -> rusqlite::Result<
     write_work(db, i)
 }
 
-/// The clock of this run may be behind: a later sign of life stays.
+/// Keeps a later sign of life: the clock of this run may be behind the last run's.
 pub(super) fn instance_seen(
     db: &Connection,
     id: InstanceId,

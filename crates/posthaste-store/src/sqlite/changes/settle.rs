@@ -1,4 +1,4 @@
-//! Deliveries at their end, and open again.
+//! Settles deliveries, and opens dead ones again.
 
 use posthaste_core::ledger::{End, Settled};
 use posthaste_core::messaging::delivery::DeliveryNo;
@@ -11,13 +11,13 @@ use crate::sqlite::rows::delivery::{ACKED, DEAD};
 
 const SETTLE: &str = "UPDATE deliveries SET state = ?2, leased_at = ?3, settled_at = ?4, \
     settled_by = ?5, how = ?6, maybe_seen = ?7, room = ?8 WHERE no = ?1 AND state = 0";
-/// What a point in time takes in a row.
+/// Bytes that a point in time takes in a row.
 const TIME: usize = 6;
 
-/// What the deliveries of one answer have in common: only their numbers differ.
+/// The values that the deliveries of one answer share: only their numbers differ.
 type Alike = (Option<Principal>, Option<Timestamp>, End, Timestamp);
 
-/// The statement that settles, with what is bound to it.
+/// The statement that settles a delivery, with the values bound to it.
 pub(super) struct Settling<'c> {
     db: &'c Connection,
     update: CachedStatement<'c>,
@@ -67,7 +67,7 @@ impl<'c> Settling<'c> {
     }
 }
 
-/// A dead delivery is open again.
+/// Opens a dead delivery again.
 pub(super) fn requeued(
     db: &Connection,
     delivery: DeliveryNo,
@@ -81,7 +81,7 @@ pub(super) fn requeued(
         )?
         .execute(params![delivery.0, marked, [0_u8; ROOM]])?;
     one(changed)?;
-    // A delivery from below the mark is open again: the next start looks there.
+    // The delivery may be below the mark, so the next start has to look there.
     db.prepare_cached("UPDATE meta SET value = min(value, ?1) WHERE key = 'low_water'")?
         .execute(params![delivery.0])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What is removed after its time, and what the next start must know.
+//! Removes rows that are old, and notes what the next start must know.
 
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
@@ -33,12 +33,12 @@ pub(super) fn old_forgotten(
     Ok(())
 }
 
-/// No delivery below this one is open.
+/// Notes that no delivery with a lower number is open.
 pub(super) fn low_water(db: &Connection, delivery: DeliveryNo) -> rusqlite::Result<()> {
     meta::set(db, "low_water", delivery.0)
 }
 
-/// What is not marked was never handed out.
+/// Notes a clean stop: a delivery that is not marked was never handed out.
 pub(super) fn stopped(db: &Connection) -> rusqlite::Result<()> {
     meta::set(db, "clean", 1)
 }

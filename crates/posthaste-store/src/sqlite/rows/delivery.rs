@@ -1,4 +1,4 @@
-//! Deliveries as they stand in the store.
+//! Reads deliveries.
 
 use posthaste_core::address::Mailbox;
 use posthaste_core::messaging::delivery::{DeliveryNo, Proof, Reason};
@@ -11,7 +11,7 @@ use rusqlite::types::FromSql;
 use super::{Cells, Table, principal};
 use crate::sqlite::errors::{ReadError, ReadResult};
 
-/// The states of a delivery, as they are written down.
+/// The numbers of the states in the table.
 pub(crate) const OPEN: i64 = 0;
 pub(crate) const ACKED: i64 = 1;
 pub(crate) const DEAD: i64 = 2;
@@ -35,8 +35,8 @@ pub(crate) static DELIVERIES: Table = Table {
     ],
 };
 
-/// Reads a delivery. `Ok(None)`: it says too little to be shown. What of it cannot be read
-/// is added to `misread`.
+/// Reads a delivery; `Ok(None)` if too little of it can be read to be shown. Adds each
+/// column that cannot be read to `misread`.
 pub(crate) fn read(
     row: &Row<'_>,
     misread: &mut Vec<String>,
@@ -72,7 +72,7 @@ fn whole(cells: &Cells<'_, '_>, misread: &mut Vec<String>) -> ReadResult<StoredD
     })
 }
 
-/// A number without which the rest can be shown: 0 if it cannot be read.
+/// Reads a number that is not essential: 0 if it cannot be read.
 fn count<T: FromSql + Default>(
     cells: &Cells<'_, '_>,
     column: &str,

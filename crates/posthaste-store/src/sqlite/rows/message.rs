@@ -11,7 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use crate::sqlite::errors::{Damage, ReadResult, is_damage};
 
-/// What the store keeps of a message beside its own columns: where its deliveries stand.
+/// The store's own columns of a message: the numbers of its deliveries.
 pub(crate) const PLACES: [&str; 2] = ["first_delivery", "copies"];
 
 /// Writes a message: its columns in order, then [`PLACES`].
@@ -37,7 +37,7 @@ fn select(bodies: Bodies) -> String {
     format!("SELECT {} FROM messages WHERE seq = ?1", columns.join(", "))
 }
 
-/// Binds the columns of a message, and where its deliveries stand.
+/// Binds the columns of a message, and the numbers of its deliveries.
 pub(crate) fn bind(
     insert: &mut CachedStatement<'_>,
     message: &Message,
@@ -85,14 +85,15 @@ impl Row for MessageRow<'_, '_> {
     }
 }
 
-/// A message as far as it can be read, and what of it cannot: table, row, column, why.
+/// Reads a message as far as possible; also returns each column that cannot be read, as
+/// table, row, column and reason.
 pub(crate) fn read(row: &rusqlite::Row<'_>, seq: u64) -> (Message, Vec<String>) {
     let (message, misread) = Message::read(&MessageRow(row));
     let named = misread.iter().map(|misread| format!("messages, row {seq}, {misread}"));
     (message, named.collect())
 }
 
-/// These messages. One that cannot be read does not keep the others back.
+/// Reads these messages. One that cannot be read does not keep the others back.
 pub(crate) fn messages(
     db: &Connection,
     seqs: &[Seq],

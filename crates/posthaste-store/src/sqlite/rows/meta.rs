@@ -1,4 +1,4 @@
-//! Notes about the whole store.
+//! Notes about the whole store, in the table `meta`.
 
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -16,7 +16,7 @@ pub(crate) fn get<T: FromSql>(db: &Connection, key: &str) -> ReadResult<Option<T
     })
 }
 
-/// A number, 0 if it was never noted.
+/// Returns a number; 0 if it was never noted.
 pub(crate) fn number(db: &Connection, key: &str) -> ReadResult<u64> {
     get(db, key).map(Option::unwrap_or_default)
 }
@@ -30,7 +30,7 @@ pub(crate) fn set(db: &Connection, key: &str, value: u64) -> rusqlite::Result<()
     Ok(())
 }
 
-/// How far the indexes reach.
+/// Numbers of a message and of a delivery, such as those up to which the indexes reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Marks {
     pub(crate) seq: u64,
@@ -41,7 +41,7 @@ pub(crate) fn marks(db: &Connection) -> ReadResult<Marks> {
     Ok(Marks { seq: number(db, "indexed_seq")?, delivery: number(db, "indexed_delivery")? })
 }
 
-/// The highest numbers ever given: a pruned number is never given again.
+/// Returns the highest numbers ever given: a pruned number is never given again.
 pub(crate) fn last_numbers(db: &Connection) -> ReadResult<Marks> {
     let highest = |sql: &str, key| -> ReadResult<u64> {
         let row: Option<u64> = db.prepare_cached(sql)?.query_row([], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Messages with their deliveries.
+//! Reads messages with their deliveries.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use crate::sqlite::errors::ReadResult;
 static OF_MESSAGE: LazyLock<String> =
     LazyLock::new(|| DELIVERIES.select("WHERE no >= ?1 AND no < ?1 + ?2 ORDER BY no"));
 
-/// How ids lead to messages.
+/// Finds messages by their ids.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ids {
     pub(crate) key: IdKey,
@@ -47,7 +47,7 @@ impl Ids {
     }
 }
 
-/// One message with its deliveries.
+/// Reads one message with its deliveries.
 pub(crate) fn record(db: &Connection, seq: u64) -> ReadResult<Option<StoredRecord>> {
     let mut select = db.prepare_cached(&message::WITH_BODY)?;
     let mut rows = select.query(params![seq])?;
@@ -72,7 +72,8 @@ pub(crate) fn record(db: &Connection, seq: u64) -> ReadResult<Option<StoredRecor
     Ok(Some(StoredRecord { message: Arc::new(message), deliveries, unreadable }))
 }
 
-/// As many records as fit: their bodies hold at most `bytes`, but for the first.
+/// Returns as many records as fit: their bodies hold at most `bytes`, except that the
+/// first always fits.
 pub(crate) fn fitting(
     db: &Connection,
     seqs: impl IntoIterator<Item = u64>,

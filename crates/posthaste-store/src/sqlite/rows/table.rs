@@ -1,22 +1,22 @@
-//! Tables with their columns, and the reading of a row by the names of its columns.
+//! Tables with their columns. Rows are read by the names of the columns.
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, ValueRef};
 
 use crate::sqlite::errors::{ReadError, ReadResult, of_value};
 
-/// A table and the columns that are read of it.
+/// A table and the columns to read.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// The column that tells its rows apart.
+    /// The column that identifies a row.
     pub(crate) key: &'static str,
     /// Names, or expressions that end with `AS name`.
     pub(crate) columns: &'static [&'static str],
 }
 
 impl Table {
-    /// `SELECT` the columns, `FROM` the table, and what comes after.
+    /// Returns `SELECT` the columns `FROM` the table, followed by `rest`.
     pub(crate) fn select(&self, rest: &str) -> String {
         self.select_from(&format!("{} {rest}", self.name))
     }
@@ -32,12 +32,12 @@ impl Table {
                 .strip_suffix(name)
                 .is_some_and(|before| before.is_empty() || before.ends_with(" AS "))
         };
-        // A place behind the last one is an error that names the column.
+        // A place behind the last column leads to an error that names the column.
         self.columns.iter().position(is_called).unwrap_or(usize::MAX)
     }
 }
 
-/// One row that [`Table::select`] led to. Its errors name table, row and column.
+/// A row of [`Table::select`]. Its errors name table, row and column.
 pub(crate) struct Cells<'r, 's> {
     pub(crate) table: &'static Table,
     pub(crate) row: &'r Row<'s>,
@@ -73,7 +73,7 @@ impl<'r, 's> Cells<'r, 's> {
         }
     }
 
-    /// A word that stands for something.
+    /// Reads a column whose words stand for values.
     pub(crate) fn read<T>(
         &self,
         column: &str,
@@ -83,7 +83,7 @@ impl<'r, 's> Cells<'r, 's> {
         read(word).ok_or_else(|| self.misread(column, &format!("`{word}` is no value")))
     }
 
-    /// A word that stands for something, if there is one.
+    /// Reads a column whose words stand for values, or which is null.
     pub(crate) fn read_optional<T>(
         &self,
         column: &str,
@@ -95,12 +95,12 @@ impl<'r, 's> Cells<'r, 's> {
         }
     }
 
-    /// The error of this row and column.
+    /// Returns the error of this row and column.
     pub(crate) fn misread(&self, column: &str, why: &str) -> ReadError {
         ReadError::Row(format!("{}, row {}, column {column}: {why}", self.table.name, self.name()))
     }
 
-    /// What tells this row from the others.
+    /// Returns the key of this row.
     fn name(&self) -> String {
         match self.row.get_ref(self.table.place(self.table.key)) {
             Ok(ValueRef::Integer(number)) => number.to_string(),

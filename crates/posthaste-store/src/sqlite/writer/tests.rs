@@ -35,7 +35,7 @@ fn mailboxes(folder: &TempDir) -> u64 {
 async fn after_a_panic_nothing_is_written_and_whoever_runs_the_hub_is_told() {
     let (folder, store) = open();
     let writer = Arc::clone(&store.shared.writer);
-    // A panic without the hook, which would print it.
+    // Panics without the hook, which would print the panic.
     let panics = |_: &Connection| std::panic::resume_unwind(Box::new("in the middle"));
     let lost = writer.write::<()>(Flush::Now, panics).await.expect_err("it panicked");
     assert!(matches!(lost, CommitError::Unknown(StoreError::Unknown(_))), "{lost:?}");
@@ -66,7 +66,7 @@ async fn a_light_group_is_written_at_the_first_poll_where_the_disk_is_quick() {
     assert_eq!(mailboxes(&folder), 1);
     store.shared.writer.desk.lock().await.pace = SLOW;
     assert!(store.commit(group(1)).now_or_never().is_none(), "on a thread");
-    // It is written all the same: the next one waits for it.
+    // The group is written all the same: the next one waits for it.
     store.commit(group(2)).await.expect("written");
     assert_eq!(mailboxes(&folder), 3);
 }

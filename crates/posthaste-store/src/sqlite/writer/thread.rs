@@ -1,4 +1,4 @@
-//! Work that takes longer than the event loop may wait.
+//! Runs work that takes longer than the event loop may wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tokio::task::spawn_blocking;
 
 use super::lost;
 
-/// Runs `work` on a thread of its own. Where the system grants none, the runtime panics
-/// and keeps what it was given for later: then nobody may find `work` there, and whoever
-/// waits for it hears that it is lost.
+/// Runs `work` on a thread. Where the system grants none, the runtime panics and keeps its
+/// closure for later; so `work` is taken out of the closure, and the caller gets an error
+/// that the work is lost.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CommitError> {

@@ -1,4 +1,4 @@
-//! One transaction: all of it, or nothing, or nobody knows.
+//! Runs one transaction, which is written whole, or not at all, or with an unknown result.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -9,28 +9,27 @@ use rusqlite::Connection;
 use crate::sqlite::files::Files;
 use crate::sqlite::log;
 
-/// Whether a transaction is on disk when it is done.
+/// When a transaction is flushed to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
     Now,
-    /// With the next one that is: what can be made again.
+    /// With the next transaction that is flushed; for data that can be made again.
     Later,
 }
 
-/// What a transaction tells.
+/// The result of a committed transaction.
 pub(super) struct Done {
-    /// How long the disk took. The statements before it are work that must be done
-    /// somewhere.
+    /// Time of the commit itself, without its statements: they are work that must be done
+    /// on some thread.
     pub(super) took: Duration,
-    /// The files were moved in the middle of it: nobody knows whether the next start finds
-    /// it.
+    /// Set if the files were moved meanwhile: the next start may not find the transaction.
     pub(super) doubt: Option<StoreError>,
 }
 
-/// Why a transaction was not committed.
+/// The result of a transaction that was not committed.
 pub(super) struct Failed {
     pub(super) cause: Cause,
-    /// It may be in the log, and the next start may find it there.
+    /// The transaction may be in the log, and the next start may find it there.
     pub(super) lingers: bool,
 }
 
@@ -42,7 +41,7 @@ impl From<rusqlite::Error> for Failed {
 
 pub(super) enum Cause {
     Sqlite(rusqlite::Error),
-    /// The files were not in their place: nothing was tried.
+    /// The files were not at their paths: nothing was tried.
     Misplaced(StoreError),
 }
 
@@ -69,14 +68,14 @@ pub(super) fn transaction<T>(
         Failed { cause, lingers: committing && lingers(db, files.log()) }
     });
     if flush == Flush::Later {
-        // A connection that does not flush must write no group.
+        // A connection that does not flush must not write a group.
         let flushes = set_flush(db, "FULL", 2);
         assert!(flushes.is_ok(), "the connection flushes what it writes");
     }
     done
 }
 
-/// Sets how SQLite flushes, and makes sure that it is so.
+/// Sets when SQLite flushes, and verifies the setting.
 fn set_flush(db: &Connection, level: &str, number: i64) -> Result<(), Failed> {
     let set = db
         .pragma_update(None, "synchronous", level)
@@ -88,7 +87,7 @@ fn set_flush(db: &Connection, level: &str, number: i64) -> Result<(), Failed> {
     }
 }
 
-/// Returns with an error whether the commit had begun.
+/// Runs a transaction. An error comes with whether the commit had begun.
 fn attempt<T>(
     db: &Connection,
     files: &Files,
@@ -97,7 +96,7 @@ fn attempt<T>(
     let before = || -> Result<T, Cause> {
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         // Another hub that takes the folder waits for this transaction before it reads
-        // ([`open`](super::open)); or it was quicker, and is seen here.
+        // ([`open`](super::open)); if that hub was quicker, this look notices it.
         files.glance().map_err(Cause::Misplaced)?;
         Ok(write(db)?)
     };
@@ -111,7 +110,7 @@ fn attempt<T>(
     Ok((value, Done { took, doubt }))
 }
 
-/// Whether a start may find what could not be committed.
+/// Returns whether a start may find the transaction that failed to commit.
 fn lingers(db: &Connection, log: &File) -> bool {
     let buried = log::bury(db, log);
     if let Err(error) = &buried {

@@ -1,4 +1,4 @@
-//! How much was written, for the work behind.
+//! Counts of what was written, for the background.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use posthaste_core::ports::change::Change;
 
 use crate::sqlite::rows::meta::Marks;
 
-/// Counts of what was committed.
+/// Counts of committed changes.
 #[derive(Default)]
 pub(crate) struct Written {
     seq: AtomicU64,
@@ -14,7 +14,7 @@ pub(crate) struct Written {
     /// Keys that are in no run yet.
     pub(crate) unsorted_keys: AtomicU64,
     pub(super) transactions: AtomicU64,
-    /// How often messages were removed.
+    /// Number of times that messages were removed.
     prunes: AtomicU64,
 }
 
@@ -29,7 +29,7 @@ impl Written {
         }
     }
 
-    /// The highest numbers.
+    /// Returns the highest numbers of a message and of a delivery.
     pub(crate) fn last(&self) -> Marks {
         Marks {
             seq: self.seq.load(Ordering::Relaxed),
@@ -37,12 +37,12 @@ impl Written {
         }
     }
 
-    /// How many transactions there were.
+    /// Returns the number of transactions.
     pub(crate) fn transactions(&self) -> u64 {
         self.transactions.load(Ordering::Relaxed)
     }
 
-    /// How often messages were removed.
+    /// Returns the number of times that messages were removed.
     pub(crate) fn prunes(&self) -> u64 {
         self.prunes.load(Ordering::Relaxed)
     }

@@ -44,7 +44,7 @@ struct Spawned {
     result: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
-    /// The message whose text `result` is the beginning of.
+    /// The id of the message of which `result` is only the beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated_message: Option<String>,
 }
@@ -82,7 +82,7 @@ struct ProcessView {
     exit_code: Option<i32>,
 }
 
-/// Counts and times, never content.
+/// A thread in counts and times, never content.
 #[derive(Debug, Serialize)]
 struct Summary {
     total_messages: u64,
@@ -90,7 +90,7 @@ struct Summary {
     last_message_at: Option<i64>,
 }
 
-/// Its callers know four words.
+/// Returns one of the four words that callers of this dialect know.
 fn status(status: Status) -> &'static str {
     match status {
         Status::Starting => "starting",
@@ -138,7 +138,7 @@ pub(super) fn spawn(ctx: Ctx, given: Option<&RawValue>) -> Job {
     })
 }
 
-/// The work, and how long the caller wants to wait for it.
+/// Reads the work, and the time that the caller wants to wait for it.
 fn asked(ctx: &Ctx, args: Spawn) -> Result<(AssignRequest, Option<Duration>), ApiError> {
     let waits = match args.run_mode.as_deref() {
         None | Some("async") => None,

@@ -118,7 +118,7 @@ pub(super) fn handoff(ctx: Ctx, args: Option<&RawValue>) -> Job {
                     Err(error) => done(not_handed_off(&error), true, None),
                 }
             }
-            // No failure: whoever reads one would start the same work again.
+            // This is no failure: a model that reads one would start the same work again.
             HandoffResult::Job { ctx, assigned, .. } => {
                 let agent = &assigned.instance.agent;
                 let message =
