@@ -1,9 +1,9 @@
 //! The road of a message.
 //!
 //! ```text
-//! send          check, store                  put             deliver                     settle
-//! ────▶ Draft ────▶ Message + deliveries ────▶ tickets ────▶ Queue::listen, Store::lease ────▶ Store::ack, nack
-//! door          send.rs, Store::append        Queue::put      receive.rs                   settle.rs
+//! send          decide, commit                put             deliver                      settle
+//! ────▶ Draft ────▶ Message + deliveries ────▶ tickets ────▶ Queue::listen, Engine::lease ────▶ Engine::ack, nack
+//! door          send.rs, Engine::append       Queue::put      receive.rs                   settle.rs
 //! ```
 //!
 //! An accepted message is delivered, and the hub never claims "delivered" before it is
