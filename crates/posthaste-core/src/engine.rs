@@ -4,7 +4,7 @@
 //! callers ──▶ commands ──▶ plan (ledger) ──▶ Store::commit(changes) ──▶ commit (ledger) ──▶ tickets ──▶ answers
 //! ```
 //!
-//! Every durable change goes through the writer loop ([`writer`]): it takes the commands
+//! Every durable change goes through the writer loop (`writer.rs`): it takes the commands
 //! that wait, plans them under the ledger's lock, hands their changes to the store as one
 //! group, and answers after the commit. Leases need no store, since every start returns
 //! them. Questions go to the ledger ([`Engine::ledger`]), to the store, or to both.

@@ -1,6 +1,6 @@
 //! One list of fields for a struct that stores keep as a row.
 //!
-//! [`stored!`] makes the struct, the names of its columns, the values to write and the
+//! `stored!` makes the struct, the names of its columns, the values to write and the
 //! reading of a row from that one list. A store makes its SQL from the names, so a new
 //! field is written in one place.
 

@@ -62,7 +62,7 @@ pub enum KeyLook {
     /// The key was accepted, as this message.
     Known(Seq),
     /// The store must be asked. If the store does not know the key, the draft is planned
-    /// again with this mark ([`Draft::key_is_new_since`]).
+    /// again with this mark (`Draft::key_is_new_since`).
     Perhaps(KeyMark),
 }
 
