@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// Writes every figure of every round there, too
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Messages of the sustained run [default: 1000000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) messages: Option<usize>,
     /// Waiting readers of T9 [default: 10000]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) waiting: Option<usize>,
@@ -73,6 +76,9 @@ pub(crate) enum Command {
     Limits,
     /// Durable sends per second, and CPU per message
     T4,
+    /// T4s, T17: a million messages on one hub; CPU and acks of the second half, memory
+    #[command(visible_alias = "t4s")]
+    Sustained,
     /// What the parts of T4 cost the server: where to look when it is short
     Parts,
     /// Send to receive at 300 per second
@@ -135,13 +141,14 @@ impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
         use Step::{Commit, CommitPaced, Connected, Drain, Echo, EchoPaced, Flush, Gather};
-        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Wait, Workers};
+        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Sustained, Wait, Workers};
         match self {
             Self::All => vec![
                 Flush,
                 Commit,
                 Echo,
                 Saturate,
+                Sustained,
                 Drain,
                 Mcp,
                 EchoPaced,
@@ -157,6 +164,7 @@ impl Command {
             ],
             Self::Limits => vec![Flush, Commit, Echo, EchoPaced, CommitPaced],
             Self::T4 => vec![Echo, Saturate],
+            Self::Sustained => vec![Echo, Saturate, Sustained],
             Self::Parts => vec![Echo, Parts, Saturate],
             Self::T6 => vec![EchoPaced, CommitPaced, Paced],
             Self::T8 => vec![Gather],

@@ -136,6 +136,7 @@ fn whole(settings: &Settings, sheet: &Sheet) -> Value {
             "rounds": settings.rounds,
             "seconds": settings.seconds.as_secs_f64(),
             "pins": settings.pins.map(|pins| json!({"server": pins.server, "load": pins.load})),
+            "messages": settings.messages,
             "waiting": settings.waiting,
             "pending": settings.pending,
             "backlog": settings.backlog,

@@ -123,6 +123,7 @@ const NONE: Target = Target::None;
 pub(crate) const MEASURES: &[Measure] = &[
     plain("limit", "HTTP echo of 1 KiB, 64 connections, /s", "echo.per_s", NONE),
     plain("limit", "HTTP echo, server CPU, us", "echo.server_us", NONE),
+    plain("limit", "HTTP echo, longest call of 64 connections, ms", "echo.longest_ms", NONE),
     plain("limit", "HTTP echo at 300/s, p50 us", "echo_paced.p50_us", NONE),
     plain("limit", "HTTP echo at 300/s, p99 us", "echo_paced.p99_us", NONE),
     plain("limit", "flush of 4 KiB, p50 us", "flush.p50_us", NONE),
@@ -134,6 +135,20 @@ pub(crate) const MEASURES: &[Measure] = &[
     plain("T4", "server CPU per message, us", "t4.server_us", at_most(26.0, 21.0)),
     ratio("T4", "server CPU / echo's", "t4.server_us", &["echo.server_us"], NONE),
     plain("T4", "client CPU per message, us", "t4.client_us", NONE),
+    plain("T4s", "second half of the sustained run, sends/s", "t4s.sends_per_s", NONE),
+    plain("T4s", "server CPU per message, first half, us", "t4s.first_us", NONE),
+    plain("T4s", "server CPU per message, second half, us", "t4s.server_us", NONE),
+    ratio(
+        "T4s",
+        "server CPU, second half / T4's",
+        "t4s.server_us",
+        &["t4.server_us"],
+        at_most(1.1, 1.03),
+    ),
+    plain("T4s", "put off until after the load, us per message", "t4s.put_off_us", NONE),
+    plain("T4s", "ack, second half, p50 ms", "t4s.p50_ms", NONE),
+    plain("T4s", "ack, second half, p99 ms", "t4s.p99_ms", NONE),
+    plain("T4s", "longest ack, second half, ms", "t4s.longest_ms", at_most(25.0, 10.0)),
     plain("parts", "a call that does nothing, server CPU, us", "parts.door_us", NONE),
     plain("parts", "a poll of an empty mailbox, server CPU, us", "parts.poll_us", NONE),
     plain("parts", "a send that nobody reads, server CPU, us", "parts.unread_us", NONE),
@@ -220,6 +235,15 @@ pub(crate) const MEASURES: &[Measure] = &[
     plain("T16", "of which its open stream alone, KiB", "t16.stream_kib", NONE),
     plain("T16", "memory per waiting check_inbox alone, KiB", "t16.waiting_kib", NONE),
     plain("T16", "memory per joined agent, not connected, KiB", "t16.joined_kib", NONE),
+    plain("T17", "hub memory after 1,000 settled messages, MB", "t17.few_mb", NONE),
+    plain("T17", "hub memory after all of the sustained run, MB", "t17.all_mb", NONE),
+    ratio(
+        "T17",
+        "hub memory, after all / after 1,000",
+        "t17.all_mb",
+        &["t17.few_mb"],
+        at_most(2.0, 1.2),
+    ),
 ];
 
 #[cfg(test)]
