@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// The hub's binary [default: `posthaste` next to this one]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) hub_bin: Option<PathBuf>,
+    /// Another hub's binary, measured in the same rounds; prints the ratio of the two
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
     /// Rounds; each measures everything once [default: 5]
     #[arg(long, global = true)]
     pub(crate) rounds: Option<usize>,
@@ -72,6 +75,8 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Everything that is measured in rounds (what is done without a command)
     All,
+    /// What a refactoring must not make worse: T4, T6, T8, T9, T11, T12, T13; see --against
+    Compare,
     /// Only what limits the work: echo, flush, commit
     Limits,
     /// Durable sends per second, and CPU per message
@@ -160,6 +165,18 @@ impl Command {
                 Start,
                 Wait,
                 Connected,
+                Pending,
+            ],
+            Self::Compare => vec![
+                Echo,
+                Saturate,
+                Drain,
+                Mcp,
+                EchoPaced,
+                CommitPaced,
+                Paced,
+                Gather,
+                Wait,
                 Pending,
             ],
             Self::Limits => vec![Flush, Commit, Echo, EchoPaced, CommitPaced],

@@ -90,6 +90,14 @@ pub(crate) struct Measure {
     pub(crate) target: Target,
 }
 
+impl Measure {
+    /// Rates should be high; times, CPU and memory low.
+    pub(crate) fn more_is_better(&self) -> bool {
+        let (Formula::Plain(name) | Formula::Ratio(name, _)) = self.formula;
+        name.ends_with("_per_s")
+    }
+}
+
 const fn plain(
     id: &'static str,
     what: &'static str,
@@ -256,6 +264,17 @@ mod tests {
         assert_eq!(Formula::Ratio("a", &["b", "c"]).of(&round), Some(2.0));
         assert_eq!(Formula::Ratio("a", &["b", "d"]).of(&round), None);
         assert_eq!(Formula::Plain("d").of(&round), None);
+    }
+
+    #[test]
+    fn the_direction_of_a_measure_is_that_of_its_target() {
+        for measure in MEASURES {
+            match measure.target {
+                Target::None => {}
+                Target::AtLeast { .. } => assert!(measure.more_is_better(), "{}", measure.what),
+                Target::AtMost { .. } => assert!(!measure.more_is_better(), "{}", measure.what),
+            }
+        }
     }
 
     #[test]
