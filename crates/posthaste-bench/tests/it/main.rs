@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_posthaste-bench");
 
@@ -24,12 +25,17 @@ fn hub() -> Option<PathBuf> {
     None
 }
 
+/// Each run loads the whole machine, so they take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// Runs the program to its end, which must be good. It starts the hub that lies beside it
 /// and ends it by itself.
 fn is_good(args: &[&str]) {
     if hub().is_none() {
         return;
     }
+    // A test that failed has had its turn.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let ran = Command::new(BENCH)
         .args(["--pin", "false", "--scratch"])
