@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// The hub's binary [default: `posthaste` next to this one]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) hub_bin: Option<PathBuf>,
+    /// Another hub's binary, measured in the same rounds; prints the ratio of the two
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
     /// Rounds; each measures everything once [default: 5]
     #[arg(long, global = true)]
     pub(crate) rounds: Option<usize>,
@@ -39,6 +42,9 @@ pub(crate) struct Options {
     /// Writes every figure of every round there, too
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Messages of the sustained run [default: 1000000]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) messages: Option<usize>,
     /// Waiting readers of T9 [default: 10000]
     #[arg(long, global = true, value_name = "N")]
     pub(crate) waiting: Option<usize>,
@@ -69,10 +75,15 @@ pub(crate) struct Options {
 pub(crate) enum Command {
     /// Everything that is measured in rounds (what is done without a command)
     All,
+    /// What a refactoring must not make worse: T4, T6, T8, T9, T11, T12, T13; see --against
+    Compare,
     /// Only what limits the work: echo, flush, commit
     Limits,
     /// Durable sends per second, and CPU per message
     T4,
+    /// T4s, T17: a million messages on one hub; CPU and acks of the second half, memory
+    #[command(visible_alias = "t4s")]
+    Sustained,
     /// What the parts of T4 cost the server: where to look when it is short
     Parts,
     /// Send to receive at 300 per second
@@ -135,13 +146,14 @@ impl Command {
     /// What each round runs; the limits stand beside what is divided by them.
     pub(crate) fn steps(&self) -> Vec<Step> {
         use Step::{Commit, CommitPaced, Connected, Drain, Echo, EchoPaced, Flush, Gather};
-        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Wait, Workers};
+        use Step::{Mcp, Paced, Parts, Pending, Saturate, Search, Start, Sustained, Wait, Workers};
         match self {
             Self::All => vec![
                 Flush,
                 Commit,
                 Echo,
                 Saturate,
+                Sustained,
                 Drain,
                 Mcp,
                 EchoPaced,
@@ -155,8 +167,21 @@ impl Command {
                 Connected,
                 Pending,
             ],
+            Self::Compare => vec![
+                Echo,
+                Saturate,
+                Drain,
+                Mcp,
+                EchoPaced,
+                CommitPaced,
+                Paced,
+                Gather,
+                Wait,
+                Pending,
+            ],
             Self::Limits => vec![Flush, Commit, Echo, EchoPaced, CommitPaced],
             Self::T4 => vec![Echo, Saturate],
+            Self::Sustained => vec![Echo, Saturate, Sustained],
             Self::Parts => vec![Echo, Parts, Saturate],
             Self::T6 => vec![EchoPaced, CommitPaced, Paced],
             Self::T8 => vec![Gather],

@@ -1,4 +1,4 @@
-//! The limit of HTTP itself: a server that gives back the JSON that it gets.
+//! The limit of HTTP itself: a server that gives back the bytes that it gets.
 //!
 //! It runs as a child process, like the hub, on the same core as the hub, with
 //! one thread, so that it costs what a hub without a post office would cost.
@@ -6,15 +6,14 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use axum::body::Body;
+use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::routing::post;
-use axum::{Json, Router};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tower::util::ServiceExt;
 
@@ -27,7 +26,7 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     // A bench that is killed cannot end its children.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let app = Router::new().route("/echo", post(|Json(value): Json<Value>| async { Json(value) }));
+    let app = Router::new().route("/echo", post(|body: Bytes| async { body }));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     output::say(&listener.local_addr()?.to_string());
     loop {
@@ -67,8 +66,7 @@ impl EchoServer {
     }
 }
 
-/// A request of the same size as a send.
+/// 1 KiB, as much as one message carries. Nobody parses it.
 pub(crate) fn request() -> Vec<u8> {
-    let text = "x".repeat(requests::BODY);
-    requests::post("/echo", "none", &format!(r#"{{"message":"{text}"}}"#))
+    requests::post("/echo", "none", &"x".repeat(requests::BODY))
 }

@@ -28,8 +28,9 @@ pub(crate) struct Hub {
     pub(crate) address: SocketAddr,
     /// The operator's token.
     pub(crate) operator: String,
-    /// From spawn to the first 200.
-    pub(crate) ready_after: Duration,
+    spawned: Instant,
+    /// From spawn to the first 200 of `/health`. Mail may still be unread from disk.
+    pub(crate) answers_after: Duration,
 }
 
 impl Hub {
@@ -59,7 +60,7 @@ impl Hub {
         let raised = RAISED.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let env: Vec<_> = raised.into_iter().chain(settings.hub_env.iter().cloned()).collect();
 
-        let began = Instant::now();
+        let spawned = Instant::now();
         let mut child = Child::spawn(settings, &settings.hub_bin, &args, &env, log)?;
         let line = child.first_line().await?;
         let said: Value = serde_json::from_str(&line).with_context(|| line.clone())?;
@@ -68,11 +69,11 @@ impl Hub {
         let mut conn = Conn::open(address).await?;
         let answer = conn.call(&requests::get("/health", "none")).await?;
         ensure!(answer.status == 200, answer.unexpected());
-        let ready_after = began.elapsed();
+        let answers_after = spawned.elapsed();
 
         let operator = std::fs::read_to_string(folder.join("operator.token"))?;
         let operator = operator.trim().to_owned();
-        Ok(Self { child, address, operator, ready_after })
+        Ok(Self { child, address, operator, spawned, answers_after })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -85,6 +86,16 @@ impl Hub {
 
     pub(crate) fn rss(&self) -> anyhow::Result<u64> {
         procfs::rss(self.pid())
+    }
+
+    /// From spawn to the first 200 of `/ready`, when the hub hands out mail.
+    pub(crate) async fn ready_after(&self) -> anyhow::Result<Duration> {
+        let mut conn = Conn::open(self.address).await?;
+        while conn.call(&requests::get("/ready", "none")).await?.status != 200 {
+            ensure!(self.spawned.elapsed() < Duration::from_secs(60), "the hub is never ready");
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(self.spawned.elapsed())
     }
 
     /// Waits until the hub has nothing left to do behind the scenes.

@@ -79,7 +79,7 @@ pub(crate) async fn run(settings: &Settings, args: &KillArgs) -> anyhow::Result<
             start_and_kill(settings, &folder, port, rng.random_range(0..EARLY_MS)).await?;
         }
         hub = Hub::start(settings, &folder, port).await?;
-        starts.push(hub.ready_after.as_secs_f64() * 1e3);
+        starts.push(hub.answers_after.as_secs_f64() * 1e3);
         if kill.is_multiple_of(50) {
             output::note(&format!("{kill} kills; {}", record.progress()));
         }

@@ -1,6 +1,7 @@
 //! The load: who sends to whom, and how what was sent is counted.
 //!
 //! [`saturate`] sends as fast as it is answered (closed loop: throughput only),
+//! [`sustained`] does so until a number of messages is sent,
 //! [`paced`] at a fixed rate whatever the answers do (open loop: latency),
 //! [`backlog`] fills mailboxes and reads them out, [`hammer`] repeats one call,
 //! [`gather`] has many send at once to one who waits for all.
@@ -12,6 +13,7 @@ pub(crate) mod gather;
 pub(crate) mod hammer;
 pub(crate) mod paced;
 pub(crate) mod saturate;
+pub(crate) mod sustained;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,12 +6,13 @@
 //!
 //! Read in this order: [`cli`] says what can be asked, [`rounds`] in which order
 //! it is measured, [`measure`] how (one file each), [`targets`] what the hub must
-//! reach. [`load`], [`http`] and [`mcp`] are the load generator, [`hub`] and [`child`] what
+//! reach, [`compare`] what became better or worse. [`load`], [`http`] and [`mcp`] are the load generator, [`hub`] and [`child`] what
 //! it is pointed at, [`peers`] other systems on the same work, [`kill`] the test that ends the hub a thousand times,
 //! [`soak`] the one that runs it for hours, [`overload`] the one with too many senders.
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,6 +23,7 @@ mod agents;
 mod answers;
 mod child;
 mod cli;
+mod compare;
 mod echo;
 mod http;
 mod hub;
@@ -67,9 +69,15 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     pin::this_process(settings.pins.map(|pins| pins.load))?;
     procfs::raise_open_files();
     match cli.command.unwrap_or(Command::All) {
+        Command::Kill(_) | Command::Overload | Command::Soak(_) if settings.against.is_some() => {
+            bail!("--against is for what is measured in rounds")
+        }
         Command::Kill(args) => kill::run(&settings, &args).await,
         Command::Overload => overload::run(&settings).await,
         Command::Soak(args) => soak::run(&settings, &args).await,
+        Command::Compare if settings.against.is_none() => {
+            bail!("`compare` needs --against and the binary of the other hub")
+        }
         command => {
             let sheet = rounds::run(&settings, &command.steps()).await?;
             report::print(&settings, &sheet)?;

@@ -12,6 +12,7 @@ pub(crate) mod pending;
 pub(crate) mod saturate;
 pub(crate) mod search;
 pub(crate) mod start;
+pub(crate) mod sustained;
 pub(crate) mod wait;
 pub(crate) mod workers;
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use crate::compare::{self, Comparison};
 use crate::output;
 use crate::rounds::Sheet;
 use crate::settings::Settings;
@@ -13,6 +14,9 @@ use crate::targets::{MEASURES, Measure};
 
 pub(crate) fn print(settings: &Settings, sheet: &Sheet) -> anyhow::Result<()> {
     output::say(&table(sheet));
+    if settings.against.is_some() {
+        output::say(&comparisons(sheet));
+    }
     output::say(&remarks(settings, sheet));
     if let Some(path) = &settings.json {
         let text = serde_json::to_string_pretty(&whole(settings, sheet))?;
@@ -48,10 +52,23 @@ fn table(sheet: &Sheet) -> String {
             values.iter().map(|value| short(*value)).collect::<Vec<_>>().join(" "),
         ]);
     }
+    columns(&lines)
+}
+
+/// This build of the hub beside the other.
+fn comparisons(sheet: &Sheet) -> String {
+    let head = ["", "measure", "this", "other", "this / other", "min - max", "", "rounds"];
+    let mut lines = vec![head.map(str::to_owned)];
+    lines.extend(compare::all(sheet).iter().map(|comparison| comparison.line(short)));
+    columns(&lines)
+}
+
+/// Lines of one table, the first of which is its head.
+fn columns(lines: &[[String; 8]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
     let widths: [usize; 8] = std::array::from_fn(width);
     let mut text = String::new();
-    for line in &lines {
+    for line in lines {
         let cells = line.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
             // Numbers stand at the right, words at the left.
             if (2..=5).contains(&column) {
@@ -85,6 +102,9 @@ fn remarks(settings: &Settings, sheet: &Sheet) -> String {
         settings.seconds.as_secs_f64(),
         settings.hub_bin.display()
     );
+    if let Some(other) = &settings.against {
+        let _ = write!(text, "\nother hub: {}", other.display());
+    }
     if let (Some(median), Some((least, most))) =
         (stats::median(&sheet.flushes), stats::span(&sheet.flushes))
     {
@@ -123,9 +143,14 @@ fn whole(settings: &Settings, sheet: &Sheet) -> Value {
             "verdict": measure.target.judge(median).word(),
         }))
     });
+    let compared = settings.against.as_ref().map(|other| {
+        let compared: Vec<Value> = compare::all(sheet).iter().map(Comparison::json).collect();
+        json!({ "hub": other, "measures": compared, "figures": sheet.other })
+    });
     json!({
         "measures": measures.collect::<Vec<_>>(),
         "figures": sheet.rounds,
+        "against": compared,
         "flags": sheet.flags,
         "peers": sheet.peers,
         "flush_us": sheet.flushes,
@@ -136,6 +161,7 @@ fn whole(settings: &Settings, sheet: &Sheet) -> Value {
             "rounds": settings.rounds,
             "seconds": settings.seconds.as_secs_f64(),
             "pins": settings.pins.map(|pins| json!({"server": pins.server, "load": pins.load})),
+            "messages": settings.messages,
             "waiting": settings.waiting,
             "pending": settings.pending,
             "backlog": settings.backlog,

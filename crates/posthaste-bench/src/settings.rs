@@ -11,12 +11,15 @@ use crate::pin::{self, Pins};
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) hub_bin: PathBuf,
+    /// Another hub, to compare with.
+    pub(crate) against: Option<PathBuf>,
     /// This program, which is its own echo server.
     pub(crate) own_bin: PathBuf,
     pub(crate) rounds: usize,
     pub(crate) seconds: Duration,
     pub(crate) pins: Option<Pins>,
     pub(crate) json: Option<PathBuf>,
+    pub(crate) messages: u64,
     pub(crate) waiting: usize,
     pub(crate) pending: usize,
     pub(crate) backlog: usize,
@@ -26,6 +29,13 @@ pub(crate) struct Settings {
     pub(crate) hub_env: Vec<(String, String)>,
     /// How long to wait before a run for others to leave the cores.
     pub(crate) calm: Duration,
+}
+
+/// Which of two builds of the hub that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    This,
+    Other,
 }
 
 impl Settings {
@@ -38,6 +48,9 @@ impl Settings {
             "there is no hub at {}: build it with `cargo build --release -p posthaste`, or name it with --hub-bin",
             hub_bin.display()
         );
+        if let Some(against) = &options.against {
+            ensure!(against.is_file(), "there is no hub at {}", against.display());
+        }
         let quick = options.quick;
         let number = |given: Option<usize>, usual, small| {
             given.unwrap_or([usual, small][usize::from(quick)])
@@ -52,11 +65,13 @@ impl Settings {
         };
         Ok(Self {
             hub_bin: std::path::absolute(hub_bin)?,
+            against: options.against.as_ref().map(std::path::absolute).transpose()?,
             own_bin,
             rounds,
             seconds: Duration::try_from_secs_f64(seconds).context("seconds")?,
             pins,
             json: options.json.clone(),
+            messages: u64::try_from(number(options.messages, 1_000_000, 20_000).max(10_000))?,
             waiting: number(options.waiting, 10_000, 500).max(20),
             pending: number(options.pending, 1_000_000, 20_000),
             backlog: number(options.backlog, 200_000, 16_000),
@@ -76,6 +91,15 @@ impl Settings {
     /// The cores that are measured on.
     pub(crate) fn cores(&self) -> Vec<usize> {
         self.pins.map_or_else(pin::allowed, |pins| vec![pins.server, pins.load])
+    }
+
+    /// The settings for one of the builds; `None` if there is no other.
+    pub(crate) fn of(&self, build: Build) -> Option<Self> {
+        let hub_bin = match build {
+            Build::This => self.hub_bin.clone(),
+            Build::Other => self.against.clone()?,
+        };
+        Some(Self { hub_bin, ..self.clone() })
     }
 
     /// The same with one more setting of the hub, which the options may overrule.

@@ -17,6 +17,8 @@ pub(crate) struct Hammered {
     pub(crate) per_second: f64,
     /// CPU of the server per call, in microseconds.
     pub(crate) server_us: f64,
+    /// The longest call, warm-up included.
+    pub(crate) longest: Duration,
 }
 
 /// One connection for each of `requests`, closed loop.
@@ -28,15 +30,20 @@ pub(crate) async fn run(
     time: Duration,
 ) -> anyhow::Result<Hammered> {
     let done = Arc::new(AtomicU64::new(0));
+    let longest_ns = Arc::new(AtomicU64::new(0));
     let stop = Arc::new(AtomicBool::new(false));
     let mut tasks: JoinSet<anyhow::Result<()>> = JoinSet::new();
     for request in requests {
         let (done, stop) = (Arc::clone(&done), Arc::clone(&stop));
+        let longest_ns = Arc::clone(&longest_ns);
         tasks.spawn(async move {
             let mut conn = Conn::open(server).await?;
             while !stop.load(Ordering::Relaxed) {
+                let asked = Instant::now();
                 let answer = conn.call(&request).await?;
                 ensure!(answer.status == 200, answer.unexpected());
+                let took = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                longest_ns.fetch_max(took, Ordering::Relaxed);
                 done.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
@@ -57,5 +64,6 @@ pub(crate) async fn run(
     Ok(Hammered {
         per_second: count / took.as_secs_f64(),
         server_us: cpu.as_secs_f64() * 1e6 / count,
+        longest: Duration::from_nanos(longest_ns.load(Ordering::Relaxed)),
     })
 }

@@ -46,6 +46,34 @@ impl Saturated {
     }
 }
 
+/// The counts of one moment; a [`Saturated`] is the difference of two.
+pub(super) struct Mark {
+    at: Instant,
+    acknowledged: u64,
+    server: Duration,
+    client: Duration,
+}
+
+impl Mark {
+    pub(super) fn now(hub: &Hub, tally: &Tally) -> anyhow::Result<Self> {
+        Ok(Self {
+            at: Instant::now(),
+            acknowledged: tally.acknowledged(),
+            server: hub.cpu()?,
+            client: procfs::cpu(std::process::id())?,
+        })
+    }
+
+    pub(super) fn until(&self, later: &Self) -> Saturated {
+        Saturated {
+            sent: later.acknowledged - self.acknowledged,
+            took: later.at - self.at,
+            server: later.server - self.server,
+            client: later.client - self.client,
+        }
+    }
+}
+
 /// Every producer sends to all mailboxes in turn; every mailbox has one reader.
 pub(crate) async fn run(
     hub: &Hub,
@@ -99,19 +127,16 @@ pub(crate) async fn send(
     }
 
     watch(&mut producers, warm_up).await?;
-    let (began, sent) = (Instant::now(), tally.acknowledged());
-    let (server, client) = (hub.cpu()?, procfs::cpu(std::process::id())?);
+    let began = Mark::now(hub, tally)?;
     watch(&mut producers, time).await?;
-    let (took, sent) = (began.elapsed(), tally.acknowledged() - sent);
-    let server = hub.cpu()? - server;
-    let client = procfs::cpu(std::process::id())? - client;
+    let found = began.until(&Mark::now(hub, tally)?);
 
     stop.store(true, Ordering::Relaxed);
     while let Some(done) = producers.join_next().await {
         done??;
     }
-    ensure!(sent > 0, "nothing was sent");
-    Ok(Saturated { sent, took, server, client })
+    ensure!(found.sent > 0, "nothing was sent");
+    Ok(found)
 }
 
 struct Producer {

@@ -2,7 +2,8 @@
 //!
 //! The hub and RabbitMQ stand side by side and take turns of a fraction of a second,
 //! because a busy machine changes faster than a round. On both sides a message is on
-//! disk before the reader sees it.
+//! disk before the reader sees it. A hub that is compared with another hub needs no
+//! RabbitMQ beside it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,14 +28,17 @@ pub(crate) async fn run(
     peers: &mut BTreeSet<String>,
 ) -> anyhow::Result<Found> {
     let scratch = settings.folder()?;
-    let broker = Broker::start(settings, &scratch.path().join("rabbit")).await?;
-    peers.insert(broker.words.clone());
     let data = scratch.path().join("data");
     let with = settings.with(ROOM.0, ROOM.1).with(IDLE.0, IDLE.1);
     let hub = Hub::start(&with, &data, 0).await?;
     let mut rest = gather::through_rest(&hub).await?;
     let mut mcp = gather::through_mcp(&hub).await?;
-    let mut rabbit = gather::through_rabbit(&broker).await?;
+    let mut rabbit = None;
+    if settings.against.is_none() {
+        let broker = Broker::start(settings, &scratch.path().join("rabbit")).await?;
+        peers.insert(broker.words.clone());
+        rabbit = Some((gather::through_rabbit(&broker).await?, broker));
+    }
 
     let turn = settings.seconds / (TURNS - 1);
     let mut found: [Side; 3] = Default::default();
@@ -47,24 +51,29 @@ pub(crate) async fn run(
             let more = match which {
                 0 => Side::of(&mut rest, || hub.cpu(), turn).await?,
                 1 => Side::of(&mut mcp, || hub.cpu(), turn).await?,
-                _ => Side::of(&mut rabbit, || broker.cpu(), turn).await?,
+                _ => match &mut rabbit {
+                    Some((team, broker)) => Side::of(team, || broker.cpu(), turn).await?,
+                    None => continue,
+                },
             };
             if number > 0 {
                 found[which].add(more);
             }
         }
     }
-    let [rest, mcp, rabbit] = found;
+    let [rest, mcp, peer] = found;
     let mut all = percentiles(&rest.took, "t8.p50_ms", "t8.p99_ms")?;
     all.extend(percentiles(&mcp.took, "t8.mcp_p50_ms", "t8.mcp_p99_ms")?);
-    all.extend(percentiles(&rabbit.took, "t8.rabbit_p50_ms", "t8.rabbit_p99_ms")?);
     all.extend([
         ("t8.server_us", rest.per_message(rest.server)),
         ("t8.mcp_server_us", mcp.per_message(mcp.server)),
-        ("t8.rabbit_server_us", rabbit.per_message(rabbit.server)),
         ("t8.client_us", rest.per_message(rest.client)),
-        ("t8.rabbit_client_us", rabbit.per_message(rabbit.client)),
     ]);
+    if rabbit.is_some() {
+        all.extend(percentiles(&peer.took, "t8.rabbit_p50_ms", "t8.rabbit_p99_ms")?);
+        all.push(("t8.rabbit_server_us", peer.per_message(peer.server)));
+        all.push(("t8.rabbit_client_us", peer.per_message(peer.client)));
+    }
     Ok(all)
 }
 

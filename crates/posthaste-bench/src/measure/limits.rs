@@ -23,7 +23,11 @@ pub(crate) async fn echo(settings: &Settings) -> anyhow::Result<Found> {
     let calls = vec![echo::request(); CONNECTIONS];
     let (warm_up, time) = (settings.warm_up(), settings.seconds);
     let found = hammer::run(server.address, server.pid(), calls, warm_up, time).await?;
-    Ok(vec![("echo.per_s", found.per_second), ("echo.server_us", found.server_us)])
+    Ok(vec![
+        ("echo.per_s", found.per_second),
+        ("echo.server_us", found.server_us),
+        ("echo.longest_ms", found.longest.as_secs_f64() * 1e3),
+    ])
 }
 
 /// One connection, 300 echoes per second.

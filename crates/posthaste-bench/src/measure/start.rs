@@ -15,11 +15,11 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<Found> {
     let scratch = settings.folder()?;
     let folder = scratch.path().join("data");
     let mut hub = Hub::start(settings, &folder, 0).await?;
-    let fresh = hub.ready_after;
+    let fresh = hub.answers_after;
     tokio::time::sleep(SETTLE).await;
     let rss = hub.rss()? as f64;
     ensure!(hub.stop().await?, "the hub did not stop in order");
-    let again = Hub::start(settings, &folder, 0).await?.ready_after;
+    let again = Hub::start(settings, &folder, 0).await?.answers_after;
     Ok(vec![
         ("t15.rss_mb", rss / 1e6),
         ("t15.fresh_ms", fresh.as_secs_f64() * 1e3),
