@@ -246,6 +246,40 @@ stored! {
 }
 
 impl Message {
+    /// A plain message in the operator's thread, without anything that a message may lack.
+    ///
+    /// Code that makes a message names the fields that it sets and takes the others from
+    /// here, so only this function and the list above know every field.
+    pub fn new(
+        seq: Seq,
+        id: MessageId,
+        from: Sender,
+        to: impl Into<String>,
+        body: impl Into<Body>,
+        created_at: Timestamp,
+        via: Via,
+    ) -> Self {
+        Self {
+            seq,
+            id,
+            thread: ThreadId::OPERATOR,
+            created_at,
+            from,
+            to: to.into(),
+            kind: Kind::default(),
+            priority: Priority::Normal,
+            label: None,
+            in_reply_to: None,
+            expires_at: None,
+            via,
+            idempotency_key: None,
+            metadata: None,
+            hop: 0,
+            late: false,
+            body: body.into(),
+        }
+    }
+
     /// Reads a row as far as it can be read, and says which columns cannot.
     pub fn read(row: &dyn Row) -> (Self, Vec<Misread>) {
         let (mut message, misread) = Self::read_columns(row);
