@@ -1,10 +1,9 @@
-//! What every door says alike: parameters, drafts, entries, work.
+//! What every door says alike: parameters, drafts, work.
 //!
 //! REST, MCP and CAO's routes have their own forms of requests and answers. What they
 //! have in common is read and written here, so a door depends on no other door.
 
 pub(crate) mod brief;
 pub(crate) mod draft;
-pub(crate) mod entry;
 pub(crate) mod params;
 pub(crate) mod work;
