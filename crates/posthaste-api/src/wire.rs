@@ -130,7 +130,7 @@ taken! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String> = m.expires_at.map(|at| at.to_string()),
         /// The door that it came through: `mcp`, `rest`, `runner`, `dashboard`, `file`, `cli` or
-        /// `cao`.
+        /// `cao`; `hub` if the hub itself made it.
         via: String = m.via.as_str().to_owned(),
         /// A report on work that was reported on before.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -189,7 +189,7 @@ taken! {
         #[schemars(with = "String")]
         created_at: CompactString = m.created_at.to_compact_string(),
         /// The door that the message came through: `mcp`, `rest`, `runner`, `dashboard`,
-        /// `file`, `cli` or `cao`.
+        /// `file`, `cli` or `cao`; `hub` if the hub itself made it.
         #[serde(default)]
         via: Cow<'a, str> = Cow::Borrowed(m.via.as_str()),
         /// The sender's label.
