@@ -7,7 +7,7 @@ use posthaste_core::NotReady;
 use posthaste_core::address::{AddressError, Asked};
 use posthaste_core::messaging::message as core;
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::ports::{ActError, DeliveryRecord, Record, RecordState, StoreError};
+use posthaste_core::ports::{ActError, DeliveryRecord, RecordState, StoreError};
 use posthaste_core::registry::RegistryError;
 use serde_json::json;
 
@@ -225,38 +225,6 @@ impl From<core::Receipt> for Receipt {
             duplicate: r.duplicate,
             durable: r.durable,
             skipped: r.skipped.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
-impl From<Record> for MessageView {
-    fn from(record: Record) -> Self {
-        let m = &record.message;
-        let acked = |d: &DeliveryRecord| matches!(d.state, RecordState::Acked(_));
-        Self {
-            seq: m.seq.0,
-            id: m.id.to_string(),
-            thread_id: m.thread.to_string(),
-            from: m.from.address.to_string(),
-            sender_id: m.from.id(),
-            to: m.to.clone(),
-            kind: m.kind.as_str().to_owned(),
-            priority: m.priority.as_str().to_owned(),
-            message: m.body.as_str().to_owned(),
-            label: m.label.clone(),
-            in_reply_to: m.in_reply_to.map(|s| s.0),
-            metadata: m
-                .metadata
-                .as_deref()
-                .and_then(|text| serde_json::from_str(text).ok())
-                .unwrap_or_default(),
-            created_at: m.created_at.to_string(),
-            expires_at: m.expires_at.map(|t| t.to_string()),
-            via: m.via.as_str().to_owned(),
-            late: m.late,
-            read: !record.deliveries.is_empty() && record.deliveries.iter().all(acked),
-            deliveries: record.deliveries.iter().map(DeliveryView::from).collect(),
-            part: None,
         }
     }
 }

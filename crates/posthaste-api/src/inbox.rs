@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::error::ErrorCode::{LeaseLost, NotFound};
 use crate::messages::MessageRef;
 use crate::openapi::{Who, call_table, get, json, of, post};
+pub use crate::wire::Entry;
 
 call_table![
     RECEIVE = get(
@@ -104,71 +104,6 @@ pub struct Inbox<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub receipt: Option<CompactString>,
-}
-
-/// One message as its reader gets it.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Entry<'a> {
-    /// The message's number; the same when it comes again.
-    #[serde(default)]
-    pub seq: u64,
-    /// The same number, under its older name.
-    pub id: u64,
-    /// The message's 16-digit id.
-    #[schemars(with = "String")]
-    pub uid: CompactString,
-    /// The sender's address.
-    pub from: Cow<'a, str>,
-    /// The instance that wrote it, or `human`, or `system`.
-    #[schemars(with = "String")]
-    pub sender_id: CompactString,
-    /// `parent`, `child`, `sibling`, `leader`, `peer`, `human` or `system`.
-    pub relation: Cow<'a, str>,
-    /// The address, as it was written.
-    pub to: Cow<'a, str>,
-    /// The text.
-    pub message: Cow<'a, str>,
-    /// `text`, `result`, `question`, `answer`, … or any slug.
-    #[serde(rename = "type")]
-    pub kind: Cow<'a, str>,
-    /// The sender marked it as urgent.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub urgent: bool,
-    /// The thread that it is in.
-    #[schemars(with = "String")]
-    pub thread_id: CompactString,
-    /// When it was accepted.
-    #[schemars(with = "String")]
-    pub created_at: CompactString,
-    /// The door that the message came through: `mcp`, `rest`, `runner`, `dashboard`,
-    /// `file`, `cli` or `cao`.
-    #[serde(default)]
-    pub via: Cow<'a, str>,
-    /// The sender's label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<Cow<'a, str>>,
-    /// The number of the message that it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<u64>,
-    /// May have been seen before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub redelivered: bool,
-    /// A report on work that was reported on before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub late: bool,
-    /// The body is clipped: read on at `next_offset`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-    /// Characters of the whole body, if it is clipped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total_chars: Option<usize>,
-    /// Where the rest begins, if it is clipped: `GET /v1/messages/{id}?offset=…`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_offset: Option<usize>,
-    /// What the sender added for programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub metadata: Option<Cow<'a, RawValue>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

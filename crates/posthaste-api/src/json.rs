@@ -5,8 +5,11 @@
 //! all the rest of a send. Here a text that needs no escape is copied whole; one that
 //! does goes the derived way. The tests hold both ways against each other.
 
-use compact_str::ToCompactString;
+use std::borrow::Cow;
+
+use compact_str::{CompactString, ToCompactString};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::inbox::{Entry, Inbox};
 use crate::messages::{Receipt, Recipient};
@@ -60,7 +63,7 @@ impl Inbox<'_> {
     }
 }
 
-struct Json(Vec<u8>);
+pub(crate) struct Json(Vec<u8>);
 
 impl Json {
     fn recipient(&mut self, to: &Recipient) -> Result<(), serde_json::Error> {
@@ -72,37 +75,11 @@ impl Json {
     }
 
     fn entry(&mut self, entry: &Entry<'_>) -> Result<(), serde_json::Error> {
-        self.number("{\"seq\":", entry.seq);
-        self.number(",\"id\":", entry.id);
-        self.text(",\"uid\":", &entry.uid)?;
-        self.text(",\"from\":", &entry.from)?;
-        self.text(",\"sender_id\":", &entry.sender_id)?;
-        self.text(",\"relation\":", &entry.relation)?;
-        self.text(",\"to\":", &entry.to)?;
-        self.text(",\"message\":", &entry.message)?;
-        self.text(",\"type\":", &entry.kind)?;
-        self.mark(",\"urgent\":", entry.urgent);
-        self.text(",\"thread_id\":", &entry.thread_id)?;
-        self.text(",\"created_at\":", &entry.created_at)?;
-        self.text(",\"via\":", &entry.via)?;
-        if let Some(label) = &entry.label {
-            self.text(",\"label\":", label)?;
-        }
-        if let Some(seq) = entry.in_reply_to {
-            self.number(",\"in_reply_to\":", seq);
-        }
-        self.mark(",\"redelivered\":", entry.redelivered);
-        self.mark(",\"late\":", entry.late);
-        self.mark(",\"truncated\":", entry.truncated);
-        if let Some(chars) = entry.total_chars {
-            self.number(",\"total_chars\":", chars as u64);
-        }
-        if let Some(offset) = entry.next_offset {
-            self.number(",\"next_offset\":", offset as u64);
-        }
-        if let Some(metadata) = &entry.metadata {
-            self.put(",\"metadata\":");
-            self.put(metadata.get());
+        let start = self.0.len();
+        entry.write(self)?;
+        // Each field that is told begins with a comma; the first has the brace instead.
+        if let Some(first) = self.0.get_mut(start) {
+            *first = b'{';
         }
         self.put("}");
         Ok(())
@@ -169,12 +146,68 @@ impl Json {
     }
 }
 
+/// A field of an entry, written with the comma and the name `before` it, or left out.
+pub(crate) trait Field {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error>;
+}
+
+impl Field for str {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        json.text(before, self)
+    }
+}
+
+impl Field for CompactString {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        json.text(before, self)
+    }
+}
+
+impl Field for u64 {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        json.number(before, *self);
+        Ok(())
+    }
+}
+
+impl Field for usize {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        json.number(before, *self as u64);
+        Ok(())
+    }
+}
+
+/// A mark: told only where it is so.
+impl Field for bool {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        json.mark(before, *self);
+        Ok(())
+    }
+}
+
+impl Field for RawValue {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        json.put(before);
+        json.put(self.get());
+        Ok(())
+    }
+}
+
+impl<F: Field + ToOwned + ?Sized> Field for Cow<'_, F> {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        F::write(self, before, json)
+    }
+}
+
+/// Left out if there is none.
+impl<F: Field> Field for Option<F> {
+    fn write(&self, before: &str, json: &mut Json) -> Result<(), serde_json::Error> {
+        self.as_ref().map_or(Ok(()), |field| field.write(before, json))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
-    use serde_json::value::RawValue;
-
     use super::*;
     use crate::inbox::{Already, Missing};
 
@@ -199,30 +232,29 @@ mod tests {
         String::from_utf8(json.expect("it is JSON")).expect("JSON is UTF-8")
     }
 
-    fn entry(text: &str, full: bool) -> Entry<'_> {
+    /// An entry of which only what it must have is known.
+    fn bare(text: &str) -> Entry<'_> {
+        let bare = serde_json::json!({
+            "seq": u64::MAX, "id": u64::MAX, "uid": "9f86d081884c7d65", "from": text,
+            "sender_id": "human", "relation": "peer", "to": text, "message": text, "type": "text",
+            "thread_id": "t-00000000", "created_at": "2026-01-01T00:00:00.000Z", "via": "rest",
+        });
+        serde_json::from_value(bare).expect("an entry")
+    }
+
+    fn full(text: &str) -> Entry<'_> {
         let metadata = RawValue::from_string("{\"a\": [1, null]}".to_owned());
         Entry {
-            seq: u64::MAX,
-            id: u64::MAX,
-            uid: "9f86d081884c7d65".into(),
-            from: Cow::Borrowed(text),
-            sender_id: "human".into(),
-            relation: Cow::Borrowed("peer"),
-            to: Cow::Borrowed(text),
-            message: Cow::Borrowed(text),
-            kind: Cow::Borrowed("text"),
-            urgent: full,
-            thread_id: "t-00000000".into(),
-            created_at: "2026-01-01T00:00:00.000Z".into(),
-            via: Cow::Borrowed("rest"),
-            label: full.then_some(Cow::Borrowed(text)),
-            in_reply_to: full.then_some(7),
-            redelivered: full,
-            late: full,
-            truncated: full,
-            total_chars: full.then_some(0),
-            next_offset: full.then_some(12),
-            metadata: full.then(|| Cow::Owned(metadata.expect("it is JSON"))),
+            urgent: true,
+            label: Some(Cow::Borrowed(text)),
+            in_reply_to: Some(7),
+            redelivered: true,
+            late: true,
+            truncated: true,
+            total_chars: Some(0),
+            next_offset: Some(12),
+            metadata: Some(Cow::Owned(metadata.expect("it is JSON"))),
+            ..bare(text)
         }
     }
 
@@ -230,11 +262,11 @@ mod tests {
     fn an_inbox_is_written_as_it_would_be_by_derivation() {
         let missing =
             Missing { instance: None, label: Some("\"x\"".into()), status: "gone".into() };
-        let (mut empty, mut full) = (Vec::new(), Vec::new());
+        let (mut none, mut some) = (Vec::new(), Vec::new());
         for text in TEXTS {
-            full.extend([entry(text, false), entry(text, true)]);
+            some.extend([bare(text), full(text)]);
             let one = Inbox {
-                messages: vec![entry(text, true)],
+                messages: vec![full(text)],
                 total: 1,
                 status: "partial".into(),
                 waited_s: 0.25,
@@ -246,7 +278,7 @@ mod tests {
             };
             assert_eq!(self::text(one.to_json()), derived(&one));
         }
-        for messages in [&mut empty, &mut full] {
+        for messages in [&mut none, &mut some] {
             let inbox = Inbox {
                 total: messages.len(),
                 messages: std::mem::take(messages),

@@ -22,10 +22,12 @@ pub mod pages;
 pub mod profiles;
 pub mod sse;
 pub mod stats;
+mod taken;
 pub mod teams;
 pub mod threads;
 pub mod tokens;
 pub mod trail;
+mod wire;
 pub mod work;
 
 pub use client::Client;

@@ -14,6 +14,7 @@ use crate::error::ErrorCode::{
     NotFound, RateLimited, RecipientGone,
 };
 use crate::openapi::{Who, call_table, get, json, of, pieces, post};
+pub use crate::wire::{MessageView, SendRequest};
 
 pub(crate) const MESSAGE: &str = "The message: its number (`seq`) or its 16-digit `id`.";
 
@@ -112,58 +113,6 @@ impl<'de> Visitor<'de> for ToVisitor {
     }
 }
 
-/// `POST /v1/messages`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SendRequest {
-    /// Whom to write to: one address, or a list of up to 100 (`limits.recipients`).
-    pub to: To,
-    /// The text.
-    pub message: String,
-    /// `normal` (default) or `urgent`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<String>,
-    /// `text` (default), `result`, `question`, `answer`, … or any slug.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
-    /// A short word that the reader and the history show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// The thread to write into: one's own (the default), a relative's or the recipient's. A
-    /// name in `to` then means the agent of that name whose thread it is, or who started it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thread_id: Option<String>,
-    /// The number or the 16-digit id of the message that this one answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<MessageRef>,
-    /// Anything for programs, up to 4 KiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
-    /// Dies unread after this many seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_s: Option<u64>,
-    /// The same key to the same address is the same message, for 24 hours.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idempotency_key: Option<String>,
-}
-
-impl SendRequest {
-    pub fn new(to: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            to: To::One(to.into()),
-            message: message.into(),
-            priority: None,
-            kind: None,
-            label: None,
-            thread_id: None,
-            in_reply_to: None,
-            metadata: None,
-            ttl_s: None,
-            idempotency_key: None,
-        }
-    }
-}
-
 /// A message by number (`4711`, `"4711"`) or by id (`"9f86d081884c7d65"`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
@@ -228,57 +177,6 @@ pub struct SendOne {
 pub enum SendOutcome {
     Accepted(Receipt),
     Refused { error: ApiError },
-}
-
-/// A message as history shows it: everything, and where each delivery stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MessageView {
-    /// The message's number.
-    pub seq: u64,
-    /// The message's 16-digit id.
-    pub id: String,
-    /// The thread that it is in.
-    pub thread_id: String,
-    /// The sender's address; `sender_id` is the instance, or `human`, or `system`.
-    pub from: String,
-    /// The instance that wrote it, or `human`, or `system`.
-    pub sender_id: String,
-    /// The address, as it was written.
-    pub to: String,
-    /// `text`, `result`, `question`, `answer`, … or any slug.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `normal` or `urgent`.
-    pub priority: String,
-    /// The text.
-    pub message: String,
-    /// The sender's label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// The number of the message that it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub in_reply_to: Option<u64>,
-    /// What the sender added for programs; empty if nothing.
-    #[serde(default)]
-    pub metadata: serde_json::Map<String, serde_json::Value>,
-    /// When it was accepted.
-    pub created_at: String,
-    /// When it dies unread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<String>,
-    /// The door that it came through: `mcp`, `rest`, `runner`, `dashboard`, `file`, `cli` or
-    /// `cao`.
-    pub via: String,
-    /// A report on work that was reported on before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub late: bool,
-    /// True once every delivery is proved.
-    pub read: bool,
-    /// One for each mailbox that it lies in.
-    pub deliveries: Vec<DeliveryView>,
-    /// Set when `message` is only a part of the body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<Part>,
 }
 
 /// Which part of a long body an answer holds, in characters.

@@ -16,6 +16,7 @@ mod columns;
 pub mod delivery;
 pub mod desk;
 mod draft;
+mod identifiers;
 pub mod ids;
 pub mod message;
 pub mod proof;

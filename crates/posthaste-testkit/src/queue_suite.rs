@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::delivery::DeliveryNo;
-use posthaste_core::messaging::message::{
-    Kind, Message, MessageId, Principal, Priority, Sender, Seq, ThreadId, Via,
-};
+use posthaste_core::messaging::message::{Kind, Message, MessageId, Principal, Sender, Seq, Via};
 use posthaste_core::ports::{Bell, Filter, Queue, Ticket};
 use posthaste_core::time::Timestamp;
 
@@ -27,23 +25,8 @@ fn message(from: Principal, label: Option<&str>) -> Arc<Message> {
         Sender::read(&format!("agent.{id}@main"), Some(id), &Kind::default())
     });
     Arc::new(Message {
-        late: false,
-        seq: Seq(1),
-        id: MessageId(1),
-        thread: ThreadId(1),
-        from: sender,
-        to: "x".into(),
-        kind: Kind::default(),
-        priority: Priority::Normal,
-        body: "x".into(),
         label: label.map(str::to_owned),
-        in_reply_to: None,
-        hop: 0,
-        metadata: None,
-        created_at: Timestamp(0),
-        expires_at: None,
-        idempotency_key: None,
-        via: Via::Rest,
+        ..Message::new(Seq(1), MessageId(1), sender, "x", "x", Timestamp(0), Via::Rest)
     })
 }
 

@@ -11,9 +11,7 @@ use super::{BoxNo, Ledger};
 use crate::Map;
 use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
-use crate::messaging::message::{
-    Draft, Kind, Message, Principal, Priority, Sender, SenderKind, Seq, Via,
-};
+use crate::messaging::message::{Draft, Kind, Message, Principal, Sender, SenderKind, Seq, Via};
 use crate::messaging::send::SendError;
 use crate::orchestration::{AssignError, Assignment, Report, Standing};
 use crate::ports::{Ending, Given, Hire, Hired, Ticket};
@@ -358,24 +356,14 @@ impl Ledger {
             let to = self.address_of(&mailbox);
             let places = self.place(vec![mailbox.clone()], body.len());
             let report = Report::of(places.seq, &places.copies, Some(mailbox), now);
+            let id = self.id_key.id(places.seq);
+            let from = Sender { kind: kind_of_sender, ..worker.sender() };
             let message = Message {
-                seq: places.seq,
-                id: self.id_key.id(places.seq),
                 thread: worker.thread,
-                from: Sender { kind: kind_of_sender, ..worker.sender() },
-                to,
                 kind,
-                priority: Priority::Normal,
-                body: body.into(),
                 label: label.as_deref().map(str::to_owned),
                 in_reply_to: Some(task),
-                hop: 0,
-                metadata: None,
-                created_at: now,
-                expires_at: None,
-                idempotency_key: None,
-                via: Via::Hub,
-                late: false,
+                ..Message::new(places.seq, id, from, to, body, now, Via::Hub)
             };
             if let Some(entry) = self.assignments.all.get_mut(&task) {
                 entry.settling = true;

@@ -210,27 +210,30 @@ impl Draft {
         thread: ThreadId,
         now: Timestamp,
     ) -> Message {
+        // Every field by its name: the compiler finds one that the message does not get.
         let Details {
-            priority, kind, label, in_reply_to, hop, metadata, ttl, idempotency_key, ..
+            priority,
+            kind,
+            label,
+            in_reply_to,
+            hop,
+            thread: _,
+            metadata,
+            ttl,
+            idempotency_key,
         } = self.details;
         Message {
-            seq,
-            id,
             thread,
-            from,
             late: self.late,
-            to: self.to.to_string(),
             kind,
             priority,
-            body: self.body,
             label,
             in_reply_to,
             hop,
             metadata,
-            created_at: now,
             expires_at: ttl.map(|ttl| now + ttl),
             idempotency_key,
-            via: self.via,
+            ..Message::new(seq, id, from, self.to.to_string(), self.body, now, self.via)
         }
     }
 }

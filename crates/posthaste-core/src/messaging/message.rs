@@ -6,114 +6,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use compact_str::CompactString;
-
 pub use super::body::Body;
 pub use super::draft::{Details, Draft, DraftError, RepliedTo, ThreadChoice};
+pub use super::identifiers::{MessageId, MessageRef, Seq, ThreadId};
 use crate::address::{InstanceId, Mailbox};
-use crate::hex;
 use crate::stored::{Cells, Misread, Row, Stored, Value, Values, stored};
 use crate::time::Timestamp;
 
-/// The number of a message in the one order of all messages. A reader that has seen `n`
-/// has seen all below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Seq(pub u64);
-
-impl fmt::Display for Seq {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// The id of a message: 16 hex digits, made from its number (`messaging/ids.rs`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MessageId(pub u64);
-
-impl MessageId {
-    pub fn text(self) -> CompactString {
-        hex::text::<16>("", self.0)
-    }
-}
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
-/// A client's name for a message: its number or its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageRef {
-    Seq(Seq),
-    Id(MessageId),
-}
-
-impl FromStr for MessageRef {
-    type Err = DraftError;
-
-    /// Sixteen hex digits are an id, fewer digits a number.
-    fn from_str(text: &str) -> Result<Self, DraftError> {
-        let hex = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        let parsed = if hex {
-            u64::from_str_radix(text, 16).ok().map(|id| Self::Id(MessageId(id)))
-        } else {
-            // No store counts further. Only as it is printed: `+5` or `05` is no number,
-            // and a number with zeros in front could be taken for an id.
-            let number = text.parse().ok().filter(|n| (1..=i64::MAX as u64).contains(n));
-            number.filter(|n| n.to_string() == text).map(|n| Self::Seq(Seq(n)))
-        };
-        parsed.ok_or_else(|| DraftError::Invalid {
-            field: "message id",
-            why: "give a message's number, like 4711, or its id of 16 hex digits".into(),
-        })
-    }
-}
-
-impl fmt::Display for MessageRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Seq(seq) => seq.fmt(f),
-            Self::Id(id) => id.fmt(f),
-        }
-    }
-}
-
-/// The id of a thread: `t-` and 8 hex digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ThreadId(pub u32);
-
-impl ThreadId {
-    /// The operator's own thread.
-    pub const OPERATOR: Self = Self(0);
-
-    pub fn text(self) -> CompactString {
-        hex::text::<8>("t-", self.0.into())
-    }
-}
-
-impl fmt::Display for ThreadId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
-impl FromStr for ThreadId {
-    type Err = DraftError;
-
-    fn from_str(text: &str) -> Result<Self, DraftError> {
-        text.strip_prefix("t-")
-            .filter(|hex| hex.len() == 8 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
-            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
-            .map(Self)
-            .ok_or_else(|| DraftError::Invalid {
-                field: "thread_id",
-                why: "a thread is `t-` and 8 hex digits".into(),
-            })
-    }
-}
-
-/// The actor of a call: an instance by its token, or the operator.
+/// Who acts: an instance by its token, or the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
     Operator,
@@ -346,7 +246,41 @@ stored! {
 }
 
 impl Message {
-    /// Reads a row as far as it can be read, and lists the columns that cannot.
+    /// A plain message in the operator's thread, without anything that a message may lack.
+    ///
+    /// Code that makes a message names the fields that it sets and takes the others from
+    /// here, so only this function and the list above know every field.
+    pub fn new(
+        seq: Seq,
+        id: MessageId,
+        from: Sender,
+        to: impl Into<String>,
+        body: impl Into<Body>,
+        created_at: Timestamp,
+        via: Via,
+    ) -> Self {
+        Self {
+            seq,
+            id,
+            thread: ThreadId::OPERATOR,
+            created_at,
+            from,
+            to: to.into(),
+            kind: Kind::default(),
+            priority: Priority::Normal,
+            label: None,
+            in_reply_to: None,
+            expires_at: None,
+            via,
+            idempotency_key: None,
+            metadata: None,
+            hop: 0,
+            late: false,
+            body: body.into(),
+        }
+    }
+
+    /// Reads a row as far as it can be read, and says which columns cannot.
     pub fn read(row: &dyn Row) -> (Self, Vec<Misread>) {
         let (mut message, misread) = Self::read_columns(row);
         message.from.kind = SenderKind::of(message.from.instance, &message.kind);
@@ -392,15 +326,6 @@ pub struct Recipient {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_is_named_by_number_or_by_id() {
-        assert_eq!("4711".parse(), Ok(MessageRef::Seq(Seq(4711))));
-        assert_eq!("00000000000000ff".parse(), Ok(MessageRef::Id(MessageId(255))));
-        for bad in ["", "0", "-1", "0x10", "abc", "99999999999999999999"] {
-            assert!(bad.parse::<MessageRef>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn only_the_hub_sends_system_types() {

@@ -10,7 +10,7 @@ use axum::routing::any;
 use futures_util::FutureExt;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::inbox::{
-    self as wire, Acked, Already, Inbox, InboxQuery, Missing, Returned, SettleRequest,
+    self as wire, Acked, Already, Entry, Inbox, InboxQuery, Missing, Returned, SettleRequest,
 };
 use posthaste_api::messages::MessageRef;
 use posthaste_core::messaging::message::{MessageRef as Which, Principal, Seq};
@@ -25,7 +25,6 @@ use crate::extract::{Json, query};
 use crate::failure::{Failure, invalid, takes_only, unwritable};
 use crate::routes::Routes;
 use crate::unread::Inlet;
-use crate::words::entry;
 use crate::words::params::{parse_receipt, print_receipt, seconds, wait_for};
 use crate::written::{Outgoing, Reply, watched};
 
@@ -109,7 +108,7 @@ fn listed(limits: &Limits, names: &str) -> Result<Arc<[String]>, Failure> {
 
 fn inbox(batch: &Batch) -> Inbox<'_> {
     Inbox {
-        messages: batch.mail.iter().map(entry::full).collect(),
+        messages: batch.mail.iter().map(Entry::from).collect(),
         total: batch.mail.len(),
         status: Cow::Borrowed(batch.status.as_str()),
         waited_s: (batch.waited.as_secs_f64() * 1000.0).round() / 1000.0,

@@ -1,12 +1,8 @@
 //! Sends messages: turns requests into drafts and hands these to the hub.
 
-use std::time::Duration;
-
 use posthaste_api::error::ApiError;
 use posthaste_api::messages::SendRequest;
-use posthaste_core::messaging::message::{
-    Body, Details, Draft, Principal, Receipt, ThreadChoice, Via,
-};
+use posthaste_core::messaging::message::{Body, Details, Draft, Principal, Receipt, Via};
 use posthaste_core::messaging::send::SendError;
 use posthaste_core::road::TraceParent;
 
@@ -26,29 +22,14 @@ pub(crate) async fn details(
     who: Principal,
     request: &mut SendRequest,
 ) -> Result<Details, ApiError> {
-    // As text, metadata takes little memory; it is not read again.
-    let metadata = request.metadata.take();
-    let metadata = metadata.map(|map| serde_json::to_string(&map));
-    let metadata = metadata.transpose().map_err(|e| wrong("metadata", e.to_string()))?;
-    let parsed = |text: &Option<String>| text.as_deref().map(str::parse).transpose();
-    let mut thread = ThreadChoice { named: parsed(&request.thread_id)?, replied_to: None };
-    let (mut in_reply_to, mut hop) = (None, 0);
+    let mut details = request.take_details()?;
     if let Some(which) = &request.in_reply_to {
         let answered = app.hub.answered_message(who, which.try_into()?).await?;
-        (in_reply_to, hop) = (answered.seq, answered.hop);
-        thread.replied_to = Some(answered.replied_to);
+        details.in_reply_to = answered.seq;
+        details.hop = answered.hop;
+        details.thread.replied_to = Some(answered.replied_to);
     }
-    Ok(Details {
-        priority: request.priority.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        kind: request.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
-        label: request.label.take(),
-        in_reply_to,
-        hop,
-        thread,
-        metadata,
-        ttl: request.ttl_s.map(Duration::from_secs),
-        idempotency_key: request.idempotency_key.take(),
-    })
+    Ok(details)
 }
 
 /// Starts to send to one address.

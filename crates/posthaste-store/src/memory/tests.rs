@@ -6,7 +6,7 @@ use posthaste_core::events::EventList;
 use posthaste_core::ledger::{End, KeyDigest, Settled};
 use posthaste_core::messaging::delivery::{DeliveryNo, Proof};
 use posthaste_core::messaging::message::{
-    Kind, Message, MessageId, Principal, Priority, Sender, SenderKind, Seq, ThreadId, Via,
+    Message, MessageId, Principal, Sender, SenderKind, Seq, ThreadId, Via,
 };
 use posthaste_core::ports::change::{Change, Old};
 use posthaste_core::ports::store::Group;
@@ -39,23 +39,9 @@ fn message(seq: u64, to: BoxNo) -> Change {
         kind: SenderKind::Agent,
     };
     let message = Message {
-        seq: Seq(seq),
-        id: MessageId(seq),
         thread: ThreadId(1),
-        from,
-        to: "b".into(),
-        kind: Kind::default(),
-        priority: Priority::Normal,
-        body: "text".into(),
-        label: None,
         in_reply_to: Some(Seq(1)),
-        hop: 0,
-        metadata: None,
-        created_at: Timestamp(0),
-        expires_at: None,
-        idempotency_key: None,
-        via: Via::Rest,
-        late: false,
+        ..Message::new(Seq(seq), MessageId(seq), from, "b", "text", Timestamp(0), Via::Rest)
     };
     let copies = [(to, DeliveryNo(seq))].into_iter().collect();
     Change::MessageAdded { message: Arc::new(message), copies, key: Some(KeyDigest(seq.into())) }

@@ -78,18 +78,28 @@ async fn names_of_an_older_version_become_profiles_that_can_be_found() {
 #[tokio::test]
 async fn the_one_list_of_an_older_version_is_the_list_of_services() {
     let folder = tempfile::tempdir().expect("a scratch folder");
-    drop(rig::at(folder.path()).expect("a new store"));
     let db = Connection::open(folder.path().join("hub.db")).expect("a file");
-    db.execute_batch(
-        "ALTER TABLE work DROP COLUMN timeout;
-         ALTER TABLE profiles DROP COLUMN allowed_tools; ALTER TABLE profiles DROP COLUMN services;
-         INSERT INTO profiles (name, description, kind, system_prompt, tags, tools, config, source,
+    for step in [
+        include_str!("../../migrations/sqlite/0001_backbone.sql"),
+        include_str!("../../migrations/sqlite/0002_senders.sql"),
+        include_str!("../../migrations/sqlite/0003_key_lists.sql"),
+        include_str!("../../migrations/sqlite/0004_profiles.sql"),
+        include_str!("../../migrations/sqlite/0005_history.sql"),
+        include_str!("../../migrations/sqlite/0006_events.sql"),
+        include_str!("../../migrations/sqlite/0007_hops.sql"),
+        include_str!("../../migrations/sqlite/0008_work.sql"),
+        include_str!("../../migrations/sqlite/0009_room.sql"),
+        include_str!("../../migrations/sqlite/0010_secrets.sql"),
+        include_str!("../../migrations/sqlite/0011_origins.sql"),
+        include_str!("../../migrations/sqlite/0012_free_mailboxes.sql"),
+        "INSERT INTO profiles (name, description, kind, system_prompt, tags, tools, config, source,
             version, created_at, updated_at)
             VALUES ('mason', '', 'external', '', '[]', '[\"files\"]', '{}', 'api', 1, 7, 7),
             ('carver', '', 'external', '', '[]', NULL, '{}', 'api', 1, 7, 7);
-         PRAGMA user_version = 12;",
-    )
-    .expect("an older store");
+         PRAGMA application_id = 1346917204; PRAGMA user_version = 12;",
+    ] {
+        db.execute_batch(step).expect("applied");
+    }
     drop(db);
 
     let rig = rig::at(folder.path()).expect("taken over");

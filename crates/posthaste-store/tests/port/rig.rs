@@ -11,7 +11,7 @@ use posthaste_core::ledger::{BoxNo, End, KeyDigest, Queued, Settled};
 use posthaste_core::messaging::delivery::{DeliveryNo, Proof, Reason};
 use posthaste_core::messaging::ids::IdKey;
 use posthaste_core::messaging::message::{
-    Kind, Message, MessageRef, Principal, Priority, Sender, SenderKind, Seq, ThreadId, Via,
+    Message, MessageRef, Principal, Sender, SenderKind, Seq, ThreadId, Via,
 };
 use posthaste_core::ports::change::Change;
 use posthaste_core::ports::store::{
@@ -166,24 +166,11 @@ impl Rig {
     ) -> Change {
         self.seq += 1;
         let seq = Seq(self.seq);
+        let (id, from) = (self.id_key.id(seq), Sender::human());
+        let body = format!("text {seq}");
         let mut message = Message {
-            seq,
-            id: self.id_key.id(seq),
             thread: ThreadId(7),
-            from: Sender::human(),
-            to: "mason".into(),
-            kind: Kind::default(),
-            priority: Priority::Normal,
-            body: format!("text {seq}").into(),
-            label: None,
-            in_reply_to: None,
-            hop: 0,
-            metadata: None,
-            created_at: self.now,
-            expires_at: None,
-            idempotency_key: None,
-            via: Via::Rest,
-            late: false,
+            ..Message::new(seq, id, from, "mason", body, self.now, Via::Rest)
         };
         edit(&mut message);
         let first = self.delivery + 1;

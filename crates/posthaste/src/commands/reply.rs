@@ -1,6 +1,6 @@
 //! `posthaste reply`: answers the sender of a message.
 
-use posthaste_api::messages::{MessageRef, ReadQuery, SendRequest, To};
+use posthaste_api::messages::{MessageRef, ReadQuery, SendRequest};
 use posthaste_api::{ApiError, ErrorCode};
 
 use super::{Session, send};
@@ -23,16 +23,13 @@ pub(super) async fn run(
     }
     let kind = args.kind.or_else(|| (answered.kind == "question").then(|| "answer".to_owned()));
     let request = SendRequest {
-        to: To::One(answered.from.clone()),
-        message: send::text(args.text)?,
         priority: args.urgent.then(|| "urgent".to_owned()),
         kind,
         label: args.label,
-        thread_id: None,
         in_reply_to: Some(MessageRef::Seq(answered.seq)),
-        metadata: None,
         ttl_s: args.ttl.map(send::seconds),
         idempotency_key: args.key,
+        ..SendRequest::new(&answered.from, send::text(args.text)?)
     };
     let receipt = client.send(&request).await?;
     match output.json() {

@@ -74,7 +74,6 @@ fn draft(args: SendArgs) -> Result<SendRequest, Failure> {
         args.meta.into_iter().map(|(name, value)| (name, value.into())).collect();
     Ok(SendRequest {
         to: To::Many(to),
-        message,
         priority: args.urgent.then(|| "urgent".to_owned()),
         kind: args.kind,
         label: args.label,
@@ -83,6 +82,7 @@ fn draft(args: SendArgs) -> Result<SendRequest, Failure> {
         metadata: (!metadata.is_empty()).then_some(metadata),
         ttl_s: args.ttl.map(seconds),
         idempotency_key: args.key,
+        ..SendRequest::new("", message)
     })
 }
 

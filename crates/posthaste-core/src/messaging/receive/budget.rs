@@ -229,33 +229,18 @@ mod tests {
     use super::*;
     use crate::address::{InstanceId, Mailbox};
     use crate::messaging::delivery::DeliveryNo;
-    use crate::messaging::message::{
-        Kind, Message, MessageId, Priority, Sender, Seq, ThreadId, Via,
-    };
+    use crate::messaging::message::{Kind, Message, MessageId, Sender, Seq, Via};
     use crate::registry::Relation;
     use crate::time::Timestamp;
 
     /// Makes the message of this number with a body of so many letters.
     fn letter((number, length): (usize, &usize)) -> Leased {
         let number = number as u64;
+        let (seq, id) = (Seq(number), MessageId(number));
+        let (from, body) = (Sender::human(), "x".repeat(*length));
         let message = Message {
-            seq: Seq(number),
-            id: MessageId(number),
-            thread: ThreadId(1),
-            from: Sender::human(),
-            to: "bob".into(),
             kind: Kind::RESULT,
-            priority: Priority::Normal,
-            body: "x".repeat(*length).into(),
-            label: None,
-            in_reply_to: None,
-            hop: 0,
-            metadata: None,
-            created_at: Timestamp(0),
-            expires_at: None,
-            idempotency_key: None,
-            via: Via::Rest,
-            late: false,
+            ..Message::new(seq, id, from, "bob", body, Timestamp(0), Via::Rest)
         };
         Leased {
             delivery: DeliveryNo(number),

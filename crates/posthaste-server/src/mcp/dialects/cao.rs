@@ -20,8 +20,8 @@ use crate::mcp::tools::Tool;
 use crate::mcp::tools::check_inbox::call_again;
 use crate::mcp::tools::send_message::{SendResult, send};
 use crate::mcp::{schema, text};
+use crate::words::brief;
 use crate::words::params::{parse_receipt, print_receipt, seconds};
-use crate::words::{brief, entry};
 
 pub(crate) const TOOLS: &[Tool] = &[
     Tool {
@@ -184,7 +184,7 @@ struct Inbox<'a> {
 
 /// Returns the share of a budget that a full entry takes beside its text.
 fn beside(e: &Entry) -> usize {
-    let empty = posthaste_api::inbox::Entry { message: "".into(), ..entry::full(e) };
+    let empty = posthaste_api::inbox::Entry { message: "".into(), ..e.into() };
     json(&empty).map_or(brief::WRAPPER, |json| json.len() + 1)
 }
 
@@ -226,7 +226,7 @@ async fn take(ctx: Ctx, ask: Ask) -> Done {
     let inbox = Inbox {
         success: true,
         terminal_id: my_id(me),
-        messages: batch.mail.iter().map(entry::full).collect(),
+        messages: batch.mail.iter().map(Into::into).collect(),
         total: batch.mail.len(),
         call_again: call_again(&batch),
         receipt: (!batch.mail.is_empty()).then(|| print_receipt(batch.receipt)),

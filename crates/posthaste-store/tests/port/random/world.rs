@@ -154,25 +154,20 @@ impl World {
             from = Sender { address: "system".into(), instance: None, kind: SenderKind::System };
         }
         let words = if self.dice.one_in(10) { 300 } else { 12 };
+        // Each store has its own ids: see `with_ids`.
+        let id = MessageId(0);
+        let body = format!("{seq}: {}", self.dice.text(words));
+        let via = if self.dice.one_in(2) { Via::Rest } else { Via::Mcp };
         Message {
-            seq: Seq(seq),
-            // Each store has its own ids: see `with_ids`.
-            id: MessageId(0),
             thread: self.thread(),
-            from,
-            to: "somebody".into(),
             kind,
             priority: if self.dice.one_in(5) { Priority::Urgent } else { Priority::Normal },
-            body: format!("{seq}: {}", self.dice.text(words)).into(),
             label: self.dice.one_in(4).then(|| self.dice.text(3)),
             in_reply_to: self.dice.one_in(3).then(|| Seq(1 + self.dice.below(seq))),
-            hop: 0,
             metadata: self.dice.one_in(5).then(|| "{}".to_owned()),
-            created_at: self.now,
             expires_at: self.dice.one_in(5).then(|| minutes_after(self.now, 30)),
-            idempotency_key: None,
-            via: if self.dice.one_in(2) { Via::Rest } else { Via::Mcp },
             late: self.dice.one_in(20),
+            ..Message::new(Seq(seq), id, from, "somebody", body, self.now, via)
         }
     }
 
