@@ -373,23 +373,32 @@ async fn a_dead_report_comes_back_into_a_full_mailbox_as_it_came_the_first_time(
     assert_eq!(bob.takes().await.texts(), ["all done", "it is full now"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
-    let folder = tempfile::tempdir().expect("a scratch folder");
-    let world = World::at(folder.path());
-    let (alice, bob) = alice_and_bob(&world).await;
-    let sent = alice.sends(&bob, "hello").await;
-    world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
-    let mut slow = Box::pin(world.engine.requeue(sent.seq));
-    // It has seen that the message is dead, and goes on later.
-    let glance = std::future::poll_fn(|cx| Poll::Ready(slow.as_mut().poll(cx).is_pending()));
-    assert!(glance.await);
-    world.hub.requeue(alice.who, which(sent.seq)).await.expect("queued again");
-    assert_eq!(bob.takes().await.texts(), ["hello"]);
-    let refused = slow.await;
-    assert!(matches!(refused, Err(ActError::Conflict(_))), "{refused:?}");
-    assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
-    assert!(bob.reads().await.mail.is_empty());
+#[test]
+fn a_slow_requeue_does_not_bring_back_what_was_read_meanwhile() {
+    // Its only thread for files is busy, so that the slow look surely waits.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true).max_blocking_threads(1).build();
+    runtime.expect("a runtime").block_on(async {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let world = World::at(folder.path());
+        let (alice, bob) = alice_and_bob(&world).await;
+        let sent = alice.sends(&bob, "hello").await;
+        world.hub.cancel(alice.who, which(sent.seq)).await.expect("cancelled");
+        let mut slow = Box::pin(world.engine.requeue(sent.seq));
+        let (free, held) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || held.recv());
+        // It looks at the message while that is dead, and goes on later.
+        let glance = std::future::poll_fn(|cx| Poll::Ready(slow.as_mut().poll(cx).is_pending()));
+        assert!(glance.await);
+        drop(free);
+        assert!(busy.await.expect("no panic").is_err());
+        world.hub.requeue(alice.who, which(sent.seq)).await.expect("queued again");
+        assert_eq!(bob.takes().await.texts(), ["hello"]);
+        let refused = slow.await;
+        assert!(matches!(refused, Err(ActError::Conflict(_))), "{refused:?}");
+        assert_eq!(world.state(sent.seq).await, RecordState::Acked(Proof::Receipt));
+        assert!(bob.reads().await.mail.is_empty());
+    });
 }
 
 #[tokio::test(start_paused = true)]
