@@ -22,9 +22,10 @@ fmt:
 run *flags:
     cargo run --release --locked -- up {{ flags }}
 
-# The hub and its limits, measured in one run.
+# The hub and its limits, measured in one run; both are built as for a release.
 bench *flags:
-    cargo run --release --locked -p posthaste-bench -- {{ flags }}
+    cargo build --profile dist --locked -p posthaste
+    cargo run --profile dist --locked -p posthaste-bench -- {{ flags }}
 
 # Builds the documentation of all crates and opens it.
 doc:

@@ -8,7 +8,7 @@ use crate::rounds::Step;
 
 /// Measures the hub against the limits of its machine.
 ///
-/// Starts the release binary of the hub itself, on loopback and in a scratch
+/// Starts the hub itself, built with the profile `dist`, on loopback and in a scratch
 /// folder, and ends and removes everything that it started.
 #[derive(Parser)]
 #[command(name = "posthaste-bench", version)]

@@ -1,4 +1,4 @@
-//! The real hub: the release binary, started as a user starts it.
+//! The real hub: the program itself, started as a user starts it.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -5,6 +5,7 @@
 //! and they too change places from round to round.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::probe::Steady;
 use crate::settings::{Build, Settings};
@@ -118,6 +119,8 @@ pub(crate) async fn run(settings: &Settings, steps: &[Step]) -> anyhow::Result<S
     let mut sheet = Sheet { load_before: procfs::load_average(), ..Sheet::default() };
     sheet.rounds.resize(settings.rounds, Round::new());
     sheet.other.resize(settings.rounds, Round::new());
+    let hubs = [Some(&settings.hub_bin), settings.against.as_ref()];
+    sheet.flags.extend(hubs.into_iter().flatten().filter_map(|hub| quickly_built(hub)));
     let steps = sheet.possible(settings, steps)?;
     // Filling takes longer than all the rest: done once, its rounds come last.
     let (once, each): (Vec<Step>, Vec<Step>) = steps.iter().partition(|s| **s == Step::Pending);
@@ -152,6 +155,17 @@ pub(crate) async fn run(settings: &Settings, steps: &[Step]) -> anyhow::Result<S
     Ok(sheet)
 }
 
+/// Flags a hub that Cargo built with another profile than `dist`, by its folder.
+fn quickly_built(hub: &Path) -> Option<String> {
+    let profile = match hub.parent()?.file_name()?.to_str()? {
+        "release" => "release",
+        "debug" => "dev",
+        _ => return None,
+    };
+    let hub = hub.display();
+    Some(format!("{hub} has the profile `{profile}`: what counts is `cargo build --profile dist`"))
+}
+
 async fn one(
     settings: &Settings,
     step: Step,
@@ -176,5 +190,19 @@ async fn one(
         Step::Start => measure::start::run(settings).await,
         Step::Connected => measure::connected::run(settings).await,
         Step::Pending => Ok(Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_of_another_profile_than_dist_is_flagged() {
+        let flag = |hub| quickly_built(Path::new(hub));
+        assert!(flag("/x/target/release/posthaste").is_some_and(|flag| flag.contains("`release`")));
+        assert!(flag("/x/target/debug/posthaste").is_some_and(|flag| flag.contains("`dev`")));
+        assert_eq!(flag("/x/target/dist/posthaste"), None);
+        assert_eq!(flag("/usr/local/bin/posthaste"), None);
     }
 }

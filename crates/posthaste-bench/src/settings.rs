@@ -45,7 +45,7 @@ impl Settings {
         let hub_bin = options.hub_bin.clone().unwrap_or_else(|| beside.join("posthaste"));
         ensure!(
             hub_bin.is_file(),
-            "there is no hub at {}: build it with `cargo build --release -p posthaste`, or name it with --hub-bin",
+            "there is no hub at {}: build it with `cargo build --profile dist -p posthaste`, or name it with --hub-bin",
             hub_bin.display()
         );
         if let Some(against) = &options.against {
