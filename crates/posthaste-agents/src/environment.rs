@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use posthaste_core::ports::{Nap, Start};
+use posthaste_core::ports::{Start, WakeRequest};
 
 use crate::settings::Settings;
 use crate::user::WorkerUser;
@@ -160,13 +160,13 @@ impl Environment {
 
     /// Sets the identity of the agent that a wake command is to wake. The command gets no
     /// token, because the agent connects by itself.
-    pub(crate) fn sleeper(&mut self, nap: &Nap, data: &Path) {
-        self.set("POSTHASTE_INSTANCE", nap.who.id.to_string());
-        self.set("POSTHASTE_ADDRESS", &*nap.who.address);
-        self.set("POSTHASTE_AGENT", nap.who.agent.as_str());
-        self.set("POSTHASTE_TEAM", nap.who.team.as_str());
-        self.set("POSTHASTE_UNREAD", nap.unread.to_string());
-        if let Some(key) = &nap.who.key {
+    pub(crate) fn sleeper(&mut self, request: &WakeRequest, data: &Path) {
+        self.set("POSTHASTE_INSTANCE", request.who.id.to_string());
+        self.set("POSTHASTE_ADDRESS", &*request.who.address);
+        self.set("POSTHASTE_AGENT", request.who.agent.as_str());
+        self.set("POSTHASTE_TEAM", request.who.team.as_str());
+        self.set("POSTHASTE_UNREAD", request.unread.to_string());
+        if let Some(key) = &request.who.key {
             self.set("POSTHASTE_KEY", key);
         }
         self.set(DATA, data);

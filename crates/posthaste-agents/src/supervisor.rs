@@ -28,7 +28,7 @@ use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{
-    Found, Job, LaunchError, Launcher, Letter, Nap, Output, Place, Start, Stream, Way,
+    Found, Job, LaunchError, Launcher, Letter, Output, Start, Stream, WakeRequest, Way, Workplace,
 };
 use posthaste_core::registry::Instance;
 use tokio_util::sync::CancellationToken;
@@ -119,7 +119,7 @@ impl Launcher for Supervisor {
         &'a self,
         worker: &'a Instance,
         job: &'a Job,
-    ) -> BoxFuture<'a, Result<Place, LaunchError>> {
+    ) -> BoxFuture<'a, Result<Workplace, LaunchError>> {
         Box::pin(self.shared.prepare(worker, job))
     }
 
@@ -191,8 +191,12 @@ impl Launcher for Supervisor {
         })
     }
 
-    fn wake<'a>(&'a self, _: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>> {
-        Box::pin(async move { self.wake_up(&nap) })
+    fn wake<'a>(
+        &'a self,
+        _: &'a Arc<Hub>,
+        request: WakeRequest,
+    ) -> BoxFuture<'a, Result<bool, LaunchError>> {
+        Box::pin(async move { self.wake_up(&request) })
     }
 
     fn forget_all_but<'a>(&'a self, known: &'a [InstanceId]) -> BoxFuture<'a, ()> {

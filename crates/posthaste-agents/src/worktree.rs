@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use posthaste_core::ports::{LaunchError, Place};
+use posthaste_core::ports::{LaunchError, Workplace};
 use posthaste_core::registry::Instance;
 use serde::{Deserialize, Serialize};
 
@@ -76,7 +76,7 @@ pub(crate) async fn make(
     folder: &Folder,
     worker: &Instance,
     directory: &Path,
-) -> Result<Place, LaunchError> {
+) -> Result<Workplace, LaunchError> {
     if let Some(record) = folder.record() {
         if folder.checkout().join(".git").exists() {
             return Ok(place(folder, &record));
@@ -110,11 +110,11 @@ pub(crate) async fn make(
     Ok(place(folder, &record))
 }
 
-fn place(folder: &Folder, record: &Record) -> Place {
+fn place(folder: &Folder, record: &Record) -> Workplace {
     let directory = folder.checkout().join(&record.inside);
     // A folder that is in no commit is not in the worktree.
     let directory = if directory.is_dir() { directory } else { folder.checkout() };
-    Place { directory, branch: Some(record.branch.clone()) }
+    Workplace { directory, branch: Some(record.branch.clone()) }
 }
 
 /// Removes an untouched worktree after the worker's end. Returns the branch of a worktree

@@ -32,19 +32,19 @@ pub trait Client: Send + Sync {
     /// The names of the program.
     fn names(&self) -> &'static Names;
     /// The files in which the program lists its MCP servers.
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers;
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers;
     /// Our server as it stands in that list.
     fn server(&self, server: &Server) -> Value;
     /// The names and forms that the program uses for hooks.
     fn hooks(&self) -> &'static Hooks;
     /// The file in which the program reads hooks, if it reads one for this scope.
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf>;
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf>;
     /// Returns why the program does not use what is written here, if it does not trust
     /// the folder. `read` returns the text of a file.
     fn distrust(
         &self,
         _scope: Scope,
-        _place: &Place<'_>,
+        _env: &ClientEnv<'_>,
         _read: &dyn Fn(&Path) -> Option<String>,
     ) -> Option<Distrust> {
         None
@@ -125,14 +125,14 @@ impl Scope {
 }
 
 /// The places from which the paths of a client's files are made.
-pub struct Place<'a> {
+pub struct ClientEnv<'a> {
     pub home: &'a Path,
     pub project: &'a Path,
     /// Looks up a variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl Place<'_> {
+impl ClientEnv<'_> {
     /// Returns the folder that a variable names, or else this folder of the home.
     fn folder(&self, variable: &str, otherwise: &str) -> PathBuf {
         match (self.variable)(variable) {
@@ -213,19 +213,19 @@ impl Edit {
 pub fn plan(
     client: &dyn Client,
     scope: Scope,
-    place: &Place<'_>,
+    env: &ClientEnv<'_>,
     server: &Server,
     hook: HookLine<'_>,
     with_hooks: bool,
 ) -> Vec<Edit> {
-    let servers = client.servers(scope, place);
+    let servers = client.servers(scope, env);
     let mut edits = vec![Edit {
         files: servers.files,
         form: servers.form,
         entries: vec![Entry::key(&[servers.list, OURS], client.server(server))],
         unwanted: Vec::new(),
     }];
-    let file = client.hooks_file(scope, place);
+    let file = client.hooks_file(scope, env);
     for mut edit in file.iter().flat_map(|file| client.hooks().edits(client.name(), file, hook)) {
         if !with_hooks {
             std::mem::swap(&mut edit.entries, &mut edit.unwanted);

@@ -99,7 +99,7 @@ pub struct Event {
 
 /// Some events in order, with the range of the journal.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct EventPage {
     pub events: Vec<Event>,
     /// The first number that is still kept, or the next one if none is.
     pub oldest: u64,

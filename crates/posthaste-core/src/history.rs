@@ -16,7 +16,7 @@ pub use self::trail::{Step, Trail};
 use crate::Hub;
 use crate::address::Name;
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::ports::{HistoryQuery, Page, Record, StoreError};
+use crate::ports::{HistoryPage, HistoryQuery, Record, StoreError};
 use crate::registry::nearest;
 
 /// Number of messages in one part of an export.
@@ -54,7 +54,11 @@ impl Hub {
     }
 
     /// Returns messages that the caller may read, oldest first, without acking any.
-    pub async fn history(&self, by: Principal, query: HistoryQuery) -> Result<Page, ReadError> {
+    pub async fn history(
+        &self,
+        by: Principal,
+        query: HistoryQuery,
+    ) -> Result<HistoryPage, ReadError> {
         if let Some(team) = &query.team {
             self.leads(by, team)?;
         }
@@ -89,7 +93,7 @@ impl Hub {
 
     /// Returns the next part of all messages between two numbers, oldest first: above
     /// `after`, up to and with `until`.
-    pub async fn export(&self, after: Seq, until: Seq) -> Result<Page, StoreError> {
+    pub async fn export(&self, after: Seq, until: Seq) -> Result<HistoryPage, StoreError> {
         let query = HistoryQuery {
             after: Some(after),
             before: Some(Seq(until.0.saturating_add(1))),

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
 use crate::engine::Engine;
-use crate::events::{About, Belongs, Event, EventFilter, Page};
+use crate::events::{About, Belongs, Event, EventFilter, EventPage};
 use crate::figures::Figures;
 use crate::history::Reminders;
 use crate::limits::Limits;
@@ -294,7 +294,7 @@ impl Hub {
         by: Principal,
         after: u64,
         filter: &EventFilter,
-    ) -> Result<Page, StoreError> {
+    ) -> Result<EventPage, StoreError> {
         let mut page = self.engine.events(after, self.limits.event_page).await?;
         let of = |id| {
             let team = self.engine.ledger(|l| l.instance(id))?.instance.team;

@@ -49,7 +49,7 @@ use crate::address::{InstanceId, Mailbox, Name};
 use crate::figures::Tally;
 use crate::limits::Limits;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
-use crate::messaging::ids::IdKey;
+use crate::messaging::id_key::IdKey;
 use crate::messaging::message::{Message, Principal, Seq, ThreadId};
 use crate::ports::Ticket;
 use crate::registry::{Instance, Team, TokenHash};
@@ -266,17 +266,21 @@ impl Ledger {
 
     /// Returns an open delivery's holder, the time of its lease, and its marks. `None`
     /// for a settled delivery.
-    pub fn standing(&self, at: &Mailbox, delivery: DeliveryNo) -> Option<Standing> {
+    pub fn open_delivery(&self, at: &Mailbox, delivery: DeliveryNo) -> Option<OpenDelivery> {
         if let Some(out) = self.out.get(&delivery) {
             let by = match out.state.unsettle() {
                 DeliveryState::Leased { by, .. } => Some(by),
                 DeliveryState::Queued | DeliveryState::Settling { .. } => None,
             };
-            return Some(Standing { by, since: Some(out.since), ..Standing::of(&out.entry) });
+            return Some(OpenDelivery {
+                by,
+                since: Some(out.since),
+                ..OpenDelivery::of(&out.entry)
+            });
         }
         let queue = &self.queues[*self.numbers.get(at)? as usize];
         let entry = queue.find(delivery)?;
-        Some(Standing::of(entry))
+        Some(OpenDelivery::of(entry))
     }
 
     /// Returns the reader and the answer that have the lease of a delivery.
@@ -396,7 +400,7 @@ impl Ledger {
 
     /// Puts a delivery where its state belongs: back into its mailbox, which returns a
     /// ticket, or among those that are out.
-    fn stands(&mut self, out: Out) -> Option<Ticket> {
+    fn put_by_state(&mut self, out: Out) -> Option<Ticket> {
         match out.state {
             DeliveryState::Queued => Some(self.back(out.at, out.entry)),
             DeliveryState::Leased { .. } | DeliveryState::Settling { .. } => {
@@ -454,7 +458,7 @@ impl Ledger {
 
 /// The state of an open delivery: holder, time of the lease, marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct OpenDelivery {
     pub by: Option<Principal>,
     pub since: Option<Timestamp>,
     pub marked: bool,
@@ -464,7 +468,7 @@ pub struct Standing {
     pub doubted: bool,
 }
 
-impl Standing {
+impl OpenDelivery {
     fn of(entry: &Queued) -> Self {
         let Queued { marked, attempts, doubted, .. } = *entry;
         Self { by: None, since: None, marked, attempts, doubted }

@@ -30,7 +30,7 @@ mod stop;
 mod waking;
 
 pub use self::assign::{Assign, AssignError, Assigned};
-pub use self::assignment::{Assignment, Report, Standing};
+pub use self::assignment::{Assignment, Report, ReportState};
 pub use self::config::{AgentsConfig, AtShutdown};
 pub use self::context::Context;
 pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport};

@@ -25,12 +25,12 @@ use crate::time::Timestamp;
 mod reading;
 
 pub use self::launcher::{
-    Ended, Found, Job, LaunchError, Launcher, Letter, Nap, Outcome, Output, Place, Start, Stream,
-    Token, Way,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, Token,
+    WakeRequest, Way, Workplace,
 };
 pub use self::reading::{
-    DeliveryRecord, HeldMail, HistoryQuery, Kept, Marked, Note, Noted, Oldest, OpenBox, Page,
-    Record, RecordState, ThreadSummary,
+    DeliveryRecord, HeldMail, HistoryPage, HistoryQuery, Kept, Marked, Note, Noted, Oldest,
+    OpenBox, Record, RecordState, ThreadSummary,
 };
 pub use self::store::Store;
 pub use self::working::{Ending, Given, Hire, Hired};

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{
-    Ended, Found, Job, LaunchError, Launcher, Letter, Nap, Outcome, Output, Place, Start, Stream,
-    Way,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, WakeRequest,
+    Way, Workplace,
 };
 use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance};
@@ -29,7 +29,7 @@ pub struct Staff {
     ended: Mutex<BTreeSet<InstanceId>>,
     asked_to_stop: Mutex<Vec<InstanceId>>,
     wrote: Mutex<BTreeMap<InstanceId, Vec<u8>>>,
-    woken: Mutex<Vec<Nap>>,
+    woken: Mutex<Vec<WakeRequest>>,
     /// Results of [`Launcher::find`] after a hub start, by worker.
     left: Mutex<BTreeMap<InstanceId, Found>>,
     /// Texts for workers whose task is `listen`.
@@ -68,7 +68,7 @@ impl Staff {
         self.started.lock().contains_key(&who) && !self.ended.lock().contains(&who)
     }
 
-    pub fn woken(&self) -> Vec<Nap> {
+    pub fn woken(&self) -> Vec<WakeRequest> {
         std::mem::take(&mut self.woken.lock())
     }
 
@@ -143,10 +143,10 @@ impl Launcher for Staff {
         &'a self,
         worker: &'a Instance,
         job: &'a Job,
-    ) -> BoxFuture<'a, Result<Place, LaunchError>> {
+    ) -> BoxFuture<'a, Result<Workplace, LaunchError>> {
         let directory = job.directory.clone().unwrap_or_else(|| "/scratch".into());
         let branch = job.worktree.filter(|w| *w).map(|_| format!("posthaste/{}", worker.id));
-        async move { Ok(Place { directory, branch }) }.boxed()
+        async move { Ok(Workplace { directory, branch }) }.boxed()
     }
 
     fn discard<'a>(&'a self, _: &'a Instance) -> BoxFuture<'a, ()> {
@@ -235,10 +235,14 @@ impl Launcher for Staff {
         async move { Ok(kept) }.boxed()
     }
 
-    fn wake<'a>(&'a self, _: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>> {
-        let wakes = nap.profile.template.config.contains("wake");
+    fn wake<'a>(
+        &'a self,
+        _: &'a Arc<Hub>,
+        request: WakeRequest,
+    ) -> BoxFuture<'a, Result<bool, LaunchError>> {
+        let wakes = request.profile.template.config.contains("wake");
         if wakes {
-            self.woken.lock().push(nap);
+            self.woken.lock().push(request);
         }
         async move { Ok(wakes) }.boxed()
     }

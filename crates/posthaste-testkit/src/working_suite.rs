@@ -9,7 +9,7 @@ use posthaste_core::address::{Address, InstanceId};
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Draft, Kind, Principal, Seq, Via};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::orchestration::{AssignError, Standing};
+use posthaste_core::orchestration::{AssignError, ReportState};
 use posthaste_core::ports::{Ending, Filter, Hire, Hired, Leased, Take, What};
 use posthaste_core::registry::{RegistryError, Status, Work};
 
@@ -32,9 +32,9 @@ async fn hired(rig: &Rig, by: Principal, task: &str) -> Hired {
     rig.engine.hire(hire(rig, by, task, details)).await.expect("hired")
 }
 
-fn standings(rig: &Rig, by: Principal) -> Vec<(Seq, Standing)> {
+fn standings(rig: &Rig, by: Principal) -> Vec<(Seq, ReportState)> {
     let given = rig.engine.ledger(|l| l.given(by, false));
-    given.into_iter().map(|g| (g.assignment.task, g.standing)).collect()
+    given.into_iter().map(|g| (g.assignment.task, g.report)).collect()
 }
 
 fn bodies(mail: &[Leased]) -> Vec<&str> {
@@ -57,7 +57,7 @@ pub async fn a_worker_and_its_task_come_together(rig: Rig) {
     let worker = Principal::Instance(hired.instance.id);
     assert_eq!(hired.instance.status, Status::Starting);
     assert_eq!(hired.instance.parent, boss.instance());
-    assert_eq!(standings(&rig, boss), [(hired.task, Standing::Open)]);
+    assert_eq!(standings(&rig, boss), [(hired.task, ReportState::Open)]);
     let line: Vec<InstanceId> = rig.engine.ledger(|l| l.in_line()).iter().map(|i| i.id).collect();
     assert_eq!(line, [hired.instance.id]);
     let mail = rig.read(worker, 1).await;
@@ -113,17 +113,17 @@ pub async fn what_was_given_out_is_known_until_its_report_is_proved(rig: Rig) {
     let boss = rig.agent("boss").await;
     let hired = hired(&rig, boss, "wall").await;
     rig.engine.end(hired.instance.id, ending(Some("a wall"))).await.expect("ended");
-    let [(task, Standing::Waits(report))] = standings(&rig, boss)[..] else {
+    let [(task, ReportState::Waits(report))] = standings(&rig, boss)[..] else {
         panic!("{:?}", standings(&rig, boss))
     };
     assert_eq!(task, hired.task);
     let mail = rig.read(boss, 1).await;
-    assert_eq!(standings(&rig, boss), [(task, Standing::Handed(report))]);
+    assert_eq!(standings(&rig, boss), [(task, ReportState::Handed(report))]);
     let what = What::Deliveries(vec![mail[0].delivery]);
     rig.engine.ack(boss, what, Proof::Receipt).await.expect("acked");
     assert_eq!(standings(&rig, boss), []);
     let done = rig.engine.ledger(|l| l.assignment(task)).expect("it is still known");
-    assert_eq!(done.standing, Standing::Done(report));
+    assert_eq!(done.report, ReportState::Done(report));
     assert_eq!(rig.engine.ledger(|l| l.given(boss, true)).len(), 1);
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Hub;
-use posthaste_core::ports::{Found, Job, LaunchError, Place, Start, Way};
+use posthaste_core::ports::{Found, Job, LaunchError, Start, Way, Workplace};
 use posthaste_core::profiles::Profile;
 use posthaste_core::registry::{Instance, Work};
 
@@ -87,7 +87,11 @@ impl Shared {
         }
     }
 
-    pub(super) async fn prepare(&self, worker: &Instance, job: &Job) -> Result<Place, LaunchError> {
+    pub(super) async fn prepare(
+        &self,
+        worker: &Instance,
+        job: &Job,
+    ) -> Result<Workplace, LaunchError> {
         let settings = self.settings(&job.profile, &self.base())?;
         let folder = self.folder(worker.id);
         folder
@@ -117,7 +121,7 @@ impl Shared {
         if let Some(user) = &self.config.worker_user {
             self.check_access(user, &settings, job, &directory).await?;
         }
-        Ok(Place { directory, branch: None })
+        Ok(Workplace { directory, branch: None })
     }
 
     /// Checks whether the worker's user can enter the directory and execute the program.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::orchestration::AtShutdown;
-use posthaste_core::ports::{LaunchError, Nap};
+use posthaste_core::ports::{LaunchError, WakeRequest};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -22,13 +22,13 @@ const MARGIN: Duration = Duration::from_secs(15);
 
 impl Supervisor {
     /// Runs the wake command of the agent's profile, at most one at a time per agent.
-    pub(super) fn wake_up(&self, nap: &Nap) -> Result<bool, LaunchError> {
+    pub(super) fn wake_up(&self, request: &WakeRequest) -> Result<bool, LaunchError> {
         let shared = &self.shared;
         // The agent connects by itself, so its wake command runs as the hub's own user.
         let base = Environment::inherited(&shared.config.environment);
-        let settings = shared.settings(&nap.profile, &base)?;
+        let settings = shared.settings(&request.profile, &base)?;
         let Some(line) = &settings.wake else { return Ok(false) };
-        let id = nap.who.id;
+        let id = request.who.id;
         let folder = Folder::new(shared.folder(id).path().join("wake"));
         if shared.closing.is_cancelled() || !shared.waking.lock().insert(id) {
             return Ok(true);
@@ -39,7 +39,7 @@ impl Supervisor {
             return Ok(true);
         }
         let mut environment = shared.environment(base, &settings);
-        environment.sleeper(nap, &shared.config.data);
+        environment.sleeper(request, &shared.config.data);
         let directory = settings.directory.as_deref().unwrap_or(folder.path());
         let made = folder.make().and_then(|()| folder::create(&folder.task()).map(drop));
         made.map_err(|e| {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server, Servers,
+    Client, ClientEnv, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Scope, Server, Servers,
     bearer,
 };
 
@@ -40,10 +40,10 @@ impl Client for Claude {
     }
 
     /// With `CLAUDE_CONFIG_DIR` the state file lies in that folder, else in the home.
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers {
         let file = match scope {
-            Scope::User => place.folder(FOLDER, "").join(".claude.json"),
-            Scope::Project => place.project.join(".mcp.json"),
+            Scope::User => env.folder(FOLDER, "").join(".claude.json"),
+            Scope::Project => env.project.join(".mcp.json"),
         };
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
     }
@@ -63,10 +63,10 @@ impl Client for Claude {
         &HOOKS
     }
 
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf> {
         let folder = match scope {
-            Scope::User => place.folder(FOLDER, ".claude"),
-            Scope::Project => place.project.join(".claude"),
+            Scope::User => env.folder(FOLDER, ".claude"),
+            Scope::Project => env.project.join(".claude"),
         };
         Some(folder.join("settings.json"))
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Place, Scope, Server,
-    Servers, bearer, stdio,
+    Client, ClientEnv, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Scope,
+    Server, Servers, bearer, stdio,
 };
 use crate::edit;
 
@@ -29,10 +29,10 @@ static HOOKS: Hooks = Hooks {
 pub(super) struct Codex;
 
 impl Codex {
-    fn folder(&self, scope: Scope, place: &Place<'_>) -> PathBuf {
+    fn folder(&self, scope: Scope, env: &ClientEnv<'_>) -> PathBuf {
         match scope {
-            Scope::User => place.folder("CODEX_HOME", ".codex"),
-            Scope::Project => place.project.join(".codex"),
+            Scope::User => env.folder("CODEX_HOME", ".codex"),
+            Scope::Project => env.project.join(".codex"),
         }
     }
 }
@@ -42,8 +42,8 @@ impl Client for Codex {
         &Names { name: "codex", title: "Codex", program: "codex", package: "@openai/codex" }
     }
 
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
-        let file = self.folder(scope, place).join("config.toml");
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers {
+        let file = self.folder(scope, env).join("config.toml");
         Servers { files: vec![file], form: Form::Toml, list: "mcp_servers" }
     }
 
@@ -58,25 +58,25 @@ impl Client for Codex {
         &HOOKS
     }
 
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
-        Some(self.folder(scope, place).join("hooks.json"))
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf> {
+        Some(self.folder(scope, env).join("hooks.json"))
     }
 
     /// Codex reads nothing of a folder that it does not trust.
     fn distrust(
         &self,
         scope: Scope,
-        place: &Place<'_>,
+        env: &ClientEnv<'_>,
         read: &dyn Fn(&Path) -> Option<String>,
     ) -> Option<Distrust> {
-        let file = self.folder(Scope::User, place).join("config.toml");
+        let file = self.folder(Scope::User, env).join("config.toml");
         let config = edit::value(Form::Toml, &read(&file).unwrap_or_default()).unwrap_or_default();
         let trusts = |folder: &Path| {
             let folder = folder.to_string_lossy();
             let level = edit::at(&config, &["projects", folder.as_ref(), "trust_level"]);
             level.is_some_and(|level| level == "trusted")
         };
-        (scope == Scope::Project && !place.project.ancestors().any(trusts)).then_some(Distrust {
+        (scope == Scope::Project && !env.project.ancestors().any(trusts)).then_some(Distrust {
             told: "Codex does not trust this folder, so it reads nothing of what is written here",
             hint: "start `codex` here and say that you trust the folder",
         })

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, Context, Distrust, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer,
+    Client, ClientEnv, Context, Distrust, Event, Form, Hooks, Names, Scope, Server, Servers, bearer,
 };
 use crate::edit;
 
@@ -41,10 +41,10 @@ impl Client for Copilot {
 
     /// Of the two files that Copilot CLI reads in a folder, returns the one that Claude
     /// Code does not read.
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers {
         let file = match scope {
-            Scope::User => place.folder(FOLDER, ".copilot").join("mcp-config.json"),
-            Scope::Project => place.project.join(".github/mcp.json"),
+            Scope::User => env.folder(FOLDER, ".copilot").join("mcp-config.json"),
+            Scope::Project => env.project.join(".github/mcp.json"),
         };
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
     }
@@ -66,9 +66,9 @@ impl Client for Copilot {
     }
 
     /// Hooks of a repository do not run in every mode, so none are written there.
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf> {
         match scope {
-            Scope::User => Some(place.folder(FOLDER, ".copilot").join("hooks/posthaste.json")),
+            Scope::User => Some(env.folder(FOLDER, ".copilot").join("hooks/posthaste.json")),
             Scope::Project => None,
         }
     }
@@ -77,14 +77,14 @@ impl Client for Copilot {
     fn distrust(
         &self,
         scope: Scope,
-        place: &Place<'_>,
+        env: &ClientEnv<'_>,
         read: &dyn Fn(&Path) -> Option<String>,
     ) -> Option<Distrust> {
-        let file = place.folder(FOLDER, ".copilot").join("config.json");
+        let file = env.folder(FOLDER, ".copilot").join("config.json");
         let config = edit::value(Form::Json, &read(&file).unwrap_or_default()).unwrap_or_default();
         let lists = ["trustedFolders", "trusted_folders"].map(|name| config[name].as_array());
         let trusted = lists.into_iter().flatten().flatten().filter_map(Value::as_str);
-        let trusted = trusted.into_iter().any(|folder| place.project.starts_with(folder));
+        let trusted = trusted.into_iter().any(|folder| env.project.starts_with(folder));
         (scope == Scope::Project && !trusted).then_some(Distrust {
             told: "Copilot CLI does not trust this folder, so it reads nothing of what is written \
                    here",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope,
+    Client, ClientEnv, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Scope,
     Server, Servers, bearer, stdio,
 };
 use crate::edit;
@@ -29,10 +29,10 @@ static HOOKS: Hooks = Hooks {
 pub(super) struct Gemini;
 
 impl Gemini {
-    fn settings(&self, scope: Scope, place: &Place<'_>) -> PathBuf {
+    fn settings(&self, scope: Scope, env: &ClientEnv<'_>) -> PathBuf {
         let above = match scope {
-            Scope::User => place.folder("GEMINI_CLI_HOME", ""),
-            Scope::Project => place.project.to_owned(),
+            Scope::User => env.folder("GEMINI_CLI_HOME", ""),
+            Scope::Project => env.project.to_owned(),
         };
         above.join(".gemini/settings.json")
     }
@@ -48,8 +48,8 @@ impl Client for Gemini {
         }
     }
 
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
-        let file = self.settings(scope, place);
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers {
+        let file = self.settings(scope, env);
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
     }
 
@@ -64,8 +64,8 @@ impl Client for Gemini {
         &HOOKS
     }
 
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
-        Some(self.settings(scope, place))
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf> {
+        Some(self.settings(scope, env))
     }
 
     /// In a folder that it does not trust, Gemini CLI runs neither servers nor hooks;
@@ -73,32 +73,32 @@ impl Client for Gemini {
     fn distrust(
         &self,
         _scope: Scope,
-        place: &Place<'_>,
+        env: &ClientEnv<'_>,
         read: &dyn Fn(&Path) -> Option<String>,
     ) -> Option<Distrust> {
-        let settings = self.settings(Scope::User, place);
+        let settings = self.settings(Scope::User, env);
         let json = |path: &Path| {
             let text = read(path).unwrap_or_default();
             edit::value(Form::Json, &text).unwrap_or_default()
         };
         let asks = &json(&settings)["security"]["folderTrust"]["enabled"];
-        let file = match (place.variable)("GEMINI_CLI_TRUSTED_FOLDERS_PATH") {
-            Some(file) => place.project.join(file),
+        let file = match (env.variable)("GEMINI_CLI_TRUSTED_FOLDERS_PATH") {
+            Some(file) => env.project.join(file),
             None => settings.with_file_name("trustedFolders.json"),
         };
         let rules = json(&file);
         let trusts = |(folder, level): (&String, &Value)| {
             let folder = Path::new(folder);
             match level.as_str() {
-                Some("TRUST_FOLDER") => place.project.starts_with(folder),
+                Some("TRUST_FOLDER") => env.project.starts_with(folder),
                 Some("TRUST_PARENT") => {
-                    folder.parent().is_some_and(|parent| place.project.starts_with(parent))
+                    folder.parent().is_some_and(|parent| env.project.starts_with(parent))
                 }
                 _ => false,
             }
         };
         let trusted = rules.as_object().is_some_and(|rules| rules.iter().any(trusts));
-        let told = (place.variable)("GEMINI_CLI_TRUST_WORKSPACE").is_some_and(|it| it == "true");
+        let told = (env.variable)("GEMINI_CLI_TRUST_WORKSPACE").is_some_and(|it| it == "true");
         (*asks != false && !trusted && !told).then_some(Distrust {
             told: "Gemini CLI does not trust this folder, so it runs neither our server nor our \
                    hooks here",

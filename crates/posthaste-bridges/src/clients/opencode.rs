@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::hooks::Written;
-use super::{Client, Context, Event, Form, Hooks, Names, Place, Scope, Server, Servers, bearer};
+use super::{
+    Client, ClientEnv, Context, Event, Form, Hooks, Names, Scope, Server, Servers, bearer,
+};
 
 /// The names of the events are those that the plugin uses.
 static HOOKS: Hooks = Hooks {
@@ -31,8 +33,8 @@ static HOOKS: Hooks = Hooks {
 pub(super) struct OpenCode;
 
 impl OpenCode {
-    fn folder(&self, place: &Place<'_>) -> PathBuf {
-        place.folder("XDG_CONFIG_HOME", ".config").join("opencode")
+    fn folder(&self, env: &ClientEnv<'_>) -> PathBuf {
+        env.folder("XDG_CONFIG_HOME", ".config").join("opencode")
     }
 }
 
@@ -41,11 +43,11 @@ impl Client for OpenCode {
         &Names { name: "opencode", title: "OpenCode", program: "opencode", package: "opencode-ai" }
     }
 
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
-        let files = match (scope, (place.variable)("OPENCODE_CONFIG")) {
-            (Scope::Project, _) => either(place.project),
-            (Scope::User, Some(file)) => vec![place.project.join(file)],
-            (Scope::User, None) => either(&self.folder(place)),
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers {
+        let files = match (scope, (env.variable)("OPENCODE_CONFIG")) {
+            (Scope::Project, _) => either(env.project),
+            (Scope::User, Some(file)) => vec![env.project.join(file)],
+            (Scope::User, None) => either(&self.folder(env)),
         };
         Servers { files, form: Form::Json, list: "mcp" }
     }
@@ -66,10 +68,10 @@ impl Client for OpenCode {
         &HOOKS
     }
 
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf> {
         let folder = match scope {
-            Scope::User => self.folder(place),
-            Scope::Project => place.project.join(".opencode"),
+            Scope::User => self.folder(env),
+            Scope::Project => env.project.join(".opencode"),
         };
         Some(folder.join("plugins/posthaste.js"))
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Place, Scope, Server,
+    Client, ClientEnv, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, OURS, Scope, Server,
     Servers, bearer, stdio,
 };
 
@@ -33,10 +33,10 @@ static HOOKS: Hooks = Hooks {
 pub(super) struct Qwen;
 
 impl Qwen {
-    fn settings(&self, scope: Scope, place: &Place<'_>) -> PathBuf {
+    fn settings(&self, scope: Scope, env: &ClientEnv<'_>) -> PathBuf {
         let folder = match scope {
-            Scope::User => place.folder("QWEN_HOME", ".qwen"),
-            Scope::Project => place.project.join(".qwen"),
+            Scope::User => env.folder("QWEN_HOME", ".qwen"),
+            Scope::Project => env.project.join(".qwen"),
         };
         folder.join("settings.json")
     }
@@ -52,8 +52,8 @@ impl Client for Qwen {
         }
     }
 
-    fn servers(&self, scope: Scope, place: &Place<'_>) -> Servers {
-        let file = self.settings(scope, place);
+    fn servers(&self, scope: Scope, env: &ClientEnv<'_>) -> Servers {
+        let file = self.settings(scope, env);
         Servers { files: vec![file], form: Form::Json, list: "mcpServers" }
     }
 
@@ -67,7 +67,7 @@ impl Client for Qwen {
         &HOOKS
     }
 
-    fn hooks_file(&self, scope: Scope, place: &Place<'_>) -> Option<PathBuf> {
-        Some(self.settings(scope, place))
+    fn hooks_file(&self, scope: Scope, env: &ClientEnv<'_>) -> Option<PathBuf> {
+        Some(self.settings(scope, env))
     }
 }

@@ -22,10 +22,10 @@ fn line(flags: &[String]) -> HookLine<'_> {
 }
 
 fn planned(client: &dyn Client, scope: Scope, server: &Server, hooks: bool) -> Vec<Edit> {
-    let place =
-        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let env =
+        ClientEnv { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
     let flags = ["--name".to_owned(), "bob".to_owned()];
-    plan(client, scope, &place, server, line(&flags), hooks)
+    plan(client, scope, &env, server, line(&flags), hooks)
 }
 
 /// An empty file, a file in use, and a file with everything that a person may write
@@ -125,11 +125,11 @@ fn all_six_have_hooks_for_every_event_and_without_they_go() {
 #[test]
 fn the_plugin_has_the_program_and_its_flags_as_they_are() {
     let opencode = by_name("opencode").expect("known");
-    let place =
-        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let env =
+        ClientEnv { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
     let flags = ["--data".to_owned(), "/my \"data\"".to_owned()];
     let hook = HookLine { program: "/my bin/it's", flags: &flags };
-    let edits = plan(opencode, Scope::User, &place, &bridge(), hook, true);
+    let edits = plan(opencode, Scope::User, &env, &bridge(), hook, true);
     let text = edits[1].put("", "").expect("written");
     assert!(text.contains("const PROGRAM = \"/my bin/it's\"\n"), "{text}");
     let wanted = r#"const FLAGS = ["--client","opencode","--data","/my \"data\""]"#;
@@ -140,9 +140,9 @@ fn the_plugin_has_the_program_and_its_flags_as_they_are() {
 #[test]
 fn the_files_are_where_each_client_looks() {
     let files = |name: &str, scope, variable: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
-        let place = Place { home: Path::new(HOME), project: Path::new(PROJECT), variable };
+        let env = ClientEnv { home: Path::new(HOME), project: Path::new(PROJECT), variable };
         let client = by_name(name).expect("known");
-        let edits = plan(client, scope, &place, &bridge(), line(&[]), true);
+        let edits = plan(client, scope, &env, &bridge(), line(&[]), true);
         edits.iter().flat_map(|edit| &edit.files).map(|file| file.display().to_string()).collect()
     };
     let nothing = |_: &str| None;
@@ -222,9 +222,12 @@ fn the_command_of_a_hook_is_found_in_the_file_that_has_it() {
     for client in ALL {
         let name = client.name();
         let edits = planned(client, Scope::User, &bridge(), true);
-        let place =
-            Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
-        let file = client.hooks_file(Scope::User, &place).expect("it has hooks");
+        let env = ClientEnv {
+            home: Path::new(HOME),
+            project: Path::new(PROJECT),
+            variable: &|_: &str| None,
+        };
+        let file = client.hooks_file(Scope::User, &env).expect("it has hooks");
         let edit = edits.iter().find(|edit| edit.files.contains(&file)).expect("planned");
         let text = edit.put("", "").expect("written");
         for (event, word, _) in Event::ALL {
@@ -239,11 +242,11 @@ fn the_command_of_a_hook_is_found_in_the_file_that_has_it() {
 
 #[test]
 fn a_folder_that_a_program_does_not_trust_is_told() {
-    let place =
-        Place { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
+    let env =
+        ClientEnv { home: Path::new(HOME), project: Path::new(PROJECT), variable: &|_: &str| None };
     let asked = |name: &str, scope, text: &'static str| {
         let read = |_: &Path| Some(text.to_owned());
-        by_name(name).expect("known").distrust(scope, &place, &read).is_some()
+        by_name(name).expect("known").distrust(scope, &env, &read).is_some()
     };
     for (name, scope, text, distrusted) in [
         ("gemini", Scope::User, "{}", true),

@@ -13,7 +13,9 @@ use crate::ledger::{BoxNo, Ledger};
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::ports::store::{HistoryLook, Source};
-use crate::ports::{DeliveryRecord, HistoryQuery, Marked, Page, Record, StoreError, is_sender};
+use crate::ports::{
+    DeliveryRecord, HistoryPage, HistoryQuery, Marked, Record, StoreError, is_sender,
+};
 
 /// Number of tries of a marking read whose messages another call settled first.
 const TRIES: usize = 8;
@@ -27,7 +29,7 @@ impl Engine {
     /// Returns a page of messages, oldest first, without acking any: the last page, or
     /// with `after` the first. `next` is the beginning of the neighbouring page, and
     /// `None` only when there is no more.
-    pub async fn history(&self, query: HistoryQuery) -> Result<Page, StoreError> {
+    pub async fn history(&self, query: HistoryQuery) -> Result<HistoryPage, StoreError> {
         self.shared.history(&query).await
     }
 
@@ -58,7 +60,7 @@ impl Engine {
             // A message that another call settled meanwhile was unread for that call.
             let wanted = |r: &Record| query.unread_by.is_none() || marked.contains(&r.message.seq);
             let records = read.filter(wanted).collect();
-            return Ok(Marked { page: Page { records, next: page.next }, marked });
+            return Ok(Marked { page: HistoryPage { records, next: page.next }, marked });
         }
         let page = self.shared.history(&query).await?;
         Ok(Marked { page, marked: Vec::new() })
@@ -66,7 +68,7 @@ impl Engine {
 }
 
 impl Shared {
-    async fn history(&self, query: &HistoryQuery) -> Result<Page, StoreError> {
+    async fn history(&self, query: &HistoryQuery) -> Result<HistoryPage, StoreError> {
         self.known().await?;
         if query.unread_by.is_some() {
             // The call that asks may just have acked its earlier mail.
@@ -113,7 +115,7 @@ impl Shared {
         if !look.forward {
             found.reverse();
         }
-        Ok(Page { records: found, next: next.map(Seq) })
+        Ok(HistoryPage { records: found, next: next.map(Seq) })
     }
 }
 

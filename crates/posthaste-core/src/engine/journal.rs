@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tokio::sync::watch;
 
 use super::{Engine, Shared};
-use crate::events::{About, Event, Page, Trace};
+use crate::events::{About, Event, EventPage, Trace};
 use crate::messaging::message::{MessageRef, Seq};
 use crate::ports::store::{StoredEvent, StoredRecord};
 use crate::ports::{Record, StoreError};
@@ -14,7 +14,7 @@ use crate::ports::{Record, StoreError};
 impl Engine {
     /// Returns at most so many events after this number, in order: none is left out, none
     /// comes twice. Events get their numbers in the group whose changes they tell of.
-    pub async fn events(&self, after: u64, most: usize) -> Result<Page, StoreError> {
+    pub async fn events(&self, after: u64, most: usize) -> Result<EventPage, StoreError> {
         self.shared.known().await?;
         // No number is that large.
         let after = after.min(i64::MAX as u64 - 1);
@@ -60,7 +60,7 @@ impl Engine {
             };
             found.events.into_iter().filter_map(tell).collect()
         });
-        Ok(Page { events, oldest: found.oldest, last: found.last, upto })
+        Ok(EventPage { events, oldest: found.oldest, last: found.last, upto })
     }
 
     /// Returns a receiver for the number of the last event.

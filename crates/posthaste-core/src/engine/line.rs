@@ -25,13 +25,13 @@ pub(super) struct CommandLine {
 struct Inner {
     /// Number of commands that may wait before a send is refused.
     most: usize,
-    line: Mutex<Line>,
+    line: Mutex<Waiting>,
     due: Notify,
     closed: AtomicBool,
 }
 
 #[derive(Default)]
-struct Line {
+struct Waiting {
     waiting: Vec<Box<dyn Command>>,
     /// Set while the backlog is being read: the commands that must wait for it.
     late: Option<Vec<Box<dyn Command>>>,
@@ -39,7 +39,7 @@ struct Line {
     broken: Option<StoreError>,
 }
 
-impl Line {
+impl Waiting {
     fn len(&self) -> usize {
         self.waiting.len() + self.late.as_ref().map_or(0, Vec::len)
     }

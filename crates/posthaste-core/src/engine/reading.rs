@@ -99,7 +99,7 @@ impl Shared {
             let ledger = self.ledger.lock();
             let is_stale = |r: &&StoredRecord| {
                 let mut open = r.deliveries.iter().filter(|d| d.end.is_none());
-                open.any(|d| ledger.standing(&d.mailbox, d.delivery).is_none())
+                open.any(|d| ledger.open_delivery(&d.mailbox, d.delivery).is_none())
             };
             found.iter().filter(is_stale).map(|r| MessageRef::Seq(r.message.seq)).collect()
         };
@@ -119,14 +119,14 @@ impl Shared {
 fn stand(ledger: &Ledger, found: StoredRecord) -> Record {
     let StoredRecord { message, deliveries, unreadable } = found;
     let deliveries = deliveries.into_iter().map(|d| {
-        let standing = ledger.standing(&d.mailbox, d.delivery);
+        let open_delivery = ledger.open_delivery(&d.mailbox, d.delivery);
         let StoredDelivery { delivery, mailbox, end, .. } = d;
-        let (state, by, leased_at) = match (end, &standing) {
+        let (state, by, leased_at) = match (end, &open_delivery) {
             (Some(end), _) => (end, d.by, d.leased_at),
             (None, Some(s)) if s.by.is_some() => (RecordState::Leased, s.by, s.since),
             (None, _) => (RecordState::Queued, None, None),
         };
-        let open = standing.filter(|_| end.is_none());
+        let open = open_delivery.filter(|_| end.is_none());
         let queued = state == RecordState::Queued && mailbox.is_one_of();
         let sender = message.from.instance;
         let only = queued.then(|| ledger.only_taker(&mailbox, sender)).flatten();

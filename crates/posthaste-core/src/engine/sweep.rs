@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::commands::upkeep::{Chore, Expire, FreeMailboxes, Work};
+use super::commands::upkeep::{Chore, ChoreKind, Expire, FreeMailboxes};
 use super::line::unanswered;
 use super::{Engine, Shared};
 use crate::address::Mailbox;
@@ -40,12 +40,12 @@ impl Shared {
         tickets.extend(self.ledger.lock().waiting_tickets(waited_for));
         self.put_all(tickets);
 
-        self.chore(Work::Signs).await?;
+        self.chore(ChoreKind::Signs).await?;
         let pruned = if self.is_time_to_prune(now) { self.prune(now).await? } else { 0 };
         Ok(Swept { expired, pruned, lost })
     }
 
-    async fn chore(&self, work: Work) -> Result<(), StoreError> {
+    async fn chore(&self, work: ChoreKind) -> Result<(), StoreError> {
         self.line.push(|tx| Chore::new(work, tx)).await.map_err(unanswered)?
     }
 
@@ -67,7 +67,7 @@ impl Shared {
             events: old(self.limits.event_retention),
         };
         let mut aged = self.store.aged(ages, PRUNE_STEP).await?;
-        self.chore(Work::Forget {
+        self.chore(ChoreKind::Forget {
             keys: old(self.limits.key_retention),
             ended: ages.dead,
             settled: ages.acked,
@@ -79,7 +79,7 @@ impl Shared {
         loop {
             let found = aged.messages.len();
             if found > 0 {
-                self.chore(Work::Prune(aged.messages)).await?;
+                self.chore(ChoreKind::Prune(aged.messages)).await?;
             }
             pruned += found;
             if found < PRUNE_STEP {

@@ -260,7 +260,7 @@ impl Ledger {
             out.state = state;
             note(&mut out.entry);
             // A delivery that is being settled is not back yet, and may never be.
-            let ticket = self.stands(out);
+            let ticket = self.put_by_state(out);
             self.tally.returned += u64::from(ticket.is_some());
             tickets.extend(ticket);
         }

@@ -422,7 +422,7 @@ impl Ledger {
     fn unsettle_one(&mut self, delivery: DeliveryNo) {
         let Some(mut out) = self.out.remove(&delivery) else { return };
         out.state = out.state.unsettle();
-        let ticket = self.stands(out);
+        let ticket = self.put_by_state(out);
         self.unsettled.extend(ticket);
     }
 

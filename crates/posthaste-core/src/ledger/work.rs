@@ -13,7 +13,7 @@ use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{Draft, Kind, Message, Principal, Sender, SenderKind, Seq, Via};
 use crate::messaging::send::SendError;
-use crate::orchestration::{AssignError, Assignment, Report, Standing};
+use crate::orchestration::{AssignError, Assignment, Report, ReportState};
 use crate::ports::{Ending, Given, Hire, Hired, Ticket};
 use crate::registry::{
     Instance, NewInstance, Origin, RegistryError, Status, TokenHash, Work, nearest,
@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 /// Open assignments, and settled ones about which a giver may still ask.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Assignments {
-    all: BTreeMap<Seq, Entry>,
+    all: BTreeMap<Seq, Tracked>,
     by: Map<Principal, BTreeSet<Seq>>,
     of: Map<InstanceId, BTreeSet<Seq>>,
     /// The first task of each giver's round.
@@ -31,7 +31,7 @@ pub(super) struct Assignments {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct Tracked {
     assignment: Assignment,
     /// The task waits for its commit: no reader can lease it yet.
     opening: bool,
@@ -43,7 +43,7 @@ struct Entry {
     unreadable: bool,
 }
 
-impl Entry {
+impl Tracked {
     fn is_open(&self) -> bool {
         !self.settling && self.assignment.report.is_none()
     }
@@ -56,12 +56,12 @@ impl Assignments {
         self.of.entry(assignment.worker).or_default().insert(task);
         self.all.insert(
             task,
-            Entry { assignment, opening, settling: false, lost: false, unreadable: false },
+            Tracked { assignment, opening, settling: false, lost: false, unreadable: false },
         );
     }
 
     fn remove(&mut self, task: Seq) {
-        let Some(Entry { assignment, .. }) = self.all.remove(&task) else { return };
+        let Some(Tracked { assignment, .. }) = self.all.remove(&task) else { return };
         if let Some(list) = self.by.get_mut(&assignment.by) {
             list.remove(&task);
             if list.is_empty() {
@@ -77,7 +77,7 @@ impl Assignments {
         }
     }
 
-    fn of(&self, worker: InstanceId) -> impl Iterator<Item = &Entry> {
+    fn of(&self, worker: InstanceId) -> impl Iterator<Item = &Tracked> {
         self.of.get(&worker).into_iter().flatten().filter_map(|task| self.all.get(task))
     }
 }
@@ -208,7 +208,7 @@ impl Ledger {
     /// Begins a new round if no report is due or unread. One gather is about the tasks of
     /// one round.
     fn begin_round(&mut self, by: Principal, task: Seq) {
-        let due = |g: &Given| matches!(g.standing, Standing::Open | Standing::Waits(_));
+        let due = |g: &Given| matches!(g.report, ReportState::Open | ReportState::Waits(_));
         if !self.given(by, false).iter().any(due) {
             self.assignments.rounds.insert(by, task);
         }
@@ -222,7 +222,7 @@ impl Ledger {
             let mut tasks = self.assignments.by.get(&by)?.iter();
             let unread = |task: &&Seq| {
                 let entry = self.assignments.all.get(task);
-                entry.is_some_and(|entry| !self.report_stands(entry).is_over())
+                entry.is_some_and(|entry| !self.report_state(entry).is_over())
             };
             tasks.find(unread).copied()
         })
@@ -304,7 +304,7 @@ impl Ledger {
         if draft.details().kind != Kind::RESULT {
             return None;
         }
-        let own = |entry: &&Entry| Mailbox::of(entry.assignment.by) == *mailbox;
+        let own = |entry: &&Tracked| Mailbox::of(entry.assignment.by) == *mailbox;
         let mut given = self.assignments.of(worker).filter(own).peekable();
         given.peek()?;
         let open: Vec<Seq> =
@@ -404,37 +404,37 @@ impl Ledger {
     pub fn given(&self, by: Principal, done: bool) -> Vec<Given> {
         let tasks = self.assignments.by.get(&by).into_iter().flatten();
         let given = tasks.filter_map(|task| self.assignment(*task));
-        given.filter(|given| done || !given.standing.is_over()).collect()
+        given.filter(|given| done || !given.report.is_over()).collect()
     }
 
     pub fn assignment(&self, task: Seq) -> Option<Given> {
         let entry = self.assignments.all.get(&task)?;
         let worker = self.instances.get(&entry.assignment.worker);
         let (address, status) = worker.map(|i| (Arc::clone(&i.address), self.shown(i))).unzip();
-        let standing = self.report_stands(entry);
-        Some(Given { assignment: entry.assignment.clone(), standing, address, status })
+        let report = self.report_state(entry);
+        Some(Given { assignment: entry.assignment.clone(), report, address, status })
     }
 
-    fn report_stands(&self, entry: &Entry) -> Standing {
+    fn report_state(&self, entry: &Tracked) -> ReportState {
         let Some(Report { seq, delivery, mailbox, .. }) = &entry.assignment.report else {
-            return Standing::Open;
+            return ReportState::Open;
         };
         if *mailbox != Mailbox::of(entry.assignment.by) {
-            return Standing::Lost(*seq);
+            return ReportState::Lost(*seq);
         }
         if let Some(out) = self.out.get(delivery) {
             return match out.state {
-                DeliveryState::Leased { .. } => Standing::Handed(*seq),
-                DeliveryState::Settling { .. } if entry.unreadable => Standing::Unreadable(*seq),
-                DeliveryState::Queued | DeliveryState::Settling { .. } => Standing::Done(*seq),
+                DeliveryState::Leased { .. } => ReportState::Handed(*seq),
+                DeliveryState::Settling { .. } if entry.unreadable => ReportState::Unreadable(*seq),
+                DeliveryState::Queued | DeliveryState::Settling { .. } => ReportState::Done(*seq),
             };
         }
         let queue = self.mailbox_no(mailbox).map(|no| &self.queues[no as usize]);
         match queue.is_some_and(|queue| queue.find(*delivery).is_some()) {
-            true => Standing::Waits(*seq),
-            false if entry.unreadable => Standing::Unreadable(*seq),
-            false if entry.lost => Standing::Lost(*seq),
-            false => Standing::Done(*seq),
+            true => ReportState::Waits(*seq),
+            false if entry.unreadable => ReportState::Unreadable(*seq),
+            false if entry.lost => ReportState::Lost(*seq),
+            false => ReportState::Done(*seq),
         }
     }
 
@@ -478,7 +478,7 @@ impl Ledger {
     /// Returns whether the instance has open work, or gave work out and has not acked the
     /// report.
     pub(super) fn has_open_work(&self, id: InstanceId) -> bool {
-        self.assignments.of(id).any(Entry::is_open)
+        self.assignments.of(id).any(Tracked::is_open)
             || !self.given(Principal::Instance(id), false).is_empty()
     }
 
@@ -488,7 +488,8 @@ impl Ledger {
 
     /// Forgets assignments that were settled before `before`, and counts them.
     pub fn forget_assignments(&mut self, before: Timestamp) -> usize {
-        let old = |entry: &&Entry| entry.assignment.report.as_ref().is_some_and(|r| r.at < before);
+        let old =
+            |entry: &&Tracked| entry.assignment.report.as_ref().is_some_and(|r| r.at < before);
         let old: Vec<Seq> =
             self.assignments.all.values().filter(old).map(|e| e.assignment.task).collect();
         old.iter().for_each(|task| self.assignments.remove(*task));

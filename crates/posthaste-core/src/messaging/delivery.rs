@@ -55,22 +55,22 @@ pub enum DeliveryState {
     },
     /// On its way to `acked` or `dead`; a failed write returns it to `was`.
     Settling {
-        was: Open,
+        was: OpenState,
     },
 }
 
 /// The two states from which a delivery can be settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenState {
     Queued,
     Leased { by: Principal, answer: AnswerId },
 }
 
-impl From<Open> for DeliveryState {
-    fn from(open: Open) -> Self {
+impl From<OpenState> for DeliveryState {
+    fn from(open: OpenState) -> Self {
         match open {
-            Open::Queued => Self::Queued,
-            Open::Leased { by, answer } => Self::Leased { by, answer },
+            OpenState::Queued => Self::Queued,
+            OpenState::Leased { by, answer } => Self::Leased { by, answer },
         }
     }
 }
@@ -110,10 +110,12 @@ impl DeliveryState {
             Self::Leased { by: holder, answer }
                 if holder == by && from.is_none_or(|a| a == answer) =>
             {
-                Ok(Self::Settling { was: Open::Leased { by, answer } })
+                Ok(Self::Settling { was: OpenState::Leased { by, answer } })
             }
             Self::Leased { .. } => Err(MoveError::LeaseLost),
-            Self::Queued if marked && from.is_none() => Ok(Self::Settling { was: Open::Queued }),
+            Self::Queued if marked && from.is_none() => {
+                Ok(Self::Settling { was: OpenState::Queued })
+            }
             Self::Queued => Err(MoveError::NotLeased),
             Self::Settling { .. } => Err(MoveError::Settling),
         }
@@ -130,21 +132,23 @@ impl DeliveryState {
     pub fn give_back(self, by: Principal, from: Option<AnswerId>) -> Result<Self, MoveError> {
         match self {
             Self::Leased { by: holder, answer }
-            | Self::Settling { was: Open::Leased { by: holder, answer } }
+            | Self::Settling { was: OpenState::Leased { by: holder, answer } }
                 if holder != by || from.is_some_and(|a| a != answer) =>
             {
                 Err(MoveError::LeaseLost)
             }
             Self::Leased { .. } => Ok(Self::Queued),
-            Self::Settling { was: Open::Leased { .. } } => Ok(Self::Settling { was: Open::Queued }),
-            Self::Queued | Self::Settling { was: Open::Queued } => Err(MoveError::NotLeased),
+            Self::Settling { was: OpenState::Leased { .. } } => {
+                Ok(Self::Settling { was: OpenState::Queued })
+            }
+            Self::Queued | Self::Settling { was: OpenState::Queued } => Err(MoveError::NotLeased),
         }
     }
 
     /// Kills a queued delivery: for expiry and cancel.
     pub fn die_queued(self) -> Result<Self, MoveError> {
         match self {
-            Self::Queued => Ok(Self::Settling { was: Open::Queued }),
+            Self::Queued => Ok(Self::Settling { was: OpenState::Queued }),
             Self::Leased { .. } => Err(MoveError::Leased),
             Self::Settling { .. } => Err(MoveError::Settling),
         }
@@ -157,9 +161,9 @@ impl DeliveryState {
 
     fn settle_unless_anothers(self, by: Principal) -> Result<Self, MoveError> {
         match self {
-            Self::Queued => Ok(Self::Settling { was: Open::Queued }),
+            Self::Queued => Ok(Self::Settling { was: OpenState::Queued }),
             Self::Leased { by: holder, answer } if holder == by => {
-                Ok(Self::Settling { was: Open::Leased { by, answer } })
+                Ok(Self::Settling { was: OpenState::Leased { by, answer } })
             }
             Self::Leased { .. } => Err(MoveError::LeaseLost),
             Self::Settling { .. } => Err(MoveError::Settling),

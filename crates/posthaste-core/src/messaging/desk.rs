@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::{
-    Call, Effect, Hello, Hook, Process, Proofs, Proves, Running, Scope, Told,
+    AnswerHead, Call, Effect, Hello, Hook, Process, Proofs, Proves, Running, Scope,
 };
 use crate::ports::{Acked, Leased, What};
 
@@ -155,7 +155,7 @@ impl Desk {
         id: AnswerId,
         mail: &[Leased],
         waited: Duration,
-    ) -> Option<Told> {
+    ) -> Option<AnswerHead> {
         let told = self.proofs.answered(id, mail, waited);
         if told.is_none() && !mail.is_empty() {
             self.left_behind(books, by, id, mail);

@@ -125,7 +125,7 @@ pub struct Running {
 
 /// The parts of an answer beside the mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct AnswerHead {
     pub receipt: u64,
     pub settled: Vec<Seq>,
 }
@@ -268,7 +268,12 @@ impl Proofs {
     /// Answers the call with this mail, `waited` after it began, and returns the other
     /// parts of the answer. `None`: the call was ended while its mail was fetched, and
     /// none of the mail may be given.
-    pub fn answered(&mut self, id: AnswerId, mail: &[Leased], waited: Duration) -> Option<Told> {
+    pub fn answered(
+        &mut self,
+        id: AnswerId,
+        mail: &[Leased],
+        waited: Duration,
+    ) -> Option<AnswerHead> {
         let answer = self.answers.get_mut(&id).filter(|a| a.written == Written::No)?;
         answer.late = answer.client.may_have_given_up(waited) && self.rules.has(Rule::Late);
         let held = |l: &Leased| Held {
@@ -290,7 +295,7 @@ impl Proofs {
         if !answer.mail.is_empty() {
             self.receipts.insert(answer.receipt, id);
         }
-        Some(Told { receipt: answer.receipt, settled: answer.named.clone() })
+        Some(AnswerHead { receipt: answer.receipt, settled: answer.named.clone() })
     }
 
     /// Removes deliveries that did not fit from the answer.

@@ -23,7 +23,7 @@ use crate::messaging::proof::{Call, Door, Running, Scope};
 use crate::ports::{Bell, Filter, Lease, StoreError, Survey, Take};
 
 use self::answer::Judged;
-pub use self::answer::{Already, Batch, BatchStatus, Handed, Missing, Open};
+pub use self::answer::{Already, Batch, BatchStatus, Handed, Missing, OpenCall};
 pub use self::budget::{Budget, Clip, Entry, json_cost};
 use self::budget::{Room, TooLarge};
 use self::gather::Gathered;
@@ -133,8 +133,8 @@ impl Hub {
 
     /// Begins a call. Through the MCP door it is the later call that proves the answers
     /// that the same process was given before.
-    pub fn open(self: &Arc<Self>, reader: Principal, call: &Call<'_>) -> Open {
-        Open::new(self, reader, self.open_call(reader, call))
+    pub fn open(self: &Arc<Self>, reader: Principal, call: &Call<'_>) -> OpenCall {
+        OpenCall::new(self, reader, self.open_call(reader, call))
     }
 
     /// Makes the piggyback of another answer: the mail that a read would get, as far as
@@ -142,7 +142,7 @@ impl Hub {
     /// (`limits.report_hold`). Without a budget nothing is taken.
     pub async fn enclose(
         self: &Arc<Self>,
-        open: Open,
+        open: OpenCall,
         budget: Option<Budget>,
     ) -> Result<Batch, StoreError> {
         self.enclose_of(open, budget, along(), TooLarge::Leave).await
@@ -152,7 +152,7 @@ impl Hub {
     /// so reports are not left out, and at least one message comes.
     pub async fn enclose_at_stop(
         self: &Arc<Self>,
-        open: Open,
+        open: OpenCall,
         budget: Option<Budget>,
     ) -> Result<Batch, StoreError> {
         let filter = Filter { holds_reports: false, ..along() };
@@ -161,7 +161,7 @@ impl Hub {
 
     async fn enclose_of(
         self: &Arc<Self>,
-        open: Open,
+        open: OpenCall,
         budget: Option<Budget>,
         filter: Filter,
         too_large: TooLarge,
@@ -190,7 +190,7 @@ impl Hub {
     // twice.
     pub fn receive_on(
         self: &Arc<Self>,
-        mut open: Open,
+        mut open: OpenCall,
         ask: Ask,
     ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
         if let Some(receipt) = ask.receipt {

@@ -9,7 +9,7 @@ use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::desk::{Ack, Books, Desk, Nack};
 use crate::messaging::message::{MessageRef, Principal, Seq};
 use crate::messaging::proof::{Call, Door, Hello, Hook, Process, Proves, Running, Scope};
-use crate::messaging::receive::Open;
+use crate::messaging::receive::OpenCall;
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, StoreError};
 use crate::presence::Staying;
 use crate::registry::{Instance, RegistryError, Status};
@@ -95,7 +95,7 @@ impl Hub {
     }
 
     /// Notes a hook of the reader. `None`: its answer carries no mail.
-    pub fn hook(self: &Arc<Self>, who: Principal, hook: &Hook<'_>) -> Option<Open> {
+    pub fn hook(self: &Arc<Self>, who: Principal, hook: &Hook<'_>) -> Option<OpenCall> {
         let now = tokio::time::Instant::now();
         let carries = self.at_desk(|desk, books| desk.hook(books, who, hook, now));
         carries.then(|| self.open(who, &Call { client: hook.client, ..Call::through(Door::Hook) }))

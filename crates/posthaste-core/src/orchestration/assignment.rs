@@ -45,7 +45,7 @@ impl Report {
 
 /// The state of an assignment's report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ReportState {
     /// There is no report yet.
     Open,
     /// The report waits in the mailbox.
@@ -60,7 +60,7 @@ pub enum Standing {
     Unreadable(Seq),
 }
 
-impl Standing {
+impl ReportState {
     /// Returns whether no read brings the report any more.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Done(_) | Self::Lost(_) | Self::Unreadable(_))

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::{Assign, AssignError, Assigned};
 use crate::Hub;
 use crate::messaging::message::{Kind, Message, MessageRef, Principal, Seq};
-use crate::messaging::receive::{Ask, Batch, Budget, Clip, Open};
+use crate::messaging::receive::{Ask, Batch, Budget, Clip, OpenCall};
 use crate::ports::{Filter, StoreError};
 use crate::registry::Status;
 
@@ -47,7 +47,7 @@ pub enum HandoffEnd {
     Job {
         /// Set if a question, urgent or human mail came first.
         interrupted: bool,
-        open: Open,
+        open: OpenCall,
     },
 }
 
@@ -56,7 +56,7 @@ pub enum HandoffEnd {
 pub enum HandoffError {
     /// Nobody got the work. The call is still open: its answer may carry mail.
     #[error("{error}")]
-    Refused { error: Box<AssignError>, open: Box<Open> },
+    Refused { error: Box<AssignError>, open: Box<OpenCall> },
     /// The report was read before, and is pruned.
     #[error("report {0} is kept no more")]
     ReportPruned(Seq),
@@ -112,7 +112,7 @@ impl Hub {
     /// operator from waiting.
     pub async fn handoff<R: Send>(
         self: &Arc<Self>,
-        open: Open,
+        open: OpenCall,
         handoff: Handoff<R>,
     ) -> Result<HandedOff, HandoffError> {
         let Handoff { assign, timeout, budget, request } = handoff;
@@ -137,7 +137,7 @@ impl Hub {
     /// Waits until the task is settled. Leases nothing.
     async fn await_report(
         self: &Arc<Self>,
-        open: &Open,
+        open: &OpenCall,
         task: Seq,
         timeout: Duration,
     ) -> Result<Waited, StoreError> {
@@ -173,7 +173,7 @@ impl Hub {
     /// first, the text is read again.
     async fn take_report(
         self: &Arc<Self>,
-        open: Open,
+        open: OpenCall,
         seq: Seq,
         budget: Budget,
     ) -> Result<HandoffEnd, HandoffError> {

@@ -13,7 +13,7 @@ use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::{Call, Door, Proves};
 use crate::messaging::receive::{Ask, Handed};
 use crate::ports::{
-    Ended, Ending, Filter, Found, Job, LaunchError, Outcome, Place, Start, StoreError, Token,
+    Ended, Ending, Filter, Found, Job, LaunchError, Outcome, Start, StoreError, Token, Workplace,
 };
 use crate::registry::{Instance, RegistryError, Status, Work};
 
@@ -84,7 +84,7 @@ impl Hub {
         let (id, task, handed) = self.take_task(&worker).await?;
         let random: [u8; 32] = rand::random();
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let Place { directory, branch } = place.clone();
+        let Workplace { directory, branch } = place.clone();
         let directory = Some(directory.to_string_lossy().into_owned());
         let work = Work { directory, branch, ..known };
         // The token must be valid before the worker uses it.

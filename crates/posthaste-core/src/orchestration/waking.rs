@@ -8,7 +8,7 @@ use super::line::Staff;
 use crate::Hub;
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::message::Principal;
-use crate::ports::{Nap, Output, Stream};
+use crate::ports::{Output, Stream, WakeRequest};
 use crate::registry::{Instance, InstanceFilter, Status};
 
 impl Hub {
@@ -79,7 +79,7 @@ impl Hub {
             }
             let Ok(Some(profile)) = self.engine.profile(who.agent.clone()).await else { continue };
             let (id, keys, unread) = (who.id, Arc::clone(&who.keys), unread + shared);
-            match staff.launcher.wake(self, Nap { who, profile, unread }).await {
+            match staff.launcher.wake(self, WakeRequest { who, profile, unread }).await {
                 Ok(true) => {
                     staff.woken.lock().insert(id, now);
                     offered.extend(keys.iter().cloned());

@@ -39,7 +39,7 @@ pub enum Way {
 
 /// The working place of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Workplace {
     pub directory: PathBuf,
     /// The branch of its own worktree.
     pub branch: Option<String>,
@@ -52,7 +52,7 @@ pub struct Start {
     /// The giver of its work: an address, or `human`.
     pub parent: String,
     pub job: Job,
-    pub place: Place,
+    pub place: Workplace,
     pub task: String,
     /// The number of the task.
     pub id: Seq,
@@ -172,7 +172,7 @@ pub trait Launcher: Send + Sync {
         &'a self,
         worker: &'a Instance,
         job: &'a Job,
-    ) -> BoxFuture<'a, Result<Place, LaunchError>>;
+    ) -> BoxFuture<'a, Result<Workplace, LaunchError>>;
 
     /// Removes what was prepared for a worker that will not run, as far as nothing is
     /// lost by that.
@@ -215,7 +215,11 @@ pub trait Launcher: Send + Sync {
 
     /// Runs the wake command of an external agent's profile: the agent is idle and mail
     /// waits for it. `false` if the profile has none.
-    fn wake<'a>(&'a self, hub: &'a Arc<Hub>, nap: Nap) -> BoxFuture<'a, Result<bool, LaunchError>>;
+    fn wake<'a>(
+        &'a self,
+        hub: &'a Arc<Hub>,
+        request: WakeRequest,
+    ) -> BoxFuture<'a, Result<bool, LaunchError>>;
 
     /// Removes the files of all workers but these.
     fn forget_all_but<'a>(&'a self, known: &'a [InstanceId]) -> BoxFuture<'a, ()>;
@@ -235,7 +239,7 @@ pub struct Letter {
 
 /// An external agent that has mail and has not polled.
 #[derive(Debug, Clone)]
-pub struct Nap {
+pub struct WakeRequest {
     pub who: Instance,
     pub profile: Profile,
     /// Number of unread messages in its own mailbox.

@@ -149,7 +149,7 @@ pub struct HistoryQuery {
 
 /// A page of history.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct HistoryPage {
     pub records: Vec<Record>,
     /// The beginning of the next page: the value for `before`, or for `after` if that was
     /// asked for.
@@ -159,7 +159,7 @@ pub struct Page {
 /// The result of a marking read.
 #[derive(Debug, Clone, Default)]
 pub struct Marked {
-    pub page: Page,
+    pub page: HistoryPage,
     /// Messages that this call acked.
     pub marked: Vec<Seq>,
 }

@@ -24,7 +24,7 @@ use crate::address::{InstanceId, Mailbox, Name};
 use crate::events::{EventKind, EventList, Trace};
 use crate::ledger::{BoxNo, KeyDigest, KnownProfile, Queued};
 use crate::messaging::delivery::DeliveryNo;
-use crate::messaging::ids::IdKey;
+use crate::messaging::id_key::IdKey;
 use crate::messaging::message::{Message, MessageRef, Principal, Seq, ThreadId};
 use crate::orchestration::Assignment;
 use crate::profiles::{Profile, ProfilePage};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::address::Name;
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
 use crate::messaging::message::{Draft, Seq};
-use crate::orchestration::{Assignment, Standing};
+use crate::orchestration::{Assignment, ReportState};
 use crate::registry::{Instance, Status, Work};
 
 /// A request for a new worker, and its task.
@@ -38,7 +38,7 @@ pub struct Hired {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     pub assignment: Assignment,
-    pub standing: Standing,
+    pub report: ReportState,
     /// Address and status of its worker.
     pub address: Option<Arc<str>>,
     pub status: Option<Status>,

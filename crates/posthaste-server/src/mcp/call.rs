@@ -11,7 +11,7 @@ use axum::http::{Response, StatusCode};
 use posthaste_api::error::ApiError;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::proof::{Call, Door};
-use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, Open};
+use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, OpenCall};
 use posthaste_core::orchestration::{
     Assign, Assigned, HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport,
 };
@@ -60,7 +60,7 @@ pub(crate) struct Ctx {
     /// The share of the request in the budget for bodies, until the call waits or is
     /// answered.
     share: Option<Share>,
-    open: Open,
+    open: OpenCall,
 }
 
 /// Opens the call of a tool.

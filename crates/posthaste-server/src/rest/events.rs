@@ -22,7 +22,7 @@ use posthaste_api::events::{
     self as wire, ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset,
 };
 use posthaste_api::messages::{DeliveryView, MessageView};
-use posthaste_core::events::{About, Event, EventFilter, EventKind, Page, Topic};
+use posthaste_core::events::{About, Event, EventFilter, EventKind, EventPage, Topic};
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::{Map, Staying};
 use tokio::sync::watch;
@@ -243,7 +243,7 @@ impl Follower {
         }
     }
 
-    fn tell(&mut self, page: Page) {
+    fn tell(&mut self, page: EventPage) {
         let unknown = self.after > page.last;
         let forgotten = self.after.saturating_add(1) < page.oldest;
         if unknown || forgotten {

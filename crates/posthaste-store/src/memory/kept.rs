@@ -6,7 +6,7 @@ use std::sync::Arc;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{BoxNo, KeyDigest};
 use posthaste_core::messaging::delivery::DeliveryNo;
-use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{Message, Principal, Seq, ThreadId};
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::ports::change::Old;

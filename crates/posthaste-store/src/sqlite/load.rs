@@ -7,7 +7,7 @@ use std::time::Duration;
 use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::ledger::{BoxNo, KnownProfile};
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
-use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::ports::store::{Epoch, Loaded};

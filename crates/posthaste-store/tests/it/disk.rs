@@ -9,7 +9,7 @@ use posthaste_core::address::Address;
 use posthaste_core::messaging::delivery::{AnswerId, Proof};
 use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
 use posthaste_core::messaging::send::SendError;
-use posthaste_core::orchestration::{AgentsConfig, Assign, Standing};
+use posthaste_core::orchestration::{AgentsConfig, Assign, ReportState};
 use posthaste_core::ports::{Ending, StoreError, What};
 use posthaste_core::registry::Status;
 use posthaste_store::{Inspection, OpenError, Place, StoreConfig, inspect};
@@ -259,8 +259,8 @@ async fn an_end_that_the_disk_does_not_take_has_not_happened() {
     let status = |rig: &Rig| rig.engine.ledger(|l| l.instance(id)).expect("known").instance.status;
     assert_eq!(status(&rig), Status::Starting);
     assert_eq!(
-        rig.engine.ledger(|l| l.assignment(worker.task)).expect("open").standing,
-        Standing::Open
+        rig.engine.ledger(|l| l.assignment(worker.task)).expect("open").report,
+        ReportState::Open
     );
     rig.engine.close().await.ok();
     drop(rig);
@@ -269,7 +269,7 @@ async fn an_end_that_the_disk_does_not_take_has_not_happened() {
     assert_eq!(status(&rig), Status::Starting);
     rig.engine.end(id, ending).await.expect("room again");
     let given = rig.engine.ledger(|l| l.given(boss, false));
-    assert!(matches!(given[0].standing, Standing::Waits(_)), "{given:?}");
+    assert!(matches!(given[0].report, ReportState::Waits(_)), "{given:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::delivery::DeliveryNo;
-use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{Message, MessageId, MessageRef, Seq, ThreadId};
 use posthaste_core::ports::change::Change;
 use posthaste_core::ports::store::{

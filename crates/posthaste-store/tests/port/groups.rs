@@ -7,7 +7,7 @@ use posthaste_core::address::InstanceId;
 use posthaste_core::events::{EventKind, Trace};
 use posthaste_core::ledger::KeyDigest;
 use posthaste_core::messaging::delivery::{DeliveryNo, Proof, Reason};
-use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{Principal, Seq};
 use posthaste_core::ports::change::{Change, Old};
 use posthaste_core::ports::store::{CommitError, Epoch};

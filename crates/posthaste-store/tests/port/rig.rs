@@ -9,7 +9,7 @@ use posthaste_core::address::{InstanceId, Mailbox, Name};
 use posthaste_core::events::EventList;
 use posthaste_core::ledger::{BoxNo, End, KeyDigest, Queued, Settled};
 use posthaste_core::messaging::delivery::{DeliveryNo, Proof, Reason};
-use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{
     Message, MessageRef, Principal, Sender, SenderKind, Seq, ThreadId, Via,
 };

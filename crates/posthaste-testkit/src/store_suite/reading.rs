@@ -5,7 +5,7 @@ use std::time::Duration;
 use posthaste_core::address::{InstanceId, Mailbox};
 use posthaste_core::messaging::delivery::{AnswerId, Proof, Reason};
 use posthaste_core::messaging::message::{Details, MessageRef, Principal, Seq, ThreadChoice};
-use posthaste_core::ports::{HistoryQuery, Noted, Page, Record, RecordState, What};
+use posthaste_core::ports::{HistoryPage, HistoryQuery, Noted, Record, RecordState, What};
 use posthaste_core::registry::{Leader, NewInstance, Origin, Team};
 
 use super::{HUMAN, Rig, address};
@@ -23,7 +23,7 @@ fn id(who: Principal) -> InstanceId {
 }
 
 impl Rig {
-    async fn page(&self, query: HistoryQuery) -> Page {
+    async fn page(&self, query: HistoryQuery) -> HistoryPage {
         self.engine.history(query).await.expect("history")
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use posthaste_api::ApiError;
 use posthaste_api::client::ClientError;
 use posthaste_api::instances::{InstanceView, InstancesQuery};
-use posthaste_bridges::clients::{self, Place, Scope};
+use posthaste_bridges::clients::{self, ClientEnv, Scope};
 use serde_json::json;
 
 use super::Session;
@@ -201,6 +201,6 @@ fn has_hooks(record: &Record) -> bool {
     let scope = if record.wish.scope == "project" { Scope::Project } else { Scope::User };
     let (home, project, variable) = (Path::new(""), record.project.as_path(), &|_: &str| None);
     let client = clients::by_name(&record.client);
-    let file = client.and_then(|c| c.hooks_file(scope, &Place { home, project, variable }));
+    let file = client.and_then(|c| c.hooks_file(scope, &ClientEnv { home, project, variable }));
     record.wish.hooks && file.is_some()
 }

@@ -28,7 +28,7 @@ use crate::failure::{Failure, internal, invalid};
 use crate::identity::{DataFolder, Running};
 use crate::output::Output;
 use crate::profiles::Watch;
-use crate::{clock, log, ports, wiring};
+use crate::{clock, listening, log, wiring};
 use greeting::Greeting;
 
 mod detach;
@@ -156,7 +156,7 @@ async fn bind(
             return Err(told.hint("choose another address with --listen").into());
         }
         let hub = greeted(&reachable(listen)).await?;
-        let who = match (hub, ports::holder(listen)) {
+        let who = match (hub, listening::holder(listen)) {
             (Some(hub), _) if is_of(folder, &hub.running) => {
                 if hub.is_wanted(listen, args) {
                     already_running(&hub.running, output)?;

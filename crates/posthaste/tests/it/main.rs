@@ -14,6 +14,7 @@ mod failing;
 mod hook;
 mod keeper;
 mod kill;
+mod listening;
 mod logs;
 #[cfg(target_os = "linux")]
 mod looks;
@@ -26,7 +27,6 @@ mod names;
 mod pages;
 mod piped;
 mod played;
-mod ports;
 mod profiles;
 mod reading;
 mod second_hub;

@@ -64,12 +64,12 @@ impl Command for Barrier {
 
 /// A command that decides nothing: it only asks the ledger for changes to write.
 pub(in crate::engine) struct Chore {
-    work: Work,
+    work: ChoreKind,
     tx: oneshot::Sender<Result<(), StoreError>>,
 }
 
 /// The work of a [`Chore`].
-pub(in crate::engine) enum Work {
+pub(in crate::engine) enum ChoreKind {
     /// Writes the signs of life since the last time, and the lowest open delivery.
     Signs,
     /// Forgets old keys, ids acked by weak proof, ended instances, settled assignments
@@ -80,20 +80,23 @@ pub(in crate::engine) enum Work {
 }
 
 impl Chore {
-    pub(in crate::engine) fn new(work: Work, tx: oneshot::Sender<Result<(), StoreError>>) -> Self {
+    pub(in crate::engine) fn new(
+        work: ChoreKind,
+        tx: oneshot::Sender<Result<(), StoreError>>,
+    ) -> Self {
         Self { work, tx }
     }
 }
 
 impl Command for Chore {
     fn looks_at_all(&self) -> bool {
-        matches!(self.work, Work::Signs)
+        matches!(self.work, ChoreKind::Signs)
     }
 
     fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
         match &self.work {
-            Work::Signs => write_signs(ledger, changes),
-            Work::Forget { keys, ended, settled, events, has_events } => {
+            ChoreKind::Signs => write_signs(ledger, changes),
+            ChoreKind::Forget { keys, ended, settled, events, has_events } => {
                 let forgotten = ledger.forget_keys(keys.before)
                     + ledger.forget_assignments(settled.before)
                     + ledger.forget_ended(ended.before);
@@ -104,7 +107,7 @@ impl Command for Chore {
                 }
                 due
             }
-            Work::Prune(seqs) => {
+            ChoreKind::Prune(seqs) => {
                 changes.push(Change::MessagesPruned(seqs.clone()));
                 true
             }
@@ -112,7 +115,7 @@ impl Command for Chore {
     }
 
     fn commit(&mut self, ledger: &mut Ledger, _: &mut Vec<Ticket>) {
-        if let Work::Prune(_) = self.work {
+        if let ChoreKind::Prune(_) = self.work {
             ledger.pruned();
         }
     }

@@ -116,7 +116,7 @@ impl Drop for Handed {
 
 /// A call that has begun and is not answered yet. If it is dropped, its client is gone.
 #[derive(Debug)]
-pub struct Open {
+pub struct OpenCall {
     pub(super) reader: Principal,
     pub(super) running: Running,
     pub(super) handed: Handed,
@@ -125,7 +125,7 @@ pub struct Open {
     _calling: Calling,
 }
 
-impl Open {
+impl OpenCall {
     pub(crate) fn reader(&self) -> Principal {
         self.reader
     }
@@ -155,14 +155,14 @@ impl Hub {
     /// Makes the answer: mail that fits is in it, the rest goes back.
     pub(super) fn hand(
         &self,
-        open: Open,
+        open: OpenCall,
         lease: Lease,
         budget: Budget,
         too_large: TooLarge,
         judged: Judged,
         began: Instant,
     ) -> Batch {
-        let Open { reader, running, mut handed, began: opened, .. } = open;
+        let OpenCall { reader, running, mut handed, began: opened, .. } = open;
         let (id, mail, waited) = (running.id, &lease.mail, opened.elapsed());
         let told = self.at_desk(|desk, books| desk.answered(books, reader, id, mail, waited));
         let Some(told) = told else {

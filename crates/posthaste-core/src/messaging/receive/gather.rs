@@ -12,7 +12,7 @@ use super::{Already, Ask, BatchStatus, Missing, WaitFor};
 use crate::Hub;
 use crate::address::{Address, InstanceId};
 use crate::messaging::message::{Principal, Seq};
-use crate::orchestration::Standing;
+use crate::orchestration::ReportState;
 use crate::ports::{Given, Lease, Leased, Parts, Survey, is_called, is_from};
 
 /// The result of a gather.
@@ -29,20 +29,20 @@ pub(super) struct Gathered {
 
 impl Gathered {
     fn add(&mut self, given: &Given, mail: &[Leased]) {
-        match given.standing {
-            Standing::Open => {
+        match given.report {
+            ReportState::Open => {
                 self.missing.push(owes(given, given.status.map_or("unknown", |s| s.as_str())));
             }
-            Standing::Waits(_) => self.left = true,
-            Standing::Handed(seq) if mail.iter().any(|l| l.message.seq == seq) => {}
+            ReportState::Waits(_) => self.left = true,
+            ReportState::Handed(seq) if mail.iter().any(|l| l.message.seq == seq) => {}
             // That answer may not have arrived.
-            Standing::Handed(seq) => {
+            ReportState::Handed(seq) => {
                 self.missing.push(owes(given, "reported"));
                 self.was_handed(given, seq);
             }
-            Standing::Done(seq) => self.was_handed(given, seq),
-            Standing::Lost(_) => {}
-            Standing::Unreadable(_) => self.missing.push(owes(given, "unreadable")),
+            ReportState::Done(seq) => self.was_handed(given, seq),
+            ReportState::Lost(_) => {}
+            ReportState::Unreadable(_) => self.missing.push(owes(given, "unreadable")),
         }
     }
 
@@ -63,7 +63,7 @@ impl Hub {
             return Box::default();
         }
         let given = self.engine.ledger(|l| l.given(ask.reader, false));
-        let awaited = |g: &Given| matches!(g.standing, Standing::Open | Standing::Waits(_));
+        let awaited = |g: &Given| matches!(g.report, ReportState::Open | ReportState::Waits(_));
         given.into_iter().filter(awaited).map(|g| g.assignment.task).collect()
     }
 

@@ -98,15 +98,10 @@ async fn a_worker_with_two_tasks_settles_the_one_that_it_answers() {
     scribe.takes().await;
     let answer = Details { in_reply_to: Some(second.task), ..result() };
     scribe.sends_with(&yard.boss, "second", answer).await;
-    let open: Vec<_> = yard
-        .world
-        .hub
-        .given(yard.boss.who)
-        .iter()
-        .map(|g| (g.assignment.task, g.standing))
-        .collect();
+    let open: Vec<_> =
+        yard.world.hub.given(yard.boss.who).iter().map(|g| (g.assignment.task, g.report)).collect();
     assert!(
-        matches!(open[0], (task, posthaste_core::orchestration::Standing::Open) if task == first.task),
+        matches!(open[0], (task, posthaste_core::orchestration::ReportState::Open) if task == first.task),
         "{open:?}"
     );
     assert_eq!(open.len(), 2, "the report of the other waits to be read");

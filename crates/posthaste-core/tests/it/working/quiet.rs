@@ -41,6 +41,6 @@ async fn reading_results_types_into_no_terminal_and_starts_no_turn() {
 
     assert_eq!(yard.staff.began(), 2, "nobody else was started");
     assert_eq!(yard.staff.has_told(0).await, [], "nothing was written to anybody's stdin");
-    let woken: Vec<_> = yard.staff.woken().iter().map(|nap| nap.who.id).collect();
+    let woken: Vec<_> = yard.staff.woken().iter().map(|request| request.who.id).collect();
     assert_eq!(woken, [], "nobody was woken");
 }

@@ -76,11 +76,11 @@ async fn mail_for_several_wakes_the_one_that_has_been_quiet_the_longest() {
     yard.boss.sends("sleeper", "wake up").await;
     yard.boss.sends("sleeper@main", "one of you").await;
     sleep(minutes(5)).await;
-    let woken: Vec<_> = yard.staff.woken().iter().map(|nap| nap.who.id).collect();
+    let woken: Vec<_> = yard.staff.woken().iter().map(|request| request.who.id).collect();
     assert_eq!(woken, [first.id()]);
     // Its own mail wakes the other one all the same.
     yard.boss.sends(&second, "you, too").await;
     sleep(minutes(1)).await;
-    let woken: Vec<_> = yard.staff.woken().iter().map(|nap| nap.who.id).collect();
+    let woken: Vec<_> = yard.staff.woken().iter().map(|request| request.who.id).collect();
     assert_eq!(woken, [second.id()]);
 }

@@ -47,8 +47,8 @@ struct Taken {
     unreadable: Vec<u64>,
 }
 
-/// Open deliveries, and those of them that cannot be read.
-pub(crate) type Open = (Vec<(BoxNo, Queued)>, Vec<UnreadableRow>);
+/// OpenRows deliveries, and those of them that cannot be read.
+pub(crate) type OpenRows = (Vec<(BoxNo, Queued)>, Vec<UnreadableRow>);
 
 /// Reads open deliveries through one connection.
 pub(crate) struct Taker {
@@ -65,7 +65,7 @@ impl Taker {
     }
 
     /// Returns the open deliveries with numbers above `after`, up to `upto`.
-    pub(crate) fn take(&self, db: &Connection, after: u64, upto: u64) -> ReadResult<Open> {
+    pub(crate) fn take(&self, db: &Connection, after: u64, upto: u64) -> ReadResult<OpenRows> {
         db.prepare_cached(TAKE)?.query_row(params![after, upto], |_| Ok(()))?;
         let Taken { rows, unreadable } = std::mem::take(&mut *self.taken.lock());
         let named = unreadable.into_iter().map(|no| misread(db, no));

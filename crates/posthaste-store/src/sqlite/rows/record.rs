@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use posthaste_core::messaging::ids::IdKey;
+use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{MessageId, MessageRef, Seq};
 use posthaste_core::ports::store::StoredRecord;
 use rusqlite::{Connection, OptionalExtension, params};

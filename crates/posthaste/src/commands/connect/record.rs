@@ -143,7 +143,7 @@ fn folder(data: &DataFolder) -> PathBuf {
 
 /// Returns the id of the record: one for each file that lists servers.
 fn id(client: &dyn Client, scope: Scope, ground: &Ground) -> String {
-    let file = meant(&client.servers(scope, &ground.place()).files);
+    let file = meant(&client.servers(scope, &ground.env()).files);
     let digest = digest(&file.to_string_lossy());
     format!("{}-{}-{}", client.name(), scope.as_str(), &digest[..8])
 }

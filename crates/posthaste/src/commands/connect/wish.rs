@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use directories::BaseDirs;
-use posthaste_bridges::clients::{self, Client, Edit, HookLine, OURS, Place, Scope, Server};
+use posthaste_bridges::clients::{self, Client, ClientEnv, Edit, HookLine, OURS, Scope, Server};
 use posthaste_bridges::edit;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +33,8 @@ impl Ground {
         Ok(Self { home, project })
     }
 
-    pub(crate) fn place(&self) -> Place<'_> {
-        Place { home: &self.home, project: &self.project, variable: &config::of_others }
+    pub(crate) fn env(&self) -> ClientEnv<'_> {
+        ClientEnv { home: &self.home, project: &self.project, variable: &config::of_others }
     }
 }
 
@@ -105,7 +105,7 @@ impl Wish {
     ) -> Vec<Edit> {
         let (program, flags) = (self.program.to_string_lossy(), self.flags());
         let hook = HookLine { program: &program, flags: &flags };
-        clients::plan(client, scope, &ground.place(), server, hook, self.hooks)
+        clients::plan(client, scope, &ground.env(), server, hook, self.hooks)
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn written(
     scope: Scope,
     ground: &Ground,
 ) -> Result<Option<Server>, Failure> {
-    let servers = client.servers(scope, &ground.place());
+    let servers = client.servers(scope, &ground.env());
     let path = files::meant(&servers.files);
     let Some(text) = files::read(&path)? else { return Ok(None) };
     let value = edit::value(servers.form, &text).map_err(|e| files::broken(&path, &e))?;

@@ -35,7 +35,7 @@ pub(super) async fn checks(
     let server = match written(client, scope, &ground) {
         Ok(Some(server)) => server,
         Ok(None) => {
-            let file = files::meant(&client.servers(scope, &ground.place()).files);
+            let file = files::meant(&client.servers(scope, &ground.env()).files);
             let told = format!("{} does not name our server", file.display());
             checks.push(not_found(CONFIGURATION, told, again));
             return Ok(checks);
@@ -49,11 +49,11 @@ pub(super) async fn checks(
     let record = Record::find(&session.folder, client, scope, &ground)?;
     checks.extend(configuration(client, scope, &ground, &server, record.as_ref())?);
     let read = |path: &std::path::Path| files::read(path).ok().flatten();
-    if let Some(found) = client.distrust(scope, &ground.place(), &read) {
+    if let Some(found) = client.distrust(scope, &ground.env(), &read) {
         checks.push(Check::warn(FOLDER, found.told, found.hint));
     }
     let hooked = record.as_ref().filter(|record| record.wish.hooks);
-    let hooks = hooked.and_then(|_| client.hooks_file(scope, &ground.place()));
+    let hooks = hooked.and_then(|_| client.hooks_file(scope, &ground.env()));
     if hooks.is_some() && client.name() == "codex" {
         checks.push(hook_trust::of_codex(client, scope, &ground));
     }
@@ -150,7 +150,7 @@ fn configuration(
     record: Option<&Record>,
 ) -> Result<Vec<Check>, Failure> {
     let mut checks = Vec::new();
-    let file = files::meant(&client.servers(scope, &ground.place()).files);
+    let file = files::meant(&client.servers(scope, &ground.env()).files);
     let place = file.display();
     let Some(record) = record else {
         checks.push(Check::warn(
@@ -179,7 +179,7 @@ fn configuration(
         (true, false) => Check::ok(CONFIGURATION, format!("{place} is as `connect` wrote it")),
         (false, false) => Check::warn(CONFIGURATION, changed, again(client, scope)),
     });
-    let Some(file) = client.hooks_file(scope, &ground.place()) else { return Ok(checks) };
+    let Some(file) = client.hooks_file(scope, &ground.env()) else { return Ok(checks) };
     let place = file.display();
     let there = edits.iter().find(|edit| edit.files.contains(&file));
     checks.push(match (record.wish.hooks, there.map(right).transpose()?) {

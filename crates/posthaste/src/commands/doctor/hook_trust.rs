@@ -57,7 +57,7 @@ pub(super) fn of_codex(client: &dyn Client, scope: Scope, ground: &Ground) -> Ch
 
 /// Returns all hooks that Codex sees, in its own words.
 fn listed(client: &dyn Client, ground: &Ground) -> Result<Vec<Value>, String> {
-    let place = ground.place();
+    let place = ground.env();
     let file = client.servers(Scope::User, &place).files.into_iter().next().unwrap_or_default();
     let home = file.parent().unwrap_or(Path::new("/"));
     let scratch = tempfile::tempdir().map_err(|e| format!("no scratch folder: {e}"))?;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::Check;
 use crate::commands::up::reachable;
 use crate::identity::{DataFolder, Running};
-use crate::ports;
+use crate::listening;
 
 const PORT: &str = "port";
 const HUB: &str = "hub";
@@ -100,7 +100,7 @@ pub(super) async fn port(listen: SocketAddr) -> Check {
             Err((why, hint)) => Check::warn(PORT, format!("{told}, which {why}"), hint),
         };
     }
-    let who = match ports::holder(listen) {
+    let who = match listening::holder(listen) {
         Some(holder) => format!("{} (pid {})", holder.name, holder.pid),
         None => "an unknown process".to_owned(),
     };

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use super::{Check, Status};
 use crate::identity::{DataFolder, Running};
-use crate::{ports, wiring};
+use crate::{listening, wiring};
 
 const ABOVE: &str = "folders above";
 const FILES: &str = "files";
@@ -156,7 +156,7 @@ fn runs_open(data: &DataFolder) -> Option<String> {
     let hub: Running = serde_json::from_str(&said).ok()?;
     let address: SocketAddr = hub.url.strip_prefix("http://")?.parse().ok()?;
     match address.ip().is_loopback() {
-        true => ports::is_open(address.port()).then(|| format!("port {}", address.port())),
+        true => listening::is_open(address.port()).then(|| format!("port {}", address.port())),
         false => Some(address.to_string()),
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use posthaste_core::address::InstanceId;
-use posthaste_core::ports::{Launcher, Nap};
+use posthaste_core::ports::{Launcher, WakeRequest};
 use posthaste_core::registry::{JoinKey, NewInstance, Origin};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::{Office, quick, until};
 use crate::world::PATIENCE;
 
-async fn nap(office: &Office, wake: serde_json::Value) -> Nap {
+async fn request(office: &Office, wake: serde_json::Value) -> WakeRequest {
     office.profile_of("sleeper", None, wake).await;
     let new = NewInstance {
         agent: "sleeper".parse().expect("a name"),
@@ -26,7 +26,7 @@ async fn nap(office: &Office, wake: serde_json::Value) -> Nap {
     };
     let who = office.hub.join(new).await.expect("joined").instance;
     let profile = office.hub.profile(&who.agent).await.expect("readable").expect("there");
-    Nap { who, profile, unread: 2 }
+    WakeRequest { who, profile, unread: 2 }
 }
 
 fn folder(office: &Office, id: InstanceId) -> std::path::PathBuf {
@@ -36,15 +36,15 @@ fn folder(office: &Office, id: InstanceId) -> std::path::PathBuf {
 #[tokio::test]
 async fn the_wake_command_knows_whom_it_wakes_and_has_no_token() {
     let office = Office::open(quick()).await;
-    let nap = nap(&office, json!({"wake": "env"})).await;
-    let folder = folder(&office, nap.who.id);
-    assert!(office.launcher.wake(&office.hub, nap.clone()).await.expect("it can run"));
+    let request = request(&office, json!({"wake": "env"})).await;
+    let folder = folder(&office, request.who.id);
+    assert!(office.launcher.wake(&office.hub, request.clone()).await.expect("it can run"));
     until(|| folder.join("exit.json").exists()).await;
     let said = fs::read_to_string(folder.join("out")).expect("kept");
     let data = office.scratch.path().join("data");
     for line in [
-        format!("POSTHASTE_INSTANCE={}", nap.who.id),
-        format!("POSTHASTE_ADDRESS={}", nap.who.address),
+        format!("POSTHASTE_INSTANCE={}", request.who.id),
+        format!("POSTHASTE_ADDRESS={}", request.who.address),
         "POSTHASTE_UNREAD=2".to_owned(),
         "POSTHASTE_KEY=session-1".to_owned(),
         format!("POSTHASTE_DATA={}", data.display()),
@@ -59,10 +59,10 @@ async fn the_wake_command_knows_whom_it_wakes_and_has_no_token() {
 async fn an_agent_is_woken_by_one_command_at_a_time() {
     let office = Office::open(quick()).await;
     let wake = "echo x >> count; while ! [ -e go ]; do sleep 0.02; done";
-    let nap = nap(&office, json!({"wake": wake})).await;
-    let folder = folder(&office, nap.who.id);
+    let request = request(&office, json!({"wake": wake})).await;
+    let folder = folder(&office, request.who.id);
     for _ in 0..3 {
-        assert!(office.launcher.wake(&office.hub, nap.clone()).await.expect("it can run"));
+        assert!(office.launcher.wake(&office.hub, request.clone()).await.expect("it can run"));
     }
     until(|| folder.join("count").exists()).await;
     fs::write(folder.join("go"), "").expect("written");
@@ -72,7 +72,7 @@ async fn an_agent_is_woken_by_one_command_at_a_time() {
     let end = Instant::now() + PATIENCE;
     while fs::read_to_string(folder.join("count")).expect("kept") == "x\n" {
         assert!(Instant::now() < end, "it is never woken again");
-        assert!(office.launcher.wake(&office.hub, nap.clone()).await.expect("it can run"));
+        assert!(office.launcher.wake(&office.hub, request.clone()).await.expect("it can run"));
         sleep(Duration::from_millis(5)).await;
     }
     office.close().await;
@@ -81,8 +81,8 @@ async fn an_agent_is_woken_by_one_command_at_a_time() {
 #[tokio::test]
 async fn a_profile_that_says_nothing_of_waking_wakes_nobody() {
     let office = Office::open(quick()).await;
-    let nap = nap(&office, json!({})).await;
-    assert!(!office.launcher.wake(&office.hub, nap).await.expect("no error"));
+    let request = request(&office, json!({})).await;
+    assert!(!office.launcher.wake(&office.hub, request).await.expect("no error"));
     assert!(!office.agents().exists());
     office.close().await;
 }
@@ -90,9 +90,9 @@ async fn a_profile_that_says_nothing_of_waking_wakes_nobody() {
 #[tokio::test]
 async fn a_wake_command_that_hangs_is_ended_with_the_hub() {
     let office = Office::open(quick()).await;
-    let nap = nap(&office, json!({"wake": ["sleep", "1000"]})).await;
-    let folder = folder(&office, nap.who.id);
-    assert!(office.launcher.wake(&office.hub, nap).await.expect("it can run"));
+    let request = request(&office, json!({"wake": ["sleep", "1000"]})).await;
+    let folder = folder(&office, request.who.id);
+    assert!(office.launcher.wake(&office.hub, request).await.expect("it can run"));
     until(|| folder.join("started").exists()).await;
     let _scratch = office.close().await;
     let exit = fs::read_to_string(folder.join("exit.json")).expect("it ended");

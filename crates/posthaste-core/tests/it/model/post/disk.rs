@@ -277,7 +277,7 @@ impl Disk {
 
     pub(super) fn is_doubted(&self, mail: usize) -> bool {
         let kept = &self.kept[mail];
-        self.ledger.standing(&kept.mailbox, kept.delivery).is_some_and(|s| s.doubted)
+        self.ledger.open_delivery(&kept.mailbox, kept.delivery).is_some_and(|s| s.doubted)
     }
 
     pub(super) fn fate(&self, mail: usize) -> Fate {
@@ -298,14 +298,14 @@ impl Disk {
             }
             None => {}
         }
-        match self.ledger.standing(&kept.mailbox, kept.delivery) {
+        match self.ledger.open_delivery(&kept.mailbox, kept.delivery) {
             None => Fate::Vanished,
-            Some(standing) => {
-                let holder = standing.by.and_then(Principal::instance);
+            Some(open) => {
+                let holder = open.by.and_then(Principal::instance);
                 let by = holder.and_then(|id| self.people.iter().position(|p| p.id == id));
                 match by {
-                    Some(by) => Fate::Leased { by, marked: standing.marked },
-                    None => Fate::Queued { marked: standing.marked },
+                    Some(by) => Fate::Leased { by, marked: open.marked },
+                    None => Fate::Queued { marked: open.marked },
                 }
             }
         }
