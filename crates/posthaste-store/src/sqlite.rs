@@ -27,6 +27,7 @@ mod profiles;
 mod prune;
 mod reader;
 mod rows;
+mod thread;
 mod writer;
 
 use std::ops::RangeInclusive;
@@ -137,7 +138,7 @@ impl SqliteStore {
         self.stopping.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        Arc::clone(&self.shared.writer).close().await;
+        self.shared.writer.close().await;
         self.backlog.close();
         self.shared.readers.close();
         self.shared.files.release_lock();

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::errors::{Damage, ReadError, ReadResult, explain};
 use super::files::Files;
+use super::thread::on_a_thread;
 use crate::{OpenError, StoreConfig};
 
 /// A pool of a few read-only connections.
@@ -55,7 +56,7 @@ impl Readers {
         let permit = permit.map_err(|_| StoreError::Closed)?;
         let (files, idle) = (Arc::clone(&self.files), Arc::clone(&self.idle));
         let cache = self.cache_bytes;
-        let work = tokio::task::spawn_blocking(move || {
+        let work = on_a_thread(move || {
             let known = idle.lock().pop();
             if known.is_none() {
                 // The database of another hub may stand at the path by now.
@@ -75,7 +76,7 @@ impl Readers {
         });
         match work.await {
             Ok(result) => result?.map_err(|error| self.failed(&error)),
-            Err(panic) => Err(StoreError::Unavailable(panic.to_string().into())),
+            Err(lost) => Err(StoreError::Unavailable(lost.to_string().into())),
         }
     }
 

@@ -6,7 +6,6 @@
 
 #[cfg(test)]
 mod tests;
-mod thread;
 mod transaction;
 mod written;
 
@@ -21,15 +20,14 @@ use posthaste_core::ports::StoreError;
 use posthaste_core::ports::store::{CommitError, Committed, Epoch, Group};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::OwnedMutexGuard;
-use tokio::task::spawn_blocking;
 
-use self::thread::on_a_thread;
 pub(crate) use self::transaction::Flush;
 use self::transaction::{Cause, Done, Failed, transaction};
 pub(crate) use self::written::Written;
 use super::changes;
 use super::errors::Damage;
 use super::files::Files;
+use super::thread::on_a_thread;
 
 /// Commits that take less than this, on average, run on the event loop: two changes of
 /// threads cost more than the other tasks wait. A slow disk gets a thread.
@@ -79,7 +77,7 @@ impl Writer {
         }
         // The background holds the lock. A task waits for it, so the caller need not.
         let task = async move { self.commit_at(desk.await, group).await };
-        tokio::spawn(task).await.unwrap_or_else(|error| Err(lost(error.to_string())))
+        tokio::spawn(task).await.unwrap_or_else(|error| Err(lost(error)))
     }
 
     async fn commit_at(
@@ -95,7 +93,7 @@ impl Writer {
         if done.is_err() {
             vitals.fail("the writer of the store has ended by itself");
         }
-        done?
+        done.map_err(lost)?
     }
 
     fn commit_now(&self, desk: &mut Desk, group: &Group) -> Result<Committed, CommitError> {
@@ -122,7 +120,7 @@ impl Writer {
             let began = Instant::now();
             self.transact(&mut desk, flush, write).map(|(value, _)| (value, began.elapsed()))
         };
-        on_a_thread(work).await?
+        on_a_thread(work).await.map_err(lost)?
     }
 
     /// Uses the connection without a transaction, on a thread, between two groups.
@@ -135,18 +133,15 @@ impl Writer {
             Some(db) => work(db).map_err(|error| self.damage.explain(&error)),
             None => Err(StoreError::Closed),
         });
-        done.await.map_err(CommitError::into_inner)?
+        done.await.map_err(lost).map_err(CommitError::into_inner)?
     }
 
-    /// Closes the connection.
-    pub(crate) async fn close(self: Arc<Self>) {
-        let mut desk = Arc::clone(&self.desk).lock_owned().await;
-        let Some(db) = desk.db.take() else { return };
-        let closed = spawn_blocking(move || {
-            self.files.leave_log(&db);
-            db.close().map_err(|(_, error)| error)
-        });
-        if let Ok(Err(error)) = closed.await {
+    /// Closes the connection, without a thread: the hub ends also where the system grants
+    /// none.
+    pub(crate) async fn close(&self) {
+        let Some(db) = self.desk.lock().await.db.take() else { return };
+        self.files.leave_log(&db);
+        if let Err((_, error)) = db.close() {
             tracing::warn!(%error, "the database did not close cleanly");
         }
     }
@@ -166,7 +161,7 @@ impl Writer {
         };
         let Ok((db, done)) = catch_unwind(AssertUnwindSafe(work)) else {
             self.vitals.fail("the writer of the store has ended by itself");
-            return Err(lost("the writer failed in the middle of it".into()));
+            return Err(lost("the writer failed in the middle of it"));
         };
         desk.db = Some(db);
         self.written.transactions.fetch_add(1, Ordering::Relaxed);
@@ -220,6 +215,6 @@ fn is_of_one_change(error: &rusqlite::Error) -> bool {
     )
 }
 
-fn lost(why: String) -> CommitError {
-    CommitError::Unknown(StoreError::Unknown(why.into()))
+fn lost(why: impl std::fmt::Display) -> CommitError {
+    CommitError::Unknown(StoreError::Unknown(why.to_string().into()))
 }

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use crate::sqlite::Shared;
 use crate::sqlite::errors::{Damage, ReadError, ReadResult};
 use crate::sqlite::files::Files;
+use crate::sqlite::thread::on_a_thread;
 
 /// Memory for pages: each is needed once.
 const CACHE_KIB: i64 = 1024;
@@ -30,7 +31,7 @@ impl OwnConnection {
         ask: impl FnOnce(&Connection) -> ReadResult<T> + Send + 'static,
     ) -> Option<T> {
         let (files, known) = (Arc::clone(&self.files), self.db.take());
-        let work = tokio::task::spawn_blocking(move || -> ReadResult<_> {
+        let work = on_a_thread(move || -> ReadResult<_> {
             let db = known.map_or_else(|| connect(&files), Ok)?;
             let answer = ask(&db)?;
             Ok((db, answer))
@@ -46,8 +47,8 @@ impl OwnConnection {
                     self.damage.explain(error);
                 }
             }
-            Err(panic) => {
-                tracing::warn!(%panic, "the store's background work failed; it is tried again");
+            Err(error) => {
+                tracing::warn!(%error, "the store's background work failed; it is tried again");
             }
         }
         None

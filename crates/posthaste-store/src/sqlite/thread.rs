@@ -4,17 +4,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use posthaste_core::ports::store::CommitError;
 use tokio::task::spawn_blocking;
 
-use super::lost;
+/// The reason why work on a thread has no result.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WorkLost(String);
 
 /// Runs `work` on a thread. Where the system grants none, the runtime panics and keeps its
 /// closure for later; so `work` is taken out of the closure, and the caller gets an error
 /// that the work is lost.
-pub(super) async fn on_a_thread<T: Send + 'static>(
+pub(crate) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, CommitError> {
+) -> Result<T, WorkLost> {
     let work = Arc::new(Mutex::new(Some(work)));
     let theirs = Arc::clone(&work);
     let take = move || {
@@ -23,8 +25,8 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
     };
     let Ok(running) = catch_unwind(AssertUnwindSafe(|| spawn_blocking(take))) else {
         work.lock().take();
-        return Err(lost("the system grants no thread".into()));
+        return Err(WorkLost("the system grants no thread".into()));
     };
-    let done = running.await.map_err(|panic| lost(panic.to_string()))?;
-    done.ok_or_else(|| lost("it was given up".into()))
+    let done = running.await.map_err(|panic| WorkLost(panic.to_string()))?;
+    done.ok_or_else(|| WorkLost("it was given up".into()))
 }
