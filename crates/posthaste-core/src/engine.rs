@@ -20,7 +20,6 @@ mod people;
 mod profiles;
 mod reading;
 mod sweep;
-mod work;
 mod writer;
 
 use std::collections::HashMap;

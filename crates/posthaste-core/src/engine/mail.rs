@@ -1,24 +1,21 @@
-//! Messages: append, lease, settle.
+//! Messages: lease, settle.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-use super::commands::append::Accepted;
 use super::commands::set_aside;
 use super::commands::settle::{Ack, Cancel, Nack, Requeue, Requeued};
 use super::line::unanswered;
 use super::{Engine, Shared, Started};
-use crate::ledger::{DeadDelivery, Heads, KeyDigest, KeyMark, Queued, Remaining, Sought};
+use crate::ledger::{DeadDelivery, Heads, Queued, Remaining, Sought};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
-use crate::messaging::message::{Draft, MessageRef, Principal, Priority, Recipient, Seq};
-use crate::messaging::send::SendError;
+use crate::messaging::message::{MessageRef, Principal, Priority, Seq};
 use crate::ports::store::{Bodies, FoundMessages, RowOf, StoredDelivery};
 use crate::ports::{
-    Acked, ActError, Appended, Filter, Lease, Leased, Nacked, Record, RecordState, StoreError,
-    Survey, Take, What,
+    Acked, ActError, Filter, Lease, Leased, Nacked, Record, RecordState, StoreError, Survey, Take,
+    What,
 };
 
 /// Number of tries of a lease that finds unreadable messages. Each try sets aside all
@@ -28,27 +25,6 @@ const LEASE_TRIES: usize = 100;
 const REQUEUE_TRIES: usize = 8;
 
 impl Engine {
-    /// Routes the draft and stores the message with one queued delivery per mailbox: all
-    /// or nothing, durable when the future completes. Routing, the recipient's life and
-    /// the limits are decided inside the same group. Tickets are put after the commit, in
-    /// its order, before this answers. A damaged store accepts nothing.
-    pub fn append(&self, draft: Draft) -> Started<Appended, SendError> {
-        if let Some(damage) = self.shared.damage() {
-            return async { Err(damage.into()) }.boxed();
-        }
-        let accepted = self.shared.line.append(draft);
-        let shared = Arc::clone(&self.shared);
-        async move {
-            match accepted.await.map_err(unanswered)?? {
-                Accepted::New(appended) => Ok(appended),
-                // Boxed: the rare paths would enlarge every send's future.
-                Accepted::Before(seq, draft) => Box::pin(duplicate(&shared, &draft, seq)).await,
-                Accepted::Unsure(mark, draft) => Box::pin(look_up(&shared, *draft, mark)).await,
-            }
-        }
-        .boxed()
-    }
-
     /// Leases queued mail, urgent first, then by number: everything that fits and that
     /// only this reader could take, and of each one-of mailbox at most one message that
     /// other living instances could take as well; never messages that the reader sent. If
@@ -183,13 +159,6 @@ fn dead_delivery(
 }
 
 impl Shared {
-    /// Asks the store for the message that was accepted under the key of this draft.
-    pub(super) async fn accepted_before(&self, draft: &Draft) -> Result<Option<Seq>, StoreError> {
-        let Some(digest) = KeyDigest::of(draft) else { return Ok(None) };
-        let since = self.clock.now() - self.limits.key_retention;
-        self.store.key(digest, since).await
-    }
-
     fn put_back(&self, by: Principal, what: &[DeliveryNo], from: AnswerId) {
         let tickets = self.ledger.lock().put_back(by, what, from);
         self.put_all(tickets);
@@ -311,51 +280,4 @@ impl Drop for Unread<'_> {
             self.shared.put_back(self.by, &what, self.answer);
         }
     }
-}
-
-/// Asks the store for the key of a draft, and appends the draft if the key is new.
-async fn look_up(
-    shared: &Shared,
-    mut draft: Draft,
-    mut mark: KeyMark,
-) -> Result<Appended, SendError> {
-    loop {
-        if let Some(seq) = shared.accepted_before(&draft).await? {
-            return duplicate(shared, &draft, seq).await;
-        }
-        let again = shared.line.append(draft.with_new_key(mark));
-        (mark, draft) = match again.await.map_err(unanswered)?? {
-            Accepted::New(appended) => return Ok(appended),
-            Accepted::Before(seq, draft) => return duplicate(shared, &draft, seq).await,
-            Accepted::Unsure(mark, draft) => (mark, *draft),
-        };
-    }
-}
-
-/// Returns the receipt of a message that was accepted before, if its text is the same.
-/// The message is committed: the writer tells of a key only after the commit of the first
-/// draft that had it.
-async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
-    let record = shared.record(MessageRef::Seq(seq)).await?;
-    let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
-    if record.message.body != draft.body() {
-        return Err(SendError::KeyReused { seq });
-    }
-    let from = draft.from;
-    let recipients = shared.ask(|ledger| {
-        let recipient = |d: crate::ports::DeliveryRecord| Recipient {
-            active: ledger.active(&d.mailbox, from),
-            waiting: shared.queue.waiting(&d.mailbox, from),
-            mailbox: d.mailbox,
-        };
-        record.deliveries.into_iter().map(recipient).collect()
-    });
-    Ok(Appended {
-        seq,
-        id: record.message.id,
-        thread: record.message.thread,
-        recipients,
-        skipped: Vec::new(),
-        duplicate: true,
-    })
 }

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use crate::address::Address;
+use crate::engine::line::unanswered;
 use crate::engine::writer::Command;
-use crate::ledger::{AppendPlan, KeyLook, KeyMark, Ledger, Planned};
-use crate::messaging::message::{Draft, Principal, Seq};
+use crate::engine::{Engine, Shared, Started};
+use crate::ledger::{AppendPlan, KeyDigest, KeyLook, KeyMark, Ledger, Planned};
+use crate::messaging::message::{Draft, MessageRef, Principal, Recipient, Seq};
 use crate::messaging::send::SendError;
 use crate::ports::change::Change;
-use crate::ports::{Appended, Queue, StoreError, Ticket};
+use crate::ports::{Appended, DeliveryRecord, Queue, StoreError, Ticket};
 use crate::time::Timestamp;
 
 /// The result of an append.
@@ -23,6 +26,89 @@ pub(in crate::engine) enum Accepted {
     Unsure(KeyMark, Box<Draft>),
 }
 
+impl Engine {
+    /// Routes the draft and stores the message with one queued delivery per mailbox: all
+    /// or nothing, durable when the future completes. Routing, the recipient's life and
+    /// the limits are decided inside the same group. Tickets are put after the commit, in
+    /// its order, before this answers. A damaged store accepts nothing.
+    pub fn append(&self, draft: Draft) -> Started<Appended, SendError> {
+        if let Some(damage) = self.shared.damage() {
+            return async { Err(damage.into()) }.boxed();
+        }
+        let accepted = self.shared.line.append(draft);
+        let shared = Arc::clone(&self.shared);
+        async move {
+            match accepted.await.map_err(unanswered)?? {
+                Accepted::New(appended) => Ok(appended),
+                // Boxed: the rare paths would enlarge every send's future.
+                Accepted::Before(seq, draft) => Box::pin(duplicate(&shared, &draft, seq)).await,
+                Accepted::Unsure(mark, draft) => Box::pin(look_up(&shared, *draft, mark)).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Shared {
+    /// Asks the store for the message that was accepted under the key of this draft.
+    pub(in crate::engine) async fn accepted_before(
+        &self,
+        draft: &Draft,
+    ) -> Result<Option<Seq>, StoreError> {
+        let Some(digest) = KeyDigest::of(draft) else { return Ok(None) };
+        let since = self.clock.now() - self.limits.key_retention;
+        self.store.key(digest, since).await
+    }
+}
+
+/// Asks the store for the key of a draft, and appends the draft if the key is new.
+async fn look_up(
+    shared: &Shared,
+    mut draft: Draft,
+    mut mark: KeyMark,
+) -> Result<Appended, SendError> {
+    loop {
+        if let Some(seq) = shared.accepted_before(&draft).await? {
+            return duplicate(shared, &draft, seq).await;
+        }
+        let again = shared.line.append(draft.with_new_key(mark));
+        (mark, draft) = match again.await.map_err(unanswered)?? {
+            Accepted::New(appended) => return Ok(appended),
+            Accepted::Before(seq, draft) => return duplicate(shared, &draft, seq).await,
+            Accepted::Unsure(mark, draft) => (mark, *draft),
+        };
+    }
+}
+
+/// Returns the receipt of a message that was accepted before, if its text is the same.
+/// The message is committed: the writer tells of a key only after the commit of the first
+/// draft that had it.
+async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended, SendError> {
+    let record = shared.record(MessageRef::Seq(seq)).await?;
+    let record = record.ok_or(StoreError::Unavailable("the first message is gone".into()))?;
+    if record.message.body != draft.body() {
+        return Err(SendError::KeyReused { seq });
+    }
+    let from = draft.from;
+    let recipients = shared.ask(|ledger| {
+        let recipient = |d: DeliveryRecord| Recipient {
+            active: ledger.active(&d.mailbox, from),
+            waiting: shared.queue.waiting(&d.mailbox, from),
+            mailbox: d.mailbox,
+        };
+        record.deliveries.into_iter().map(recipient).collect()
+    });
+    Ok(Appended {
+        seq,
+        id: record.message.id,
+        thread: record.message.thread,
+        recipients,
+        skipped: Vec::new(),
+        duplicate: true,
+    })
+}
+
+/// The command of a send.
 pub(in crate::engine) struct Append {
     from: Principal,
     to: Address,
