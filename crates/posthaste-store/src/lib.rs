@@ -38,7 +38,7 @@ settings! {
         /// and not kept waiting ever longer.
         waiting: usize = 10_000;
         /// Memory for pages of the database, of the writer and of each reader.
-        cache_bytes: usize = 16 << 20;
+        cache_bytes: usize = 8 << 20;
         /// Connections for queries.
         readers: usize = 2;
         /// Open deliveries and keys that are read back before the doors open. Of a

@@ -24,6 +24,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// Quiet for this long: the lists are brought up to date.
 const QUIET: Duration = Duration::from_secs(2);
 
+/// How often a long log is copied before the writing connection may copy the rest.
+const CATCH_UP: usize = 8;
+
 /// Works until the store stops.
 pub(crate) async fn run(shared: Arc<Shared>, indexed: Marks, stopping: CancellationToken) {
     let _vital = shared.vitals.guard("the store's background work", stopping.clone());
@@ -80,13 +83,22 @@ impl Background {
     }
 
     /// Copies what the log holds into the database. Passive: it waits for nobody and nobody
-    /// waits for it. A busy writer stays ahead of it, so the log would grow for ever: once it
-    /// is long, the short rest is copied by the writing connection between two groups, and
-    /// the log starts anew.
+    /// waits for it. The log starts anew if no group came while its last pages were
+    /// copied; so a long log is copied again at once, and each time there is less to copy.
+    /// Under a heavy load that may never happen: then the writing connection copies the
+    /// rest between two groups, before the log outgrows its file.
     async fn checkpoint(&mut self) {
-        let Some(pages) = self.connection.ask(|db| Ok(checkpoint(db)?)).await else { return };
-        self.shared.log_pages.store(pages, Ordering::Relaxed);
-        if pages * open::PAGE > self.shared.config.wal_bytes / 2
+        let most = self.shared.config.wal_bytes;
+        let mut bytes = 0;
+        for _ in 0..CATCH_UP {
+            let Some(pages) = self.connection.ask(|db| Ok(checkpoint(db)?)).await else { return };
+            self.shared.log_pages.store(pages, Ordering::Relaxed);
+            bytes = pages * open::PAGE;
+            if bytes <= most / 2 {
+                return;
+            }
+        }
+        if bytes > most / 4 * 3
             && let Err(error) = Arc::clone(&self.shared.writer).with(checkpoint).await
         {
             tracing::warn!(%error, "a checkpoint failed; it is tried again");
