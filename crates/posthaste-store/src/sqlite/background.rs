@@ -21,6 +21,11 @@ use super::{Shared, open};
 
 /// How often the background looks.
 const TICK: Duration = Duration::from_millis(250);
+/// How often it looks while there are many transactions: it copies little at a time, so
+/// that no flush of a sender waits long for the disk.
+const BUSY_TICK: Duration = Duration::from_millis(80);
+/// Transactions since the last look that make it look soon again.
+const BUSY: u64 = 10;
 /// Quiet for this long: the lists are brought up to date.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -41,8 +46,11 @@ pub(crate) async fn run(shared: Arc<Shared>, indexed: Marks, stopping: Cancellat
     };
     // No work is left in the middle: its connection must be closed before the folder is
     // anybody else's.
-    while stopping.run_until_cancelled(sleep(TICK)).await.is_some() {
+    let mut pause = TICK;
+    while stopping.run_until_cancelled(sleep(pause)).await.is_some() {
+        let before = background.checkpointed;
         background.work(&stopping).await;
+        pause = if background.checkpointed - before >= BUSY { BUSY_TICK } else { TICK };
     }
 }
 

@@ -16,7 +16,7 @@ use crate::sqlite::writer::Flush;
 /// Never much further behind than this many messages or deliveries.
 const FAR_BEHIND: u64 = 32_768;
 /// A step may keep a sender waiting for so long.
-const STEP_TIME: Duration = Duration::from_millis(3);
+const STEP_TIME: Duration = Duration::from_millis(2);
 /// Messages of a step: of the first, and the fewest and the most.
 const STEP: u64 = 1_024;
 const STEPS: RangeInclusive<u64> = 128..=8_192;
