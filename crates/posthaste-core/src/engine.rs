@@ -16,6 +16,7 @@ mod line;
 mod loading;
 mod mail;
 mod meters;
+mod needs;
 mod people;
 mod profiles;
 mod reading;
@@ -36,6 +37,7 @@ use tokio_util::task::TaskTracker;
 use self::line::{CommandLine, unanswered};
 use self::loading::Known;
 use self::meters::Meters;
+pub use self::needs::Permission;
 use self::writer::Writer;
 use crate::figures::Figures;
 use crate::ledger::Ledger;
@@ -94,6 +96,8 @@ struct Shared {
     /// The number of the last event that is committed.
     last_event: AtomicU64,
     news: watch::Sender<u64>,
+    /// The ledger's revision of closed needs, as of the last commit.
+    closed_needs: watch::Sender<u64>,
     /// Ids acked by weak proof before the start, by reader.
     weakly_acked: HashMap<Principal, Vec<Seq>>,
 }
@@ -131,6 +135,7 @@ impl Engine {
             known: watch::Sender::new(known),
             last_event: AtomicU64::new(loaded.last_event),
             news: watch::Sender::new(loaded.last_event),
+            closed_needs: watch::Sender::new(0),
             weakly_acked: std::mem::take(&mut loaded.weakly_acked),
         });
         let engine = Self {

@@ -11,6 +11,7 @@ pub use self::list::EventList;
 use crate::address::{InstanceId, Mailbox, Name};
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::message::{Principal, Seq, ThreadId};
+use crate::needs::{Need, NeedId};
 use crate::ports::Record;
 use crate::registry::Instance;
 use crate::time::Timestamp;
@@ -31,11 +32,13 @@ pub enum EventKind {
     Starting,
     Running,
     Settled,
+    NeedOpened,
+    NeedClosed,
 }
 
 impl EventKind {
     /// All kinds, with the number under which a store keeps each.
-    pub const ALL: [(Self, u8, &'static str); 13] = [
+    pub const ALL: [(Self, u8, &'static str); 15] = [
         (Self::Accepted, 1, "message.accepted"),
         (Self::Acked, 2, "delivery.acked"),
         (Self::Dead, 3, "delivery.dead"),
@@ -49,6 +52,8 @@ impl EventKind {
         (Self::Starting, 11, "instance.starting"),
         (Self::Running, 12, "instance.running"),
         (Self::Settled, 13, "assignment.settled"),
+        (Self::NeedOpened, 14, "need.opened"),
+        (Self::NeedClosed, 15, "need.closed"),
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -72,6 +77,7 @@ pub enum Trace {
     Instance(InstanceId),
     Team(Name),
     Profile(Name),
+    Need(NeedId),
 }
 
 /// The subject of an event in its present state.
@@ -87,6 +93,8 @@ pub enum About {
     Team(Name),
     /// A profile that was created, changed or removed.
     Profile(Name),
+    /// A need of the operator; `None` if it has been pruned since.
+    Need(NeedId, Option<Box<Need>>),
 }
 
 #[derive(Debug, Clone)]
@@ -149,6 +157,14 @@ impl Topic {
                     || record.deliveries.iter().any(|d| of_team(&d.mailbox))
             }
             (Self::Team(team), About::Instance(instance)) => instance.team == *team,
+            (Self::Agent(id), About::Need(_, Some(need))) => need.from.instance == Some(*id),
+            (Self::Team(team), About::Need(_, Some(need))) => {
+                let asker = need.from.address.rsplit_once('@');
+                asker.is_some_and(|(_, t)| t == team.as_str())
+            }
+            (Self::Session(top), About::Need(_, Some(need))) => {
+                need.from.instance.and_then(of).is_some_and(|b| b.session == *top)
+            }
             (Self::Team(team), About::Team(name)) => name == team,
             (Self::Thread(thread), About::Message(record, _)) => record.message.thread == *thread,
             (Self::Session(top), About::Message(record, _)) => {

@@ -354,7 +354,7 @@ impl Hub {
             About::Instance(instance) => instance.id == id,
             // The names of profiles are no secret.
             About::Profile(_) => true,
-            About::Pruned(_) | About::Forgotten(_) | About::Team(_) => false,
+            About::Pruned(_) | About::Forgotten(_) | About::Team(_) | About::Need(..) => false,
         }
     }
 
@@ -388,6 +388,9 @@ impl Hub {
                 let before = self.clock.now() - self.limits.forget_after;
                 if let Err(error) = self.forget_gone(before).await {
                     tracing::warn!(%error, "nobody was forgotten; it is tried again");
+                }
+                if let Err(error) = self.expire_permissions().await {
+                    tracing::warn!(%error, "no request was denied; it is tried again");
                 }
                 next_sweep = Instant::now() + self.limits.sweep;
             }

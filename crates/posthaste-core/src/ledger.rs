@@ -21,7 +21,9 @@ mod identity;
 mod keys;
 mod lease;
 mod load;
+mod needs;
 mod people;
+mod permissions;
 mod policy;
 mod presence;
 mod profiles;
@@ -38,7 +40,10 @@ pub use append::{AppendPlan, Planned};
 pub use keys::{KeyDigest, KeyLook, KeyMark};
 pub use lease::{Heads, Remaining, Sought};
 pub use load::NoSuchMailbox;
+pub(crate) use needs::{DISMISS, REQUEUE};
+pub use needs::{NeedsPlan, NotOpen};
 pub use people::{EndPlan, ForgetPlan, JoinPlan};
+pub use permissions::PlannedPermission;
 pub use profiles::{KnownProfile, ProfilePlan};
 pub use settle::{AckPlan, DeadDelivery, DiePlan, End, NackPlan, RequeuePlan, Settled};
 use slab::Slab;
@@ -215,6 +220,7 @@ pub struct Ledger {
     token_lists: Map<InstanceId, VecDeque<TokenHash>>,
     unsaved_signs: HashSet<InstanceId>,
     assignments: work::Assignments,
+    needs: needs::Needs,
     /// Grows when dead mail is requeued or messages are pruned: answers of the store from
     /// an earlier revision may be stale.
     revision: u64,
@@ -252,6 +258,7 @@ impl Ledger {
             token_lists: Map::default(),
             unsaved_signs: HashSet::new(),
             assignments: work::Assignments::default(),
+            needs: needs::Needs::default(),
             revision: 0,
             tally: Tally::default(),
         }

@@ -14,6 +14,7 @@ mod hub;
 pub mod ledger;
 pub mod limits;
 pub mod messaging;
+pub mod needs;
 pub mod orchestration;
 pub mod ports;
 mod presence;

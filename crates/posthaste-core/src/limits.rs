@@ -122,6 +122,16 @@ limits! {
     settled_retention: Duration = Duration::from_secs(DAY), "humantime_serde";
     /// How long a dead message stays readable.
     dead_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
+    /// How long a need of the operator stays readable after it was answered.
+    need_retention: Duration = Duration::from_secs(30 * DAY), "humantime_serde";
+    /// Longest text of a need; of a longer one the beginning is kept.
+    need_text_chars: usize = 4_000;
+    /// Permission requests of one agent that may wait for the operator; more are denied.
+    open_permissions: usize = 20;
+    /// Longest subject of a permission request that can be remembered.
+    subject_chars: usize = 200;
+    /// Longest id of a permission request.
+    request_chars: usize = 200;
     /// How often the hub looks for messages that nobody needs any more.
     prune: Duration = Duration::from_secs(MINUTE), "humantime_serde";
     /// How long an instance without an open stream is active after its last call.

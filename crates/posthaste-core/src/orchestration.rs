@@ -27,12 +27,14 @@ mod handoff;
 mod lifecycle;
 mod line;
 mod stop;
+mod turns;
 mod waking;
 
-pub use self::assign::{Assign, AssignError, Assigned};
+pub use self::assign::{Assign, AssignError, Assigned, OpenWorker};
 pub use self::assignment::{Assignment, Report, ReportState};
 pub use self::config::{AgentsConfig, AtShutdown};
 pub use self::context::Context;
-pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport};
+pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, Patience, WorkerReport};
 pub(crate) use self::line::Staff;
 pub use self::stop::StopError;
+pub use self::turns::TurnActivity;

@@ -8,6 +8,7 @@
 pub mod change;
 mod launcher;
 pub mod store;
+mod transcript;
 mod working;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use futures_util::future::BoxFuture;
 use crate::address::{Mailbox, instance_of};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, MoveError};
 use crate::messaging::message::{
-    Message, MessageId, Principal, Recipient, SenderKind, Seq, ThreadId,
+    Message, MessageId, Principal, Priority, Recipient, SenderKind, Seq, ThreadId,
 };
 use crate::registry::Relation;
 use crate::time::Timestamp;
@@ -25,15 +26,16 @@ use crate::time::Timestamp;
 mod reading;
 
 pub use self::launcher::{
-    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, Token,
-    WakeRequest, Way, Workplace,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, Task,
+    Terminal, Token, WakeRequest, Way, Workplace,
 };
 pub use self::reading::{
     DeliveryRecord, HeldMail, HistoryPage, HistoryQuery, Kept, Marked, Note, Noted, Oldest,
     OpenBox, Record, RecordState, ThreadSummary,
 };
 pub use self::store::Store;
-pub use self::working::{Ending, Given, Hire, Hired};
+pub use self::transcript::{TranscriptEntry, TranscriptKind, TranscriptPage};
+pub use self::working::{Ending, Given, Hire, Hired, Opening};
 pub use crate::time::Clock;
 
 /// An open call of an instance.
@@ -97,6 +99,8 @@ pub struct Filter {
     pub among: Box<[Seq]>,
     /// Messages of the human after this question: linked to it, or to nothing.
     pub answers: Option<Seq>,
+    /// Only urgent messages.
+    pub urgent: bool,
     /// No mail that another living instance could take as well.
     pub own: bool,
     /// Also mail that ends every wait, whatever else is asked for.
@@ -117,6 +121,7 @@ impl Filter {
             && self.thread.is_none()
             && self.among.is_empty()
             && self.answers.is_none()
+            && !self.urgent
     }
 
     pub fn accepts(&self, message: &Message) -> bool {
@@ -129,6 +134,7 @@ impl Filter {
             && self.thread.is_none_or(|t| message.thread == t)
             && (self.among.is_empty() || self.among.contains(&message.seq))
             && self.answers.is_none_or(|question| answers(message, question))
+            && (!self.urgent || message.priority == Priority::Urgent)
     }
 
     fn is_from_one_of(&self, message: &Message) -> bool {

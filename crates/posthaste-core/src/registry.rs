@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::address::{Address, InstanceId, Mailbox, Name};
 use crate::messaging::message::{Principal, Sender, SenderKind, ThreadId};
+use crate::profiles::Template;
 use crate::time::Timestamp;
 
 /// SHA-256 of a token. The token itself is kept nowhere.
@@ -209,6 +210,46 @@ pub struct Work {
     pub exit_code: Option<i32>,
     /// The reason of its end, in a few words.
     pub why: Option<String>,
+    /// The terms of a door that sets more than a task.
+    pub terms: Option<Terms>,
+}
+
+impl Work {
+    /// Returns the record of the door that made the worker.
+    pub fn record(&self) -> Option<&str> {
+        self.terms.as_ref()?.record.as_deref()
+    }
+}
+
+/// Settings of one worker, in place of those of its profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// In place of the profile's driver. Such a worker needs no profile.
+    pub driver: Option<String>,
+    /// In place of the profile's `config`: a JSON object, as text.
+    pub config: Option<String>,
+    /// In place of both lists of tools of the profile.
+    pub allowed_tools: Option<Vec<String>>,
+    /// The record of the door that made the worker, in that door's own form; the core
+    /// does not read it. A worker with a record may start without a task and may stay
+    /// idle: the users of that door end it.
+    pub record: Option<String>,
+}
+
+impl Terms {
+    /// Puts the terms in place of what the profile says.
+    pub fn apply(&self, template: &mut Template) {
+        if let Some(driver) = &self.driver {
+            template.driver = Some(driver.clone());
+        }
+        if let Some(config) = &self.config {
+            template.config.clone_from(config);
+        }
+        if let Some(tools) = &self.allowed_tools {
+            template.tools = None;
+            template.allowed_tools = Some(tools.clone());
+        }
+    }
 }
 
 /// An instance with the counts of its mail, for callers.

@@ -44,9 +44,10 @@ use posthaste_core::address::Name;
 use posthaste_core::ledger::{BoxNo, KeyDigest};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{MessageRef, Seq, ThreadId};
+use posthaste_core::needs::Need;
 use posthaste_core::ports::store::{
     Aged, Ages, Backlog, BacklogMark, Bodies, CommitError, Committed, Condition, CountsOf,
-    FoundMessages, Group, HistoryLook, HistoryPart, Loaded, Reply, Store, StoredCounts,
+    FoundMessages, Group, HistoryLook, HistoryPart, Loaded, NeedsLook, Reply, Store, StoredCounts,
     StoredEvents, StoredRecord,
 };
 use posthaste_core::ports::{Note, StoreError, ThreadSummary};
@@ -191,6 +192,10 @@ impl Store for MemoryStore {
 
     fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>> {
         self.answer(|kept| kept.unnamed(mailboxes))
+    }
+
+    fn needs(&self, look: NeedsLook) -> Reply<'_, Vec<Need>> {
+        self.answer(|kept| kept.needs(&look))
     }
 
     fn profile(&self, name: Name) -> Reply<'_, Option<Profile>> {

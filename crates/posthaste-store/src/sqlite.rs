@@ -22,6 +22,7 @@ mod load;
 mod lock;
 mod log;
 mod migrate;
+mod needs;
 mod open;
 mod profiles;
 mod prune;
@@ -43,9 +44,10 @@ use posthaste_core::address::Name;
 use posthaste_core::ledger::{BoxNo, KeyDigest};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{MessageRef, Seq, ThreadId};
+use posthaste_core::needs::Need;
 use posthaste_core::ports::store::{
     Aged, Ages, Backlog, BacklogMark, Bodies, CommitError, Committed, Condition, CountsOf,
-    FoundMessages, Group, HistoryLook, HistoryPart, Loaded, Reply, Store, StoredCounts,
+    FoundMessages, Group, HistoryLook, HistoryPart, Loaded, NeedsLook, Reply, Store, StoredCounts,
     StoredEvents, StoredRecord,
 };
 use posthaste_core::ports::{Note, StoreError, ThreadSummary};
@@ -217,6 +219,10 @@ impl Store for SqliteStore {
 
     fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>> {
         self.query(move |db| at_one_moment(db, || prune::unnamed(db, &mailboxes)))
+    }
+
+    fn needs(&self, look: NeedsLook) -> Reply<'_, Vec<Need>> {
+        self.query(move |db| at_one_moment(db, || needs::look(db, look)))
     }
 
     fn profile(&self, name: Name) -> Reply<'_, Option<Profile>> {

@@ -9,14 +9,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{
-    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, WakeRequest,
-    Way, Workplace,
+    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, Terminal,
+    TranscriptEntry, TranscriptKind, TranscriptPage, WakeRequest, Way, Workplace,
 };
 use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance};
+use posthaste_core::{Hub, Timestamp};
 use tokio::sync::{oneshot, watch};
 
 /// A worker of this name does not end when it is asked to.
@@ -29,6 +29,9 @@ pub struct Staff {
     ended: Mutex<BTreeSet<InstanceId>>,
     asked_to_stop: Mutex<Vec<InstanceId>>,
     wrote: Mutex<BTreeMap<InstanceId, Vec<u8>>>,
+    transcripts: Mutex<BTreeMap<InstanceId, Transcript>>,
+    /// The workers that have a terminal.
+    terminals: Mutex<BTreeSet<InstanceId>>,
     woken: Mutex<Vec<WakeRequest>>,
     /// Results of [`Launcher::find`] after a hub start, by worker.
     left: Mutex<BTreeMap<InstanceId, Found>>,
@@ -38,6 +41,13 @@ pub struct Staff {
     look: Mutex<Option<oneshot::Receiver<()>>>,
     count: watch::Sender<usize>,
     hub: Mutex<Option<Arc<Hub>>>,
+}
+
+/// The transcript of a worker, and the number of its last entry.
+#[derive(Default)]
+struct Transcript {
+    entries: Vec<TranscriptEntry>,
+    last: watch::Sender<u64>,
 }
 
 impl Staff {
@@ -62,6 +72,24 @@ impl Staff {
     pub async fn writes(&self, who: InstanceId, bytes: &[u8]) {
         self.runs(who).await;
         self.wrote.lock().entry(who).or_default().extend_from_slice(bytes);
+    }
+
+    /// Gives a worker a terminal.
+    pub async fn opens_terminal(&self, who: InstanceId) {
+        self.runs(who).await;
+        self.terminals.lock().insert(who);
+    }
+
+    /// Lets a worker's driver add an entry to its transcript.
+    pub async fn notes(&self, who: InstanceId, kind: TranscriptKind, text: &str) {
+        self.runs(who).await;
+        let mut all = self.transcripts.lock();
+        let transcript = all.entry(who).or_default();
+        let no = transcript.entries.len() as u64 + 1;
+        let (at, text) = (Timestamp(1_000_000_000_000), text.to_owned());
+        let (name, id, state) = (None, None, None);
+        transcript.entries.push(TranscriptEntry { no, at, kind, text, name, id, state });
+        transcript.last.send_replace(no);
     }
 
     fn is_at_work(&self, who: InstanceId) -> bool {
@@ -125,12 +153,17 @@ impl Staff {
     }
 }
 
+fn hears_mail(job: &Job) -> bool {
+    job.profile.template.config.contains("\"stdin\":\"mail\"")
+}
+
 impl Launcher for Staff {
     fn check(&self, job: &Job) -> Result<Way, LaunchError> {
         match job.profile.template.driver.as_deref() {
             None | Some("external") => Ok(Way::ByItself),
             Some("command") => {
-                Ok(Way::Started { worktree: job.worktree.unwrap_or(false), timeout: None })
+                let hears = hears_mail(job);
+                Ok(Way::Started { worktree: job.worktree.unwrap_or(false), timeout: None, hears })
             }
             Some(other) => Err(LaunchError::new(
                 format!("the program `{other}` is not here"),
@@ -160,7 +193,7 @@ impl Launcher for Staff {
     ) -> BoxFuture<'a, Result<(), LaunchError>> {
         async move {
             self.hub.lock().get_or_insert_with(|| Arc::clone(hub));
-            if start.task == "cannot" {
+            if start.task_text() == "cannot" {
                 return Err(LaunchError::new("no such program: cannot", "install it"));
             }
             self.started.lock().insert(start.worker.id, start);
@@ -182,14 +215,17 @@ impl Launcher for Staff {
         .boxed()
     }
 
-    /// A worker whose task is `listen` or `deaf` hears; telling one that is `deaf` fails.
+    /// A worker whose profile says `stdin: mail`, or whose task is `listen` or `deaf`,
+    /// hears; telling one that is `deaf` fails.
     fn hears(&self, who: InstanceId) -> bool {
-        let hears = |start: &Start| matches!(&*start.task, "listen" | "deaf");
+        let hears = |start: &Start| {
+            hears_mail(&start.job) || matches!(start.task_text(), "listen" | "deaf")
+        };
         self.started.lock().get(&who).is_some_and(hears)
     }
 
     fn tell(&self, who: InstanceId, mail: &[Letter]) -> io::Result<()> {
-        if self.started.lock().get(&who).is_some_and(|start| start.task == "deaf") {
+        if self.started.lock().get(&who).is_some_and(|start| start.task_text() == "deaf") {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "its stdin is closed"));
         }
         let texts = mail.iter().map(|l| (who, l.message.body.to_string(), l.redelivered));
@@ -233,6 +269,33 @@ impl Launcher for Staff {
             Output { next: (begin + bytes.len()) as u64, bytes, total, dropped: 0 }
         });
         async move { Ok(kept) }.boxed()
+    }
+
+    fn transcript(
+        &self,
+        who: InstanceId,
+        after: u64,
+        most: usize,
+    ) -> BoxFuture<'_, io::Result<Option<TranscriptPage>>> {
+        let page = self.transcripts.lock().get(&who).map(|transcript| {
+            let entries = transcript.entries.iter().filter(|entry| entry.no > after);
+            let entries = entries.take(most).cloned().collect();
+            TranscriptPage { entries, oldest: 1, last: *transcript.last.borrow() }
+        });
+        async move { Ok(page) }.boxed()
+    }
+
+    fn transcript_news(&self, who: InstanceId) -> Option<watch::Receiver<u64>> {
+        self.transcripts.lock().get(&who).map(|transcript| transcript.last.subscribe())
+    }
+
+    fn terminal(&self, who: InstanceId) -> Option<Terminal> {
+        let opened = self.is_at_work(who) && self.terminals.lock().contains(&who);
+        opened.then(|| Terminal {
+            socket: "/tmp/tmux-1000/default".into(),
+            session: "$0".to_owned(),
+            pane: "%1".to_owned(),
+        })
     }
 
     fn wake<'a>(

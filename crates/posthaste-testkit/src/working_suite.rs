@@ -22,7 +22,8 @@ pub fn hire(rig: &Rig, by: Principal, task: &str, details: Details) -> Hire {
     let to = Address::Named { name: agent.clone(), team: None };
     let draft = Draft::new(by, to, task.into(), details, Via::Rest, &rig.limits);
     let draft = draft.expect("within the limits");
-    Hire { draft, agent, team: None, work: Some(Work::default()), line: 10, depth: 5 }
+    let work = Some(Work::default());
+    Hire { draft, agent, team: None, work, worker: None, line: 10, depth: 5 }
 }
 
 async fn hired(rig: &Rig, by: Principal, task: &str) -> Hired {

@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use super::{Engine, Shared};
 use crate::events::{About, Event, EventPage, Trace};
 use crate::messaging::message::{MessageRef, Seq};
-use crate::ports::store::{StoredEvent, StoredRecord};
+use crate::needs::{Need, NeedId};
+use crate::ports::store::{NeedsLook, StoredEvent, StoredRecord};
 use crate::ports::{Record, StoreError};
 
 impl Engine {
@@ -27,6 +28,7 @@ impl Engine {
                 seqs.push(*seq);
             }
         }
+        let needs = self.shared.needs_in(&found.events).await?;
         let (records, cut) = self.shared.records_within(&seqs).await?;
         let is_cut = |event: &StoredEvent| match (&event.told, cut) {
             (Some((_, Trace::Message { seq, .. })), Some(cut)) => *seq == cut,
@@ -53,6 +55,7 @@ impl Engine {
                         Some(view) => About::Instance(Box::new(view.instance)),
                         None => About::Forgotten(id),
                     },
+                    Trace::Need(id) => About::Need(id, needs.get(&id).cloned().map(Box::new)),
                     Trace::Team(name) => About::Team(name),
                     Trace::Profile(name) => About::Profile(name),
                 };
@@ -70,6 +73,20 @@ impl Engine {
 }
 
 impl Shared {
+    /// Returns the needs that these events are about, as they are now.
+    async fn needs_in(&self, events: &[StoredEvent]) -> Result<HashMap<NeedId, Need>, StoreError> {
+        let about = |event: &StoredEvent| match event.told {
+            Some((_, Trace::Need(id))) => Some(id),
+            _ => None,
+        };
+        let ids: Vec<NeedId> = events.iter().filter_map(about).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.store.needs(NeedsLook::These(ids)).await?;
+        Ok(found.into_iter().map(|need| (need.id, need)).collect())
+    }
+
     /// Returns the messages whose bodies fit into an answer, and the first that does not
     /// fit.
     async fn records_within(

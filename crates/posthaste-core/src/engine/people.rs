@@ -3,6 +3,7 @@
 use futures_util::FutureExt;
 
 use super::commands::people::{End, ForgetGone, Join, PutTeam};
+use super::commands::report::ReportAnswer;
 use super::{Engine, Started};
 use crate::address::InstanceId;
 use crate::messaging::message::Principal;
@@ -25,6 +26,13 @@ impl Engine {
     /// giver has ended.
     pub fn end(&self, who: InstanceId, ending: Ending) -> Started<Instance, RegistryError> {
         let answer = self.shared.line.push(|tx| End::new(who, ending, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
+    }
+
+    /// Reports on the open assignments of a worker that goes on living: one report each,
+    /// with this answer. Returns how many there were.
+    pub fn report(&self, who: InstanceId, answer: String) -> Started<usize, RegistryError> {
+        let answer = self.shared.line.push(|tx| ReportAnswer::new(who, answer, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 

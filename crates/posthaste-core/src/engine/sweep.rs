@@ -65,6 +65,7 @@ impl Shared {
             acked: old(self.limits.settled_retention),
             dead: old(self.limits.dead_retention),
             events: old(self.limits.event_retention),
+            needs: old(self.limits.need_retention),
         };
         let mut aged = self.store.aged(ages, PRUNE_STEP).await?;
         self.chore(ChoreKind::Forget {
@@ -72,7 +73,8 @@ impl Shared {
             ended: ages.dead,
             settled: ages.acked,
             events: ages.events,
-            has_events: aged.has_events,
+            needs: ages.needs,
+            is_due: aged.has_events || aged.has_needs,
         })
         .await?;
         let mut pruned = 0;

@@ -167,6 +167,12 @@ fn conclude(shared: &Shared, mut planned: Commands, refused: Refused, committed:
     {
         let mut ledger = shared.ledger.lock();
         planned.iter_mut().for_each(|command| command.commit(&mut ledger, &mut tickets));
+        let revision = ledger.needs_revision();
+        shared.closed_needs.send_if_modified(|known| {
+            let is_new = *known != revision;
+            *known = revision;
+            is_new
+        });
     }
     planned.iter_mut().for_each(|command| command.look(&*shared.queue));
     shared.put_all(tickets);

@@ -9,6 +9,7 @@ use crate::address::{InstanceId, Name};
 use crate::ledger::End;
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::message::Seq;
+use crate::needs::NeedId;
 use crate::ports::change::Change;
 use crate::ports::store::StoredEvent;
 use crate::profiles::Source;
@@ -99,6 +100,8 @@ impl EventList {
             Change::InstanceSeen { id, status: Status::Lost, .. } => {
                 self.instance(EventKind::Lost, *id);
             }
+            Change::NeedOpened(need) => self.need(EventKind::NeedOpened, need.id),
+            Change::NeedClosed { id, .. } => self.need(EventKind::NeedClosed, *id),
             Change::TeamWritten(team) => self.named(EventKind::Team, &team.name),
             // The profile of a joined name is told with the instance.
             Change::ProfileWritten(profile) if profile.source != Source::Join => {
@@ -112,10 +115,13 @@ impl EventList {
             | Change::DeliveriesMarked(_)
             | Change::NoteAdded(_)
             | Change::MessagesPruned(_)
+            | Change::RecordWritten { .. }
             | Change::TokenAdded { .. }
             | Change::TokenRemoved(_)
             | Change::TeamAdded(_)
             | Change::AssignmentOpened(_)
+            | Change::VerdictRemembered(_)
+            | Change::VerdictForgotten { .. }
             | Change::OldForgotten { .. }
             | Change::LowWater(_)
             | Change::Stopped => {}
@@ -128,6 +134,10 @@ impl EventList {
 
     fn instance(&mut self, kind: EventKind, id: InstanceId) {
         self.add(kind, u64::from(id.0), 0, "");
+    }
+
+    fn need(&mut self, kind: EventKind, id: NeedId) {
+        self.add(kind, id.0, 0, "");
     }
 
     fn named(&mut self, kind: EventKind, name: &Name) {
@@ -160,6 +170,7 @@ fn trace(kind: EventKind, a: u64, b: u64, text: &[u8]) -> Option<Trace> {
         | EventKind::Lost
         | EventKind::Starting
         | EventKind::Running => u32::try_from(a).ok().map(|id| Trace::Instance(InstanceId(id))),
+        EventKind::NeedOpened | EventKind::NeedClosed => Some(Trace::Need(NeedId(a))),
         EventKind::Team => name().map(Trace::Team),
         EventKind::Profile => name().map(Trace::Profile),
     }

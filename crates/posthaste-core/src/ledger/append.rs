@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::keys::{KeyDigest, KeyLook, KeyMark};
+use super::needs::NeedsPlan;
 use super::policy::Before;
 use super::settle::AckPlan;
 use super::{BoxNo, Ledger, Queued};
@@ -63,6 +64,8 @@ pub struct AppendPlan {
     pub thread: ThreadChoice,
     /// The task whose assignment the message settles, and the report.
     pub settles: Option<(Seq, Report)>,
+    /// The needs of the operator that the message opens and answers. Boxed: few do.
+    pub needs: Option<Box<NeedsPlan>>,
     recipients: Vec<Recipient>,
     skipped: Vec<Mailbox>,
     pub(super) counted: Before,
@@ -84,6 +87,7 @@ impl AppendPlan {
             reply: None,
             thread: ThreadChoice::default(),
             settles,
+            needs: None,
             recipients: Vec::new(),
             skipped: Vec::new(),
             counted: Before::default(),
@@ -133,6 +137,7 @@ impl Ledger {
                 self.plan_ack(draft.from, &What::Messages(vec![seq]), Proof::Reply, now, true);
             (!plan.settled.is_empty()).then_some(plan)
         });
+        let to_human = mailboxes.contains(&Mailbox::Human);
         let reported_to = settles.and_then(|_| mailboxes.first().cloned());
         let Places { seq, copies, opened } = self.place(mailboxes, draft.body().len());
         let settles = settles.zip(Report::of(seq, &copies, reported_to, now));
@@ -140,6 +145,7 @@ impl Ledger {
             self.keys.plan(digest, seq);
         }
         let message = Arc::new(draft.accept(seq, self.id_key.id(seq), from, thread, now));
+        let needs = self.needs_of_message(&message, to_human);
         Planned::New(Box::new(AppendPlan {
             message,
             copies,
@@ -147,6 +153,7 @@ impl Ledger {
             key,
             reply,
             settles,
+            needs,
             recipients,
             skipped,
             counted,
@@ -156,6 +163,9 @@ impl Ledger {
 
     fn check(&mut self, draft: &Draft, now: Timestamp) -> Result<Checked, SendError> {
         let from = self.sender(draft.from)?;
+        if let Some(need) = draft.answers_need().filter(|need| !self.is_need_open(*need)) {
+            return Err(SendError::AlreadyAnswered(need));
+        }
         if let Some(RepliedTo::Unseen(which)) = &draft.details().thread.replied_to {
             return Err(SendError::NoSuchMessage(*which));
         }
@@ -178,6 +188,9 @@ impl Ledger {
         }
         if let Some((task, report)) = &plan.settles {
             self.commit_report(*task, report.clone());
+        }
+        if let Some(needs) = &plan.needs {
+            self.commit_needs(needs);
         }
         for (at, delivery) in &plan.copies {
             let mut entry = Queued {
@@ -227,6 +240,9 @@ impl Ledger {
     }
 
     pub fn undo_append(&mut self, plan: &AppendPlan) {
+        if let Some(needs) = &plan.needs {
+            self.undo_needs(needs);
+        }
         if let Some((task, _)) = &plan.settles {
             self.undo_report(*task);
         }

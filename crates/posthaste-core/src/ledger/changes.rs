@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     AckPlan, AppendPlan, BeginPlan, DeadDelivery, DiePlan, EndPlan, HirePlan, JoinPlan, NackPlan,
-    RequeuePlan, Settled,
+    NeedsPlan, RequeuePlan, Settled,
 };
 use crate::address::InstanceId;
 use crate::ports::change::Change;
@@ -38,6 +38,9 @@ impl AppendPlan {
         if let Some((task, report)) = &self.settles {
             changes.push(Change::AssignmentSettled { task: *task, report: report.clone() });
         }
+        if let Some(needs) = &self.needs {
+            needs.tell(changes);
+        }
     }
 }
 
@@ -62,6 +65,17 @@ impl NackPlan {
             changes.push(Change::NoteAdded(Note { delivery, at: self.at, noted }));
         }
         settle(&self.dead, self.at, changes);
+        self.needs.tell(changes);
+    }
+}
+
+impl NeedsPlan {
+    pub(crate) fn tell(&self, changes: &mut Vec<Change>) {
+        changes.extend(self.opened.iter().cloned().map(Change::NeedOpened));
+        for (id, closed) in &self.closed {
+            changes.push(Change::NeedClosed { id: *id, closed: closed.clone() });
+        }
+        changes.extend(self.remembered.clone().map(Change::VerdictRemembered));
     }
 }
 
@@ -74,6 +88,7 @@ impl RequeuePlan {
             changes.push(Change::DeliveryRequeued { delivery, seq, marked });
         }
         changes.push(Change::LowWater(self.low_water));
+        self.needs.tell(changes);
     }
 }
 
@@ -122,5 +137,6 @@ impl EndPlan {
         self.reports.iter().for_each(|report| report.tell(changes));
         changes.push(Change::InstanceEnded(Arc::new(self.instance.clone())));
         settle(&self.settled, self.at, changes);
+        self.needs.tell(changes);
     }
 }

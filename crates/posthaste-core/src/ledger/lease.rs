@@ -149,13 +149,17 @@ impl Ledger {
         wanted.into_iter().map(|((_, _, delivery), at, size)| (at, delivery, size)).collect()
     }
 
-    /// Returns the reports that this read leaves for a gather of the same reader.
+    /// Returns the reports that this read leaves for a gather of the same reader, or for a
+    /// handoff that waits for it.
     fn held_reports(
         &self,
         reader: Principal,
         filter: &Filter,
         now: Timestamp,
     ) -> HashSet<DeliveryNo> {
+        if filter.quiet {
+            return self.awaited_reports(reader);
+        }
         if !filter.holds_reports {
             return HashSet::new();
         }

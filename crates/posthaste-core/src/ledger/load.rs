@@ -47,6 +47,14 @@ impl Ledger {
             }
             ledger.assignments.add(assignment, false);
         }
+        ledger.needs.last = loaded.last_need;
+        for mut need in std::mem::take(&mut loaded.needs) {
+            need.created_at = need.created_at.min(now);
+            ledger.needs.load(need);
+        }
+        for verdict in std::mem::take(&mut loaded.remembered) {
+            ledger.needs.remember(verdict);
+        }
         let unreadable = std::mem::take(&mut loaded.unreadable_reports);
         ledger.mark_reports(&unreadable.into_iter().collect(), true);
         for (token, of) in std::mem::take(&mut loaded.tokens) {

@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::append::AppendPlan;
+use super::needs::NeedsPlan;
 use super::settle::{End, Settled, dead, settled};
 use super::{KnownProfile, Ledger, Queued};
 use crate::address::{DEFAULT_TEAM, InstanceId, Mailbox, Name};
@@ -47,6 +48,8 @@ pub struct EndPlan {
     pub settled: Vec<Settled>,
     /// Reports to the givers of its open assignments.
     pub reports: Vec<AppendPlan>,
+    /// Its questions and requests, which nobody needs to answer any more.
+    pub needs: NeedsPlan,
     before: Instance,
     tokens: VecDeque<TokenHash>,
     one_of: Vec<DeliveryNo>,
@@ -233,11 +236,12 @@ impl Ledger {
         self.count_holder(me);
         // The givers of its work hear of its end in the same commit.
         let reports = self.plan_last_reports(&instance, ending, now);
+        let needs = self.withdraw_needs(id, now);
         let tokens = self.token_lists.remove(&id).unwrap_or_default();
         for token in &tokens {
             self.tokens.remove(token);
         }
-        Ok(EndPlan { instance, at: now, settled: list, reports, before, tokens, one_of })
+        Ok(EndPlan { instance, at: now, settled: list, reports, needs, before, tokens, one_of })
     }
 
     pub fn commit_end(&mut self, plan: &EndPlan, tickets: &mut Vec<Ticket>) {
@@ -249,12 +253,15 @@ impl Ledger {
         for report in &plan.reports {
             self.commit_append(report, tickets);
         }
+        self.commit_needs(&plan.needs);
+        self.forget_requests(plan.instance.id);
         if plan.instance.work.is_some() {
             self.tally.ended(plan.instance.status);
         }
     }
 
     pub fn undo_end(&mut self, plan: &EndPlan) {
+        self.undo_needs(&plan.needs);
         for report in plan.reports.iter().rev() {
             self.undo_append(report);
         }
@@ -268,7 +275,7 @@ impl Ledger {
     }
 
     /// Ends every instance that is away or lost, showed no sign of life since `before`,
-    /// and has neither mail nor open work.
+    /// and has neither mail nor open work nor a question that the operator may answer.
     pub fn plan_forget(&mut self, before: Timestamp, now: Timestamp) -> ForgetPlan {
         self.fade(now);
         let here = self.instances.values().filter(|i| !i.status.has_ended());
@@ -278,6 +285,7 @@ impl Ledger {
                 && i.last_seen <= before
                 && self.unread_of(Principal::Instance(i.id)).0 == 0
                 && !self.has_open_work(i.id)
+                && !self.asks_operator(i.id)
                 && !parents.contains(&i.id)
         };
         let gone: Vec<InstanceId> = self.instances.values().filter(gone).map(|i| i.id).collect();

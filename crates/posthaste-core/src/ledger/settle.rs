@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::needs::NeedsPlan;
 use super::{BoxNo, Ledger, Out, Queued};
 use crate::address::Mailbox;
 use crate::messaging::delivery::{DeliveryNo, DeliveryState, MoveError, Proof, Reason};
@@ -50,6 +51,8 @@ pub struct NackPlan {
     pub at: Timestamp,
     pub by: Option<Principal>,
     pub lost: Vec<Seq>,
+    /// What the operator is to decide about the dead.
+    pub needs: NeedsPlan,
 }
 
 /// Dead deliveries, read from the store, that are to be queued again.
@@ -59,6 +62,8 @@ pub struct RequeuePlan {
     pub at: Timestamp,
     /// No delivery below this one is open once these are.
     pub low_water: DeliveryNo,
+    /// The operator has nothing to decide about them any more.
+    pub needs: NeedsPlan,
 }
 
 /// A dead delivery as it would be queued again, and the reason of its death.
@@ -121,6 +126,7 @@ impl Ledger {
                 Ok(out) if out.entry.attempts + 1 >= limit => {
                     let end = End::Dead { reason: Reason::Refused, maybe_seen: true };
                     plan.dead.push(settled(&out, Some(by), end));
+                    self.need_of_refused(&mut plan.needs, &out, by, now);
                 }
                 Ok(out) => {
                     let entry = &out.entry;
@@ -145,9 +151,11 @@ impl Ledger {
         for dead in &plan.dead {
             self.close_delivery(dead);
         }
+        self.commit_needs(&plan.needs);
     }
 
     pub fn undo_nack(&mut self, plan: &NackPlan) {
+        self.undo_needs(&plan.needs);
         for (delivery, ..) in &plan.returned {
             self.unsettle_one(*delivery);
         }
@@ -259,7 +267,8 @@ impl Ledger {
             queue.unread += 1;
             queue.bytes += entry.size as usize;
         }
-        Ok(RequeuePlan { dead, at: now, low_water: self.low_water().min(lowest) })
+        let needs = self.close_requeued(dead.iter().map(|d| d.entry.delivery), now);
+        Ok(RequeuePlan { dead, at: now, low_water: self.low_water().min(lowest), needs })
     }
 
     fn may_requeue(&self, at: BoxNo, entry: &Queued, always_fits: bool) -> Result<(), ActError> {
@@ -288,6 +297,7 @@ impl Ledger {
 
     pub fn commit_requeue(&mut self, plan: &RequeuePlan, tickets: &mut Vec<Ticket>) {
         self.revision += 1;
+        self.commit_needs(&plan.needs);
         self.mark_reports(&plan.dead.iter().map(|d| d.entry.delivery).collect(), false);
         for DeadDelivery { at, entry, .. } in &plan.dead {
             if let Some(expiry) = entry.expires_at {
@@ -298,6 +308,7 @@ impl Ledger {
     }
 
     pub fn undo_requeue(&mut self, plan: &RequeuePlan) {
+        self.undo_needs(&plan.needs);
         for DeadDelivery { at, entry, .. } in &plan.dead {
             let queue = &mut self.queues[*at as usize];
             queue.unread = queue.unread.saturating_sub(1);

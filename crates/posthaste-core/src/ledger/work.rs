@@ -14,9 +14,9 @@ use crate::messaging::delivery::{DeliveryNo, DeliveryState};
 use crate::messaging::message::{Draft, Kind, Message, Principal, Sender, SenderKind, Seq, Via};
 use crate::messaging::send::SendError;
 use crate::orchestration::{AssignError, Assignment, Report, ReportState};
-use crate::ports::{Ending, Given, Hire, Hired, Ticket};
+use crate::ports::{Ending, Given, Hire, Hired, Opening, Ticket};
 use crate::registry::{
-    Instance, NewInstance, Origin, RegistryError, Status, TokenHash, Work, nearest,
+    Instance, NewInstance, Origin, RegistryError, Status, Terms, TokenHash, Work, nearest,
 };
 use crate::time::Timestamp;
 
@@ -28,6 +28,8 @@ pub(super) struct Assignments {
     of: Map<InstanceId, BTreeSet<Seq>>,
     /// The first task of each giver's round.
     rounds: Map<Principal, Seq>,
+    /// Tasks whose giver waits for the report in a call, and the number of such calls.
+    awaited: Map<Seq, usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -129,7 +131,7 @@ impl Ledger {
         dice: impl FnMut() -> u32,
     ) -> Result<PlannedHire, AssignError> {
         self.fade(now);
-        let Hire { mut draft, agent, team, work, line, depth } = hire;
+        let Hire { mut draft, agent, team, work, worker, line, depth } = hire;
         let by = draft.from;
         let key = KeyDigest::of(&draft);
         match key.map(|digest| self.keys.look(digest, draft.key_is_new_since())) {
@@ -139,29 +141,16 @@ impl Ledger {
         }
         let from = self.sender(by)?;
         let team = team.or_else(|| self.instances.get(&by.instance()?).map(|i| i.team.clone()));
-        let (join, worker) = match work {
-            Some(work) => {
-                self.has_room(by, line, depth)?;
-                self.may_hire(by, team.as_ref())?;
+        let (join, worker) = match (work, worker) {
+            (Some(work), _) => {
                 let label = draft.details().label.clone();
-                let new = NewInstance {
-                    agent,
-                    team,
-                    label,
-                    parent: by.instance(),
-                    kind: None,
-                    key: None,
-                    origin: match by {
-                        Principal::Operator => Origin::Operator,
-                        Principal::Instance(_) => Origin::Assigned,
-                    },
-                    token: TokenHash::default(),
-                };
-                let plan = self.plan_arrival(new, Some(work), now, dice)?;
+                let opening = Opening { by, agent, team, work, line, depth };
+                let plan = self.plan_open(opening, label, now, dice)?;
                 let worker = plan.instance.clone();
                 (Some(plan), worker)
             }
-            None => (None, self.idlest(by, &agent, team.as_ref())?.clone()),
+            (None, Some(id)) => (None, self.living(id)?),
+            (None, None) => (None, self.idlest(by, &agent, team.as_ref())?.clone()),
         };
         let own = Mailbox::Instance(worker.id);
         draft.to = Address::Exact { name: None, instance: worker.id, team: None };
@@ -188,6 +177,59 @@ impl Ledger {
         self.begin_round(by, task);
         self.assignments.add(assignment.clone(), true);
         Ok(PlannedHire::New(Box::new(HirePlan { join, task: plan, assignment, instance: worker })))
+    }
+
+    /// Decides about a request for a worker without a task.
+    pub fn plan_open(
+        &mut self,
+        opening: Opening,
+        label: Option<String>,
+        now: Timestamp,
+        dice: impl FnMut() -> u32,
+    ) -> Result<JoinPlan, AssignError> {
+        let Opening { by, agent, team, work, line, depth } = opening;
+        self.has_room(by, line, depth)?;
+        self.may_hire(by, team.as_ref())?;
+        let new = NewInstance {
+            agent,
+            team: team.or_else(|| self.instances.get(&by.instance()?).map(|i| i.team.clone())),
+            label,
+            parent: by.instance(),
+            kind: None,
+            key: None,
+            origin: match by {
+                Principal::Operator => Origin::Operator,
+                Principal::Instance(_) => Origin::Assigned,
+            },
+            token: TokenHash::default(),
+        };
+        Ok(self.plan_arrival(new, Some(work), now, dice)?)
+    }
+
+    /// Replaces the record of a worker, also of one that has ended, and returns the worker
+    /// as it was.
+    pub fn put_record(
+        &mut self,
+        id: InstanceId,
+        record: String,
+    ) -> Result<Instance, RegistryError> {
+        let missing = || RegistryError::NotFound {
+            what: "worker",
+            name: id.to_string(),
+            nearest: Vec::new(),
+        };
+        let before = self.instances.get(&id).cloned().ok_or_else(missing)?;
+        let work = before.work.as_deref().ok_or_else(missing)?;
+        let terms = Terms { record: Some(record), ..work.terms.clone().unwrap_or_default() };
+        let work = Some(Work { terms: Some(terms), ..work.clone() }.into());
+        self.instances.insert(id, Instance { work, ..before.clone() });
+        Ok(before)
+    }
+
+    /// Puts back the record that a failed commit did not keep.
+    pub fn undo_put_record(&mut self, before: &Instance) {
+        let Some(known) = self.instances.get_mut(&before.id) else { return };
+        known.work.clone_from(&before.work);
     }
 
     pub fn commit_hire(&mut self, plan: &HirePlan, tickets: &mut Vec<Ticket>) {
@@ -278,7 +320,10 @@ impl Ledger {
         now: Timestamp,
     ) -> Result<BeginPlan, RegistryError> {
         let before = self.living(id)?;
-        let work = Arc::new(Work { started_at: Some(now), ..work });
+        // The record may have changed since the launch began.
+        let terms = before.work.as_deref().and_then(|work| work.terms.clone());
+        let started_at = work.started_at.or(Some(now));
+        let work = Arc::new(Work { started_at, terms, ..work });
         let instance = Instance {
             status: Status::Running,
             last_seen: now,
@@ -332,6 +377,19 @@ impl Ledger {
         }
     }
 
+    /// Makes one report for each open assignment of a worker that goes on living.
+    pub fn plan_reports(
+        &mut self,
+        id: InstanceId,
+        answer: &str,
+        now: Timestamp,
+    ) -> Result<Vec<AppendPlan>, RegistryError> {
+        let worker = self.living(id)?;
+        let ending =
+            Ending { answer: Some(answer.to_owned()), ..Ending::plain(worker.status, Vec::new()) };
+        Ok(self.plan_last_reports(&worker, &ending, now))
+    }
+
     /// Makes one report for each assignment that is open when its worker ends: the
     /// worker's answer, or a failure.
     pub(super) fn plan_last_reports(
@@ -353,7 +411,7 @@ impl Ledger {
                 Some(_) => SenderKind::Agent,
                 None => SenderKind::System,
             };
-            let to = self.address_of(&mailbox);
+            let (to, to_human) = (self.address_of(&mailbox), mailbox == Mailbox::Human);
             let places = self.place(vec![mailbox.clone()], body.len());
             let report = Report::of(places.seq, &places.copies, Some(mailbox), now);
             let id = self.id_key.id(places.seq);
@@ -368,7 +426,11 @@ impl Ledger {
             if let Some(entry) = self.assignments.all.get_mut(&task) {
                 entry.settling = true;
             }
-            plans.push(AppendPlan::decided(message, places, report.map(|report| (task, report))));
+            let needs = self.needs_of_message(&message, to_human);
+            let settles = report.map(|report| (task, report));
+            let mut plan = AppendPlan::decided(message, places, settles);
+            plan.needs = needs;
+            plans.push(plan);
         }
         plans
     }
@@ -473,6 +535,29 @@ impl Ledger {
         reports.filter(move |report| {
             report.mailbox == own && queue.is_some_and(|q| q.find(report.delivery).is_some())
         })
+    }
+
+    /// Notes that a call waits for the report on this task: no driver prompts the giver
+    /// with it meanwhile.
+    pub fn begin_to_await(&mut self, task: Seq) {
+        *self.assignments.awaited.entry(task).or_default() += 1;
+    }
+
+    pub fn end_to_await(&mut self, task: Seq) {
+        if let Some(calls) = self.assignments.awaited.get_mut(&task) {
+            *calls -= 1;
+            if *calls == 0 {
+                self.assignments.awaited.remove(&task);
+            }
+        }
+    }
+
+    /// Returns the reports for which calls of this giver wait.
+    pub(super) fn awaited_reports(&self, by: Principal) -> HashSet<DeliveryNo> {
+        let Assignments { all, awaited, .. } = &self.assignments;
+        let given = awaited.keys().filter_map(|task| Some(&all.get(task)?.assignment));
+        let given = given.filter(|assignment| assignment.by == by);
+        given.filter_map(|assignment| Some(assignment.report.as_ref()?.delivery)).collect()
     }
 
     /// Returns whether the instance has open work, or gave work out and has not acked the

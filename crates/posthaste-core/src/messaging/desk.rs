@@ -208,6 +208,12 @@ impl Desk {
         perform(books, effects);
     }
 
+    /// Notes that the hub's own driver saw the model finish its turn.
+    pub fn turn_ended(&mut self, books: &mut impl Books, who: Principal) {
+        let effects = self.proofs.turn_ended(who);
+        perform(books, effects);
+    }
+
     /// Notes that a stream of the reader has closed.
     pub fn detach(&mut self, books: &mut impl Books, who: Principal, stream: u64) {
         let effects = self.proofs.detach(who, stream);
@@ -271,10 +277,10 @@ impl Desk {
         Some(Ack::of(answer, by, What::Deliveries(what), Proof::Receipt))
     }
 
-    /// Makes the ack of messages that the reader names.
-    pub fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Ack {
+    /// Makes the ack of messages that the reader names, or that its driver saw arrive.
+    pub fn ack_messages(&self, by: Principal, seqs: Vec<Seq>, proof: Proof) -> Ack {
         let concerns = Concerns::Holders(self.proofs.holding(by, &seqs));
-        let pending = PendingAck { by, proof: Proof::Receipt, concerns };
+        let pending = PendingAck { by, proof, concerns };
         Ack { what: What::Messages(seqs), pending }
     }
 

@@ -9,6 +9,7 @@ use super::message::{
 use crate::address::{Address, Mailbox};
 use crate::ledger::KeyMark;
 use crate::limits::Limits;
+use crate::needs::NeedId;
 use crate::time::Timestamp;
 
 /// A message before it is accepted. A draft that exists is within the limits.
@@ -22,6 +23,8 @@ pub struct Draft {
     late: bool,
     /// Number of accepted keys when the store did not know its key.
     key_is_new_since: Option<KeyMark>,
+    /// The need that it answers: refused if that is not open any more.
+    answers_need: Option<NeedId>,
 }
 
 /// The optional parts of a message.
@@ -116,7 +119,16 @@ impl Draft {
                 format!("it lies between 1 and {} seconds", limits.ttl.as_secs()),
             );
         }
-        Ok(Self { from, to, via, body, details, late: false, key_is_new_since: None })
+        Ok(Self {
+            from,
+            to,
+            via,
+            body,
+            details,
+            late: false,
+            key_is_new_since: None,
+            answers_need: None,
+        })
     }
 
     /// Makes the draft of a message again, as it was before it was accepted.
@@ -140,6 +152,7 @@ impl Draft {
             body: message.body,
             late: false,
             key_is_new_since: None,
+            answers_need: None,
         }
     }
 
@@ -190,6 +203,16 @@ impl Draft {
     pub(crate) fn with_new_key(mut self, since: KeyMark) -> Self {
         self.key_is_new_since = Some(since);
         self
+    }
+
+    /// Makes the draft an answer that is refused unless this need is still open.
+    pub(crate) fn answering(mut self, need: Option<NeedId>) -> Self {
+        self.answers_need = need;
+        self
+    }
+
+    pub(crate) fn answers_need(&self) -> Option<NeedId> {
+        self.answers_need
     }
 
     pub(crate) fn key_is_new_since(&self) -> Option<KeyMark> {

@@ -133,6 +133,10 @@ impl Kind {
     pub const RESULT: Self = Self(Cow::Borrowed("result"));
     /// The report on a worker that ended without a result.
     pub const AGENT_FAILED: Self = Self(Cow::Borrowed("system.agent_failed"));
+    /// What the asker wants to know.
+    pub const QUESTION: Self = Self(Cow::Borrowed("question"));
+    /// What the asker wanted to know.
+    pub const ANSWER: Self = Self(Cow::Borrowed("answer"));
     /// An order that only a parent, a leader or the human may send.
     pub const DIRECTIVE: Self = Self(Cow::Borrowed("directive"));
 

@@ -95,6 +95,9 @@ pub enum Door {
     Mcp,
     /// The same, for mail that a hook of the client put before its model.
     Hook,
+    /// Receipts and replies only: the client was idle, and may not begin the turn that was
+    /// to show the mail. A prompt or a stop returns what is not proved by then.
+    Idle,
     /// Receipts and replies, and that the agent ended by itself.
     Driver,
 }
@@ -369,6 +372,25 @@ impl Proofs {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
             if !answer.close() {
                 effects.extend(self.suspect(id, false));
+            }
+        }
+        effects
+    }
+
+    /// Notes that the hub's own driver saw the model finish its turn: its client has
+    /// given it every answer of that turn that shows no sign of having been dropped.
+    pub fn turn_ended(&mut self, who: Principal) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for id in self.answers_of(who) {
+            let Some(answer) = self.answers.get(&id) else { continue };
+            // The driver's own prompts have a proof of their own.
+            let sure = answer.written == Written::Yes
+                && matches!(answer.door, Door::Mcp | Door::Hook)
+                && !answer.shared
+                && !answer.is_doubtful()
+                && !answer.proven;
+            if sure {
+                effects.extend(self.prove(id, Proof::Turn));
             }
         }
         effects

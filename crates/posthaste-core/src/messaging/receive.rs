@@ -40,6 +40,9 @@ pub struct Ask {
     /// ends with `call_again`.
     pub patience: Duration,
     pub window: Duration,
+    /// Collects through the whole window, whatever comes: each answer costs the reader a
+    /// turn of its own.
+    pub whole_window: bool,
     pub wait_for: WaitFor,
     pub filter: Filter,
     pub budget: Budget,
@@ -63,6 +66,7 @@ impl Ask {
             timeout: Duration::ZERO,
             patience: Duration::MAX,
             window: Duration::ZERO,
+            whole_window: false,
             wait_for: WaitFor::Any,
             filter: Filter::default(),
             budget: Budget::Whole,
@@ -183,6 +187,20 @@ impl Hub {
     /// Counts the mail that another answer could carry, without taking any of it.
     pub async fn glance(&self, reader: Principal) -> Result<Survey, StoreError> {
         self.engine.survey(reader, along()).await
+    }
+
+    /// Waits in a hook of an idle client for the mail of its next turn: all that waits,
+    /// reports included, because the reader has stopped and gathers nothing.
+    pub fn wait_while_idle(
+        self: &Arc<Self>,
+        open: OpenCall,
+        budget: Budget,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Batch, StoreError>> + Send + use<> {
+        let reader = open.reader;
+        let window = self.batch_window(reader);
+        let ask = Ask { timeout, window, whole_window: true, budget, ..Ask::now(reader) };
+        self.receive_on(open, ask)
     }
 
     /// Waits for mail in a call that has begun.
@@ -318,6 +336,7 @@ impl Hub {
         // Urgent and human mail and questions do not wait for more, and no call waits
         // when all reports are here.
         let pressing = survey.ends_wait || !owed.is_empty() && self.are_settled(owed);
+        let pressing = pressing && !ask.whole_window;
         let closed = left.is_zero() || Instant::now() >= last;
         if closed || pressing || survey.waiting >= self.limits.answer_messages {
             return Ok(Look::Take { met: true });

@@ -10,6 +10,7 @@ use crate::messaging::message::{
     Draft, DraftError, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadId,
 };
 use crate::messaging::refused_answers::RefusedAnswer;
+use crate::needs::NeedId;
 use crate::ports::{Acked, Appended, StoreError};
 use crate::profiles::{FileFault, fault_of};
 use crate::road::{Accepted, TraceParent};
@@ -164,6 +165,8 @@ pub enum SendError {
     NotAllowed { why: String },
     #[error("there is no message {0} that you could answer")]
     NoSuchMessage(MessageRef),
+    #[error("need {0} is not open any more")]
+    AlreadyAnswered(NeedId),
     #[error("there is no thread {0}")]
     NoSuchThread(ThreadId),
     #[error("thread {0} is neither yours, nor your family's, nor your recipient's")]

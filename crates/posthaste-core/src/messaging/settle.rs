@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use crate::Hub;
 use crate::address::InstanceId;
-use crate::messaging::delivery::{AnswerId, DeliveryNo};
+use crate::messaging::delivery::{AnswerId, DeliveryNo, Proof};
 use crate::messaging::desk::{Ack, Books, Desk, Nack};
 use crate::messaging::message::{MessageRef, Principal, Seq};
-use crate::messaging::proof::{Call, Door, Hello, Hook, Process, Proves, Running, Scope};
+use crate::messaging::proof::{Call, Door, Hello, Hook, Moment, Process, Proves, Running, Scope};
 use crate::messaging::receive::OpenCall;
 use crate::ports::{Acked, ActError, Ending, Nacked, Record, StoreError};
 use crate::presence::Staying;
@@ -31,7 +31,18 @@ impl Hub {
 
     /// Acks messages that the reader names.
     pub async fn ack_messages(&self, by: Principal, seqs: Vec<Seq>) -> Result<Acked, StoreError> {
-        let ack = self.desk.lock().ack_messages(by, seqs);
+        let ack = self.desk.lock().ack_messages(by, seqs, Proof::Receipt);
+        self.ack(ack).await
+    }
+
+    /// Acks messages of a prompt: the driver saw its agent's own output show that the turn
+    /// with them began.
+    pub(crate) async fn ack_by_turn(
+        &self,
+        by: Principal,
+        seqs: Vec<Seq>,
+    ) -> Result<Acked, StoreError> {
+        let ack = self.desk.lock().ack_messages(by, seqs, Proof::Turn);
         self.ack(ack).await
     }
 
@@ -98,7 +109,11 @@ impl Hub {
     pub fn hook(self: &Arc<Self>, who: Principal, hook: &Hook<'_>) -> Option<OpenCall> {
         let now = tokio::time::Instant::now();
         let carries = self.at_desk(|desk, books| desk.hook(books, who, hook, now));
-        carries.then(|| self.open(who, &Call { client: hook.client, ..Call::through(Door::Hook) }))
+        let door = match hook.moment {
+            Moment::Idle => Door::Idle,
+            _ => Door::Hook,
+        };
+        carries.then(|| self.open(who, &Call { client: hook.client, ..Call::through(door) }))
     }
 
     /// Notes that the client cancelled a call, by the client's name for it.

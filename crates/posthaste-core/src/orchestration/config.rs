@@ -34,6 +34,9 @@ crate::settings! {
         /// Where workers that run as another user have their files; empty: the path of the
         /// data folder with -workers at its end.
         folder: PathBuf = PathBuf::new();
+        /// The tmux server of workers in terminals: a name, or the path of a socket; empty:
+        /// tmux's default, where `tmux attach` finds them.
+        tmux_socket: String = String::new();
         /// How long a worker has to end after it was asked to, before it is killed.
         grace: Duration = Duration::from_secs(10), "humantime_serde";
         /// A worker that runs longer than this is ended.
@@ -42,10 +45,14 @@ crate::settings! {
         quiet: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
         /// A worker that has reported and stays idle is ended after this time.
         keep: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
+        /// How long a permission request waits for the operator before it is denied.
+        permission_timeout: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
         /// What is kept of a worker's stdout, and as much of its stderr.
         output_bytes: u64 = 8 * MIB;
         /// How much of the end of its output the report of a failure quotes.
         tail_chars: usize = 2_000;
+        /// How many characters of mail one prompt may carry; the rest waits.
+        prompt_chars: usize = 40_000;
         /// What becomes of running workers when the hub stops: stop or leave.
         shutdown: AtShutdown = AtShutdown::Stop;
         /// Mail that waits this long for an idle agent with a `wake` command wakes it.

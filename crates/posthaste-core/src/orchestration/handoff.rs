@@ -28,6 +28,18 @@ pub struct Handoff<R> {
     pub request: R,
 }
 
+/// The way in which a giver waits for a report.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Maximum wait for the report.
+    pub timeout: Duration,
+    /// The budget of the report in the answer.
+    pub budget: Budget,
+    /// Set for a giver whose client knows neither jobs nor receipts: no mail ends the
+    /// wait, and the report is acked once the answer is written.
+    pub plain: bool,
+}
+
 /// The result of a handoff.
 #[derive(Debug)]
 pub struct HandedOff {
@@ -93,6 +105,25 @@ impl WorkerReport {
     }
 }
 
+/// Keeps the drivers from the report while a call waits for it.
+struct Awaited<'a> {
+    hub: &'a Hub,
+    task: Seq,
+}
+
+impl<'a> Awaited<'a> {
+    fn new(hub: &'a Hub, task: Seq) -> Self {
+        hub.engine.ledger(|l| l.begin_to_await(task));
+        Self { hub, task }
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.hub.engine.ledger(|l| l.end_to_await(self.task));
+    }
+}
+
 /// The result of a wait for a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waited {
@@ -124,8 +155,19 @@ impl Hub {
             }
         };
         drop(request);
-        let end = match self.await_report(&open, assigned.task, timeout).await? {
-            Waited::Reported(seq) => self.take_report(open, seq, budget).await?,
+        self.report_on(open, assigned, Patience { timeout, budget, plain: false }).await
+    }
+
+    /// Waits for the report of work that was given out, in the call that is `open`.
+    pub async fn report_on(
+        self: &Arc<Self>,
+        open: OpenCall,
+        assigned: Assigned,
+        patience: Patience,
+    ) -> Result<HandedOff, HandoffError> {
+        let _awaited = Awaited::new(self, assigned.task);
+        let end = match self.await_report(&open, assigned.task, patience).await? {
+            Waited::Reported(seq) => self.take_report(open, seq, patience).await?,
             Waited::Interrupted => HandoffEnd::Job { interrupted: true, open },
             Waited::TimeUp => HandoffEnd::Job { interrupted: false, open },
         };
@@ -139,10 +181,10 @@ impl Hub {
         self: &Arc<Self>,
         open: &OpenCall,
         task: Seq,
-        timeout: Duration,
+        patience: Patience,
     ) -> Result<Waited, StoreError> {
         let reader = open.reader();
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + patience.timeout;
         // Listen, then look.
         let filter = Filter { or_ends_wait: true, ..Filter::default() };
         let mut bell =
@@ -154,7 +196,8 @@ impl Hub {
                 Some(None) => {}
                 None => return Ok(Waited::TimeUp),
             }
-            if reader != Principal::Operator
+            if !patience.plain
+                && reader != Principal::Operator
                 && self.engine.survey(reader, filter.clone()).await?.ends_wait
             {
                 return Ok(Waited::Interrupted);
@@ -175,11 +218,13 @@ impl Hub {
         self: &Arc<Self>,
         open: OpenCall,
         seq: Seq,
-        budget: Budget,
+        patience: Patience,
     ) -> Result<HandoffEnd, HandoffError> {
+        let Patience { budget, plain: auto_ack, .. } = patience;
         let reader = open.reader();
         let filter = Filter { among: [seq].into(), own: true, ..Filter::default() };
-        let batch = self.receive_on(open, Ask { filter, budget, ..Ask::now(reader) }).await?;
+        let batch =
+            self.receive_on(open, Ask { filter, budget, auto_ack, ..Ask::now(reader) }).await?;
         let (message, clip, redelivered) = match batch.mail.first() {
             Some(entry) => {
                 let leased = &entry.leased;

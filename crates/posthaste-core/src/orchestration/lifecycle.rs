@@ -1,6 +1,5 @@
 //! The life of a worker, from its place in line to its end.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +12,9 @@ use crate::messaging::message::{Principal, Seq};
 use crate::messaging::proof::{Call, Door, Proves};
 use crate::messaging::receive::{Ask, Handed};
 use crate::ports::{
-    Ended, Ending, Filter, Found, Job, LaunchError, Outcome, Start, StoreError, Token, Workplace,
+    Ended, Ending, Filter, Found, LaunchError, Outcome, Start, StoreError, Task, Token, Workplace,
 };
-use crate::registry::{Instance, RegistryError, Status, Work};
+use crate::registry::{Instance, RegistryError, Status, TokenHash, Work};
 
 /// Time before a failed write of the store is tried again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -73,22 +72,18 @@ impl Hub {
 
     async fn try_launch(self: &Arc<Self>, staff: &Staff, worker: Instance) -> Result<(), NoStart> {
         let launcher = &staff.launcher;
-        let Some(profile) = self.engine.profile(worker.agent.clone()).await? else {
+        let Some(job) = self.job_of(&worker).await? else {
             let gone = format!("the profile {} has been removed", worker.agent);
             return Err(LaunchError::new(gone, None).into());
         };
         let known = worker.work.as_deref().cloned().unwrap_or_default();
-        let directory = known.directory.as_ref().map(PathBuf::from);
-        let job = Job { profile, directory, worktree: Some(known.worktree) };
         let place = launcher.prepare(&worker, &job).await?;
-        let (id, task, handed) = self.take_task(&worker).await?;
-        let random: [u8; 32] = rand::random();
-        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (task, handed) = self.take_task(&worker).await?.unzip();
+        let (token, hash) = new_token();
         let Workplace { directory, branch } = place.clone();
         let directory = Some(directory.to_string_lossy().into_owned());
         let work = Work { directory, branch, ..known };
         // The token must be valid before the worker uses it.
-        let hash = Sha256::digest(&token).into();
         let worker = match self.engine.begin_work(worker.id, hash, work).await {
             Ok(worker) => worker,
             Err(error @ (RegistryError::Ended(_) | RegistryError::NotFound { .. })) => {
@@ -100,12 +95,22 @@ impl Hub {
             return Err(NoStart::Stopped(why.clone()));
         }
         let parent = self.giver(&worker);
-        let token = Token(token);
         let who = worker.id;
-        launcher.start(self, Start { worker, parent, job, place, task, id, token }).await?;
-        handed.written();
+        launcher.start(self, Start { worker, parent, job, place, task, token }).await?;
+        if let Some(handed) = handed {
+            handed.written();
+        }
         self.feed_if_it_hears(staff, who);
         Ok(())
+    }
+
+    /// Gives a worker that is being started a new token: a hub that starts anew does not
+    /// know the one before. `None`: it has ended, or the hub stops.
+    pub async fn renew_token(&self, who: InstanceId) -> Option<Token> {
+        let worker = self.engine.ledger(|l| l.instance(who))?.instance;
+        let work = worker.work.as_deref()?.clone();
+        let (token, hash) = new_token();
+        self.engine.begin_work(who, hash, work).await.ok().map(|_| token)
     }
 
     fn giver(&self, worker: &Instance) -> String {
@@ -113,22 +118,29 @@ impl Hub {
         parent.map_or_else(|| "human".to_owned(), |view| view.instance.address.to_string())
     }
 
-    /// Leases the task for its worker. The worker's end decides about the proof.
+    /// Leases the task for its worker; `None` if the worker waits for its first mail. The
+    /// worker's end decides about the proof.
     async fn take_task(
         self: &Arc<Self>,
         worker: &Instance,
-    ) -> Result<(Seq, String, Handed), NoStart> {
-        let task: Option<Seq> =
-            self.engine.ledger(|l| l.taken_on(worker.id)).first().map(|a| a.task);
+    ) -> Result<Option<(Task, Handed)>, NoStart> {
         let cancelled = || NoStart::Stopped("its task was taken back".to_owned());
-        let task = task.ok_or_else(cancelled)?;
+        let first = self.engine.ledger(|l| l.taken_on(worker.id)).first().map(|a| a.task);
+        let task: Seq = match first {
+            Some(task) => task,
+            None if worker.work.as_deref().is_some_and(|work| work.record().is_some()) => {
+                return Ok(None);
+            }
+            None => return Err(cancelled()),
+        };
         let me = Principal::Instance(worker.id);
         let filter = Filter { among: [task].into(), own: true, ..Filter::default() };
         let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
         let open = self.open(me, &Call::through(Door::Driver));
         let batch = self.receive_on(open, ask).await?;
         let text = batch.mail.into_iter().next().map(|entry| entry.leased.message.body.to_string());
-        Ok((task, text.ok_or_else(cancelled)?, batch.handed))
+        let text = text.ok_or_else(cancelled)?;
+        Ok(Some((Task { id: task, text }, batch.handed)))
     }
 
     /// Notes the end of a worker: result, status and report in one transaction. Terminal
@@ -186,7 +198,7 @@ impl Hub {
 
     /// Leases the task again for a worker that was found again.
     async fn goes_on_with(self: Arc<Self>, worker: Instance) {
-        if let Ok((_, _, handed)) = self.take_task(&worker).await {
+        if let Ok(Some((_, handed))) = self.take_task(&worker).await {
             handed.written();
         }
         if let Some(staff) = self.staff.get() {
@@ -201,6 +213,14 @@ impl Hub {
             staff.launcher.close().await;
         }
     }
+}
+
+/// Makes a token, and the hash by which the hub knows it.
+fn new_token() -> (Token, TokenHash) {
+    let random: [u8; 32] = rand::random();
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = Sha256::digest(&token).into();
+    (Token(token), hash)
 }
 
 /// Makes the ending of a worker from the result of its run.
@@ -228,7 +248,7 @@ fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
 }
 
 /// Cuts a text to at most so many bytes, at a character.
-fn clip(mut text: String, most: usize) -> String {
+pub(super) fn clip(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = text.floor_char_boundary(most);
         text.truncate(end);

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::config::AgentsConfig;
+use super::turns::TurnActivity;
 use crate::address::InstanceId;
 use crate::messaging::message::Principal;
 use crate::ports::{LaunchError, Launcher};
@@ -31,6 +32,8 @@ pub(crate) struct Staff {
     pub(super) starting: Mutex<Map<InstanceId, Option<String>>>,
     /// Workers that were asked to end, with all below them, and the reason.
     pub(super) ending: Mutex<Map<InstanceId, String>>,
+    /// The activity of workers whose drivers tell.
+    pub(super) activities: Mutex<Map<InstanceId, TurnActivity>>,
     /// Times at which agents were last woken.
     pub(super) woken: Mutex<Map<InstanceId, Timestamp>>,
 }
@@ -60,6 +63,7 @@ impl Hub {
             all_found: CancellationToken::new(),
             starting: Mutex::default(),
             ending: Mutex::default(),
+            activities: Mutex::default(),
             woken: Mutex::default(),
         };
         if self.staff.set(staff).is_err() {

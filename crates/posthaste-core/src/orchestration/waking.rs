@@ -4,11 +4,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::line::Staff;
+use super::turns::TurnActivity;
 use crate::Hub;
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::message::Principal;
-use crate::ports::{Output, Stream, WakeRequest};
+use crate::ports::{Output, Stream, Terminal, TranscriptPage, WakeRequest};
 use crate::registry::{Instance, InstanceFilter, Status};
 
 impl Hub {
@@ -27,7 +30,8 @@ impl Hub {
         staff.launcher.forget_all_but(&known).await;
     }
 
-    /// Ends workers that have reported and show no sign of life.
+    /// Ends workers that have reported and show no sign of life, except those that a door
+    /// keeps a record of: its users end them.
     fn end_idle(&self, staff: &Staff) {
         let now = self.clock.now();
         let idle = |worker: &Instance| {
@@ -38,9 +42,11 @@ impl Hub {
                 && reported.is_some_and(|at| now.since(at) >= staff.config.keep)
                 && now.since(worker.last_seen) >= staff.config.keep
                 && !self.is_waiting(worker.id)
+                && self.turn_activity(worker.id).is_none_or(|now| now == TurnActivity::Idle)
         };
         for worker in self.engine.ledger(|l| l.at_work()) {
-            if worker.status == Status::Running && idle(&worker) {
+            let stays = worker.work.as_deref().is_some_and(|work| work.record().is_some());
+            if worker.status == Status::Running && !stays && idle(&worker) {
                 let kept = humantime(staff.config.keep);
                 let why = format!("it had reported and was idle for {kept} (agents.keep)");
                 staff.launcher.stop(worker.id, &why);
@@ -98,6 +104,31 @@ impl Hub {
     async fn has_mail_but_in(&self, keys: &Arc<[Mailbox]>, others: &HashSet<Mailbox>) -> bool {
         let open = self.engine.open_mail(Some(Arc::clone(keys))).await.unwrap_or_default();
         open.iter().any(|open| open.queued > 0 && !others.contains(&open.mailbox))
+    }
+
+    /// Returns entries of a worker's transcript after this number; `None` if it has no
+    /// conversation with the hub.
+    pub async fn transcript(
+        &self,
+        who: InstanceId,
+        after: u64,
+        most: usize,
+    ) -> std::io::Result<Option<TranscriptPage>> {
+        match self.staff.get() {
+            Some(staff) => staff.launcher.transcript(who, after, most).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns a receiver for the number of the last entry of a running worker's
+    /// transcript.
+    pub fn transcript_news(&self, who: InstanceId) -> Option<watch::Receiver<u64>> {
+        self.staff.get()?.launcher.transcript_news(who)
+    }
+
+    /// Returns the terminal of a running worker, if it has one.
+    pub fn terminal(&self, who: InstanceId) -> Option<Terminal> {
+        self.staff.get()?.launcher.terminal(who)
     }
 
     /// Returns the output of a worker from this byte on; `None` if none is kept.

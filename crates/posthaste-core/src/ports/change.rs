@@ -12,6 +12,7 @@ use crate::address::{InstanceId, Mailbox, Name};
 use crate::ledger::{BoxNo, KeyDigest, Settled};
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::message::{Message, Seq};
+use crate::needs::{Closed, Need, NeedId, Remembered};
 use crate::orchestration::{Assignment, Report};
 use crate::profiles::Profile;
 use crate::registry::{Instance, Status, Team, TokenHash};
@@ -79,6 +80,11 @@ pub enum Change {
         at: Timestamp,
         status: Status,
     },
+    /// The record of a worker is new, whether or not it has ended.
+    RecordWritten {
+        worker: InstanceId,
+        record: Arc<str>,
+    },
     TokenAdded {
         token: TokenHash,
         of: InstanceId,
@@ -98,14 +104,28 @@ pub enum Change {
         report: Report,
     },
 
+    NeedOpened(Arc<Need>),
+    /// An open need is closed.
+    NeedClosed {
+        id: NeedId,
+        closed: Closed,
+    },
+    /// A verdict on a subject for a profile; the last one counts.
+    VerdictRemembered(Remembered),
+    VerdictForgotten {
+        profile: Name,
+        subject: String,
+    },
+
     /// Removes rows that were kept for long enough: idempotency keys and ids acked by
     /// weak proof (`keys`), ended instances with their work (`ended`), settled
-    /// assignments (`settled`), events (`events`).
+    /// assignments (`settled`), events (`events`), closed needs (`needs`).
     OldForgotten {
         keys: Old,
         ended: Old,
         settled: Old,
         events: Old,
+        needs: Old,
     },
     /// No delivery below this one is open.
     LowWater(DeliveryNo),

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 
+use super::transcript::TranscriptPage;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::{Message, Seq};
@@ -31,8 +33,9 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// The launcher starts it, in a worktree of its own or not. `timeout` is the time
-    /// that the profile lets its workers run.
-    Started { worktree: bool, timeout: Option<Duration> },
+    /// that the profile lets its workers run; a worker that `hears` can be told of mail
+    /// while it runs.
+    Started { worktree: bool, timeout: Option<Duration>, hears: bool },
     /// The agent connects by itself; the launcher does not start it.
     ByItself,
 }
@@ -53,11 +56,24 @@ pub struct Start {
     pub parent: String,
     pub job: Job,
     pub place: Workplace,
-    pub task: String,
-    /// The number of the task.
-    pub id: Seq,
+    /// `None` for a worker that waits for its first mail.
+    pub task: Option<Task>,
     /// Its own token, for its environment alone.
     pub token: Token,
+}
+
+impl Start {
+    /// Returns the text of the task; empty if there is none.
+    pub fn task_text(&self) -> &str {
+        self.task.as_ref().map_or("", |task| &task.text)
+    }
+}
+
+/// The task with which a worker starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    pub id: Seq,
+    pub text: String,
 }
 
 /// A token in plain text. `Debug` does not print it.
@@ -131,6 +147,16 @@ pub struct Output {
     pub total: u64,
     /// Bytes that were written beyond the bound, and are not kept.
     pub dropped: u64,
+}
+
+/// The terminal of a worker: a pane of tmux.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terminal {
+    /// The path of the server's socket.
+    pub socket: PathBuf,
+    /// tmux's own names of the session and of the pane.
+    pub session: String,
+    pub pane: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,6 +238,22 @@ pub trait Launcher: Send + Sync {
         from: u64,
         most: usize,
     ) -> BoxFuture<'_, std::io::Result<Option<Output>>>;
+
+    /// Returns entries of the worker's transcript after this number, at most so many.
+    /// `None`: it has no conversation with the hub.
+    fn transcript(
+        &self,
+        who: InstanceId,
+        after: u64,
+        most: usize,
+    ) -> BoxFuture<'_, std::io::Result<Option<TranscriptPage>>>;
+
+    /// Returns a receiver for the number of the last entry of a running worker's
+    /// transcript.
+    fn transcript_news(&self, who: InstanceId) -> Option<watch::Receiver<u64>>;
+
+    /// Returns the terminal of a running worker. `None`: it has none.
+    fn terminal(&self, who: InstanceId) -> Option<Terminal>;
 
     /// Runs the wake command of an external agent's profile: the agent is idle and mail
     /// waits for it. `false` if the profile has none.

@@ -26,6 +26,7 @@ use crate::ledger::{BoxNo, KeyDigest, KnownProfile, Queued};
 use crate::messaging::delivery::DeliveryNo;
 use crate::messaging::id_key::IdKey;
 use crate::messaging::message::{Message, MessageRef, Principal, Seq, ThreadId};
+use crate::needs::{KnownNeed, Need, NeedId, NeedKind, Remembered};
 use crate::orchestration::Assignment;
 use crate::profiles::{Profile, ProfilePage};
 use crate::registry::{Instance, Team, TokenHash};
@@ -85,11 +86,14 @@ pub trait Store: Send + Sync {
     fn key(&self, digest: KeyDigest, since: Timestamp) -> Reply<'_, Option<Seq>>;
 
     /// Returns at most so many messages whose last delivery was settled long enough ago,
-    /// lowest first; and whether there are old events.
+    /// lowest first; and whether there are old events and old closed needs.
     fn aged(&self, ages: Ages, most: usize) -> Reply<'_, Aged>;
 
     /// Returns those of these mailboxes that no kept delivery names.
     fn unnamed(&self, mailboxes: Vec<BoxNo>) -> Reply<'_, Vec<BoxNo>>;
+
+    /// Returns needs, lowest number first.
+    fn needs(&self, look: NeedsLook) -> Reply<'_, Vec<Need>>;
 
     fn profile(&self, name: Name) -> Reply<'_, Option<Profile>>;
 
@@ -176,6 +180,12 @@ pub struct Loaded {
     pub tokens: Vec<(TokenHash, InstanceId)>,
     pub mailboxes: Vec<(BoxNo, Mailbox)>,
     pub assignments: Vec<Assignment>,
+    /// The highest number given to a need.
+    pub last_need: u64,
+    /// The open needs, and the closed permissions of instances that have not ended,
+    /// lowest number first.
+    pub needs: Vec<KnownNeed>,
+    pub remembered: Vec<Remembered>,
     /// Reports of these assignments that are dead because they cannot be read.
     pub unreadable_reports: Vec<DeliveryNo>,
     /// For each reader the last 20 ids acked by a weak proof, oldest first.
@@ -345,12 +355,27 @@ pub struct Ages {
     pub acked: Old,
     pub dead: Old,
     pub events: Old,
+    pub needs: Old,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Aged {
     pub messages: Vec<Seq>,
     pub has_events: bool,
+    pub has_needs: bool,
+}
+
+/// The needs that are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NeedsLook {
+    These(Vec<NeedId>),
+    /// The next needs after this number.
+    After {
+        after: NeedId,
+        kind: Option<NeedKind>,
+        open_only: bool,
+        most: usize,
+    },
 }
 
 /// The condition of a store.

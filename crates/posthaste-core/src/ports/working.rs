@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::address::Name;
+use crate::address::{InstanceId, Name};
 use crate::messaging::delivery::{AnswerId, DeliveryNo};
-use crate::messaging::message::{Draft, Seq};
+use crate::messaging::message::{Draft, Principal, Seq};
 use crate::orchestration::{Assignment, ReportState};
 use crate::registry::{Instance, Status, Work};
 
@@ -19,9 +19,24 @@ pub struct Hire {
     /// The part of its work that is known before it begins; `None` for an external agent:
     /// then the task goes to an instance that is here.
     pub work: Option<Work>,
+    /// The instance that gets the task, if it is to be no other.
+    pub worker: Option<InstanceId>,
     /// Number of workers of one session that may wait in line.
     pub line: usize,
     /// Maximum depth of a tree of workers.
+    pub depth: usize,
+}
+
+/// A request for a worker that starts without a task.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    pub by: Principal,
+    pub agent: Name,
+    /// The giver's own team if `None`.
+    pub team: Option<Name>,
+    pub work: Work,
+    /// As in [`Hire`].
+    pub line: usize,
     pub depth: usize,
 }
 

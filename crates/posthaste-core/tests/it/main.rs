@@ -9,6 +9,7 @@ mod failing;
 mod fuzz;
 mod living;
 mod model;
+mod needs;
 mod one_of;
 mod policy;
 mod pruning;

@@ -10,7 +10,9 @@ mod line;
 mod quiet;
 mod restarting;
 mod sleeping;
+mod terms;
 mod threads;
+mod turns;
 mod urgent;
 
 use std::sync::Arc;
@@ -74,12 +76,14 @@ pub(crate) fn wish(by: &Agent, task: &str) -> Assign {
     Assign {
         by: by.who,
         agent: "mason".parse().expect("a name"),
+        worker: None,
         team: None,
         message: task.into(),
         label: None,
         directory: None,
         worktree: None,
         timeout: None,
+        terms: None,
         idempotency_key: None,
         via: Via::Rest,
     }

@@ -73,6 +73,7 @@ impl Kept {
                 self.tokens.retain(|_, (_, of)| *of != new.id);
             }
             Change::InstanceSeen { id, at, status } => self.see(id, at, status),
+            Change::RecordWritten { worker, record } => self.write_record(worker, &record),
             Change::TokenAdded { token, of } => {
                 let next = self.tokens.last_key_value().map_or(1, |(no, _)| no + 1);
                 self.tokens.insert(next, (token, of));
@@ -95,7 +96,24 @@ impl Kept {
                     assignment.report = Some(report);
                 }
             }
-            Change::OldForgotten { keys, ended, settled, events } => {
+            Change::NeedOpened(need) => {
+                self.last_need = need.id.0;
+                self.needs.insert(need.id, (*need).clone());
+            }
+            Change::NeedClosed { id, closed } => {
+                if let Some(need) = self.needs.get_mut(&id) {
+                    need.closed = Some(closed);
+                }
+            }
+            Change::VerdictRemembered(verdict) => {
+                let key = (verdict.profile.clone(), verdict.subject.clone());
+                self.verdicts.insert(key, verdict);
+            }
+            Change::VerdictForgotten { profile, subject } => {
+                self.verdicts.remove(&(profile, subject));
+            }
+            Change::OldForgotten { keys, ended, settled, events, needs } => {
+                self.needs.retain(|_, n| !n.closed.as_ref().is_some_and(|c| needs.has(c.at)));
                 self.keys.forget(keys);
                 forget(&mut self.weak_acks, keys, |ack| ack.at);
                 forget(&mut self.events, events, |row| row.at);
@@ -206,6 +224,13 @@ impl Kept {
         if let Some(known) = self.instances.get_mut(&id) {
             let known = Arc::make_mut(known);
             (known.last_seen, known.status) = (known.last_seen.max(at), status);
+        }
+    }
+
+    fn write_record(&mut self, worker: InstanceId, record: &str) {
+        let known = self.instances.get_mut(&worker).map(Arc::make_mut);
+        if let Some(work) = known.and_then(|known| known.work.as_mut()).map(Arc::make_mut) {
+            work.terms.get_or_insert_default().record = Some(record.to_owned());
         }
     }
 

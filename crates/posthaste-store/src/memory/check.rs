@@ -9,6 +9,7 @@ use posthaste_core::address::Mailbox;
 use posthaste_core::ledger::{BoxNo, End};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
+use posthaste_core::needs::NeedId;
 use posthaste_core::ports::change::{Change, Copies};
 use posthaste_core::ports::store::{CommitError, Group};
 use posthaste_core::ports::{RecordState, StoreError};
@@ -45,6 +46,9 @@ struct Check<'a> {
     opened: HashMap<BoxNo, &'a Mailbox>,
     freed: HashSet<BoxNo>,
     states: HashMap<DeliveryNo, State>,
+    last_need: u64,
+    /// Effects of the group on needs so far: whether each is open.
+    needs: HashMap<NeedId, bool>,
 }
 
 impl<'a> Check<'a> {
@@ -56,6 +60,8 @@ impl<'a> Check<'a> {
             opened: HashMap::new(),
             freed: HashSet::new(),
             states: HashMap::new(),
+            last_need: kept.last_need,
+            needs: HashMap::new(),
         }
     }
 
@@ -85,11 +91,14 @@ impl<'a> Check<'a> {
                 list.iter().try_for_each(|delivery| self.state(*delivery).map(drop))
             }
             Change::NoteAdded(note) => self.state(note.delivery).map(drop),
+            Change::NeedOpened(need) => self.open_need(need.id),
+            Change::NeedClosed { id, .. } => self.close_need(*id),
             Change::MessagesPruned(_)
             | Change::InstanceAdded(_)
             | Change::InstanceStarted(_)
             | Change::InstanceEnded(_)
             | Change::InstanceSeen { .. }
+            | Change::RecordWritten { .. }
             | Change::TokenAdded { .. }
             | Change::TokenRemoved(_)
             | Change::TeamAdded(_)
@@ -98,6 +107,8 @@ impl<'a> Check<'a> {
             | Change::ProfileRemoved(_)
             | Change::AssignmentOpened(_)
             | Change::AssignmentSettled { .. }
+            | Change::VerdictRemembered(_)
+            | Change::VerdictForgotten { .. }
             | Change::OldForgotten { .. }
             | Change::LowWater(_)
             | Change::Stopped => Ok(()),
@@ -137,6 +148,24 @@ impl<'a> Check<'a> {
             }
             self.states.insert(*delivery, State::Open);
             self.last_delivery = delivery.0;
+        }
+        Ok(())
+    }
+
+    fn open_need(&mut self, id: NeedId) -> Result<(), String> {
+        if id.0 <= self.last_need {
+            return Err(format!("need {id} does not come after {}", self.last_need));
+        }
+        self.last_need = id.0;
+        self.needs.insert(id, true);
+        Ok(())
+    }
+
+    fn close_need(&mut self, id: NeedId) -> Result<(), String> {
+        let kept = || self.kept.needs.get(&id).is_some_and(|need| need.closed.is_none());
+        match self.needs.get(&id).copied().unwrap_or_else(kept) {
+            true => drop(self.needs.insert(id, false)),
+            false => return Err(format!("need {id} is not open")),
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use posthaste_core::ledger::{BoxNo, KeyDigest};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{Message, Principal, Seq, ThreadId};
+use posthaste_core::needs::{Need, NeedId, Remembered};
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::ports::change::Old;
 use posthaste_core::ports::store::Epoch;
@@ -57,6 +58,9 @@ pub(super) struct Kept {
     pub(super) teams: BTreeMap<Name, Team>,
     pub(super) assignments: BTreeMap<Seq, Assignment>,
     pub(super) profiles: Profiles,
+    pub(super) last_need: u64,
+    pub(super) needs: BTreeMap<NeedId, Need>,
+    pub(super) verdicts: BTreeMap<(Name, String), Remembered>,
 }
 
 /// A message, and the numbers of its deliveries.
@@ -159,6 +163,9 @@ impl Kept {
             teams: BTreeMap::new(),
             assignments: BTreeMap::new(),
             profiles: Profiles::default(),
+            last_need: 0,
+            needs: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use posthaste_core::ledger::{BoxNo, Queued};
 use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::{Principal, Priority, Seq};
+use posthaste_core::needs::{KnownNeed, Need, NeedKind};
 use posthaste_core::orchestration::Assignment;
 use posthaste_core::ports::RecordState;
 use posthaste_core::ports::store::{Backlog, BacklogMark, BacklogPart, Loaded};
@@ -38,6 +39,9 @@ impl Kept {
             tokens: self.tokens.values().copied().collect(),
             mailboxes: self.mailboxes.iter().map(|(no, mailbox)| (*no, mailbox.clone())).collect(),
             assignments: self.assignments.values().cloned().collect(),
+            last_need: self.last_need,
+            needs: self.known_needs(),
+            remembered: self.verdicts.values().cloned().collect(),
             unreadable_reports: self.unreadable_reports(),
             weakly_acked: self.weakly_acked(),
             backlog,
@@ -93,6 +97,19 @@ impl Kept {
         let mut all: Vec<Instance> = self.instances.values().map(|i| (**i).clone()).collect();
         all.sort_by_key(|instance| instance.created_at);
         all
+    }
+
+    /// Returns the needs that the ledger knows: the open ones, and the permissions of
+    /// instances that have not ended.
+    fn known_needs(&self) -> Vec<KnownNeed> {
+        let lives = |need: &Need| {
+            let instance = need.from.instance.and_then(|id| self.instances.get(&id));
+            instance.is_some_and(|instance| instance.ended_at.is_none())
+        };
+        let is_known = |need: &&Need| {
+            need.closed.is_none() || need.kind == NeedKind::Permission && lives(need)
+        };
+        self.needs.values().filter(is_known).map(Need::known).collect()
     }
 
     fn unreadable_reports(&self) -> Vec<DeliveryNo> {

@@ -8,10 +8,11 @@ use posthaste_core::events::EventList;
 use posthaste_core::ledger::BoxNo;
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::{Message, MessageRef, Seq, ThreadId};
+use posthaste_core::needs::{Need, NeedId};
 use posthaste_core::ports::change::Old;
 use posthaste_core::ports::store::{
-    Aged, Ages, Bodies, CountsOf, FoundMessages, HistoryLook, HistoryPart, RowOf, Source,
-    StoredCounts, StoredDelivery, StoredEvents, StoredRecord, UnreadableRow,
+    Aged, Ages, Bodies, CountsOf, FoundMessages, HistoryLook, HistoryPart, NeedsLook, RowOf,
+    Source, StoredCounts, StoredDelivery, StoredEvents, StoredRecord, UnreadableRow,
 };
 use posthaste_core::ports::{Note, RecordState, ThreadSummary};
 
@@ -219,7 +220,26 @@ impl Kept {
         };
         let old = self.messages.values().take_while(may_be_old).filter(all_old).take(most);
         let messages = old.map(|entry| entry.message.seq).collect();
-        Aged { messages, has_events: self.has_old_events(ages.events) }
+        let mut closed = self.needs.values().filter_map(|need| need.closed.as_ref());
+        let has_needs = closed.any(|closed| ages.needs.has(closed.at));
+        Aged { messages, has_events: self.has_old_events(ages.events), has_needs }
+    }
+
+    pub(super) fn needs(&self, look: &NeedsLook) -> Vec<Need> {
+        match look {
+            NeedsLook::These(ids) => {
+                let ids: BTreeSet<NeedId> = ids.iter().copied().collect();
+                ids.iter().filter_map(|id| self.needs.get(id)).cloned().collect()
+            }
+            NeedsLook::After { after, kind, open_only, most } => {
+                let later = self.needs.range(NeedId(after.0.saturating_add(1))..);
+                let is_meant = |need: &&Need| {
+                    kind.is_none_or(|kind| need.kind == kind)
+                        && (!open_only || need.closed.is_none())
+                };
+                later.map(|(_, need)| need).filter(is_meant).take(*most).cloned().collect()
+            }
+        }
     }
 
     /// Returns whether the oldest events are old. Events of the future are skipped.

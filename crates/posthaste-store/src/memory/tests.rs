@@ -71,7 +71,7 @@ fn memory_does_not_grow_for_what_is_pruned_and_forgotten() {
     let (keys, ended, settled, events) = (old, old, old, old);
     let changes = vec![
         Change::MessagesPruned((1..=50).map(Seq).collect()),
-        Change::OldForgotten { keys, ended, settled, events },
+        Change::OldForgotten { keys, ended, settled, events, needs: old },
         Change::MailboxFreed { no: 0 },
     ];
     commit(&store, changes).expect("written");

@@ -14,7 +14,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use self::settle::Settling;
 use super::keys::KeyList;
 use super::rows::message;
-use super::{events, profiles};
+use super::{events, needs, profiles};
 
 const DELIVERY: &str = "INSERT INTO deliveries (no, mailbox, seq, state, size, sender, \
     urgent, marked, attempts, expires_at, room) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, 0, 0, ?7, \
@@ -97,6 +97,7 @@ impl Writing<'_> {
             Change::InstanceStarted(instance) => people::instance_started(db, instance),
             Change::InstanceEnded(instance) => people::instance_ended(db, instance),
             Change::InstanceSeen { id, at, status } => people::instance_seen(db, *id, *at, *status),
+            Change::RecordWritten { worker, record } => people::record_written(db, *worker, record),
             Change::TokenAdded { token, of } => people::token_added(db, token, *of),
             Change::TokenRemoved(token) => people::token_removed(db, token),
             Change::TeamAdded(name) => people::team_added(db, name),
@@ -107,7 +108,12 @@ impl Writing<'_> {
             Change::AssignmentSettled { task, report } => {
                 people::assignment_settled(db, *task, report)
             }
-            Change::OldForgotten { keys, ended, settled, events } => {
+            Change::NeedOpened(need) => needs::opened(db, need),
+            Change::NeedClosed { id, closed } => needs::closed(db, *id, closed),
+            Change::VerdictRemembered(verdict) => needs::remembered(db, verdict),
+            Change::VerdictForgotten { profile, subject } => needs::forgotten(db, profile, subject),
+            Change::OldForgotten { keys, ended, settled, events, needs } => {
+                needs::forget(db, *needs)?;
                 upkeep::old_forgotten(db, *keys, *ended, *settled, *events)
             }
             Change::LowWater(delivery) => upkeep::low_water(db, *delivery),
@@ -135,7 +141,7 @@ impl Writing<'_> {
 }
 
 /// Fails unless exactly one row was changed: the change contradicts the content.
-fn one(changed: usize) -> rusqlite::Result<()> {
+pub(super) fn one(changed: usize) -> rusqlite::Result<()> {
     match changed {
         1 => Ok(()),
         _ => Err(rusqlite::Error::StatementChangedRows(changed)),

@@ -12,15 +12,15 @@ use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::ports::store::{Epoch, Loaded};
 use posthaste_core::profiles::Source;
-use posthaste_core::registry::{Instance, Leader, Origin, Team, TokenHash, Work};
+use posthaste_core::registry::{Instance, Leader, Origin, Team, Terms, TokenHash, Work};
 use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::errors::{ReadError, ReadResult};
-use super::events;
 use super::rows::meta::{self, Marks};
 use super::rows::record::Ids;
 use super::rows::{Cells, Table, principal};
+use super::{events, needs};
 
 /// Most ids acked by a weak proof that are told to each reader.
 const MOST_WEAKLY_ACKED: usize = 20;
@@ -43,6 +43,9 @@ pub(crate) fn all(db: &Connection) -> ReadResult<(Loaded, Ids)> {
         tokens: list(db, &TOKENS, "ORDER BY no", token)?,
         mailboxes: mailboxes(db)?,
         assignments: list(db, &ASSIGNMENTS, "ORDER BY task", assignment)?,
+        last_need: needs::last(db)?,
+        needs: needs::known(db)?,
+        remembered: needs::verdicts(db)?,
         unreadable_reports: unreadable_reports(db)?,
         weakly_acked: weakly_acked(db)?,
         ..Loaded::default()
@@ -182,6 +185,11 @@ static WORK: Table = Table {
         "exit_code",
         "why",
         "timeout",
+        "has_terms",
+        "driver",
+        "config",
+        "allowed_tools",
+        "record",
     ],
 };
 
@@ -195,10 +203,21 @@ fn work(db: &Connection) -> ReadResult<HashMap<InstanceId, Work>> {
             exit_code: cells.get("exit_code")?,
             why: cells.get("why")?,
             timeout: cells.get::<Option<u64>>("timeout")?.map(Duration::from_millis),
+            terms: cells.get::<bool>("has_terms")?.then(|| terms(cells)).transpose()?,
         };
         Ok((InstanceId(cells.get("instance")?), work))
     })?;
     Ok(all.into_iter().collect())
+}
+
+fn terms(cells: &Cells<'_, '_>) -> ReadResult<Terms> {
+    let tools: Option<String> = cells.get("allowed_tools")?;
+    Ok(Terms {
+        driver: cells.get("driver")?,
+        config: cells.get("config")?,
+        allowed_tools: tools.map(|list| list.lines().map(str::to_owned).collect()),
+        record: cells.get("record")?,
+    })
 }
 
 static TOKENS: Table = Table { name: "tokens", key: "no", columns: &["no", "hash", "instance"] };

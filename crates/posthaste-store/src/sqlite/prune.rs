@@ -11,14 +11,18 @@ use posthaste_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::errors::ReadResult;
-use super::events;
 use super::index::{self, Of};
 use super::rows::meta::marks;
+use super::{events, needs};
 
 /// Lists the messages whose last delivery was settled long enough ago. A message with an
 /// open delivery is never among them, whatever its age.
 pub(crate) fn aged(db: &Connection, ages: Ages, most: usize) -> ReadResult<Aged> {
-    Ok(Aged { messages: messages(db, ages, most)?, has_events: events::has_old(db, ages.events)? })
+    Ok(Aged {
+        messages: messages(db, ages, most)?,
+        has_events: events::has_old(db, ages.events)?,
+        has_needs: needs::has_old(db, ages.needs)?,
+    })
 }
 
 fn messages(db: &Connection, Ages { acked, dead, .. }: Ages, most: usize) -> ReadResult<Vec<Seq>> {

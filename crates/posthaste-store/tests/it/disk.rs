@@ -323,6 +323,8 @@ async fn a_worker_whose_mail_could_not_be_read_hears_of_it_later() {
     let assign = Assign {
         by: boss.who,
         agent: "mason".parse().expect("a name"),
+        worker: None,
+        terms: None,
         team: None,
         message: "listen".into(),
         label: None,

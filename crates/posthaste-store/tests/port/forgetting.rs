@@ -37,7 +37,7 @@ fn forget(rig: &Rig, what: &What, old: Old) -> Change {
         What::Settled => settled = old,
         What::Events => events = old,
     }
-    Change::OldForgotten { keys, ended, settled, events }
+    Change::OldForgotten { keys, ended, settled, events, needs: none }
 }
 
 pub(crate) async fn old_keys_and_weak_acks_are_forgotten(mut rig: Rig) {
@@ -124,7 +124,7 @@ pub(crate) async fn old_events_are_forgotten_and_their_numbers_are_not(mut rig: 
     }
     let ages = |rig: &Rig, minute| {
         let (acked, dead) = (nothing(rig), nothing(rig));
-        Ages { acked, dead, events: before(rig, minute) }
+        Ages { acked, dead, events: before(rig, minute), needs: nothing(rig) }
     };
     let has_old = async |rig: &Rig, minute| {
         rig.store.aged(ages(rig, minute), 9).await.expect("an answer").has_events
@@ -161,8 +161,8 @@ pub(crate) async fn rows_of_the_future_stay_until_the_run_is_long_enough(mut rig
     };
     let forget_old = |rig: &Rig, beyond| {
         let old = Old { before: minutes_after(START, 3), beyond, now: rig.now };
-        let (ended, settled) = (nothing(rig), nothing(rig));
-        Change::OldForgotten { keys: old, ended, settled, events: old }
+        let (ended, settled, needs) = (nothing(rig), nothing(rig), nothing(rig));
+        Change::OldForgotten { keys: old, ended, settled, events: old, needs }
     };
     let change = forget_old(&rig, Timestamp(i64::MAX));
     rig.commit(vec![change]).await;
@@ -201,8 +201,8 @@ pub(crate) async fn only_messages_that_are_settled_for_long_enough_are_aged(mut 
     rig.commit(vec![late]).await;
     rig.wait(70);
     let aged = async |acked: i64, dead: i64, most| {
-        let ages =
-            Ages { acked: before(&rig, acked), dead: before(&rig, dead), events: nothing(&rig) };
+        let (acked, dead) = (before(&rig, acked), before(&rig, dead));
+        let ages = Ages { acked, dead, events: nothing(&rig), needs: nothing(&rig) };
         let found: Aged = rig.store.aged(ages, most).await.expect("an answer");
         assert!(!found.has_events);
         found.messages.iter().map(|seq| seq.0).collect::<Vec<u64>>()

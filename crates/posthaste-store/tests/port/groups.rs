@@ -220,7 +220,7 @@ pub(crate) async fn numbers_are_not_given_again(mut rig: Rig) {
     let (keys, ended, settled, events) = (all_old, all_old, all_old, all_old);
     rig.commit(vec![
         Change::MessagesPruned(vec![Seq(1), Seq(2), Seq(3)]),
-        Change::OldForgotten { keys, ended, settled, events },
+        Change::OldForgotten { keys, ended, settled, events, needs: all_old },
     ])
     .await;
     assert!(rig.everything().await.is_empty());

@@ -10,6 +10,7 @@ mod forgetting;
 mod groups;
 mod looks;
 mod messages;
+mod needs;
 mod people;
 mod profiles;
 mod random;
@@ -53,11 +54,20 @@ macro_rules! promises_kept_by {
                 whoever_joins_again_has_a_new_status_secret_and_sign_of_life,
                 a_started_instance_has_its_work,
                 an_ended_instance_has_no_tokens,
+                a_record_is_replaced_and_nothing_else,
                 the_later_sign_of_life_counts,
                 tokens_come_oldest_first,
                 a_team_has_the_leaders_that_were_written_last,
                 an_assignment_is_open_until_it_is_settled,
                 a_report_that_cannot_be_read_is_named;
+            needs:
+                a_need_comes_back_with_every_field,
+                needs_are_found_by_number_kind_and_state,
+                a_need_is_opened_once_and_closed_once,
+                closed_permissions_are_told_while_their_asker_lives,
+                the_last_verdict_on_a_subject_is_remembered,
+                old_closed_needs_are_forgotten_and_open_ones_never,
+                a_need_is_told_when_it_opens_and_when_it_closes;
             forgetting:
                 old_keys_and_weak_acks_are_forgotten,
                 instances_that_ended_long_ago_are_forgotten,

@@ -8,7 +8,7 @@ use posthaste_core::messaging::delivery::{DeliveryNo, Reason};
 use posthaste_core::messaging::message::{Principal, Seq, ThreadId};
 use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::ports::change::Change;
-use posthaste_core::registry::{AgentKind, Instance, Leader, Origin, Status, Team, Work};
+use posthaste_core::registry::{AgentKind, Instance, Leader, Origin, Status, Team, Terms, Work};
 
 use crate::rig::{Rig, START, instance, mailbox, minutes_after, name, reader};
 
@@ -28,6 +28,16 @@ fn work() -> Work {
         started_at: Some(START),
         exit_code: Some(-9),
         why: Some("killed".into()),
+        terms: Some(terms()),
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
+        driver: Some("command".into()),
+        config: Some(r#"{"command":"it's here"}"#.into()),
+        allowed_tools: Some(vec!["Read".into(), "Bash(git *)".into()]),
+        record: Some(r#"{"session":"cao-1"}"#.into()),
     }
 }
 
@@ -115,6 +125,33 @@ pub(crate) async fn an_ended_instance_has_no_tokens(mut rig: Rig) {
     let start = rig.reopen().await;
     same(start.instance(ONE), &ended);
     assert_eq!(start.loaded.tokens, [([2; 32], InstanceId(2))]);
+}
+
+pub(crate) async fn a_record_is_replaced_and_nothing_else(mut rig: Rig) {
+    let plain = Work { terms: None, ..work() };
+    let with_terms = Instance { work: Some(work().into()), ..instance(1, START) };
+    let without = Instance {
+        work: Some(plain.clone().into()),
+        status: Status::Finished,
+        ended_at: Some(START),
+        ..instance(2, minutes_after(START, 1))
+    };
+    let external = instance(3, minutes_after(START, 2));
+    for one in [&with_terms, &without, &external] {
+        rig.commit(vec![Change::InstanceAdded(one.clone().into())]).await;
+    }
+    rig.commit(vec![Change::InstanceEnded(without.clone().into())]).await;
+    let written = |id| Change::RecordWritten { worker: InstanceId(id), record: "new".into() };
+    rig.commit(vec![written(1), written(2), written(3), written(77)]).await;
+
+    let start = rig.reopen().await;
+    let record = Some("new".to_owned());
+    let terms = Terms { record: record.clone(), ..terms() };
+    let expected = Work { terms: Some(terms), ..work() };
+    same(start.instance(ONE), &Instance { work: Some(expected.into()), ..with_terms });
+    let expected = Work { terms: Some(Terms { record, ..Terms::default() }), ..plain };
+    same(start.instance(InstanceId(2)), &Instance { work: Some(expected.into()), ..without });
+    same(start.instance(InstanceId(3)), &external);
 }
 
 pub(crate) async fn the_later_sign_of_life_counts(mut rig: Rig) {

@@ -12,6 +12,7 @@ use crate::engine::{Engine, Shared, Started};
 use crate::ledger::{AppendPlan, KeyDigest, KeyLook, KeyMark, Ledger, Planned};
 use crate::messaging::message::{Draft, MessageRef, Principal, Recipient, Seq};
 use crate::messaging::send::SendError;
+use crate::needs::NeedId;
 use crate::ports::change::Change;
 use crate::ports::{Appended, DeliveryRecord, Queue, StoreError, Ticket};
 use crate::time::Timestamp;
@@ -112,6 +113,7 @@ async fn duplicate(shared: &Shared, draft: &Draft, seq: Seq) -> Result<Appended,
 pub(in crate::engine) struct Append {
     from: Principal,
     to: Address,
+    answers_need: Option<NeedId>,
     /// `None` while the plan has the draft's text.
     draft: Option<Draft>,
     plan: Option<Box<AppendPlan>>,
@@ -127,7 +129,9 @@ impl Append {
         tx: oneshot::Sender<Result<Accepted, SendError>>,
     ) -> Self {
         let (from, to) = (draft.from, draft.to.clone());
-        Self { from, to, draft: Some(draft), plan: None, key: KeyLook::New, outcome: None, tx }
+        let answers_need = draft.answers_need();
+        let (plan, key, outcome) = (None, KeyLook::New, None);
+        Self { from, to, answers_need, draft: Some(draft), plan, key, outcome, tx }
     }
 }
 
@@ -185,7 +189,8 @@ impl Command for Append {
             ledger.undo_append(&plan);
             // No reader has seen the message yet: it becomes a draft again.
             let message = Arc::unwrap_or_clone(plan.message);
-            self.draft = Some(Draft::again(message, self.from, self.to.clone(), plan.thread));
+            let draft = Draft::again(message, self.from, self.to.clone(), plan.thread);
+            self.draft = Some(draft.answering(self.answers_need));
         }
     }
 

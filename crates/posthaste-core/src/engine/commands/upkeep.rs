@@ -72,9 +72,9 @@ pub(in crate::engine) struct Chore {
 pub(in crate::engine) enum ChoreKind {
     /// Writes the signs of life since the last time, and the lowest open delivery.
     Signs,
-    /// Forgets old keys, ids acked by weak proof, ended instances, settled assignments
-    /// and events.
-    Forget { keys: Old, ended: Old, settled: Old, events: Old, has_events: bool },
+    /// Forgets old keys, ids acked by weak proof, ended instances, settled assignments,
+    /// events and closed needs.
+    Forget { keys: Old, ended: Old, settled: Old, events: Old, needs: Old, is_due: bool },
     /// Removes old messages.
     Prune(Vec<Seq>),
 }
@@ -96,14 +96,15 @@ impl Command for Chore {
     fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
         match &self.work {
             ChoreKind::Signs => write_signs(ledger, changes),
-            ChoreKind::Forget { keys, ended, settled, events, has_events } => {
+            ChoreKind::Forget { keys, ended, settled, events, needs, is_due } => {
                 let forgotten = ledger.forget_keys(keys.before)
                     + ledger.forget_assignments(settled.before)
                     + ledger.forget_ended(ended.before);
-                let (keys, ended, settled, events) = (*keys, *ended, *settled, *events);
-                let due = *has_events || forgotten > 0;
+                let (keys, ended, settled) = (*keys, *ended, *settled);
+                let (events, needs) = (*events, *needs);
+                let due = *is_due || forgotten > 0;
                 if due {
-                    changes.push(Change::OldForgotten { keys, ended, settled, events });
+                    changes.push(Change::OldForgotten { keys, ended, settled, events, needs });
                 }
                 due
             }

@@ -11,12 +11,12 @@ use crate::engine::line::unanswered;
 use crate::engine::people::stopping;
 use crate::engine::writer::Command;
 use crate::engine::{Engine, Shared, Started};
-use crate::ledger::{BeginPlan, HirePlan, KeyLook, KeyMark, Ledger, PlannedHire};
+use crate::ledger::{BeginPlan, HirePlan, JoinPlan, KeyLook, KeyMark, Ledger, PlannedHire};
 use crate::messaging::message::{Draft, MessageRef, Seq};
 use crate::messaging::send::SendError;
 use crate::orchestration::AssignError;
 use crate::ports::change::Change;
-use crate::ports::{Hire, Hired, StoreError, Ticket};
+use crate::ports::{Hire, Hired, Opening, StoreError, Ticket};
 use crate::registry::{Instance, RegistryError, TokenHash, Work};
 use crate::time::Timestamp;
 
@@ -60,6 +60,21 @@ impl Engine {
             Some(task) => before(&self.shared, task, draft).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Makes a worker, `starting`, without a task.
+    pub fn open_worker(&self, opening: Opening) -> Started<Instance, AssignError> {
+        if let Some(damage) = self.shared.damage() {
+            return async { Err(damage.into()) }.boxed();
+        }
+        let answer = self.shared.line.push(|tx| OpenWorker::new(opening, tx));
+        async move { answer.await.map_err(unanswered)? }.boxed()
+    }
+
+    /// Replaces the record of a worker.
+    pub fn put_record(&self, worker: InstanceId, record: String) -> Started<(), RegistryError> {
+        let answer = self.shared.line.push(|tx| PutRecord::new(worker, record, tx));
+        async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 
     /// Notes that the worker runs from now on, with this token, in this place.
@@ -160,6 +175,94 @@ impl Command for NewWorker {
             None => self.outcome.unwrap_or(Err(StoreError::Closed.into())),
         };
         let _ = self.tx.send(outcome);
+    }
+}
+
+/// Adds a worker without a task.
+pub(in crate::engine) struct OpenWorker {
+    opening: Opening,
+    plan: Option<JoinPlan>,
+    refused: Option<AssignError>,
+    tx: oneshot::Sender<Result<Instance, AssignError>>,
+}
+
+impl OpenWorker {
+    pub(in crate::engine) fn new(
+        opening: Opening,
+        tx: oneshot::Sender<Result<Instance, AssignError>>,
+    ) -> Self {
+        Self { opening, plan: None, refused: None, tx }
+    }
+}
+
+impl Command for OpenWorker {
+    fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool {
+        match ledger.plan_open(self.opening.clone(), None, now, rand::random) {
+            Ok(plan) => {
+                plan.tell(changes);
+                self.plan = Some(plan);
+                true
+            }
+            Err(error) => {
+                self.refused = Some(error);
+                false
+            }
+        }
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Some(plan) = self.plan.take() {
+            ledger.undo_join(&plan);
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let opened = match (failure, self.plan, self.refused) {
+            (Some(failure), ..) => Err(failure.into()),
+            (None, Some(plan), _) => Ok(plan.instance),
+            (None, None, refused) => Err(refused.unwrap_or(StoreError::Closed.into())),
+        };
+        let _ = self.tx.send(opened);
+    }
+}
+
+/// Replaces the record of a worker.
+pub(in crate::engine) struct PutRecord {
+    worker: InstanceId,
+    record: String,
+    before: Result<Instance, RegistryError>,
+    tx: oneshot::Sender<Result<(), RegistryError>>,
+}
+
+impl PutRecord {
+    pub(in crate::engine) fn new(
+        worker: InstanceId,
+        record: String,
+        tx: oneshot::Sender<Result<(), RegistryError>>,
+    ) -> Self {
+        Self { worker, record, before: Err(RegistryError::Ended(String::new())), tx }
+    }
+}
+
+impl Command for PutRecord {
+    fn plan(&mut self, ledger: &mut Ledger, _: Timestamp, changes: &mut Vec<Change>) -> bool {
+        self.before = ledger.put_record(self.worker, self.record.clone());
+        if self.before.is_ok() {
+            let (worker, record) = (self.worker, self.record.as_str().into());
+            changes.push(Change::RecordWritten { worker, record });
+        }
+        self.before.is_ok()
+    }
+
+    fn undo(&mut self, ledger: &mut Ledger) {
+        if let Ok(before) = &self.before {
+            ledger.undo_put_record(before);
+        }
+    }
+
+    fn answer(self: Box<Self>, failure: Option<StoreError>) {
+        let written = self.before.map(drop);
+        let _ = self.tx.send(failure.map_or(written, |f| Err(unavailable(&f))));
     }
 }
 

@@ -27,6 +27,9 @@ pub enum Moment {
     BeforeTool,
     AfterTool,
     Stop,
+    /// The model has finished its turn, and the program waits for its user. The hook waits
+    /// for mail, and the program begins a turn with it.
+    Idle,
 }
 
 /// One hook, as its program reports it.
@@ -176,6 +179,9 @@ impl Proofs {
             Moment::Prompt => self.turn(who, false, now),
             Moment::Stop => self.turn(who, true, now),
             Moment::BeforeTool => self.announce(who, hook, now),
+            // The stop before it was the boundary. A wait that is renewed says nothing about
+            // what the reader holds.
+            Moment::Idle => Vec::new(),
             Moment::AfterTool => {
                 let (carries, effects) = self.tool_is_over(who, hook, now);
                 return (carries && !hook.quiet, effects);
@@ -403,7 +409,7 @@ impl Proofs {
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
-            let theirs = matches!(answer.door, Door::Mcp | Door::Hook);
+            let theirs = matches!(answer.door, Door::Mcp | Door::Hook | Door::Idle);
             if !theirs || answer.proven || answer.beginning != beginning {
                 continue;
             }

@@ -179,8 +179,9 @@ impl Proofs {
             }
             self.due.retain(|(_, due)| *due != id);
             answer.later = None;
-            // A driver's call is not the reader's own.
-            let shares = answer.door != Door::Driver && !streams;
+            // A driver's call is not the reader's own, and a session may begin while its
+            // own program waits for mail.
+            let shares = !matches!(answer.door, Door::Driver | Door::Idle) && !streams;
             if cuts
                 && answer.close()
                 && shares

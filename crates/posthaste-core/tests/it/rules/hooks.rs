@@ -425,3 +425,61 @@ fn hooked_a_hook_that_was_lost_does_not_confuse_the_calls_after_it() {
     post.hooks(0, Moment::Stop);
     assert_eq!(post.fate(0), BY_STOP);
 }
+
+/// The hook of an idle client is answered with the mail.
+fn wakes(post: &mut Post, receipt: u64) -> Given {
+    assert!(post.hooks(0, Moment::Idle), "it may carry mail");
+    let running = post.opens_call(0, &Call::through(Door::Idle), receipt);
+    let given = post.answers(0, &running);
+    post.written(&running);
+    given
+}
+
+#[test]
+fn mail_that_woke_an_idle_client_is_proved_by_its_receipt() {
+    let mut post = hooked();
+    assert_eq!(wakes(&mut post, 1), first());
+    post.receipt(0, 1);
+    assert_eq!(post.fate(0), Fate::Acked("receipt"));
+}
+
+#[test]
+fn mail_that_was_to_wake_a_client_is_proved_by_nothing_that_the_client_does() {
+    for boundary in [Moment::Stop, Moment::Prompt] {
+        let mut post = hooked();
+        assert_eq!(wakes(&mut post, 1), first());
+        post.hook(0, &before(BASH));
+        post.hook(0, &after(BASH));
+        checks(&mut post, "1", 2);
+        waits_out_the_grace_of_hooks(&mut post);
+        assert_eq!(post.fate(0), HELD, "these may belong to another turn");
+        // A new wait says nothing about the mail of the last one.
+        post.hooks(0, Moment::Idle);
+        assert_eq!(post.fate(0), HELD);
+        post.hooks(0, boundary);
+        assert_eq!(post.fate(0), BACK);
+    }
+}
+
+#[test]
+fn a_prompt_ends_the_wait_of_an_idle_client() {
+    let mut post = hooked();
+    assert!(post.hooks(0, Moment::Idle));
+    let running = post.opens_call(0, &Call::through(Door::Idle), 1);
+    post.hooks(0, Moment::Prompt);
+    assert!(running.cut.is_cancelled());
+    let through_the_prompt = post.carries(0, 2).1;
+    assert_eq!(through_the_prompt, first(), "as it was");
+}
+
+#[test]
+fn a_session_that_begins_while_its_program_waits_for_mail_is_no_second_process() {
+    let mut post = hooked();
+    assert!(post.hooks(0, Moment::Idle));
+    let running = post.opens_call(0, &Call::through(Door::Idle), 1);
+    post.hooks(0, Moment::SessionStart);
+    assert!(running.cut.is_cancelled());
+    assert_eq!(post.carries(0, 2).1, first());
+    post.hooks(0, Moment::Stop);
+    assert_eq!(post.fate(0), BY_STOP, "it is one reader");
+}

@@ -24,7 +24,7 @@ async fn a_worker_gets_its_task_a_parent_a_label_and_a_place() {
     assert_eq!(assigned.instance.status, Status::Starting);
     let id = assigned.instance.id;
     let start = yard.staff.runs(id).await;
-    assert_eq!((start.task.as_str(), start.parent.as_str()), ("build", &*yard.boss.address));
+    assert_eq!((start.task_text(), start.parent.as_str()), ("build", &*yard.boss.address));
     assert_eq!(start.token.0.len(), 64);
     assert_eq!(format!("{:?}", start.token), "Token");
 

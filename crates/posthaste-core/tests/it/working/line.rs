@@ -28,10 +28,10 @@ async fn a_hundred_assigns_at_once_run_eight_at_a_time_and_in_order() {
         let at_work = yard.staff.at_work();
         assert!(at_work.len() <= 8, "{}", at_work.len());
         let mut tasks: Vec<usize> =
-            at_work.iter().map(|s| s.task.parse().expect("a number")).collect();
+            at_work.iter().map(|s| s.task_text().parse().expect("a number")).collect();
         tasks.sort_unstable();
         assert_eq!(tasks[0], done, "first come, first started");
-        let first = at_work.into_iter().min_by_key(|s| s.task.parse::<usize>().ok());
+        let first = at_work.into_iter().min_by_key(|s| s.task_text().parse::<usize>().ok());
         let first = yard.knows(first.expect("somebody").worker.id);
         yard.answers(&first, "done").await;
         done += 1;

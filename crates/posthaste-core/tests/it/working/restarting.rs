@@ -43,8 +43,8 @@ async fn after_a_start_workers_are_found_ended_or_started_again() {
     world.hub.employ(Arc::clone(&staff) as _, config).await;
 
     // Its place is free, so the line moves; and who never ran is started again.
-    assert_eq!(staff.runs(never.id()).await.task, "never ran");
-    assert_eq!(staff.runs(waits.instance.id).await.task, "waits in line");
+    assert_eq!(staff.runs(never.id()).await.task_text(), "never ran");
+    assert_eq!(staff.runs(waits.instance.id).await.task_text(), "waits in line");
     assert_eq!(world.status(&runs), Status::Running);
     assert_eq!(world.status(&ended), Status::Failed);
     while world.state(task).await != RecordState::Leased {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use posthaste_core::messaging::message::{Details, Kind};
+use posthaste_core::orchestration::TurnActivity;
 use posthaste_core::registry::Status;
 use posthaste_testkit::staff;
 use tokio::time::sleep;
@@ -26,6 +27,20 @@ async fn a_worker_that_has_reported_and_stays_idle_is_ended_in_time() {
     assert_eq!(yard.world.status(&done), Status::Stopped);
     // A worker that works gives no sign of life and is not lost.
     assert_eq!(yard.world.status(&busy), Status::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_in_the_middle_of_a_turn_is_not_ended_as_idle() {
+    let yard = Yard::new().await;
+    let worker = yard.puts_to_work(&yard.boss, "one").await;
+    let hub = &yard.world.hub;
+    hub.turn_ended(worker.id(), "done".to_owned()).await;
+    hub.note_activity(worker.id(), Some(TurnActivity::Busy));
+    sleep(minutes(60)).await;
+    assert_eq!(yard.world.status(&worker), Status::Running);
+    hub.note_activity(worker.id(), Some(TurnActivity::Idle));
+    sleep(minutes(2)).await;
+    assert_eq!(yard.world.status(&worker), Status::Stopped);
 }
 
 #[tokio::test(start_paused = true)]

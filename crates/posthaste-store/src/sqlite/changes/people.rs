@@ -91,15 +91,19 @@ pub(super) fn instance_seen(
 
 fn write_work(db: &Connection, of: &Instance) -> rusqlite::Result<()> {
     let Some(work) = of.work.as_deref() else { return Ok(()) };
-    let Work { directory, worktree, branch, timeout, started_at, exit_code, why } = work;
+    let Work { directory, worktree, branch, timeout, started_at, exit_code, why, terms } = work;
+    let terms = terms.as_ref();
     execute(
         db,
-        "INSERT INTO work \
-         (instance, directory, worktree, branch, started_at, exit_code, why, timeout) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (instance) DO UPDATE SET \
+        "INSERT INTO work (instance, directory, worktree, branch, started_at, exit_code, why, \
+         timeout, has_terms, driver, config, allowed_tools, record) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) \
+         ON CONFLICT (instance) DO UPDATE SET \
          directory = excluded.directory, worktree = excluded.worktree, \
          branch = excluded.branch, started_at = excluded.started_at, \
-         exit_code = excluded.exit_code, why = excluded.why, timeout = excluded.timeout",
+         exit_code = excluded.exit_code, why = excluded.why, timeout = excluded.timeout, \
+         has_terms = excluded.has_terms, driver = excluded.driver, config = excluded.config, \
+         allowed_tools = excluded.allowed_tools, record = excluded.record",
         params![
             of.id.0,
             directory,
@@ -108,8 +112,26 @@ fn write_work(db: &Connection, of: &Instance) -> rusqlite::Result<()> {
             started_at.map(|at| at.0),
             exit_code,
             why,
-            timeout.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+            timeout.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX)),
+            terms.is_some(),
+            terms.and_then(|terms| terms.driver.as_deref()),
+            terms.and_then(|terms| terms.config.as_deref()),
+            // The names of tools have one line each.
+            terms.and_then(|terms| Some(terms.allowed_tools.as_ref()?.join("\n"))),
+            terms.and_then(|terms| terms.record.as_deref()),
         ],
+    )
+}
+
+pub(super) fn record_written(
+    db: &Connection,
+    worker: InstanceId,
+    record: &str,
+) -> rusqlite::Result<()> {
+    execute(
+        db,
+        "UPDATE work SET has_terms = 1, record = ?2 WHERE instance = ?1",
+        params![worker.0, record],
     )
 }
 

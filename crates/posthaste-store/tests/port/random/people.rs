@@ -1,8 +1,11 @@
-//! Instances, teams, profiles and assignments that change.
+//! Instances, teams, profiles, assignments and needs that change.
+
+use std::sync::Arc;
 
 use posthaste_core::address::{InstanceId, Name};
 use posthaste_core::messaging::delivery::DeliveryNo;
 use posthaste_core::messaging::message::Seq;
+use posthaste_core::needs::{Asked, Asker, Closed, Need, NeedId, NeedKind, Outcome, Remembered};
 use posthaste_core::orchestration::{Assignment, Report};
 use posthaste_core::ports::change::Change;
 use posthaste_core::profiles::{Profile, Source, Template};
@@ -60,6 +63,17 @@ impl World {
         }
         self.known.get_mut(&ended.id.0)?.ended_at = ended.ended_at;
         Some(Change::InstanceEnded(ended.into()))
+    }
+
+    pub(super) fn note(&mut self) -> Option<Change> {
+        let someone = self.someone()?;
+        let record: std::sync::Arc<str> = format!("record {}", self.dice.below(9)).into();
+        if let Some(work) = &someone.work {
+            let mut noted = Work::clone(work);
+            noted.terms.get_or_insert_default().record = Some(record.to_string());
+            self.known.get_mut(&someone.id.0)?.work = Some(noted.into());
+        }
+        Some(Change::RecordWritten { worker: someone.id, record })
     }
 
     pub(super) fn see(&mut self) -> Option<Change> {
@@ -144,5 +158,43 @@ impl World {
             at: self.now,
         };
         Some(Change::AssignmentSettled { task: Seq(task), report })
+    }
+
+    pub(super) fn need(&mut self) -> Change {
+        self.need += 1;
+        self.open_needs.insert(self.need);
+        let (kind, _) = NeedKind::ALL[self.dice.index(4)];
+        let instance = InstanceId(self.dice.small(12));
+        let from = Asker { instance: Some(instance), address: format!("mason.{instance}").into() };
+        let asked = Asked { request: format!("r-{}", self.need), subject: Some(self.dice.text(2)) };
+        Change::NeedOpened(Arc::new(Need {
+            blocking: self.dice.one_in(2),
+            options: (0..self.dice.below(3)).map(|_| self.dice.text(2)).collect(),
+            message: self.dice.one_in(2).then(|| Seq(1 + self.dice.below(99))),
+            delivery: self.dice.one_in(4).then(|| DeliveryNo(self.dice.below(99))),
+            asked: (kind == NeedKind::Permission).then_some(asked),
+            ..Need::new(NeedId(self.need), kind, from, self.dice.text(9), self.now)
+        }))
+    }
+
+    pub(super) fn close_need(&mut self) -> Option<Change> {
+        let open: Vec<u64> = self.open_needs.iter().copied().collect();
+        let id = self.dice.pick(&open)?;
+        self.open_needs.remove(&id);
+        let (outcome, _) = Outcome::ALL[self.dice.index(8)];
+        let text = self.dice.one_in(2).then(|| self.dice.text(5));
+        let message = self.dice.one_in(3).then(|| Seq(1 + self.dice.below(99)));
+        let closed = Closed { text, message, ..Closed::new(outcome, self.now) };
+        Some(Change::NeedClosed { id: NeedId(id), closed })
+    }
+
+    pub(super) fn verdict(&mut self) -> Change {
+        let profile = name(&format!("agent-{}", self.dice.below(4)));
+        let subject = format!("Tool({})", self.dice.below(4));
+        let (allow, at) = (self.dice.one_in(2), self.now);
+        match self.dice.one_in(3) {
+            true => Change::VerdictForgotten { profile, subject },
+            false => Change::VerdictRemembered(Remembered { profile, subject, allow, at }),
+        }
     }
 }

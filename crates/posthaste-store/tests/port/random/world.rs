@@ -56,6 +56,8 @@ pub(crate) struct World {
     /// Tasks that are open.
     pub(super) tasks: BTreeSet<u64>,
     pub(super) assigned: BTreeSet<u64>,
+    pub(super) need: u64,
+    pub(super) open_needs: BTreeSet<u64>,
 }
 
 impl World {
@@ -76,6 +78,8 @@ impl World {
             profiles: BTreeMap::new(),
             tasks: BTreeSet::new(),
             assigned: BTreeSet::new(),
+            need: 0,
+            open_needs: BTreeSet::new(),
         }
     }
 
@@ -101,7 +105,7 @@ impl World {
     }
 
     fn step(&mut self, changes: &mut Vec<Change>) {
-        match self.dice.below(40) {
+        match self.dice.below(43) {
             0..12 => self.send(changes),
             12..20 => (0..2).for_each(|_| changes.extend(self.settle())),
             20 => self.return_one(changes),
@@ -111,7 +115,7 @@ impl World {
             25 | 26 => changes.extend(self.arrive()),
             27 => changes.extend(self.start()),
             28 => changes.extend(self.end()),
-            29 => changes.extend(self.see()),
+            29 => changes.extend(self.see().into_iter().chain(self.note())),
             30 => changes.extend(self.token()),
             31 => changes.push(self.team()),
             32 | 33 => changes.push(self.profile()),
@@ -120,6 +124,9 @@ impl World {
             36 => changes.extend(self.report()),
             37 => changes.push(self.forget()),
             38 => changes.push(self.low_water()),
+            39 => changes.push(self.need()),
+            40 => changes.extend(self.close_need()),
+            41 => changes.push(self.verdict()),
             _ => changes.extend(self.free_box()),
         }
     }
@@ -276,9 +283,9 @@ impl World {
     }
 
     fn forget(&mut self) -> Change {
-        let [keys, ended, settled, events] = [(); 4].map(|()| self.old(600));
+        let [keys, ended, settled, events, needs] = [(); 5].map(|()| self.old(600));
         self.known.retain(|_, instance| !instance.ended_at.is_some_and(|at| ended.has(at)));
-        Change::OldForgotten { keys, ended, settled, events }
+        Change::OldForgotten { keys, ended, settled, events, needs }
     }
 
     fn low_water(&mut self) -> Change {

@@ -72,6 +72,17 @@ async fn a_start_does_not_guess() {
         ),
         ("UPDATE assignments SET report_delivery = NULL", "row 8, column report_delivery"),
         (
+            "INSERT INTO needs (id, kind, blocking, address, text, options, created_at) \
+             VALUES (4, 'wish', 0, 'human', 'x', '[]', 1)",
+            "needs, row 4, column kind: `wish` is no value",
+        ),
+        (
+            "INSERT INTO needs (id, kind, blocking, address, text, options, created_at) \
+             VALUES (4, 'dead', 0, 'human', 'x', '{}', 1)",
+            "needs, row 4, column options: `{}` is no value",
+        ),
+        ("INSERT INTO verdicts VALUES ('???', 'Edit', 1, 1)", "verdicts, row ???, column profile"),
+        (
             "INSERT INTO taken (no, reader, seq, at) VALUES (4, 'nobody', 1, 1)",
             "taken, row 4, column reader: `nobody` is no value",
         ),

@@ -1,0 +1,193 @@
+//! Turns of a worker whose driver holds a conversation with it.
+//!
+//! The driver reads the worker's mail like any reader, under the same lease, so a message
+//! goes one way only: an idle worker is prompted with all of its mail in one turn, and
+//! urgent mail may be put into a running turn. Writing a prompt proves nothing. The mail
+//! is proved when the worker's own output shows that the turn with it began, and what the
+//! worker read by itself meanwhile is proved when its model finishes that turn.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lifecycle::RETRY;
+use crate::Hub;
+use crate::address::InstanceId;
+use crate::messaging::message::{Principal, Seq};
+use crate::messaging::proof::{Call, Door};
+use crate::messaging::receive::{Ask, Batch, Budget};
+use crate::ports::{Filter, StoreError};
+use crate::registry::RegistryError;
+
+/// The activity of a worker, as its driver sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnActivity {
+    Starting,
+    Idle,
+    Busy,
+    /// Its program asks the operator for permission.
+    Asking,
+}
+
+impl Hub {
+    /// Waits for mail for an idle worker, and takes all of it. While the hub stops it does
+    /// not complete.
+    pub async fn mail_for_prompt(self: &Arc<Self>, who: InstanceId) -> Batch {
+        let filter = Filter { quiet: true, ..Filter::default() };
+        self.wait_for_driver(who, &filter, false).await
+    }
+
+    /// Waits for urgent mail for a worker in mid-turn, and takes it. Mail that the worker
+    /// waits for by itself is left to that call.
+    pub async fn urgent_mail(self: &Arc<Self>, who: InstanceId) -> Batch {
+        let filter = Filter { quiet: true, urgent: true, ..Filter::default() };
+        self.wait_for_driver(who, &filter, true).await
+    }
+
+    async fn wait_for_driver(
+        self: &Arc<Self>,
+        who: InstanceId,
+        filter: &Filter,
+        urgent: bool,
+    ) -> Batch {
+        loop {
+            while urgent && self.is_waiting(who) {
+                tokio::time::sleep(LOOK).await;
+            }
+            let window = match urgent {
+                true => Duration::ZERO,
+                false => self.batch_window(Principal::Instance(who)),
+            };
+            match self.take_for_driver(who, filter.clone(), Some(window)).await {
+                Ok(batch) if !batch.mail.is_empty() => return batch,
+                _ if self.stopping.is_cancelled() => return pending().await,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%who, %error, "a worker's mail was not read; it is tried again");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Completes when urgent mail waits for a worker in mid-turn. Takes nothing.
+    pub async fn urgent_mail_waits(self: &Arc<Self>, who: InstanceId) {
+        let me = Principal::Instance(who);
+        let filter = Filter { quiet: true, urgent: true, ..Filter::default() };
+        loop {
+            let found = self.engine.survey(me, filter.clone()).await;
+            if found.is_ok_and(|survey| survey.waiting > 0) && !self.is_waiting(who) {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Takes mail that the driver was given before the hub started anew.
+    pub async fn mail_again(
+        self: &Arc<Self>,
+        who: InstanceId,
+        seqs: &[Seq],
+    ) -> Result<Batch, StoreError> {
+        let filter = Filter { quiet: true, among: seqs.into(), ..Filter::default() };
+        self.take_for_driver(who, filter, None).await
+    }
+
+    async fn take_for_driver(
+        self: &Arc<Self>,
+        who: InstanceId,
+        filter: Filter,
+        waits: Option<Duration>,
+    ) -> Result<Batch, StoreError> {
+        let me = Principal::Instance(who);
+        let chars = self.staff.get().map_or(usize::MAX, |staff| staff.config.prompt_chars);
+        let ask = Ask { door: Door::Driver, filter, ..Ask::now(me) };
+        let ask = match waits {
+            Some(window) => {
+                Ask { timeout: self.limits.wait, window, budget: Budget::Chars(chars), ..ask }
+            }
+            None => ask,
+        };
+        let open = self.open(me, &Call::through(Door::Driver));
+        match self.receive_on(open, ask).await {
+            // The stop ended the wait, and would end the next one at once.
+            Ok(batch) if waits.is_some() && batch.mail.is_empty() && self.is_stopping() => {
+                std::future::pending().await
+            }
+            Err(StoreError::Closed) => std::future::pending().await,
+            Err(error) => {
+                tokio::time::sleep(RETRY).await;
+                Err(error)
+            }
+            taken => taken,
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
+    /// Notes that the worker's own output shows that its model was given these messages.
+    pub async fn turn_began(&self, who: InstanceId, seqs: Vec<Seq>) {
+        let me = Principal::Instance(who);
+        self.seen(me);
+        while let Err(error) = self.ack_by_turn(me, seqs.clone()).await {
+            if matches!(error, StoreError::Closed) || self.tasks.is_closed() {
+                return;
+            }
+            tracing::warn!(%who, %error, "mail of a prompt was not acked; it is tried again");
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Notes that the worker's model finished its turn with this answer: what it read
+    /// meanwhile has arrived, and its open assignments are settled. An assignment that the
+    /// worker reported on itself is settled already.
+    pub async fn turn_ended(self: &Arc<Self>, who: InstanceId, answer: String) {
+        let me = Principal::Instance(who);
+        self.seen(me);
+        self.at_desk(|desk, books| desk.turn_ended(books, me));
+        let answer = match answer.trim().is_empty() {
+            true => "(it finished without a word)".to_owned(),
+            false => super::lifecycle::clip(answer, self.limits.body_bytes),
+        };
+        loop {
+            match self.engine.report(who, answer.clone()).await {
+                Ok(_) | Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => break,
+                Err(error) if !self.tasks.is_closed() => {
+                    tracing::warn!(%who, %error, "a report was not kept; it is tried again");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Err(_) => return,
+            }
+        }
+        if let Some(staff) = self.staff.get() {
+            staff.line_moves();
+        }
+    }
+
+    /// Notes that the worker did not take these messages: each counts as refused.
+    pub async fn mail_refused(&self, who: InstanceId, seqs: Vec<Seq>) {
+        if let Err(error) = self.nack_messages(Principal::Instance(who), seqs).await {
+            tracing::warn!(%who, %error, "a refusal was not kept");
+        }
+    }
+
+    /// Notes the activity of a worker, for those who look; `None` when it has ended.
+    pub fn note_activity(&self, who: InstanceId, activity: Option<TurnActivity>) {
+        let Some(staff) = self.staff.get() else { return };
+        let mut all = staff.activities.lock();
+        match activity {
+            Some(activity) => drop(all.insert(who, activity)),
+            None => drop(all.remove(&who)),
+        }
+    }
+
+    /// Returns the activity of a worker, if its driver tells.
+    pub fn turn_activity(&self, who: InstanceId) -> Option<TurnActivity> {
+        self.staff.get()?.activities.lock().get(&who).copied()
+    }
+}
+
+/// Time between two looks for urgent mail of a worker that waits for mail by itself.
+const LOOK: Duration = Duration::from_millis(100);
