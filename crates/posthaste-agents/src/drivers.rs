@@ -3,18 +3,24 @@
 //! All that is special about a driver stands in its file, and the supervisor asks it. To
 //! add a driver, add a file and a line here.
 
+mod acp;
+mod claude;
+mod codex;
 mod command;
 mod external;
 mod limits;
+mod terminal;
 
 use std::path::Path;
 
 use posthaste_core::Timestamp;
 use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::{Profile, Source, Template};
+use serde_json::Value;
 
-use self::limits::Limit;
-use crate::settings::{Line, Settings};
+pub(crate) use self::limits::Limit;
+use crate::conversation::Conversation;
+use crate::settings::{Line, Settings, Stdin};
 
 /// One way to run agents.
 pub(crate) trait Driver: Sync {
@@ -24,22 +30,81 @@ pub(crate) trait Driver: Sync {
     /// Returns whether the driver enforces this limit of the profile on its agents.
     fn keeps(&self, limit: Limit) -> bool;
 
-    /// Returns the command that runs a worker with these settings; `None` if such an
-    /// agent connects by itself and the hub runs nothing.
-    fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError>;
+    /// Returns how a worker is run; `None` if such an agent connects by itself and the
+    /// hub runs nothing. A setting of the profile that the program cannot honour is an
+    /// error here, before anything starts. Pure: it looks at nothing but the brief.
+    fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError>;
+
+    /// Returns the conversation with the program, as it was when this state was kept.
+    /// `None`: the state is not one of this driver's.
+    fn resume(&self, _state: &Value) -> Option<Box<dyn Conversation>> {
+        None
+    }
+
+    /// Returns what the end of the program means, by the end of its stderr: a sentence
+    /// for its user, if the driver knows better than the exit code tells.
+    fn explains(&self, _stderr: &str) -> Option<String> {
+        None
+    }
 }
 
-const ALL: [&dyn Driver; 2] = [&command::Command, &external::External];
+/// All that a driver may know of a worker that it is to run.
+pub(crate) struct Brief<'a> {
+    pub(crate) template: &'a Template,
+    pub(crate) settings: &'a Settings,
+    /// The directory in which the program works.
+    pub(crate) directory: &'a Path,
+    /// The folder of the worker's own files, in which [`Launch::files`] are written.
+    pub(crate) home: &'a Path,
+    /// The URL of the hub.
+    pub(crate) hub: &'a str,
+    /// The program whose `mcp` command is a bridge from stdio to the hub.
+    pub(crate) binary: &'a Path,
+    /// The system prompt: that of the profile, and then who the worker is and how it
+    /// reports.
+    pub(crate) instructions: &'a str,
+}
 
-/// Returns the command that runs a worker of this profile; `None` if the agent connects
-/// by itself. Refuses a profile with a limit that its driver cannot enforce.
-pub(crate) fn line(profile: &Profile, settings: &Settings) -> Result<Option<Line>, LaunchError> {
+/// The way in which a worker is run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Launch {
+    pub(crate) line: Line,
+    /// Variables beside those of the profile. The worker's own token is in the
+    /// environment as `POSTHASTE_TOKEN` anyway.
+    pub(crate) env: Vec<(String, String)>,
+    /// Files for the worker alone, by name, in its home.
+    pub(crate) files: Vec<(&'static str, String)>,
+    pub(crate) stdin: Stdin,
+    /// The first state of the conversation, for [`Stdin::Session`] and
+    /// [`Stdin::Terminal`].
+    pub(crate) state: Option<Value>,
+}
+
+impl Launch {
+    /// Runs a command whose output is its answer.
+    pub(crate) fn plain(line: Line, stdin: Stdin) -> Self {
+        Self { line, env: Vec::new(), files: Vec::new(), stdin, state: None }
+    }
+}
+
+const ALL: [&dyn Driver; 6] = [
+    &acp::Acp,
+    &claude::Claude,
+    &codex::Codex,
+    &command::Command,
+    &external::External,
+    &terminal::Terminal,
+];
+
+/// Returns how a worker of this profile is run; `None` if the agent connects by itself.
+/// Refuses a profile with a limit that its driver cannot enforce.
+pub(crate) fn launch(profile: &Profile, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
     let driver = of(profile)?;
-    let line = driver.line(settings)?;
-    if line.is_some() {
+    let launch = driver.launch(brief)?;
+    if launch.is_some() {
         limits::check(&profile.template, driver)?;
     }
-    Ok(line)
+    Ok(launch)
 }
 
 /// Checks whether a worker of this profile could be started, as far as the profile alone
@@ -54,14 +119,31 @@ pub fn check_profile(template: &Template) -> Result<(), LaunchError> {
         created_at: now,
         updated_at: now,
     };
-    line(&profile, &Settings::read(&profile, Some(Path::new("/")))?).map(|_| ())
+    let settings = Settings::read(&profile, Some(Path::new("/")))?;
+    launch(&profile, &Brief::of_nobody(template, &settings)).map(|_| ())
+}
+
+impl<'a> Brief<'a> {
+    /// Makes the brief of a worker that does not exist yet, to check its profile.
+    pub(crate) fn of_nobody(template: &'a Template, settings: &'a Settings) -> Self {
+        let nowhere = Path::new("/");
+        Self {
+            template,
+            settings,
+            directory: nowhere,
+            home: nowhere,
+            hub: "",
+            binary: nowhere,
+            instructions: "",
+        }
+    }
 }
 
 /// Returns the driver of a profile: the external one if the profile names none.
 pub(crate) fn of(profile: &Profile) -> Result<&'static dyn Driver, LaunchError> {
     let template = &profile.template;
     let Some(wanted) = &template.driver else { return Ok(&external::External) };
-    ALL.into_iter().find(|driver| driver.name() == wanted).ok_or_else(|| {
+    named(wanted).ok_or_else(|| {
         let known: Vec<&str> = ALL.iter().map(|driver| driver.name()).collect();
         LaunchError {
             why: format!("{}: no driver is called `{wanted}`", template.name),
@@ -72,4 +154,22 @@ pub(crate) fn of(profile: &Profile) -> Result<&'static dyn Driver, LaunchError> 
             key: Some("driver"),
         }
     })
+}
+
+pub(crate) fn named(name: &str) -> Option<&'static dyn Driver> {
+    ALL.into_iter().find(|driver| driver.name() == name)
+}
+
+/// Returns the words with which a program of a known kind begins: those of the profile's
+/// `command`, else these.
+fn program_of(settings: &Settings, usual: &[&str]) -> Result<Vec<String>, LaunchError> {
+    match &settings.command {
+        None => Ok(usual.iter().map(|word| (*word).to_owned()).collect()),
+        Some(Line::Words(words)) => Ok(words.clone()),
+        Some(Line::Shell(_)) => Err(LaunchError::new(
+            format!("{}: with this driver `command` is a list of words", settings.profile),
+            "the program first, for example `command: [/opt/claude/bin/claude]`",
+        )
+        .about("command")),
+    }
 }

@@ -40,9 +40,13 @@ pub const VARIABLES: [&str; 17] = [
 ];
 
 /// Variables of the hub that workers do not get. An agent's program may have started the
-/// hub: its workers are no part of that conversation, and the hub's secrets and its
-/// memory settings are not for them.
-const NOT_FOR_WORKERS: [&str; 11] = [
+/// hub: its workers are no part of that conversation or of that terminal, and the hub's
+/// secrets and its memory settings are not for them.
+const NOT_FOR_WORKERS: [&str; 17] = [
+    "CAO_API_HOST",
+    "CAO_API_PORT",
+    "CAO_AUTH_LOCAL_TOKEN",
+    "CAO_SESSION_NAME",
     "CAO_TERMINAL_ID",
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -54,6 +58,8 @@ const NOT_FOR_WORKERS: [&str; 11] = [
     "OPENCODE",
     "OTEL_EXPORTER_OTLP_HEADERS",
     "QWEN_CODE",
+    "TMUX",
+    "TMUX_PANE",
 ];
 
 /// Variables of the hub that workers of another user get all the same.
@@ -140,8 +146,7 @@ impl Environment {
         let worker = &start.worker;
         let instance = worker.id.to_string();
         self.set("POSTHASTE_INSTANCE", &instance);
-        // CAO's own tools look for this name.
-        self.set("CAO_TERMINAL_ID", &instance);
+        self.cao(&instance, &start.token.0);
         self.set("POSTHASTE_ADDRESS", &*worker.address);
         self.set("POSTHASTE_AGENT", worker.agent.as_str());
         self.set("POSTHASTE_TEAM", worker.team.as_str());
@@ -156,6 +161,19 @@ impl Environment {
         self.set("POSTHASTE_TOKEN", &start.token.0);
         // Not the operator's folder: without its token a worker must have no identity.
         self.set(DATA, data_of(home));
+    }
+
+    /// Sets what CAO's own programs look for: who they work for, where the hub is, and the
+    /// token that they send.
+    fn cao(&mut self, instance: &str, token: &str) {
+        self.set("CAO_TERMINAL_ID", instance);
+        self.set("CAO_AUTH_LOCAL_TOKEN", token);
+        let hub = self.get("POSTHASTE_HUB").and_then(OsStr::to_str).map(str::to_owned);
+        let place = hub.as_deref().and_then(|hub| hub.strip_prefix("http://"));
+        if let Some((host, port)) = place.and_then(|place| place.rsplit_once(':')) {
+            self.set("CAO_API_HOST", host);
+            self.set("CAO_API_PORT", port.trim_end_matches('/'));
+        }
     }
 
     /// Sets the identity of the agent that a wake command is to wake. The command gets no

@@ -7,7 +7,14 @@
 //!   cwd         a link to the directory in which the worker works
 //!   home        a link to the worker's own files, if they lie elsewhere
 //!   prepared    the worker was prepared and has not been started
+//!   alias       the name of a link to these files that command lines may have
 //!   out, err    the worker's output, bounded
+//!   session     the keeper's socket, if the hub holds a conversation with the worker
+//!   session.json  the state of that conversation, written by the hub
+//!   rest        output of that conversation that no hub had confirmed at its end
+//!   ticket      the environment of a worker in a terminal, until its keeper takes it
+//!   pane        the pane of tmux in which the keeper runs, if it does
+//!   terminal    the text of that pane at the worker's end, bounded
 //!   started     written before the worker runs, and again when its process is known
 //!   exit.json   how the worker ended; complete or absent
 //!   lock        held by the keeper for as long as it lives
@@ -18,7 +25,8 @@
 //!
 //! The hub takes the lock and hands the open file to the keeper as its stdout, so the
 //! lock stays with the file: it is free once the keeper has ended, in whatever way, and a
-//! hub that is killed in between changes nothing.
+//! hub that is killed in between changes nothing. A keeper in a pane takes the lock itself
+//! (`ticket.rs`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -31,6 +39,9 @@ use serde::{Deserialize, Serialize};
 
 /// Room for the exit note, and a little more.
 const ROOM: [u8; 4096] = [b' '; 4096];
+
+/// The first letters of the other name of a worker's folder.
+const ALIAS: &str = "of-";
 
 /// The longest note that is read.
 const NOTE_BYTES: u64 = 64 * 1024;
@@ -60,6 +71,8 @@ pub(crate) struct Exit {
     pub(crate) asked: bool,
     /// The worker ran longer than it may.
     pub(crate) overdue: bool,
+    /// The worker's terminal was closed.
+    pub(crate) closed: bool,
     /// Number of processes that the worker left behind; they were ended.
     pub(crate) strays: usize,
     /// Number of bytes beyond the bound, which are not kept.
@@ -102,6 +115,42 @@ impl Folder {
         self.0.join("out")
     }
 
+    /// The text of the worker's terminal at its end, if it had one.
+    pub(crate) fn terminal(&self) -> PathBuf {
+        self.0.join("terminal")
+    }
+
+    /// The keeper's socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.0.join("session")
+    }
+
+    /// The state of the conversation.
+    pub(crate) fn session_state(&self) -> PathBuf {
+        self.0.join("session.json")
+    }
+
+    fn rest_file(&self) -> PathBuf {
+        self.0.join("rest")
+    }
+
+    /// Keeps the output that no hub had confirmed, and its offset.
+    pub(crate) fn keep_rest(&self, from: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut file = anew(&self.rest_file())?;
+        file.write_all(&from.to_be_bytes())?;
+        file.write_all(bytes)
+    }
+
+    /// Returns the output that no hub had confirmed, and its offset.
+    pub(crate) fn rest(&self) -> io::Result<(u64, Vec<u8>)> {
+        let mut from = [0; 8];
+        let mut bytes = Vec::new();
+        let mut file = open(&self.rest_file())?;
+        file.read_exact(&mut from)?;
+        file.read_to_end(&mut bytes)?;
+        Ok((u64::from_be_bytes(from), bytes))
+    }
+
     pub(crate) fn err(&self) -> PathBuf {
         self.0.join("err")
     }
@@ -130,6 +179,35 @@ impl Folder {
     pub(crate) fn home(&self) -> PathBuf {
         let noted = fs::read_link(self.0.join("home")).ok();
         noted.filter(|home| home.file_name() == self.0.file_name()).unwrap_or(self.0.clone())
+    }
+
+    /// Returns another path of the worker's own files, beside them, for command lines:
+    /// every user can read those, and the folder's name is the worker's id. The same in
+    /// every run.
+    pub(crate) fn alias(&self, home: &Path) -> PathBuf {
+        let noted = fs::read_to_string(self.0.join("alias")).ok();
+        let name = noted.filter(|name| name.starts_with(ALIAS) && !name.contains('/'));
+        home.with_file_name(
+            name.unwrap_or_else(|| format!("{ALIAS}{:016x}", rand::random::<u64>())),
+        )
+    }
+
+    /// Makes the link that [`Folder::alias`] names.
+    pub(crate) fn link_alias(&self, alias: &Path, home: &Path) -> io::Result<()> {
+        let (Some(name), Some(target)) = (alias.file_name(), home.file_name()) else {
+            return Err(ErrorKind::InvalidInput.into());
+        };
+        replace(&self.0.join("alias"), name.as_encoded_bytes())?;
+        remove_file(alias)?;
+        symlink(target, alias)
+    }
+
+    /// Removes the link of a worker that is forgotten.
+    pub(crate) fn unlink_alias(&self, home: &Path) -> io::Result<()> {
+        match self.0.join("alias").exists() {
+            true => remove_file(&self.alias(home)),
+            false => Ok(()),
+        }
     }
 
     fn prepared_file(&self) -> PathBuf {
@@ -203,22 +281,27 @@ impl Folder {
     /// Takes the lock for a new keeper, and removes the notes of an earlier run. Returns
     /// `None` if a keeper lives.
     pub(crate) fn hold(&self) -> io::Result<Option<File>> {
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(careful())
-            .open(self.0.join("lock"))?;
+        let lock = self.lock_file()?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => (),
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
-        for file in [self.started_file(), self.exit_file()] {
-            remove_file(&file)?;
+        for note in ["started", "exit.json", "rest", "session", "pane", "ticket", "terminal"] {
+            remove_file(&self.0.join(note))?;
         }
         Ok(Some(lock))
+    }
+
+    /// Opens the file of the lock, without taking the lock.
+    pub(crate) fn lock_file(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(careful())
+            .open(self.0.join("lock"))
     }
 
     /// Returns whether a keeper lives.
@@ -293,7 +376,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
 }
 
 /// Writes a file that every reader finds complete.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = draft_of(path);
     anew(&draft)?.write_all(content)?;
     fs::rename(&draft, path)

@@ -3,8 +3,10 @@
 //! The keeper starts the worker in its own process group, copies the worker's output to
 //! bounded files, ends the worker on request or when its time is up, and then ends every
 //! process that the worker left behind. Then it records how the worker ended, and ends
-//! itself. It has no connection: it receives signals and writes files (`folder.rs`), so
-//! it does not depend on the hub.
+//! itself. It receives signals and writes files (`folder.rs`), so it does not depend on
+//! the hub. A worker that the hub holds a conversation with has a socket beside its files
+//! as well (`session.rs`): the hub, or the next one, reads the worker's output and writes
+//! its input through it.
 //!
 //! On Linux every orphaned descendant of the worker becomes a child of the keeper, also
 //! one that left the process group. Elsewhere the keeper knows the group only.
@@ -13,6 +15,9 @@ mod bounded;
 mod clear;
 mod feed;
 mod pipe;
+mod session;
+mod terminal;
+mod ways;
 mod words;
 mod work;
 
@@ -32,11 +37,11 @@ pub(crate) const MARK: &str = "POSTHASTE_RUN";
 
 /// Keeps one worker, from its start to the end of its last descendant.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = Keep::read(words).and_then(|keep| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
-        runtime.block_on(work::work(&keep)).map_err(|e| format!("cannot keep the worker: {e}"))
-    });
+    let words: Vec<OsString> = words.into_iter().collect();
+    let done = match words.split_first() {
+        Some((first, program)) if first == terminal::FOREGROUND => terminal::become_one(program),
+        _ => keep(words),
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -45,4 +50,12 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn keep(words: Vec<OsString>) -> Result<(), String> {
+    Keep::read(words).and_then(|keep| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
+        runtime.block_on(work::work(&keep)).map_err(|e| format!("cannot keep the worker: {e}"))
+    })
 }

@@ -8,22 +8,30 @@
 //! A driver (`drivers.rs`, one file each) decides by which command an agent of a profile
 //! is run.
 
+mod conversation;
 mod drivers;
 mod environment;
 mod folder;
+mod frames;
 #[cfg(test)]
 mod fuzz;
 mod git;
+mod installed;
 pub mod keeper;
 mod letters;
 mod process;
 mod program;
 mod settings;
 mod supervisor;
+mod ticket;
+mod tmux;
+mod transcript;
 mod user;
 mod worktree;
 
 pub use self::drivers::check_profile;
 pub use self::environment::VARIABLES;
+pub use self::installed::installed;
+pub use self::program::find_program;
 pub use self::supervisor::{CLIPPED, NOT_WHOLE, Supervisor, SupervisorConfig};
 pub use self::user::WorkerUser;

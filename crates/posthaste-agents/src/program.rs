@@ -53,6 +53,12 @@ pub(crate) fn find(
     found.into_iter().find(|whole| is_program(whole)).ok_or_else(|| missing(program))
 }
 
+/// Returns the absolute path of a program in the folders of `path`. The error says how to
+/// install it.
+pub fn find_program(program: &str, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
+    find(program, None, path)
+}
+
 fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }

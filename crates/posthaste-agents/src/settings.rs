@@ -11,6 +11,8 @@ use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::{Profile, Source};
 use serde_json::{Map, Value};
 
+use crate::tmux;
+
 /// The longest timeout, which every clock can represent.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -42,13 +44,19 @@ pub(crate) struct Settings {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) model: Option<String>,
+    /// How much the program may do without being allowed to, in the program's own word.
+    pub(crate) permission_mode: Option<String>,
     pub(crate) worktree: bool,
     /// The longest time that a worker may run.
     pub(crate) timeout: Option<Duration>,
     /// External MCP servers, for programs that read them from a file.
     pub(crate) mcp_config: Option<String>,
     pub(crate) wake: Option<Line>,
+    /// Wake an agent only when its program has gone.
+    pub(crate) wake_when_away: bool,
     pub(crate) stdin: Stdin,
+    /// The session of tmux in which a terminal opens.
+    pub(crate) session: Option<String>,
 }
 
 /// The content of a worker's stdin.
@@ -60,6 +68,11 @@ pub enum Stdin {
     /// The task, and then every message for the worker as long as it runs: one JSON
     /// object a line.
     Mail,
+    /// A conversation that the hub leads through the keeper's socket. A driver chooses
+    /// it, not a profile.
+    Session,
+    /// The terminal in which the keeper runs. A driver chooses it, not a profile.
+    Terminal,
 }
 
 impl Settings {
@@ -117,26 +130,55 @@ impl Settings {
             (Some(_), _) => return Err(wrong("mcp_config", "is an object")),
             (None, Some(_)) => return Err(wrong("mcpServers", "is an object")),
         };
+        let session = text("session")?;
+        if session.as_deref().is_some_and(|name| !tmux::is_name(name)) {
+            let form = "is a name of at most 64 letters, digits, - and _";
+            return Err(wrong("session", form));
+        }
         Ok(Self {
             command: command("command")?,
             env,
             directory,
             model: text("model")?,
+            permission_mode: text("permission_mode")?,
             worktree,
             timeout,
             mcp_config,
             wake: command("wake")?,
+            wake_when_away: match text("wake_when")?.as_deref() {
+                None | Some("quiet") => false,
+                Some("away") => true,
+                Some(_) => return Err(wrong("wake_when", "is `quiet` or `away`")),
+            },
             stdin: match text("stdin")?.as_deref() {
                 None | Some("task") => Stdin::Task,
                 Some("mail") => Stdin::Mail,
                 Some(_) => return Err(wrong("stdin", "is `task` or `mail`")),
             },
+            session,
             profile: name.clone(),
             beside: match &profile.source {
                 Source::File(file) => Path::new(&**file).parent().map(Path::to_owned),
                 Source::Api | Source::Join => None,
             },
         })
+    }
+}
+
+impl Settings {
+    /// Returns the profile's own MCP servers by name.
+    pub(crate) fn mcp_servers(&self) -> Result<Map<String, Value>, LaunchError> {
+        let Some(config) = &self.mcp_config else { return Ok(Map::new()) };
+        let config: Value = serde_json::from_str(config).unwrap_or_default();
+        match &config["mcpServers"] {
+            Value::Object(servers) => Ok(servers.clone()),
+            Value::Null => Ok(Map::new()),
+            _ => Err(LaunchError::new(
+                format!("{}: `mcp_config` has servers of a wrong form", self.profile),
+                "for example `mcp_config: {mcpServers: {files: {command: files-mcp}}}`",
+            )
+            .about("mcp_config")),
+        }
     }
 }
 
@@ -278,6 +320,9 @@ pub(crate) mod tests {
             (r#"{"mcp_config": "x"}"#, "`mcp_config`"),
             (r#"{"model": 3}"#, "`model`"),
             (r#"{"wake": 3}"#, "`wake`"),
+            (r#"{"session": "a:b"}"#, "`session`"),
+            (r#"{"session": 7}"#, "`session`"),
+            (r#"{"wake_when": "never"}"#, "`wake_when`"),
             (r#"{"timeout": "soon"}"#, "`timeout`"),
             (r#"{"timeout": 0}"#, "`timeout`"),
             (r#"{"timeout": -1}"#, "`timeout`"),
@@ -307,7 +352,8 @@ pub(crate) mod tests {
             let profile = profile(driver, config);
             let settings = Settings::read(&profile, None).expect("readable");
             let driver = crate::drivers::of(&profile).expect("known");
-            let error = driver.line(&settings).expect_err("a mistake");
+            let brief = crate::drivers::Brief::of_nobody(&profile.template, &settings);
+            let error = driver.launch(&brief).expect_err("a mistake");
             assert!(error.why.contains("counter") && error.hint.is_some(), "{error}");
         }
     }

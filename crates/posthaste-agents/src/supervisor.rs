@@ -8,11 +8,13 @@ mod housekeeping;
 pub(crate) mod keepers;
 mod outcome;
 mod remains;
+mod session;
 mod start;
 mod waking;
 mod watch;
 
 pub use self::outcome::{CLIPPED, NOT_WHOLE};
+pub(crate) use self::start::resolve;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -28,18 +30,23 @@ use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{
-    Found, Job, LaunchError, Launcher, Letter, Output, Start, Stream, WakeRequest, Way, Workplace,
+    Found, Job, LaunchError, Launcher, Letter, Output, Start, Stream, Terminal, TranscriptPage,
+    WakeRequest, Way, Workplace,
 };
 use posthaste_core::registry::Instance;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::watch::Stop;
+use crate::environment::Environment;
 use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::{self, Manners};
+use crate::ticket::Pane;
+use crate::tmux::Tmux;
+use crate::transcript::Transcript;
 use crate::user::WorkerUser;
-use crate::{letters, worktree};
+use crate::{letters, transcript, worktree};
 
 /// The settings that the binary hands over; this crate does not look for them.
 #[derive(Debug, Clone)]
@@ -79,6 +86,8 @@ struct Shared {
     running: Mutex<HashMap<InstanceId, Arc<Stop>>>,
     /// The agents whose wake command runs.
     waking: Mutex<HashSet<InstanceId>>,
+    /// The transcripts of running workers.
+    transcripts: Mutex<HashMap<InstanceId, Arc<Transcript>>>,
     closing: CancellationToken,
 }
 
@@ -89,6 +98,7 @@ impl Supervisor {
             config,
             running: Mutex::default(),
             waking: Mutex::default(),
+            transcripts: Mutex::default(),
             closing: CancellationToken::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new() }
@@ -102,6 +112,12 @@ impl Shared {
 
     fn folder(&self, who: InstanceId) -> Folder {
         Folder::new(self.agents().join(who.to_string()))
+    }
+
+    /// Returns the tmux of the hub's own user.
+    fn tmux(&self) -> Result<Tmux, LaunchError> {
+        let environment = Environment::inherited(&self.config.environment);
+        Tmux::find(&self.config.agents.tmux_socket, environment)
     }
 
     /// Returns the folder of the worker's own files, as it was prepared.
@@ -135,7 +151,7 @@ impl Launcher for Supervisor {
         hub: &'a Arc<Hub>,
         start: Start,
     ) -> BoxFuture<'a, Result<(), LaunchError>> {
-        Box::pin(async move { self.start_worker(hub, &start) })
+        Box::pin(async move { self.start_worker(hub, &start).await })
     }
 
     fn find<'a>(&'a self, hub: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {
@@ -174,7 +190,13 @@ impl Launcher for Supervisor {
             // Beyond that size the file does not grow before the worker's end.
             (file.len() < at_once).then(|| file.modified().ok()?.elapsed().ok())?
         };
-        Some(silent(folder.out())?.min(silent(folder.err())?))
+        let age = |path: PathBuf| fs::symlink_metadata(path).ok()?.modified().ok()?.elapsed().ok();
+        let Some(talk) = age(folder.session_state()) else {
+            return Some(silent(folder.out())?.min(silent(folder.err())?));
+        };
+        let transcript = age(folder.path().join("transcript")).unwrap_or(talk);
+        // A worker in a terminal has no stderr of its own.
+        Some(talk.min(transcript).min(silent(folder.err()).unwrap_or(talk)))
     }
 
     fn output(
@@ -189,6 +211,35 @@ impl Launcher for Supervisor {
             let read = move || read_output(&folder, stream, from, most);
             tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
         })
+    }
+
+    fn transcript(
+        &self,
+        who: InstanceId,
+        after: u64,
+        most: usize,
+    ) -> BoxFuture<'_, io::Result<Option<TranscriptPage>>> {
+        let running = self.shared.transcripts.lock().get(&who).cloned();
+        let recent = running.and_then(|transcript| transcript.recent(after, most));
+        let folder = self.shared.folder(who);
+        Box::pin(async move {
+            if recent.is_some() {
+                return Ok(recent);
+            }
+            let read = move || transcript::read(folder.path(), after, most);
+            tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+        })
+    }
+
+    fn transcript_news(&self, who: InstanceId) -> Option<tokio::sync::watch::Receiver<u64>> {
+        self.shared.transcripts.lock().get(&who).map(|transcript| transcript.news())
+    }
+
+    fn terminal(&self, who: InstanceId) -> Option<Terminal> {
+        let folder = self.shared.folder(who);
+        self.shared.running.lock().get(&who)?;
+        let Pane { socket, session, pane } = Pane::noted(&folder)?;
+        Some(Terminal { socket, session, pane })
     }
 
     fn wake<'a>(

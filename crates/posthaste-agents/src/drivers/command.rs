@@ -4,8 +4,7 @@
 
 use posthaste_core::ports::LaunchError;
 
-use super::{Driver, Limit};
-use crate::settings::{Line, Settings};
+use super::{Brief, Driver, Launch, Limit};
 
 pub(super) struct Command;
 
@@ -19,9 +18,10 @@ impl Driver for Command {
         false
     }
 
-    fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {
+    fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
+        let settings = brief.settings;
         match &settings.command {
-            Some(line) => Ok(Some(line.clone())),
+            Some(line) => Ok(Some(Launch::plain(line.clone(), settings.stdin))),
             None => Err(LaunchError::new(
                 format!("{}: its driver is `command`, and it has no `command`", settings.profile),
                 "for example `command: [python3, worker.py]`, or one text for /bin/sh",

@@ -3,8 +3,7 @@
 
 use posthaste_core::ports::LaunchError;
 
-use super::{Driver, Limit};
-use crate::settings::{Line, Settings};
+use super::{Brief, Driver, Launch, Limit};
 
 pub(super) struct External;
 
@@ -21,7 +20,8 @@ impl Driver for External {
     /// Refuses a `command` or a `timeout`: nothing would run the command, the hub cannot
     /// end an agent that connects by itself, and the profile has probably forgotten its
     /// driver.
-    fn line(&self, settings: &Settings) -> Result<Option<Line>, LaunchError> {
+    fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
+        let settings = brief.settings;
         let forgotten = |what: &'static str, hint| {
             let why =
                 format!("{}: it has a `{what}`, and no driver that runs it", settings.profile);

@@ -16,7 +16,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 /// The time between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-impl Worker {
+impl Worker<'_> {
     /// Ends every process that the worker left behind, also those in a session of their
     /// own. Returns their number.
     pub(super) async fn clear_away(&mut self, signals: &mut Signals) -> usize {

@@ -55,6 +55,8 @@ impl Keep {
             match self.stdin {
                 Stdin::Task => "task",
                 Stdin::Mail => "mail",
+                Stdin::Session => "session",
+                Stdin::Terminal => "terminal",
             }
             .into(),
             self.owner
@@ -89,7 +91,11 @@ impl Keep {
             stdin: match text(5) {
                 "task" => Stdin::Task,
                 "mail" => Stdin::Mail,
-                other => return Err(format!("`{other}` is neither task nor mail")),
+                "session" => Stdin::Session,
+                "terminal" => Stdin::Terminal,
+                other => {
+                    return Err(format!("`{other}` is neither task, mail, session nor terminal"));
+                }
             },
             owner: match text(6) {
                 "-" => None,

@@ -1,11 +1,10 @@
 //! One worker, from its start to its end.
 
-use std::fs::{self, File};
-use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::fchown;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::Mode;
@@ -18,8 +17,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::feed::Feed;
 use super::pipe::Pipe;
-use super::{Keep, MARK, Manners, Owner};
-use crate::folder::{self, Exit, Folder, Started};
+use super::session::Session;
+use super::terminal::Terminal;
+use super::ways::Ways;
+use super::{Keep, MARK, Manners};
+use crate::folder::{Exit, Folder, Started};
 use crate::process;
 use crate::settings::Stdin;
 
@@ -28,6 +30,15 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Keeps the worker, and records how it ended.
 pub(super) async fn work(keep: &Keep) -> io::Result<()> {
+    // The hub starts a keeper in the folder of its worker.
+    let folder = Folder::new(".".into());
+    let terminal = match keep.stdin {
+        Stdin::Terminal => match Terminal::take(&folder)? {
+            Some(terminal) => Some(terminal),
+            None => return Ok(()),
+        },
+        Stdin::Task | Stdin::Mail | Stdin::Session => None,
+    };
     // Leaves the hub's terminal: Ctrl-C is for the hub, and a program that asks its
     // terminal for a password fails instead of waiting for ever. The call fails if this
     // process leads a group already, which then is its own.
@@ -35,21 +46,25 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     let mut signals = Signals::new()?;
-    // The hub starts a keeper in the folder of its worker.
-    let folder = Folder::new(".".into());
     let started_at = now();
 
-    let exit = match start(keep, &folder) {
+    let exit = match start(keep, &folder, terminal.as_ref()) {
         Ok(mut worker) => {
             let (ask, exit) = worker.watch(keep, &mut signals).await?;
             let strays = worker.clear_away(&mut signals).await;
-            let Worker { pid, out, err, feed } = worker;
+            let Worker { pid, ways: Ways { out, err, feed, session }, terminal } = worker;
             let heard = feed.map(|feed| feed.heard());
-            let (out_dropped, err_dropped) = tokio::join!(out.finish(), err.finish());
+            let (out_dropped, err_dropped) =
+                tokio::join!(end_of(out, session, &folder), end_of(err, None, &folder));
+            if let Some(terminal) = terminal {
+                terminal.keep_text(&folder, keep.output_bytes).await;
+            }
             // Not earlier: the pid is also the number of the process group.
             let _ = waitpid(Some(pid), WaitOptions::empty());
             let (asked, overdue) = (ask == Some(Ask::Asked), ask == Some(Ask::Overdue));
-            Exit { asked, overdue, strays, out_dropped, err_dropped, heard, ..exit }
+            // A worker that reads the end of its input may have ended before the signal.
+            let closed = ask == Some(Ask::Closed) || terminal.is_some_and(Terminal::is_closed);
+            Exit { asked, overdue, closed, strays, out_dropped, err_dropped, heard, ..exit }
         }
         Err(error) => Exit { error: Some(error), ..Exit::default() },
     };
@@ -61,16 +76,17 @@ pub(super) async fn work(keep: &Keep) -> io::Result<()> {
 enum Ask {
     Asked,
     Overdue,
+    /// Its terminal was closed.
+    Closed,
 }
 
 /// The worker's process. It stays unreaped until all its processes are gone, so that the
 /// system does not reuse its pid.
-pub(super) struct Worker {
+pub(super) struct Worker<'a> {
     pub(super) pid: Pid,
-    pub(super) out: Pipe,
-    pub(super) err: Pipe,
-    /// The worker's mail, if its stdin carries more than its task.
-    feed: Option<Feed>,
+    ways: Ways,
+    /// The worker's terminal, if it has one.
+    terminal: Option<&'a Terminal>,
 }
 
 /// An event that a keeper waits for.
@@ -80,13 +96,15 @@ pub(super) enum Happened {
     Child,
     /// A signal asks for the worker's end.
     Asked,
+    /// The keeper's terminal was closed, or somebody sends the signal of that.
+    HungUp,
     /// The worker wrote output, which has been copied.
     Output,
     /// The deadline has passed.
     Time,
 }
 
-impl Worker {
+impl Worker<'_> {
     /// Waits until the worker ends, by itself or because it must.
     async fn watch(
         &mut self,
@@ -103,10 +121,16 @@ impl Worker {
                     if let Some(exit) = self.ended()? {
                         return Ok((ask, exit));
                     }
+                    if let Some(terminal) = self.terminal {
+                        terminal.goes_on(self.pid);
+                    }
                 }
-                (Happened::Asked | Happened::Time, None) => {
-                    let overdue = happened == Happened::Time;
-                    ask = Some(if overdue { Ask::Overdue } else { Ask::Asked });
+                (Happened::Asked | Happened::HungUp | Happened::Time, None) => {
+                    ask = Some(match (happened, self.terminal) {
+                        (Happened::Time, _) => Ask::Overdue,
+                        (Happened::HungUp, Some(_)) => Ask::Closed,
+                        _ => Ask::Asked,
+                    });
                     self.signal(Signal::TERM);
                     // A stopped process handles no other signal.
                     self.signal(Signal::CONT);
@@ -116,7 +140,7 @@ impl Worker {
                     self.signal(Signal::KILL);
                     next = Instant::now() + LONGEST;
                 }
-                (Happened::Asked, Some(_)) | (Happened::Output, _) => (),
+                (Happened::Asked | Happened::HungUp, Some(_)) | (Happened::Output, _) => (),
             }
             happened = self.next(signals, next).await;
         }
@@ -126,15 +150,10 @@ impl Worker {
         tokio::select! {
             happened = signals.next() => happened,
             () = sleep_until(until) => Happened::Time,
-            () = self.out.ready() => {
-                self.out.copy();
-                Happened::Output
-            }
-            () = self.err.ready() => {
-                self.err.copy();
-                Happened::Output
-            }
-            () = feed(&mut self.feed) => Happened::Output,
+            () = output(&mut self.ways.out) => Happened::Output,
+            () = output(&mut self.ways.err) => Happened::Output,
+            () = feed(&mut self.ways.feed) => Happened::Output,
+            () = session(&mut self.ways.session) => Happened::Output,
         }
     }
 
@@ -170,6 +189,38 @@ impl Worker {
     }
 }
 
+/// Ends the copy of a worker's output, or keeps the rest of the conversation. Returns
+/// the number of dropped bytes.
+async fn end_of(out: Option<Pipe>, session: Option<Session>, folder: &Folder) -> u64 {
+    let dropped = match out {
+        Some(out) => out.finish().await,
+        None => 0,
+    };
+    let Some(session) = session else { return dropped };
+    let (from, rest) = session.finish().await;
+    match folder.keep_rest(from, &rest) {
+        Ok(()) => dropped,
+        Err(_) => dropped + rest.len() as u64,
+    }
+}
+
+async fn output(out: &mut Option<Pipe>) {
+    match out {
+        Some(out) => {
+            out.ready().await;
+            out.copy();
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn session(session: &mut Option<Session>) {
+    match session {
+        Some(session) => session.run().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn feed(feed: &mut Option<Feed>) {
     match feed {
         Some(feed) => feed.run().await,
@@ -178,7 +229,11 @@ async fn feed(feed: &mut Option<Feed>) {
 }
 
 /// Starts the worker, which inherits the keeper's environment and nothing else.
-fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
+fn start<'a>(
+    keep: &Keep,
+    folder: &Folder,
+    terminal: Option<&'a Terminal>,
+) -> Result<Worker<'a>, String> {
     let me = getpid();
     let began = process::began(me);
     let run = format!("{me}-{}", began.unwrap_or_else(now));
@@ -189,76 +244,40 @@ fn start(keep: &Keep, folder: &Folder) -> Result<Worker, String> {
         worker: None,
         worker_began: None,
     };
-    let file = |path| folder::create(path).map_err(|e| format!("cannot write its output: {e}"));
-    let (out, err) = (file(&folder.out())?, file(&folder.err())?);
-    let (stdin, hears) = match keep.stdin {
-        Stdin::Task => {
-            let task = File::open(folder.task());
-            (Stdio::from(task.map_err(|e| format!("cannot read its task: {e}"))?), None)
-        }
-        Stdin::Mail => {
-            // Opened before the worker runs, which may replace its files.
-            let mail = folder::open(&folder.mail());
-            let mail = mail.map_err(|e| format!("cannot read its mail: {e}"))?;
-            let (from, to) = pipe(keep.owner)?;
-            (Stdio::from(from), Some((mail, OwnedFd::from(to))))
-        }
+    let mut command = match terminal {
+        Some(_) => command(&Terminal::words(&keep.command), folder),
+        None => command(&keep.command, folder),
     };
-    let (stdout, says) = pipe(keep.owner)?;
-    let (stderr, warns) = pipe(keep.owner)?;
+    let ways = Ways::of(keep, folder, terminal, &mut command)?;
     let noted = |done: io::Result<()>| done.map_err(|e| format!("cannot note the start: {e}"));
     noted(folder.reserve_exit())?;
     noted(folder.note_start(&note))?;
-
-    let mut command = command(keep, folder);
-    command.env(MARK, &note.run).stdin(stdin).stdout(says).stderr(warns);
+    command.env(MARK, &note.run);
     let back = adopt(keep.manners);
     let spawned = command.spawn();
     umask(back);
-    // The command holds the worker's ends of the pipes; a pipe closes when all its ends
-    // are.
     drop(command);
-    let mut child = spawned.map_err(|e| {
+    let child = spawned.map_err(|e| {
         let program = keep.command[0].to_string_lossy();
         let directory = fs::read_link(folder.directory()).unwrap_or_default();
         format!("cannot run {program} in {}: {e}", directory.display())
     })?;
     let pid = Pid::from_child(&child);
-    let stdout = Pipe::new(stdout.into(), out, keep.output_bytes);
-    let stderr = Pipe::new(stderr.into(), err, keep.output_bytes);
-    let feed = hears.map(|(mail, end)| Feed::new(mail, end)).transpose();
-    let (out, err, feed) = match (stdout, stderr, feed) {
-        (Ok(out), Ok(err), Ok(feed)) => (out, err, feed),
-        (Err(e), _, _) | (_, Err(e), _) | (_, _, Err(e)) => {
-            let _ = kill_process_group(pid, Signal::KILL);
-            let _ = child.wait();
-            return Err(format!("cannot speak with it: {e}"));
-        }
-    };
+    if let Some(terminal) = terminal {
+        terminal.give_to(pid);
+    }
     note.worker = Some(pid.as_raw_nonzero().get());
     note.worker_began = process::began(pid);
     // The worker runs; without this note it can be found by its mark.
     let _ = folder.note_start(&note);
-    Ok(Worker { pid, out, err, feed })
+    Ok(Worker { pid, ways, terminal })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is what a keeper is for")]
-fn command(keep: &Keep, folder: &Folder) -> Command {
-    let mut command = Command::new(&keep.command[0]);
-    command.args(&keep.command[1..]).current_dir(folder.directory()).process_group(0);
+fn command(words: &[OsString], folder: &Folder) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).current_dir(folder.directory()).process_group(0);
     command
-}
-
-/// Makes a pipe that belongs to the worker, which may open it again by a name like
-/// `/dev/stderr`.
-fn pipe(owner: Option<Owner>) -> Result<(PipeReader, PipeWriter), String> {
-    let made = io::pipe().and_then(|(from, to)| {
-        if let Some(Owner { uid, gid }) = owner {
-            fchown(&from, Some(uid), Some(gid))?;
-        }
-        Ok((from, to))
-    });
-    made.map_err(|e| format!("cannot make a pipe: {e}"))
 }
 
 /// Applies the manners that the worker is to inherit. Returns the earlier umask, which is
@@ -297,7 +316,7 @@ impl Signals {
             _ = self.child.recv() => Happened::Child,
             _ = terminate.recv() => Happened::Asked,
             _ = interrupt.recv() => Happened::Asked,
-            _ = hangup.recv() => Happened::Asked,
+            _ = hangup.recv() => Happened::HungUp,
         }
     }
 }

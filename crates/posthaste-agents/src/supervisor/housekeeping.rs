@@ -32,7 +32,11 @@ impl Shared {
                 continue;
             }
             // The note of the place of the worker's own files goes last.
-            let remove_all = move || remove(&folder.home()).and_then(|()| remove(folder.path()));
+            let remove_all = move || {
+                let home = folder.home();
+                folder.unlink_alias(&home)?;
+                remove(&home).and_then(|()| remove(folder.path()))
+            };
             if let Ok(Err(error)) = tokio::task::spawn_blocking(remove_all).await {
                 tracing::warn!(%who, %error, "the folder of a worker cannot be removed");
             }

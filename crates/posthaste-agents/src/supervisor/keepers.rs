@@ -1,5 +1,6 @@
 //! A keeper as the hub sees it: a child process, or a keeper that an earlier hub started.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -8,19 +9,26 @@ use std::time::Duration;
 use posthaste_core::ports::LaunchError;
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::environment::Environment;
 use crate::folder::Folder;
 use crate::keeper::{COMMAND, Keep};
 use crate::process;
+use crate::ticket::{Revoked, Ticket};
+use crate::tmux::{NewPane, Tmux};
 
 /// The time between two looks at a keeper that is not our child.
 const LOOK: Duration = Duration::from_millis(200);
+/// The time between two looks at a keeper that is about to start.
+const SOON: Duration = Duration::from_millis(10);
+/// The longest time that a keeper may take to start in its pane.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) enum Keeper {
     Child(Child),
-    /// A keeper of an earlier hub, which lives as long as its lock is held.
+    /// A keeper of an earlier hub, or one in a pane, which lives as long as its lock is
+    /// held.
     Adopted(Folder),
 }
 
@@ -34,14 +42,7 @@ impl Keeper {
         keep: &Keep,
         environment: &Environment,
     ) -> Result<Self, LaunchError> {
-        let failed = |e: io::Error| {
-            LaunchError::new(format!("cannot start a process: {e}"), "`posthaste doctor` looks")
-        };
-        let Some(lock) = folder.hold().map_err(failed)? else {
-            let why = format!("{} is in use by an earlier start", folder.path().display());
-            return Err(LaunchError::new(why, None));
-        };
-        folder.work_in(directory).map_err(failed)?;
+        let lock = hold(folder, directory)?;
         let mut command = command(program);
         command
             .arg0("posthaste")
@@ -54,6 +55,49 @@ impl Keeper {
             .stdout(lock)
             .stderr(Stdio::null());
         command.spawn().map(Self::Child).map_err(failed)
+    }
+
+    /// Starts a keeper in a new pane of tmux. The pane is opened under the lock, which the
+    /// keeper then takes itself, with its ticket.
+    pub(super) async fn start_in_pane(
+        tmux: &Tmux,
+        pane: &NewPane<'_>,
+        folder: &Folder,
+        directory: &Path,
+        environment: &Environment,
+    ) -> Result<Self, LaunchError> {
+        let lock = hold(folder, directory)?;
+        let variables = environment.all().map(|(name, value)| (name.into(), value.into()));
+        let ticket = Ticket { tmux: tmux.program().into(), environment: variables.collect() };
+        ticket.write(folder).map_err(failed)?;
+        if let Err(error) = tmux.open(pane).await {
+            drop(lock);
+            Ticket::revoke(folder).map_err(failed)?;
+            return Err(error);
+        }
+        drop(lock);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if folder.started().is_some() || folder.exit().is_some() {
+                return Ok(Self::Adopted(folder.clone()));
+            }
+            let is_late = Instant::now() > until;
+            let revoked = match is_late || !Ticket::waits(folder) {
+                true => Ticket::revoke(folder).map_err(failed)?,
+                false => Revoked::Held,
+            };
+            match revoked {
+                // It is on its way, or about to note its start.
+                Revoked::Held => sleep(SOON).await,
+                Revoked::None if folder.started().is_some() || folder.exit().is_some() => {}
+                Revoked::Yes | Revoked::None => {
+                    return Err(LaunchError::new(
+                        "its keeper did not start in the pane that tmux opened",
+                        "does `tmux new-window` work as the hub's user?",
+                    ));
+                }
+            }
+        }
     }
 
     /// Takes over a living keeper of an earlier hub.
@@ -88,6 +132,21 @@ impl Keeper {
         }
         pid.is_some()
     }
+}
+
+/// Takes the lock for a new keeper of a worker that works in this directory.
+fn hold(folder: &Folder, directory: &Path) -> Result<File, LaunchError> {
+    let Some(lock) = folder.hold().map_err(failed)? else {
+        let why = format!("{} is in use by an earlier start", folder.path().display());
+        return Err(LaunchError::new(why, None));
+    };
+    folder.work_in(directory).map_err(failed)?;
+    Ok(lock)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: io::Error) -> LaunchError {
+    LaunchError::new(format!("cannot start a process: {error}"), "`posthaste doctor` looks")
 }
 
 /// Returns the process that holds the lock, by its own note.

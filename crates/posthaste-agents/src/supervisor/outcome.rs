@@ -12,6 +12,8 @@ use posthaste_core::registry::Instance;
 use rustix::process::Signal;
 
 use super::Shared;
+use super::session::SessionEnd;
+use crate::drivers::Driver;
 use crate::folder::{self, Exit, Folder};
 
 /// The beginning of the last line of an answer that is longer than a message may be.
@@ -44,6 +46,38 @@ pub(super) async fn of(
     };
     let (answer, tail) = tokio::task::spawn_blocking(read).await.unwrap_or_default();
     Outcome { end, code, answer, why, tail, kept_branch: None, unheard }
+}
+
+/// Corrects the outcome of a worker with which the hub held a conversation: its answers
+/// were turns, and not its output.
+pub(super) fn of_session(
+    outcome: &mut Outcome,
+    driver: &dyn Driver,
+    end: SessionEnd,
+    failure: Option<&str>,
+    tail_chars: usize,
+) {
+    match (outcome.end, failure) {
+        (_, Some(why)) => {
+            outcome.end = Ended::Failed;
+            outcome.why = why.to_owned();
+        }
+        (Ended::Finished, None) if end.in_turn => {
+            outcome.end = Ended::Failed;
+            outcome.why =
+                format!("it ended in the middle of its turn, or before ({})", outcome.why);
+        }
+        (Ended::Failed, None) => {
+            if let Some(why) = driver.explains(&outcome.tail) {
+                outcome.why = why;
+            }
+        }
+        (Ended::Finished | Ended::Stopped, None) => {}
+    }
+    if outcome.tail.is_empty() && outcome.end != Ended::Finished {
+        outcome.tail = end.screen.map_or_else(String::new, |screen| last_of(&screen, tail_chars));
+    }
+    outcome.answer = end.last_answer.filter(|_| outcome.end == Ended::Finished);
 }
 
 /// Returns a text that names the limit which ended an overdue worker.
@@ -79,6 +113,9 @@ fn verdict(
     }
     if exit.overdue {
         return (Ended::Failed, overdue.to_owned());
+    }
+    if exit.closed && !exit.asked {
+        return (Ended::Failed, "its terminal was closed".to_owned());
     }
     if exit.asked {
         return (Ended::Stopped, stopped.unwrap_or("it was asked to end").to_owned());
@@ -162,8 +199,12 @@ fn lossy(bytes: Vec<u8>) -> String {
     }
 }
 
-/// Returns the end of the worker's stderr, and of its stdout if there is room.
+/// Returns the end of the worker's stderr, and of its stdout if there is room; or the end
+/// of its terminal.
 fn tail(folder: &Folder, chars: usize) -> String {
+    if folder.terminal().exists() {
+        return last(&folder.terminal(), chars);
+    }
     let err = last(&folder.err(), chars);
     let room = chars.saturating_sub(err.chars().count());
     let out = last(&folder.out(), room);
@@ -175,7 +216,7 @@ fn tail(folder: &Folder, chars: usize) -> String {
 }
 
 /// Returns the last so many characters of a file, without white space at its end.
-fn last(path: &Path, chars: usize) -> String {
+pub(super) fn last(path: &Path, chars: usize) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = folder::open(path)?;
         let most = (chars as u64).saturating_mul(4);
@@ -185,7 +226,11 @@ fn last(path: &Path, chars: usize) -> String {
         file.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let text = lossy(read().unwrap_or_default());
+    last_of(&lossy(read().unwrap_or_default()), chars)
+}
+
+/// Returns the last so many characters of a text, without white space at its end.
+fn last_of(text: &str, chars: usize) -> String {
     let text = text.trim_end();
     let skip = text.chars().count().saturating_sub(chars);
     text.chars().skip(skip).collect()
@@ -210,6 +255,9 @@ mod tests {
         let asked = Exit { asked: true, ..signal(15) };
         assert_eq!(said(&asked, Some("bob said so")), (Ended::Stopped, "bob said so".into()));
         assert_eq!(said(&asked, None).0, Ended::Stopped);
+        let closed = Exit { closed: true, ..code(0) };
+        assert_eq!(said(&closed, None), (Ended::Failed, "its terminal was closed".into()));
+        assert_eq!(said(&Exit { asked: true, ..closed }, Some("x")).0, Ended::Stopped);
         let stale = Exit { overdue: true, ..signal(15) };
         assert_eq!(said(&stale, None), (Ended::Failed, "it took too long".into()));
         assert_eq!(verdict(None, true, None, "").0, Ended::Failed);

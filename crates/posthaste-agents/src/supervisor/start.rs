@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,18 @@ use posthaste_core::profiles::Profile;
 use posthaste_core::registry::{Instance, Work};
 
 use super::keepers::Keeper;
+use super::session::{Place, Session};
 use super::watch::{Stop, Watch};
-use super::{Shared, Supervisor, outcome, remains};
+use super::{Shared, Supervisor, SupervisorConfig, outcome, remains};
+use crate::drivers::{self, Brief, Launch};
 use crate::environment::{Environment, data_of};
 use crate::folder::{self, Folder};
 use crate::keeper::{Keep, Owner};
 use crate::settings::{Line, Settings, Stdin};
+use crate::ticket::{Revoked, Ticket};
+use crate::tmux::NewPane;
 use crate::user::WorkerUser;
-use crate::{drivers, letters, program, worktree};
+use crate::{letters, program, worktree};
 
 /// Characters that may stand around a word of the shell, and those that end a word
 /// without a space.
@@ -53,22 +58,45 @@ impl Shared {
         all
     }
 
+    /// Returns the program that becomes a keeper, by a path that means the same to every
+    /// process.
+    fn binary_for_others(&self) -> PathBuf {
+        let SupervisorConfig { binary, keeper, .. } = &self.config;
+        let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        match file(binary) == file(keeper) {
+            true => binary.clone(),
+            // The file was replaced or removed. The hub waits until the keeper has started.
+            false => format!("/proc/{}/exe", std::process::id()).into(),
+        }
+    }
+
+    fn session_place(&self, folder: &Folder, stop: &Arc<Stop>) -> Place {
+        let transcript_bytes = self.config.agents.output_bytes;
+        // A terminal that was found again is tried to be reached until tmux is there.
+        let tmux = self.tmux().ok();
+        Place { folder: folder.clone(), stop: Arc::clone(stop), transcript_bytes, tmux }
+    }
+
     pub(super) fn check(&self, job: &Job) -> Result<Way, LaunchError> {
         let base = self.base();
         let settings = self.settings(&job.profile, &base)?;
-        let Some(line) = drivers::line(&job.profile, &settings)? else {
+        let Some(launch) = launch_of_nobody(&job.profile, &settings)? else {
             return Ok(Way::ByItself);
         };
         let directory = job.directory.as_ref().or(settings.directory.as_ref());
         if let Some(directory) = directory {
             check_directory(directory)?;
         }
-        resolve(&line, &settings, &self.environment(base, &settings))?;
+        resolve(&launch.line, &settings, &self.environment(base, &settings))?;
+        if launch.stdin == Stdin::Terminal {
+            self.tmux()?;
+        }
         let worktree = job.worktree.unwrap_or(settings.worktree);
         if worktree {
             self.check_worktree(directory.map(PathBuf::as_path))?;
         }
-        Ok(Way::Started { worktree, timeout: settings.timeout })
+        let hears = launch.stdin != Stdin::Task;
+        Ok(Way::Started { worktree, timeout: settings.timeout, hears })
     }
 
     /// Refuses a worktree for a worker of another user: the hub runs git there as itself,
@@ -132,8 +160,8 @@ impl Shared {
         job: &Job,
         directory: &Path,
     ) -> Result<(), LaunchError> {
-        let Some(line) = drivers::line(&job.profile, settings)? else { return Ok(()) };
-        let command = resolve(&line, settings, &self.environment(self.base(), settings))?;
+        let Some(launch) = launch_of_nobody(&job.profile, settings)? else { return Ok(()) };
+        let command = resolve(&launch.line, settings, &self.environment(self.base(), settings))?;
         let (user, directory) = (user.clone(), directory.to_owned());
         let look = move || user.check(&directory, command.first().expect("a program"));
         let looked = tokio::task::spawn_blocking(look).await;
@@ -142,7 +170,11 @@ impl Shared {
 }
 
 impl Supervisor {
-    pub(super) fn start_worker(&self, hub: &Arc<Hub>, start: &Start) -> Result<(), LaunchError> {
+    pub(super) async fn start_worker(
+        &self,
+        hub: &Arc<Hub>,
+        start: &Start,
+    ) -> Result<(), LaunchError> {
         let shared = &self.shared;
         if shared.closing.is_cancelled() {
             return Err(LaunchError::new("the hub is stopping", None));
@@ -150,20 +182,35 @@ impl Supervisor {
         let profile = &start.job.profile;
         let base = shared.base();
         let settings = shared.settings(profile, &base)?;
-        let Some(line) = drivers::line(profile, &settings)? else {
+        let folder = shared.folder(start.worker.id);
+        let home = shared.home(start.worker.id);
+        let directory = &start.place.directory;
+        let instructions = letters::instructions(start);
+        let alias = folder.alias(&home);
+        let brief = Brief {
+            template: &profile.template,
+            settings: &settings,
+            directory,
+            home: &alias,
+            hub: &shared.config.hub_url,
+            binary: &shared.config.binary,
+            instructions: &instructions,
+        };
+        let Some(launch) = drivers::launch(profile, &brief)? else {
             let why = format!("{} comes by itself; nobody starts it", profile.template.name);
             return Err(LaunchError::new(why, None));
         };
-        let folder = shared.folder(start.worker.id);
-        let home = shared.home(start.worker.id);
         let user = shared.config.worker_user.as_ref();
         let mut environment = shared.environment(base, &settings);
+        launch.env.iter().for_each(|(name, value)| environment.set(name, value));
         environment.worker(start, &home);
-        let directory = &start.place.directory;
         check_directory(directory)?;
-        let command = resolve(&line, &settings, &environment)?;
+        let command = resolve(&launch.line, &settings, &environment)?;
+        if !launch.files.is_empty() {
+            folder.link_alias(&alias, &home).map_err(|e| no_folder(folder.path(), &e))?;
+        }
         let own = Own { folder: &folder, home: &home, user };
-        own.hand_over(start, &settings, &mut environment)
+        own.hand_over(start, &settings, &launch, &mut environment)
             .map_err(|e| no_folder(folder.path(), &e))?;
         let agents = &shared.config.agents;
         let keep = Keep {
@@ -171,40 +218,82 @@ impl Supervisor {
             grace: agents.grace,
             most: longest(agents.stale, start.worker.work.as_deref()),
             manners: shared.config.manners,
-            stdin: settings.stdin,
+            stdin: launch.stdin,
             owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
             command: user.map_or(command.clone(), |user| user.runs(&command)),
         };
+        let tmux = match launch.stdin {
+            Stdin::Terminal => Some(shared.tmux()?),
+            Stdin::Task | Stdin::Mail | Stdin::Session => None,
+        };
         // Registered before the process starts, so that a stop in between is not lost.
         let stop = Arc::new(Stop::default());
+        let session = match &launch.state {
+            Some(state) => {
+                let place = shared.session_place(&folder, &stop);
+                let source = (drivers::of(profile)?, launch.stdin);
+                let session = Session::new(hub, start, source, state, place);
+                Some(session.map_err(|e| no_folder(folder.path(), &e))?)
+            }
+            None => None,
+        };
         shared.running.lock().insert(start.worker.id, Arc::clone(&stop));
-        let keeper =
-            match Keeper::start(&shared.config.keeper, &folder, directory, &keep, &environment) {
-                Ok(keeper) => keeper,
-                Err(error) => {
-                    shared.running.lock().remove(&start.worker.id);
-                    return Err(error);
-                }
-            };
-        self.watch(hub, &start.worker, stop, keeper);
+        let binary = &shared.config.keeper;
+        let keeper = match tmux {
+            Some(tmux) => {
+                let agent = profile.template.name.as_str();
+                let window = format!("{agent}-{:04x}", rand::random::<u16>());
+                let own = format!("posthaste-{window}");
+                let session = settings.session.as_deref().unwrap_or(&own);
+                let pane = NewPane {
+                    session,
+                    window: &window,
+                    binary: &shared.binary_for_others(),
+                    keep: &keep,
+                    folder: folder.path(),
+                };
+                Keeper::start_in_pane(&tmux, &pane, &folder, directory, &environment).await
+            }
+            None => Keeper::start(binary, &folder, directory, &keep, &environment),
+        };
+        let keeper = keeper.inspect_err(|_| {
+            shared.running.lock().remove(&start.worker.id);
+        })?;
+        self.watch(hub, &start.worker, stop, keeper, session);
         Ok(())
     }
 
-    fn watch(&self, hub: &Arc<Hub>, worker: &Instance, stop: Arc<Stop>, keeper: Keeper) {
+    fn watch(
+        &self,
+        hub: &Arc<Hub>,
+        worker: &Instance,
+        stop: Arc<Stop>,
+        keeper: Keeper,
+        session: Option<Session>,
+    ) {
         let shared = Arc::clone(&self.shared);
         let folder = shared.folder(worker.id);
+        if let Some(session) = &session {
+            let transcript = Arc::clone(&session.transcript);
+            shared.transcripts.lock().insert(worker.id, transcript);
+        }
         let (hub, worker) = (Arc::clone(hub), worker.clone());
-        let watch = Watch { hub, shared, worker, folder, stop, keeper };
+        let watch = Watch { hub, shared, worker, folder, stop, keeper, session };
         self.tasks.spawn(watch.run());
     }
 
     /// Finds a worker after a restart of the hub: running, ended, or never started.
     pub(super) async fn find_worker(&self, hub: &Arc<Hub>, worker: &Instance) -> Found {
         let folder = self.shared.folder(worker.id);
-        if folder.is_held() {
+        // A keeper that an earlier hub started in a pane may be on its way. First the ticket
+        // and then the lock: whoever took the ticket has the lock.
+        let taken = Ticket::waits(&folder) && is_held_at_revoking(&folder);
+        if taken || folder.is_held() {
             let stop = Arc::new(Stop::default());
             self.shared.running.lock().insert(worker.id, Arc::clone(&stop));
-            self.watch(hub, worker, stop, Keeper::adopt(folder));
+            let place = self.shared.session_place(&folder, &stop);
+            let session = Session::resume(hub, worker.id, place);
+            self.watch(hub, worker, stop, Keeper::adopt(folder), session);
             return Found::Running;
         }
         if folder.exit().is_none() {
@@ -214,9 +303,28 @@ impl Supervisor {
             }
         }
         let mut outcome = outcome::of(&self.shared, worker, &folder, None).await;
+        let place = self.shared.session_place(&folder, &Arc::default());
+        if let Some(session) = Session::resume(hub, worker.id, place) {
+            let driver = session.driver;
+            let tail_chars = self.shared.config.agents.tail_chars;
+            outcome::of_session(&mut outcome, driver, session.finish().await, None, tail_chars);
+        }
         outcome.kept_branch = worktree::settle(&self.shared.git, &folder).await;
         Found::Ended(outcome)
     }
+}
+
+/// Revokes a ticket. Returns whether a keeper has the lock.
+fn is_held_at_revoking(folder: &Folder) -> bool {
+    Ticket::revoke(folder).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the ticket of a keeper cannot be revoked");
+        Revoked::None
+    }) == Revoked::Held
+}
+
+/// Returns how a worker of this profile would be run, before there is one.
+fn launch_of_nobody(profile: &Profile, settings: &Settings) -> Result<Option<Launch>, LaunchError> {
+    drivers::launch(profile, &Brief::of_nobody(&profile.template, settings))
 }
 
 /// Returns the longest time that a worker may run.
@@ -225,7 +333,7 @@ fn longest(stale: Duration, work: Option<&Work>) -> Duration {
 }
 
 /// Returns the words of a command, with the absolute path of its program.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     line: &Line,
     settings: &Settings,
     environment: &Environment,
@@ -286,12 +394,17 @@ impl Own<'_> {
         &self,
         start: &Start,
         settings: &Settings,
+        launch: &Launch,
         environment: &mut Environment,
     ) -> std::io::Result<()> {
         self.folder.make()?;
-        match settings.stdin {
-            Stdin::Task => self.write(&self.folder.task(), &start.task)?,
+        for (name, content) in &launch.files {
+            self.write(&self.home.join(name), content)?;
+        }
+        match launch.stdin {
+            Stdin::Task => self.write(&self.folder.task(), start.task_text())?,
             Stdin::Mail => self.write(&self.folder.mail(), &letters::task(start))?,
+            Stdin::Session | Stdin::Terminal => {}
         }
         let prompt = &start.job.profile.template.system_prompt;
         if !prompt.is_empty() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use posthaste_core::orchestration::AtShutdown;
 use posthaste_core::ports::{LaunchError, WakeRequest};
+use posthaste_core::registry::Status;
 use rustix::process::Signal;
 use tokio::time::timeout;
 
@@ -28,6 +29,10 @@ impl Supervisor {
         let base = Environment::inherited(&shared.config.environment);
         let settings = shared.settings(&request.profile, &base)?;
         let Some(line) = &settings.wake else { return Ok(false) };
+        let gone = matches!(request.who.status, Status::Away | Status::Lost);
+        if settings.wake_when_away && !gone {
+            return Ok(false);
+        }
         let id = request.who.id;
         let folder = Folder::new(shared.folder(id).path().join("wake"));
         if shared.closing.is_cancelled() || !shared.waking.lock().insert(id) {

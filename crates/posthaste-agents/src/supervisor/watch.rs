@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::keepers::Keeper;
+use super::session::Session;
 use super::{Shared, outcome, remains};
 use crate::folder::Folder;
 use crate::worktree;
@@ -25,6 +26,8 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Stop {
     why: OnceLock<String>,
+    /// The reason why the worker fails, if it is ended for that.
+    fails: OnceLock<String>,
     asked: CancellationToken,
 }
 
@@ -32,6 +35,16 @@ impl Stop {
     pub(super) fn ask(&self, why: &str) {
         self.why.get_or_init(|| why.to_owned());
         self.asked.cancel();
+    }
+
+    /// Ends a worker that cannot work, and lets it fail for this reason.
+    pub(super) fn fail(&self, why: &str) {
+        self.fails.get_or_init(|| why.to_owned());
+        self.ask(why);
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.fails.get().map(String::as_str)
     }
 
     fn why(&self) -> Option<&str> {
@@ -47,14 +60,25 @@ pub(super) struct Watch {
     pub(super) folder: Folder,
     pub(super) stop: Arc<Stop>,
     pub(super) keeper: Keeper,
+    /// The conversation with the worker, if its driver holds one.
+    pub(super) session: Option<Session>,
+}
+
+async fn converse(session: &mut Option<Session>) {
+    match session {
+        Some(session) => session.run().await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Watch {
     pub(super) async fn run(mut self) {
         let stop = Arc::clone(&self.stop);
         let shared = Arc::clone(&self.shared);
+        let mut session = self.session.take();
         tokio::select! {
             () = self.keeper.ended() => {}
+            () = converse(&mut session) => {}
             () = stop.asked.cancelled() => self.end().await,
             () = shared.closing.cancelled() => match shared.config.agents.shutdown {
                 AtShutdown::Stop => {
@@ -69,10 +93,22 @@ impl Watch {
             remains::end(self.folder.started().flatten(), &shared.home(self.worker.id)).await;
         }
         let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
+        if let Some(session) = session {
+            let driver = session.driver;
+            let end = session.finish().await;
+            outcome::of_session(
+                &mut outcome,
+                driver,
+                end,
+                stop.failure(),
+                shared.config.agents.tail_chars,
+            );
+        }
         outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;
         self.hub.conclude(self.worker.id, outcome).await;
         // Not earlier: until then, a stop must not take the worker for gone.
         shared.running.lock().remove(&self.worker.id);
+        shared.transcripts.lock().remove(&self.worker.id);
     }
 
     /// Asks the keeper to end, and kills it if it does not end in time. [`Watch::run`]

@@ -1,0 +1,133 @@
+//! Any program that speaks the Agent Client Protocol (ACP): JSON-RPC messages, one a line.
+//!
+//! The hub opens one session and answers the program's requests; each prompt of the hub is
+//! a request that the program answers when its turn is over. What a turn shows meanwhile
+//! comes as updates. The types are those of the protocol's own crate, version 1.
+
+#[cfg(test)]
+mod fuzz;
+mod launch;
+mod opening;
+mod permission;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod turns;
+mod updates;
+
+use agent_client_protocol_schema::RequestPermissionRequest;
+use posthaste_core::ports::LaunchError;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::launch::HUB;
+use self::talk::Talk;
+use self::tools::Call;
+use super::{Brief, Driver, Launch, Limit};
+use crate::conversation::Conversation;
+
+pub(super) struct Acp;
+
+impl Driver for Acp {
+    fn name(&self) -> &'static str {
+        "acp"
+    }
+
+    /// Enforces no limit: the protocol knows no list of tools that an agent may use.
+    fn keeps(&self, _: Limit) -> bool {
+        false
+    }
+
+    fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
+        launch::launch(brief).map(Some)
+    }
+
+    fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
+        Some(Box::new(Talk::deserialize(state).ok()?))
+    }
+}
+
+/// What was measured of a program, beyond the protocol.
+struct Program {
+    /// The name in its answer to `initialize`.
+    name: &'static str,
+    /// The words that tell its user how to log in.
+    login: &'static str,
+    /// A second prompt joins the running turn. Others abort the turn for it (Gemini CLI
+    /// 0.61, Qwen Code 0.15) or keep it for later (codex-acp 2.6).
+    steers: bool,
+    /// Its adapter has words of its own, without the id that each message of its model
+    /// has: warnings before the model is asked, and an error in place of an answer.
+    has_own_words: bool,
+    /// It writes the settings of its MCP servers on a command line, which other users can
+    /// read, and gives the servers its own environment anyway.
+    shows_env: bool,
+    /// The `_meta` of `session/new` that gives it these instructions as a system prompt.
+    meta: Option<fn(instructions: &str) -> Value>,
+    /// Returns whether a request is about a tool of the hub, which the hub allows.
+    asks_for_hub: fn(&RequestPermissionRequest, Option<&Call>) -> bool,
+}
+
+const UNMEASURED: Program = Program {
+    name: "",
+    login: "log in with the program itself, as the user of its agents",
+    steers: false,
+    has_own_words: false,
+    shows_env: false,
+    meta: None,
+    asks_for_hub: |_, _| false,
+};
+
+/// claude-agent-acp 0.49, codex-acp 2.6, Gemini CLI 0.61, OpenCode 1.18, Qwen Code 0.15,
+/// Copilot CLI 1.0.
+const MEASURED: [Program; 6] = [
+    Program {
+        name: "@agentclientprotocol/claude-agent-acp",
+        login: "run `claude` once as the user of its agents and log in, or set ANTHROPIC_API_KEY",
+        // Answers the first prompt when it hands over to the second.
+        steers: true,
+        shows_env: true,
+        meta: Some(|instructions| {
+            let options = json!({ "allowedTools": [format!("mcp__{HUB}")] });
+            json!({
+                "systemPrompt": { "append": instructions }, "claudeCode": { "options": options },
+            })
+        }),
+        ..UNMEASURED
+    },
+    Program {
+        name: "@agentclientprotocol/codex-acp",
+        login: "run `codex login` as the user of its agents",
+        has_own_words: true,
+        asks_for_hub: |_, call| call.is_some_and(|call| call.of_hub),
+        ..UNMEASURED
+    },
+    Program {
+        name: "gemini-cli",
+        login: "run `gemini` once as the user of its agents and log in, or set GEMINI_API_KEY",
+        asks_for_hub: |request, _| permission::names_hub_as_gemini_does(request),
+        ..UNMEASURED
+    },
+    Program {
+        name: "OpenCode",
+        login: "run `opencode auth login` as the user of its agents",
+        // Answers both prompts at the end.
+        steers: true,
+        ..UNMEASURED
+    },
+    Program {
+        name: "qwen-code",
+        login: "run `qwen` once as the user of its agents and log in, or set OPENAI_API_KEY",
+        ..UNMEASURED
+    },
+    Program {
+        name: "Copilot",
+        login: "run `copilot login` as the user of its agents",
+        ..UNMEASURED
+    },
+];
+
+fn program(name: &str) -> &'static Program {
+    MEASURED.iter().find(|program| program.name == name).unwrap_or(&UNMEASURED)
+}

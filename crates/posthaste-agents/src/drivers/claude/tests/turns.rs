@@ -1,0 +1,246 @@
+//! What the lines of each recording mean.
+
+use serde_json::json;
+
+use super::{begin, lines_of, play, steps, take, told};
+use crate::conversation::{Activity, Heard, Usage};
+
+#[test]
+fn a_turn_begins_with_the_first_words_of_the_model_and_ends_with_its_answer() {
+    assert_eq!(
+        told("plain"),
+        [
+            "began 1",
+            "said: Answer to: Lay a brick.",
+            "answered: Answer to: Lay a brick.",
+            "began 2",
+            "said: Answer to: And another.",
+            "answered: Answer to: And another.",
+        ]
+    );
+}
+
+#[test]
+fn each_turn_has_a_cost_of_its_own_and_the_conversation_an_id() {
+    let heard = play("plain");
+    let ids = heard.iter().filter(|heard| matches!(heard, Heard::ConversationId(_)));
+    assert_eq!(ids.count(), 2, "the program says it at each turn");
+    let usages = heard.iter().filter_map(|heard| match heard {
+        Heard::Usage(usage) => Some(usage.clone()),
+        _ => None,
+    });
+    let usages: Vec<Usage> = usages.collect();
+    let tokens: Vec<_> = usages.iter().map(|u| (u.input_tokens, u.output_tokens)).collect();
+    assert_eq!(tokens, [(1, 1), (1, 1)]);
+    let costs: Vec<f64> = usages.iter().filter_map(|usage| usage.cost_usd).collect();
+    assert!((costs[0] - costs[1]).abs() < 1e-9 && costs[0] > 0.0, "{costs:?}");
+}
+
+#[test]
+fn a_tool_is_shown_when_it_is_called_and_when_it_is_done() {
+    assert_eq!(
+        told("tool"),
+        [
+            "began 1",
+            "said: calling Bash",
+            "calls Bash",
+            "done: done",
+            "said: Answer to: \"done\"",
+            "answered: Answer to: \"done\"",
+            "began 2",
+            "said: calling Bash",
+            "calls Bash",
+            "refused: Exit code 1 cat: nowhere: No such file or directory",
+            "said: Answer to: \"Exit code 1\\ncat: nowhere: No such file or directory\"",
+            "answered: Answer to: \"Exit code 1\\ncat: nowhere: No such file or directory\"",
+        ]
+    );
+    let told = told("mcp");
+    assert_eq!(told[2..4], ["calls mcp__posthaste__whoami", "done: {\"instance\":\"a3f7b2c1\"}"]);
+}
+
+#[test]
+fn a_permission_is_asked_for_and_the_verdict_reaches_the_program() {
+    assert_eq!(
+        told("permission"),
+        [
+            "began 1",
+            "said: calling Bash",
+            "calls Bash",
+            "asks for Bash(touch made *)",
+            "done: (Bash completed with no output)",
+            "said: Answer to: \"(Bash completed with no output)\"",
+            "answered: Answer to: \"(Bash completed with no output)\"",
+            "began 2",
+            "said: calling Bash",
+            "calls Bash",
+            "asks for Bash(touch other *)",
+            "refused: because",
+            "said: Answer to: \"because\"",
+            "answered: Answer to: \"because\"",
+        ]
+    );
+}
+
+#[test]
+fn a_cut_turn_withdraws_its_permission_and_is_no_answer() {
+    assert_eq!(
+        told("withdrawn")[3..],
+        [
+            "asks for Bash(touch third *)",
+            "withdrew",
+            "refused: The user doesn't want to proceed with this tool use. The too...",
+            "interrupted",
+            "began 2",
+            "said: Answer to: Go on.",
+            "answered: Answer to: Go on.",
+        ]
+    );
+    let told = told("interrupt");
+    let cut: Vec<_> = told.iter().filter(|told| *told == "interrupted").collect();
+    assert_eq!(cut.len(), 2);
+    assert!(!told.contains(&"began 3".to_owned()), "its model said no word: {told:?}");
+}
+
+#[test]
+fn messages_that_join_the_turn_begin_with_the_words_that_follow_them() {
+    assert_eq!(
+        told("steer")[1..],
+        [
+            "said: calling Bash",
+            "calls Bash",
+            "done: done",
+            "began 2",
+            "began 3",
+            "said: Answer to: second steered",
+            "answered: Answer to: second steered",
+        ]
+    );
+}
+
+#[test]
+fn a_message_that_outlived_the_cut_turn_begins_the_next_one() {
+    assert_eq!(
+        told("cut_and_steered")[3..],
+        [
+            "refused: The user doesn't want to proceed with this tool use. The too...",
+            "began 2",
+            "said: Answer to: steered before the cut",
+            "answered: Answer to: steered before the cut",
+        ]
+    );
+}
+
+#[test]
+fn a_program_without_a_login_says_what_to_do() {
+    let failed = told("logged_out").pop().expect("an end");
+    assert!(failed.starts_with("failed: claude is not logged in: run `claude`"), "{failed}");
+    assert!(!told("logged_out").contains(&"began 1".to_owned()), "nothing was proved");
+    let refused = told("refused");
+    assert_eq!(refused.len(), 4, "{refused:?}");
+    assert!(refused[3].starts_with("cannot work: claude is not logged in"), "{refused:?}");
+}
+
+#[test]
+fn a_provider_that_refuses_the_request_fails_the_turn_and_proves_nothing() {
+    assert_eq!(
+        told("failing"),
+        [
+            "said: API Error: 400 the prompt is wrong",
+            "failed: claude: API Error: 400 the prompt is wrong",
+        ]
+    );
+}
+
+#[test]
+fn requests_that_the_hub_does_not_know_are_refused_and_not_left_waiting() {
+    let mut talk = begin();
+    let asks = json!({ "type": "control_request", "request_id": "h-1",
+        "request": { "subtype": "hook_callback" } });
+    let heard = talk.heard(asks.to_string().as_bytes());
+    let Heard::Send(bytes) = &heard[0] else { panic!("{heard:?}") };
+    let text = String::from_utf8_lossy(bytes);
+    assert!(text.contains("\"h-1\"") && text.contains("\"error\""), "{text}");
+}
+
+#[test]
+fn an_answer_is_not_lost_to_a_message_that_came_too_late_for_its_turn() {
+    assert_eq!(
+        told("late")[4..],
+        [
+            "said: Answer to: \"done\\nSLEEP 4\"",
+            "began 2",
+            "said: Answer to: too late for that turn",
+            "answered: Answer to: \"done\\nSLEEP 4\"\n\nAnswer to: too late for that turn",
+        ]
+    );
+}
+
+#[test]
+fn a_command_of_the_program_itself_is_taken_although_no_model_spoke() {
+    let told = told("command");
+    assert_eq!(told[1], "began 1", "{told:?}");
+    assert!(told[2].starts_with("answered: Total cost:"), "{told:?}");
+}
+
+#[test]
+fn a_permission_that_the_turn_left_open_is_withdrawn_with_it() {
+    let mut talk = begin();
+    talk.prompt(1, "go").expect("idle");
+    let asks = json!({ "type": "control_request", "request_id": "r", "request": {
+        "subtype": "can_use_tool", "tool_name": "Bash", "input": {} } });
+    talk.heard(asks.to_string().as_bytes());
+    let ended = json!({ "type": "result", "is_error": false, "result": "done",
+        "user_message_uuids": ["706f7374-6861-4374-8065-000000000001"] });
+    let heard = talk.heard(ended.to_string().as_bytes());
+    let told: Vec<_> = heard.iter().filter_map(super::brief).collect();
+    assert_eq!(told, ["began 1", "withdrew", "answered: done"]);
+    assert_eq!(talk.answer("r", true, ""), None);
+}
+
+#[test]
+fn a_turn_goes_on_until_its_sub_agents_in_the_background_are_done() {
+    assert_eq!(
+        told("sub_agent"),
+        [
+            "began 1",
+            "said: calling Agent",
+            "calls Agent",
+            "done: Async agent launched successfully. (This tool result is inte...",
+            "calls Bash",
+            "asks for Bash(touch sub *)",
+            "said: My helper works on it.",
+            "done: (Bash completed with no output)",
+            "said: My helper is done: the file is there.",
+            "answered: My helper works on it.\n\nMy helper is done: the file is there.",
+        ]
+    );
+}
+
+#[test]
+fn mail_can_join_while_only_sub_agents_work() {
+    let mut talk = begin();
+    for step in steps(lines_of("sub_agent")) {
+        let heard = take(&mut talk, &step);
+        if heard.iter().any(|heard| matches!(heard, Heard::Usage(_))) {
+            break;
+        }
+    }
+    assert_eq!(talk.activity(), Activity::Busy);
+    assert!(talk.can_steer() && !talk.can_interrupt());
+    assert!(talk.steer(2, "stop at once").is_some());
+}
+
+#[test]
+fn a_sub_agent_that_was_stopped_ends_the_turn_with_what_was_said() {
+    let told = told("stopped_sub_agent");
+    assert_eq!(
+        told[6..],
+        [
+            "said: My helper works on it.",
+            "withdrew",
+            "answered: My helper works on it.",
+            "refused: The user doesn't want to proceed with this tool use. The too...",
+        ]
+    );
+}

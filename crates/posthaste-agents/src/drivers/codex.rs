@@ -1,0 +1,69 @@
+//! Codex, by its app-server: JSON-RPC messages, one a line.
+//!
+//! Codex has threads (conversations), turns in them, and items in a turn: what the user
+//! wrote, what the model said, a call of a tool. The hub starts one thread, and a turn for
+//! each prompt. Threads of Codex's own sub-agents share the output and are left out, except
+//! that their requests for permission are asked too.
+
+#[cfg(test)]
+mod fuzz;
+mod item;
+mod launch;
+mod permission;
+mod talk;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use posthaste_core::ports::LaunchError;
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::talk::Talk;
+use super::{Brief, Driver, Launch, Limit};
+use crate::conversation::Conversation;
+
+pub(super) struct Codex;
+
+/// The words on stderr of a Codex that has no app-server. One that takes the word for a
+/// prompt wants a terminal.
+const TOO_OLD: [&str; 3] = [
+    "unrecognized subcommand 'app-server'",
+    "unexpected argument 'app-server'",
+    "stdin is not a terminal",
+];
+
+/// The words on stderr of a Codex that lost the race for the first use of its folder.
+const NO_DATABASE: &str = "failed to initialize sqlite state runtime";
+
+impl Driver for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    /// Enforces no limit: Codex knows no list of tools that an agent may use.
+    fn keeps(&self, _: Limit) -> bool {
+        false
+    }
+
+    fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
+        launch::launch(brief).map(Some)
+    }
+
+    fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
+        Some(Box::new(Talk::deserialize(state).ok()?))
+    }
+
+    fn explains(&self, stderr: &str) -> Option<String> {
+        if stderr.contains(NO_DATABASE) {
+            let why = "Codex could not make its database: several began at the same time, just \
+                       after it was installed or updated; give the task again";
+            return Some(why.to_owned());
+        }
+        TOO_OLD.iter().any(|words| stderr.contains(words)).then(|| {
+            "this Codex is too old to be led by the hub: it has no app-server; \
+             npm install -g @openai/codex installs a newer one"
+                .to_owned()
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! Any program in a terminal of tmux, to which a person can attach.
+//!
+//! The program need not know of the hub. The profile says by patterns how its screen
+//! looks when it is idle, when it works and when it asks a person; without a pattern for
+//! idle it can be watched and attached to, and nothing is typed into it.
+
+mod conversation;
+mod manners;
+mod screen;
+#[cfg(test)]
+mod tests;
+mod typing;
+
+use posthaste_core::ports::LaunchError;
+use serde_json::Value;
+
+use self::manners::Manners;
+use super::{Brief, Driver, Launch, Limit};
+use crate::conversation::Conversation;
+use crate::settings::Stdin;
+
+pub(super) struct Terminal;
+
+impl Driver for Terminal {
+    fn name(&self) -> &'static str {
+        "terminal"
+    }
+
+    /// Enforces no limit: any program may do anything.
+    fn keeps(&self, _: Limit) -> bool {
+        false
+    }
+
+    fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
+        let settings = brief.settings;
+        let manners = Manners::read(&settings.profile, &brief.template.config)?;
+        let Some(line) = &settings.command else {
+            return Err(LaunchError::new(
+                format!("{}: its driver is `terminal`, and it has no `command`", settings.profile),
+                "for example `command: [claude]`, or one text for /bin/sh",
+            ));
+        };
+        let state = Some(conversation::Terminal::first(manners));
+        Ok(Some(Launch { state, ..Launch::plain(line.clone(), Stdin::Terminal) }))
+    }
+
+    fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
+        let terminal = conversation::Terminal::resume(state)?;
+        Some(Box::new(terminal))
+    }
+}

@@ -1,0 +1,261 @@
+//! tmux, by its own command line and its control mode.
+//!
+//! The hub runs a worker of the driver `terminal` in a pane of a tmux server of its own
+//! user, to which a person attaches with tmux's own command. The keeper runs inside the
+//! pane (`ticket.rs`), so the server is nobody's child: it outlives the hub and every
+//! worker.
+//!
+//! Commands reach tmux through its stdin. Other users can see the words of a process, and
+//! the words of these commands name the folder of an instance.
+
+mod client;
+pub(crate) mod control;
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use posthaste_core::ports::LaunchError;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+pub(crate) use self::client::Client;
+use crate::environment::Environment;
+use crate::keeper::{COMMAND, Keep, MARK};
+use crate::program;
+
+/// The size of a new window, until a person attaches: wide enough for most lines of a
+/// program.
+const SIZE: (u16, u16) = (160, 50);
+/// The longest time that tmux may take to answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest name of a session.
+const NAME: usize = 64;
+
+/// A tmux server, by its socket.
+#[derive(Debug, Clone)]
+pub(crate) struct Tmux {
+    program: PathBuf,
+    /// A name or a path, as configured; empty: tmux's default.
+    socket: String,
+    /// The environment of the server, if it has to be started.
+    environment: Environment,
+}
+
+/// The place of a new pane.
+pub(crate) struct NewPane<'a> {
+    pub(crate) session: &'a str,
+    pub(crate) window: &'a str,
+    /// The program that becomes the keeper, with its words.
+    pub(crate) binary: &'a Path,
+    pub(crate) keep: &'a Keep,
+    /// The worker's folder, in which the keeper runs.
+    pub(crate) folder: &'a Path,
+}
+
+impl Tmux {
+    /// Finds tmux in this environment, which is the hub's own.
+    pub(crate) fn find(socket: &str, environment: Environment) -> Result<Self, LaunchError> {
+        let program = program::find("tmux", None, environment.get("PATH"))?;
+        Ok(Self { program, socket: socket.to_owned(), environment })
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Opens a pane in which the keeper of a worker runs: in the session of this name, if
+    /// there is one, or in a new one. Starts the server if none runs.
+    pub(crate) async fn open(&self, pane: &NewPane<'_>) -> Result<(), LaunchError> {
+        self.check_server().await?;
+        let is_there = self.ask(&["has-session", "-t", &format!("={}", pane.session)]).await?;
+        let folder = std::path::absolute(pane.folder).map_err(|e| failed(&e.to_string()))?;
+        let pane = NewPane { folder: &folder, ..*pane };
+        let ran = self.source(&script(&pane, is_there.status.success())).await?;
+        match ran.status.success() {
+            true => Ok(()),
+            false => Err(failed(&said(&ran))),
+        }
+    }
+
+    /// Refuses a server that a worker has started: it ends with that worker, and takes all
+    /// its panes along.
+    async fn check_server(&self) -> Result<(), LaunchError> {
+        let ran = self.ask(&["display-message", "-p", "#{pid}"]).await?;
+        let pid = String::from_utf8_lossy(&ran.stdout).trim().parse::<u32>();
+        let (true, Ok(pid)) = (ran.status.success(), pid) else { return Ok(()) };
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mark = format!("{MARK}=");
+        match environment.split(|byte| *byte == 0).any(|one| one.starts_with(mark.as_bytes())) {
+            false => Ok(()),
+            true => Err(LaunchError::new(
+                format!("a worker has started the tmux server {pid}, which ends with that worker"),
+                "end that server with `tmux kill-server`, or set agents.tmux_socket to a name of your own",
+            )),
+        }
+    }
+
+    /// Runs commands that stand in no process list, and starts the server if none runs.
+    async fn source(&self, script: &[u8]) -> Result<Output, LaunchError> {
+        let words = ["start-server", ";", "source-file", "-"];
+        self.run(&words, script).await.map_err(|e| failed(&e.to_string()))
+    }
+
+    async fn ask(&self, words: &[&str]) -> Result<Output, LaunchError> {
+        self.run(words, b"").await.map_err(|e| failed(&e.to_string()))
+    }
+
+    async fn run(&self, words: &[&str], input: &[u8]) -> io::Result<Output> {
+        let mut command = command(&self.program, &self.environment);
+        match self.socket.as_str() {
+            "" => {}
+            path if path.contains('/') => drop(command.arg("-S").arg(path)),
+            name => drop(command.arg("-L").arg(name)),
+        }
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn()?;
+        let stdin = child.stdin.take();
+        let talk = async {
+            if let Some(mut stdin) = stdin {
+                // tmux may have ended already, and then says why.
+                let _ = stdin.write_all(input).await;
+            }
+            child.wait_with_output().await
+        };
+        timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Makes a command of tmux: in UTF-8 whatever the locale, and on no server but the one
+/// that it is told.
+#[expect(clippy::disallowed_methods, reason = "whoever runs it waits for it or kills it")]
+fn command(program: &Path, environment: &Environment) -> Command {
+    let mut command = Command::new(program);
+    command.arg("-u").env_clear().envs(environment.all()).current_dir("/");
+    command.env_remove("TMUX").env_remove("TMUX_PANE");
+    command
+}
+
+fn script(pane: &NewPane<'_>, is_there: bool) -> Vec<u8> {
+    let NewPane { session, window, binary, keep, folder } = pane;
+    let (columns, rows) = SIZE;
+    let mut script = match is_there {
+        true => format!("new-window -d -t ={session}: -n {window}"),
+        false => format!("new-session -d -s {session} -n {window} -x {columns} -y {rows}"),
+    }
+    .into_bytes();
+    script.extend(b" -c ");
+    // tmux takes the directory for a format.
+    let folder = folder.as_os_str().as_bytes();
+    let doubled = folder.iter().flat_map(|byte| match byte {
+        b'#' => b"##",
+        byte => std::slice::from_ref(byte),
+    });
+    script.extend(quoted(&doubled.copied().collect::<Vec<u8>>()));
+    script.extend(b" --");
+    let words = [binary.as_os_str().to_owned(), COMMAND.into()].into_iter().chain(keep.words());
+    for word in words {
+        script.push(b' ');
+        script.extend(quoted(word.as_bytes()));
+    }
+    script.push(b'\n');
+    if !is_there {
+        // Whatever the person's configuration says: nobody need be attached.
+        script.extend(format!("set-option -t ={session}: destroy-unattached off\n").bytes());
+    }
+    script
+}
+
+/// Returns a word for tmux's own parser.
+pub(crate) fn quoted(word: &[u8]) -> Vec<u8> {
+    let mut quoted = vec![b'"'];
+    for byte in word {
+        match byte {
+            b'\n' => quoted.extend(b"\\n"),
+            b'"' | b'\\' | b'$' | b'~' => quoted.extend([b'\\', *byte]),
+            0..=31 | 127 => quoted.extend(format!("\\{byte:03o}").bytes()),
+            _ => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+/// Returns whether a session of tmux can have this name, and no word of a command can be
+/// meant by it.
+pub(crate) fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.len() <= NAME
+        && name.chars().all(plain)
+}
+
+fn said(ran: &Output) -> String {
+    let said = String::from_utf8_lossy(&ran.stderr);
+    let said = said.trim().lines().next().unwrap_or_default();
+    match said.is_empty() {
+        true => ran.status.to_string(),
+        false => crate::conversation::one_line(said, 200),
+    }
+}
+
+fn failed(why: &str) -> LaunchError {
+    LaunchError::new(
+        format!("tmux gives no terminal: {why}"),
+        "try `tmux new-session` as the hub's user; the hub needs tmux 3.2 or newer",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::keeper::Manners;
+    use crate::settings::Stdin;
+
+    #[test]
+    fn a_pane_is_opened_by_words_that_stay_words() {
+        let keep = Keep {
+            output_bytes: 1,
+            grace: Duration::from_millis(2),
+            most: Duration::from_millis(3),
+            manners: Manners { umask: 0o022, open_files: None },
+            stdin: Stdin::Terminal,
+            owner: None,
+            command: vec!["/bin/sh".into(), "-c".into(), "echo \"$HOME\"\nexit; #{x}".into()],
+        };
+        let pane = NewPane {
+            session: "cao-one",
+            window: "mason-1a2b",
+            binary: Path::new("/opt/my tools/posthaste"),
+            keep: &keep,
+            folder: Path::new("/data #1/agents/a3f7b2c1"),
+        };
+        let text = |is_there| String::from_utf8(script(&pane, is_there)).expect("text");
+        let rest = r#" -c "/data ##1/agents/a3f7b2c1" -- "/opt/my tools/posthaste" "keep" "1" "2" "3" "022" "-" "terminal" "-" "/bin/sh" "-c" "echo \"\$HOME\"\nexit; #{x}""#;
+        assert_eq!(text(true), format!("new-window -d -t =cao-one: -n mason-1a2b{rest}\n"));
+        assert_eq!(
+            text(false),
+            format!(
+                "new-session -d -s cao-one -n mason-1a2b -x 160 -y 50{rest}\n\
+                 set-option -t =cao-one: destroy-unattached off\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_name_of_a_session_is_no_word_of_a_command() {
+        for good in ["cao-one", "posthaste-mason-1a2b", "7", "a_b"] {
+            assert!(is_name(good), "{good}");
+        }
+        let long = "a".repeat(65);
+        for bad in ["", "-d", "a b", "a:b", "a.b", "=x", "a;b", "a'", "#{x}", "\u{e4}", &long] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}

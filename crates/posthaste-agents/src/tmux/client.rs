@@ -1,0 +1,117 @@
+//! The hub's control-mode client of one pane.
+
+use std::io::{self, ErrorKind};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::control::{ATTACHED, TICK};
+use super::{Tmux, command};
+use crate::ticket::Pane;
+
+/// The time between two ticks.
+const TICKS: Duration = Duration::from_millis(250);
+/// Number of bytes read at a time.
+const PIECE: usize = 64 * 1024;
+/// The longest line that is read; of a longer one the end is left out.
+const LINE: usize = 4 << 20;
+
+/// A `tmux -C attach-session`, which ends when this is dropped.
+pub(crate) struct Client {
+    /// Killed when dropped.
+    _child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    /// The first line, until it was read.
+    first: Option<String>,
+    ticks: Interval,
+    /// Bytes of tmux, and how many of them were returned as lines.
+    heard: Vec<u8>,
+    taken: usize,
+    out: Vec<u8>,
+    written: usize,
+}
+
+impl Client {
+    /// Attaches to the pane in which this process runs.
+    pub(crate) fn attach(tmux: &Tmux, pane: &Pane, process: Pid) -> io::Result<Self> {
+        let mut command = command(&tmux.program, &tmux.environment);
+        command.arg("-S").arg(&pane.socket).args(["-C", "attach-session"]);
+        // Neither the size of the window nor its place in the session is the hub's.
+        command.args(["-f", "ignore-size", "-t", &pane.session]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.kill_on_drop(true).spawn()?;
+        let closed = || io::Error::from(ErrorKind::BrokenPipe);
+        let stdin = child.stdin.take().ok_or_else(closed)?;
+        let stdout = child.stdout.take().ok_or_else(closed)?;
+        let mut ticks = interval(TICKS);
+        // A tick stands for the time in which the pane had a chance to write.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            _child: child,
+            stdin,
+            stdout,
+            first: Some(format!("{ATTACHED} {} {process}", pane.pane)),
+            ticks,
+            heard: Vec::new(),
+            taken: 0,
+            out: Vec::new(),
+            written: 0,
+        })
+    }
+
+    /// Puts commands into the line; [`Client::next`] writes them.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.out.extend(bytes);
+    }
+
+    /// Writes what is in the line and returns the next line. The future may be dropped at
+    /// any point.
+    pub(crate) async fn next(&mut self) -> io::Result<Vec<u8>> {
+        if let Some(first) = self.first.take() {
+            return Ok(first.into_bytes());
+        }
+        loop {
+            if let Some(line) = self.line() {
+                return Ok(line);
+            }
+            let sends = self.written < self.out.len();
+            self.heard.reserve(PIECE);
+            // A flood of output must not keep the commands and the time waiting.
+            tokio::select! {
+                biased;
+                written = self.stdin.write(&self.out[self.written..]), if sends => {
+                    self.written += written?;
+                    if self.written == self.out.len() {
+                        self.out.clear();
+                        self.written = 0;
+                    }
+                }
+                _ = self.ticks.tick() => return Ok(TICK.as_bytes().to_vec()),
+                read = self.stdout.read_buf(&mut self.heard) => {
+                    if read? == 0 {
+                        return Err(ErrorKind::UnexpectedEof.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a whole line out of what was heard.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let rest = &self.heard[self.taken..];
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            self.heard.drain(..self.taken);
+            self.taken = 0;
+            self.heard.truncate(LINE);
+            return None;
+        };
+        let line = rest[..end].to_vec();
+        self.taken += end + 1;
+        Some(line)
+    }
+}
