@@ -12,6 +12,7 @@ mod opencode;
 mod qwen;
 #[cfg(test)]
 mod tests;
+mod wake;
 
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::edit::{self, Broken, Entry, Form};
 pub use hooks::{Context, Event, HookLine, Hooks};
+pub use wake::{Resume, is_ours, wake};
 
 /// The name of our server in every client's list.
 pub const OURS: &str = "posthaste";
@@ -47,6 +49,10 @@ pub trait Client: Send + Sync {
         _env: &ClientEnv<'_>,
         _read: &dyn Fn(&Path) -> Option<String>,
     ) -> Option<Distrust> {
+        None
+    }
+    /// How the program resumes a conversation without a window, if it can.
+    fn resume(&self, _env: &ClientEnv<'_>) -> Option<Resume> {
         None
     }
     /// Advice for the user of the program once it is connected.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, ClientEnv, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Scope, Server, Servers,
-    bearer,
+    Client, ClientEnv, Context, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Resume, Scope, Server,
+    Servers, bearer,
 };
 
 const FOLDER: &str = "CLAUDE_CONFIG_DIR";
@@ -69,6 +69,16 @@ impl Client for Claude {
             Scope::Project => env.project.join(".claude"),
         };
         Some(folder.join("settings.json"))
+    }
+
+    fn resume(&self, env: &ClientEnv<'_>) -> Option<Resume> {
+        Some(Resume {
+            transcripts: env.folder(FOLDER, ".claude").join("projects"),
+            named: "$key.jsonl",
+            // In a process without a window nobody can allow a tool.
+            words: r#"-p "$say" --resume "$key" --allowedTools mcp__posthaste"#,
+            variable: FOLDER,
+        })
     }
 
     fn advice(&self, scope: Scope, _hooks: bool) -> Option<&'static str> {

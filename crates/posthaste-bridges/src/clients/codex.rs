@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::hooks::Written;
 use super::{
-    Client, ClientEnv, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Scope,
-    Server, Servers, bearer, stdio,
+    Client, ClientEnv, Context, Distrust, Event, Form, HOOK_PATIENCE_S, Hooks, Names, Resume,
+    Scope, Server, Servers, bearer, stdio,
 };
 use crate::edit;
 
@@ -79,6 +79,15 @@ impl Client for Codex {
         (scope == Scope::Project && !env.project.ancestors().any(trusts)).then_some(Distrust {
             told: "Codex does not trust this folder, so it reads nothing of what is written here",
             hint: "start `codex` here and say that you trust the folder",
+        })
+    }
+
+    fn resume(&self, env: &ClientEnv<'_>) -> Option<Resume> {
+        Some(Resume {
+            transcripts: self.folder(Scope::User, env).join("sessions"),
+            named: "*-$key.jsonl",
+            words: r#"exec --skip-git-repo-check resume "$key" "$say""#,
+            variable: "CODEX_HOME",
         })
     }
 

@@ -50,16 +50,18 @@ pub enum Event {
     BeforeTool,
     Tool,
     Stop,
+    Idle,
 }
 
 impl Event {
     /// Each event, with its name for `posthaste hook` and its description.
-    pub const ALL: [(Self, &'static str, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::SessionStart, "session-start", "A conversation begins or is resumed"),
         (Self::Prompt, "prompt", "The user has written"),
         (Self::BeforeTool, "before-tool", "A tool is about to run"),
         (Self::Tool, "tool", "A tool has run or has failed"),
         (Self::Stop, "stop", "The model wants to finish its turn"),
+        (Self::Idle, "idle", "The program waits for its user: wait for mail that begins a turn"),
     ];
 
     pub fn as_str(self) -> &'static str {

@@ -111,7 +111,8 @@ fn all_six_have_hooks_for_every_event_and_without_they_go() {
             let ours = format!("/bin/posthaste hook {word} --client {name} --name bob");
             let found = commands.iter().filter(|command| command.contains(&ours)).count();
             let wanted = client.hooks().events.iter().filter(|(known, _)| *known == event).count();
-            assert!(wanted > 0, "{name} {word}");
+            // Only a program that begins turns by itself can be woken while it is idle.
+            assert!(wanted > 0 || event == Event::Idle, "{name} {word}");
             assert_eq!(found, if name == "opencode" { 0 } else { wanted }, "{name}: {commands:?}");
         }
         for (with, without) in edits.iter().zip(planned(client, Scope::User, &bridge(), false)) {
@@ -231,6 +232,9 @@ fn the_command_of_a_hook_is_found_in_the_file_that_has_it() {
         let edit = edits.iter().find(|edit| edit.files.contains(&file)).expect("planned");
         let text = edit.put("", "").expect("written");
         for (event, word, _) in Event::ALL {
+            if client.hooks().called(event).is_empty() {
+                continue;
+            }
             let words = client.hooks().command(name, event, &text).expect("it is there");
             let line = words.join(" ");
             let ours = format!("/bin/posthaste hook {word} --client {name} --name bob");
