@@ -37,12 +37,15 @@ use crate::{health, inbox, instances, messages, pages, profiles, teams, tokens};
 mod events;
 mod failure;
 mod hooks;
+mod needs;
 mod reading;
+mod stream;
 mod work;
 
 pub use events::{Following, Heard};
 pub use failure::ClientError;
 pub use reading::Export;
+pub use stream::{Watched, Watching};
 
 /// Time limit of an ordinary call, and the time that a long poll may take beyond its own
 /// wait.
@@ -306,6 +309,7 @@ impl Client {
             openapi::Method::Get => Method::GET,
             openapi::Method::Post => Method::POST,
             openapi::Method::Put => Method::PUT,
+            openapi::Method::Patch => Method::PATCH,
             openapi::Method::Delete => Method::DELETE,
         };
         let request = self.http.request(method, self.at(target)?);

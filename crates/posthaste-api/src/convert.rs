@@ -1,5 +1,6 @@
 //! Converts types of the core to wire types.
 
+mod needs;
 mod reading;
 mod work;
 
@@ -133,6 +134,7 @@ impl From<SendError> for ApiError {
                 .hint("answering is always allowed, and so is writing to `human`"),
             SendError::NoSuchMessage(_) => Self::new(ErrorCode::NotFound, message)
                 .hint("give the id of a message that you sent or received"),
+            SendError::AlreadyAnswered(_) => Self::new(ErrorCode::AlreadyAnswered, message),
             SendError::NoSuchThread(_) => Self::new(ErrorCode::NotFound, message)
                 .hint("leave it out, or take the thread_id of an agent from GET /v1/instances"),
             SendError::ForeignThread(_) => Self::new(ErrorCode::Forbidden, message).hint(

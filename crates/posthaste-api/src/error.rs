@@ -29,6 +29,8 @@ pub enum ErrorCode {
     KeyReused,
     /// Somebody else is here with this join key.
     IdentityTaken,
+    /// What waited for the operator was answered or withdrawn already.
+    AlreadyAnswered,
     /// The thing is in a state that does not allow this.
     Conflict,
     /// The recipient has ended.
@@ -46,13 +48,17 @@ pub enum ErrorCode {
     CannotStart,
     /// So many workers wait to be started already.
     LineFull,
+    /// The worker that a call waited for failed.
+    WorkerFailed,
+    /// The worker that a call waited for did not answer in time; it goes on.
+    WorkerTimeout,
     Internal,
     /// The hub cannot keep mail just now (disk full, shutting down). Try again.
     Unavailable,
 }
 
 impl ErrorCode {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -63,6 +69,7 @@ impl ErrorCode {
         Self::LeaseLost,
         Self::KeyReused,
         Self::IdentityTaken,
+        Self::AlreadyAnswered,
         Self::Conflict,
         Self::RecipientGone,
         Self::TooLarge,
@@ -73,6 +80,8 @@ impl ErrorCode {
         Self::HopLimit,
         Self::CannotStart,
         Self::LineFull,
+        Self::WorkerFailed,
+        Self::WorkerTimeout,
         Self::Internal,
         Self::Unavailable,
     ];
@@ -90,6 +99,7 @@ impl ErrorCode {
             Self::LeaseLost => (409, 4),
             Self::KeyReused => (409, 4),
             Self::IdentityTaken => (409, 4),
+            Self::AlreadyAnswered => (409, 4),
             Self::Conflict => (409, 4),
             Self::RecipientGone => (410, 3),
             Self::TooLarge => (413, 2),
@@ -100,6 +110,8 @@ impl ErrorCode {
             Self::HopLimit => (409, 4),
             Self::CannotStart => (422, 4),
             Self::LineFull => (429, 4),
+            Self::WorkerFailed => (502, 1),
+            Self::WorkerTimeout => (504, 5),
             Self::Internal => (500, 1),
             Self::Unavailable => (503, 5),
         }
@@ -118,6 +130,7 @@ impl ErrorCode {
             Self::LeaseLost => "lease_lost",
             Self::KeyReused => "key_reused",
             Self::IdentityTaken => "identity_taken",
+            Self::AlreadyAnswered => "already_answered",
             Self::Conflict => "conflict",
             Self::RecipientGone => "recipient_gone",
             Self::TooLarge => "too_large",
@@ -128,6 +141,8 @@ impl ErrorCode {
             Self::HopLimit => "hop_limit",
             Self::CannotStart => "cannot_start",
             Self::LineFull => "line_full",
+            Self::WorkerFailed => "worker_failed",
+            Self::WorkerTimeout => "worker_timeout",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
         }
@@ -148,6 +163,7 @@ impl ErrorCode {
             Self::LeaseLost => "Another reader holds it now.",
             Self::KeyReused => "The same idempotency key came with another message.",
             Self::IdentityTaken => "Somebody else is here with this join key.",
+            Self::AlreadyAnswered => "It was answered or withdrawn already.",
             Self::Conflict => "The thing is in a state that does not allow this.",
             Self::RecipientGone => "The recipient has ended.",
             Self::TooLarge => "Larger than a limit, which the details name.",
@@ -162,6 +178,10 @@ impl ErrorCode {
                 "No worker can be started from this profile, here, now; the hint says what to do."
             }
             Self::LineFull => "So many workers wait to be started already; nothing was started.",
+            Self::WorkerFailed => "The worker that the call waited for failed (CAO's steps).",
+            Self::WorkerTimeout => {
+                "The worker that the call waited for did not answer in time, and goes on (CAO's steps)."
+            }
             Self::Internal => "A fault of the hub.",
             Self::Unavailable => {
                 "The hub cannot keep mail just now; nothing was changed, unless it says that this is not known. Try again."
@@ -184,6 +204,7 @@ impl ErrorCode {
             Self::IdentityTaken => {
                 "send the secret that the first join with this key answered with, or join with another key"
             }
+            Self::AlreadyAnswered => "`posthaste needs` lists what is open",
             Self::Conflict => {
                 "look at it again: it is no longer, or not yet, as this call needs it"
             }
@@ -198,6 +219,8 @@ impl ErrorCode {
             Self::HopLimit => "let a human write, or wait a minute",
             Self::CannotStart => "`posthaste doctor` says what is missing",
             Self::LineFull => "wait until some of the workers have ended",
+            Self::WorkerFailed => "look at its output, and give the work out again",
+            Self::WorkerTimeout => "ask for it later, or wait longer",
             Self::Internal => "look into the hub's log under the request id of this answer",
             Self::Unavailable => "try again in a moment",
         }

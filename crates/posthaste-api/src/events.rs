@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorCode::{InvalidAddress, RateLimited};
 use crate::messages::{DeliveryView, MessageView};
+use crate::needs::NeedView;
 use crate::openapi::{Who, call_table, get, of, pieces};
 
 const STREAM: &str = "A stream that does not end; the data of each event has this shape. \
@@ -79,6 +80,8 @@ pub const fn meaning(kind: EventKind) -> &'static str {
         EventKind::Profile => "A profile was created, changed or removed.",
         EventKind::Starting => "A worker was given work and waits in line or is being started.",
         EventKind::Running => "A worker's process runs.",
+        EventKind::NeedOpened => "Something waits for the operator; `need` says what.",
+        EventKind::NeedClosed => "It was answered or withdrawn; `need` says how.",
         EventKind::Settled => "An assignment has its report; `message` is the report.",
     }
 }
@@ -111,6 +114,12 @@ pub struct EventView {
     /// The profile that was created, changed or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// The number of the need that it is about. Only the operator is told of needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need_id: Option<u64>,
+    /// That need as it is now; absent once it was pruned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<Box<NeedView>>,
 }
 
 /// The instance that an event is about, as it is now.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::ErrorCode::{IdentityTaken, InvalidAddress, NotFound};
+use crate::error::ErrorCode::{Conflict, IdentityTaken, InvalidAddress, NotFound};
 use crate::openapi::{Who, call_table, json, of, post};
 
 call_table![
@@ -13,10 +13,10 @@ call_table![
         Who::Anybody,
         &[json(200, "What to show, and whether to go on.", of::<HookAnswer>)],
     )
-    .part("`session_start`, `prompt`, `before_tool`, `tool` or `stop`.")
+    .part("`session_start`, `prompt`, `before_tool`, `tool`, `stop` or `idle`.")
     .body(of::<HookRequest>)
     // The caller may say by headers who it is, and joins by it.
-    .fails(&[NotFound, IdentityTaken, InvalidAddress]),
+    .fails(&[NotFound, IdentityTaken, InvalidAddress, Conflict]),
 ];
 
 /// How the text of every refused stop begins. Some programs show a refusal to their model
@@ -37,15 +37,19 @@ pub enum HookEvent {
     Tool,
     /// The model wants to finish its turn.
     Stop,
+    /// The model has finished, and the program waits for its user: the call waits for mail
+    /// with which the program is to begin a turn. Its mail is proved by the receipt.
+    Idle,
 }
 
 impl HookEvent {
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::SessionStart, "session_start"),
         (Self::Prompt, "prompt"),
         (Self::BeforeTool, "before_tool"),
         (Self::Tool, "tool"),
         (Self::Stop, "stop"),
+        (Self::Idle, "idle"),
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -54,7 +58,7 @@ impl HookEvent {
 }
 
 /// What a hook knows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HookRequest {
     /// Why a session starts: `startup`, `resume`, `clear` or `compact`.
@@ -84,6 +88,9 @@ pub struct HookRequest {
     /// program drops it): the hook hands over no mail.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub quiet: bool,
+    /// Seconds for which `idle` waits for mail, 0 to 600; default 60.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
     /// Characters that the client lets through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chars: Option<usize>,
@@ -104,4 +111,8 @@ pub struct HookAnswer {
     /// Messages for which there was no room.
     #[serde(default)]
     pub remaining: usize,
+    /// Of `idle` with mail: acks it (`POST /v1/inbox/ack`) once the program has begun the
+    /// turn with it. Nothing else that the program does proves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
 }

@@ -18,7 +18,7 @@ mod examples;
 mod introduction;
 
 pub use call::{Call, Method, Who};
-pub(crate) use call::{Target, call_table, delete, get, json, of, pieces, post, put, text};
+pub(crate) use call::{Target, call_table, delete, get, json, of, patch, pieces, post, put, text};
 pub use calls::{Subject, calls, subjects};
 pub use examples::{Example, Token};
 

@@ -85,7 +85,8 @@ pub struct ProfileInput {
     /// `external` (the default) or `mechanical`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What runs it: `command`, or nothing if it comes by itself (`external`).
+    /// What runs it: `claude`, `codex`, `acp`, `terminal` or `command`; nothing, or `external`,
+    /// if it comes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// What its model is told.

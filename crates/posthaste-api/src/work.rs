@@ -261,6 +261,9 @@ pub struct OutputView {
     pub dropped: u64,
     /// The worker has ended: there will be no more.
     pub ended: bool,
+    /// Its driver holds a conversation with it: `stream` shows it, and there is no output.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transcript: bool,
 }
 
 /// `GET /v1/context`: who works for the caller, and what waits, for a model and for a

@@ -60,10 +60,12 @@ pub(crate) async fn run(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((socket, peer)) => {
+            Ok((socket, from)) => {
                 let Some((socket, slot)) = slots.seat(socket, &app.meters) else { continue };
                 let (house, shutdown) = (Arc::clone(&house), shutdown.clone());
-                open.spawn(connection(socket, Peer(peer.ip()), house, shutdown, slot));
+                let to = socket.local_addr().unwrap_or(app.config.listen);
+                let peer = Peer { from, to };
+                open.spawn(connection(socket, peer, house, shutdown, slot));
             }
             Err(error) if no_descriptors(&error) => {
                 if !slots.without_descriptors(&listener, &app.meters) {
@@ -82,6 +84,8 @@ pub(crate) async fn run(
     open.close();
     // The leases of open connections go back before the store is closed.
     open.wait().await;
+    app.steps.close();
+    app.steps.wait().await;
     app.unread.close();
     app.unread.wait().await;
     Ok(())

@@ -1,6 +1,6 @@
 //! Finds out who is calling: by token, and by nothing else.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -275,9 +275,14 @@ fn note(parts: &Parts, caller: Principal) {
     }
 }
 
-/// The address that a request comes from.
+/// The two ends of the connection that a request comes by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+pub(crate) struct Peer {
+    /// The caller's.
+    pub(crate) from: SocketAddr,
+    /// The hub's own.
+    pub(crate) to: SocketAddr,
+}
 
 /// An instance or the operator.
 #[derive(Debug, Clone, Copy)]

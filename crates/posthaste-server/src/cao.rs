@@ -1,212 +1,91 @@
-//! CAO's inbox routes: CAO's MCP server and tools run against the hub unchanged. The
-//! routes translate to the hub's own calls and implement nothing themselves.
+//! CAO's routes: the MCP server and the command line of CLI Agent Orchestrator run against
+//! the hub unchanged. The routes translate to the hub's own calls and implement nothing
+//! themselves. A terminal is an instance; a session is a name that terminals share.
 //!
-//! CAO believes any `sender_id`. Here every call needs a token: the terminal's own, or the
-//! operator's. Messages that come this way are marked `via: cao`.
+//! CAO believes any `sender_id`; the hub does not ([`caller`]). Messages that come this
+//! way are marked `via: cao`.
 
-use std::borrow::Cow;
-use std::sync::Arc;
+mod asked;
+mod caller;
+mod inbox;
+mod making;
+mod neighbour;
+mod output;
+mod sessions;
+mod steps;
+mod terminal;
+mod terminals;
 
-use axum::body::Body;
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::middleware;
 use axum::response::Response;
-use axum::{Extension, Router};
-use posthaste_api::cao::{
-    self as wire, CaoList, CaoMessage, CaoPost, CaoPosted, CaoReceived, CaoWait,
-};
-use posthaste_api::error::{ApiError, ErrorCode};
-use posthaste_core::address::{Address, InstanceId, Mailbox};
-use posthaste_core::messaging::message::{Details, Draft, Principal, Via};
-use posthaste_core::messaging::receive::Ask;
-use posthaste_core::ports::{DeliveryRecord, HistoryQuery, Record};
+use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
+use posthaste_core::address::InstanceId;
+use posthaste_core::messaging::message::Principal;
+use posthaste_core::orchestration::StopError;
+use posthaste_core::registry::RegistryError;
 
+use self::terminal::{CaoRecord, Terminal};
 use crate::App;
-use crate::auth::{self, Caller};
-use crate::extract::{Json, Params, PathPart, Whole, parse, query, whole_body};
-use crate::failure::{Failure, invalid, not_found};
-use crate::routes::Routes;
-use crate::words::params::{seconds, within};
-use crate::written::{Outgoing, watched};
+use crate::failure::{Failure, invalid};
 
 /// Seconds for which CAO collects more messages after the first.
 pub(crate) const WINDOW: f64 = 2.0;
 
-/// The hint for CAO's own programs, which send no token.
-const HOW_TO_GET_A_TOKEN: &str = "send `Authorization: Bearer TOKEN`: a worker's own is in its \
-    POSTHASTE_TOKEN, the operator's is told by `posthaste token --operator`; in the place of \
-    cao-mcp-server, which sends none, run `posthaste mcp --dialect cao`";
+/// Largest body of a failure.
+const FAILURE_BYTES: usize = 64 * 1024;
 
 pub(crate) fn routes() -> Router<App> {
-    Router::new().on(&wire::POST, post).on(&wire::LIST, list).on(&wire::WAIT, wait)
+    Router::new()
+        .merge(sessions::routes())
+        .merge(terminals::routes())
+        .merge(inbox::routes())
+        .merge(steps::routes())
+        .layer(middleware::map_response(with_detail))
 }
 
-/// `POST /terminals/{receiver}/inbox/messages`: parameters in the query or the body.
-async fn post(
-    State(app): State<App>,
-    Holder(caller): Holder,
-    PathPart(receiver): PathPart,
-    request: Request,
-) -> Result<Json<CaoPosted>, Failure> {
-    let receiver = terminal(&receiver)?;
-    let mut given: CaoPost = query(request.uri())?;
-    // The share is held until the message is kept.
-    let Whole { bytes, share: _share } = whole_body(request.into_body(), &app).await?;
-    if !bytes.is_empty() {
-        let CaoPost { sender_id, message } = parse(&bytes)?;
-        given.sender_id = given.sender_id.or(sender_id);
-        given.message = given.message.or(message);
+/// Adds CAO's form of an error beside the hub's own: `detail`, which its programs show.
+async fn with_detail(response: Response) -> Response {
+    if response.extensions().get::<ErrorCode>().is_none() {
+        return response;
     }
-    let sender = given.sender_id.ok_or_else(|| invalid("sender_id", "it is missing"))?;
-    let message = given.message.ok_or_else(|| invalid("message", "it is missing"))?;
-    let sender = terminal(&sender)?;
-    let from = act_as(&app, caller, sender)?;
-    let to = Address::Exact { name: None, instance: receiver, team: None };
-    let draft =
-        Draft::new(from, to, message.into(), Details::default(), Via::Cao, app.hub.limits())?;
-    let receipt = app.hub.send(draft).await?;
-    let record = app
-        .hub
-        .message(
-            Principal::Operator,
-            posthaste_core::messaging::message::MessageRef::Seq(receipt.seq),
-        )
-        .await?;
-    Ok(Json(CaoPosted {
-        success: true,
-        message_id: receipt.seq.0,
-        sender_id: sender.to_string(),
-        receiver_id: receiver.to_string(),
-        created_at: record.map(|r| r.message.created_at.to_string()),
-    }))
-}
-
-/// Returns CAO's word for the state of a delivery.
-fn cao_status(d: &DeliveryRecord) -> &'static str {
-    match d.state.as_str() {
-        "queued" => "pending",
-        "leased" => "delivered",
-        "acked" => "consumed",
-        _ => "failed",
-    }
-}
-
-/// `GET /terminals/{id}/inbox/messages`: the history, which leases nothing.
-async fn list(
-    State(app): State<App>,
-    Holder(caller): Holder,
-    PathPart(id): PathPart,
-    Params(query): Params<CaoList>,
-) -> Result<Json<Vec<CaoMessage>>, Failure> {
-    let id = terminal(&id)?;
-    let reader = act_as(&app, caller, id)?;
-    let limit = within("limit", query.limit.unwrap_or(10), 1..=100)?;
-    let status = match query.status.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        None => None,
-        Some("pending") => Some("queued"),
-        Some("delivered") => Some("leased"),
-        Some("consumed") => Some("acked"),
-        Some("failed") => Some("dead"),
-        Some(_) => {
-            let why = "status is pending, delivered, consumed or failed";
-            return Err(ApiError::new(ErrorCode::BadRequest, why).into());
-        }
+    let (mut head, body) = response.into_parts();
+    let Ok(bytes) = to_bytes(body, FAILURE_BYTES).await else {
+        return Response::from_parts(head, Body::empty());
     };
-    let mailbox = Mailbox::Instance(id);
-    let query = HistoryQuery {
-        mailbox: Some(mailbox.clone()),
-        status,
-        last: limit,
-        ..HistoryQuery::default()
-    };
-    let records = app.hub.history(reader, query).await?.records;
-    let entry = |r: &Record| {
-        let delivery = r.deliveries.iter().find(|d| d.mailbox == mailbox)?;
-        Some(CaoMessage {
-            id: r.message.seq.0,
-            sender_id: r.message.from.id(),
-            receiver_id: id.to_string(),
-            message: r.message.body.as_str().to_owned(),
-            status: cao_status(delivery).to_owned(),
-            created_at: r.message.created_at.to_string(),
-            via: r.message.via.as_str().to_owned(),
-        })
-    };
-    Ok(Json(records.iter().filter_map(entry).collect()))
-}
-
-/// `GET /terminals/{id}/inbox/messages/wait`: messages are consumed once they are written.
-async fn wait(
-    State(app): State<App>,
-    Holder(caller): Holder,
-    Extension(outgoing): Extension<Arc<Outgoing>>,
-    PathPart(id): PathPart,
-    Params(query): Params<CaoWait>,
-) -> Result<Response, Failure> {
-    let id = terminal(&id)?;
-    let reader = act_as(&app, caller, id)?;
-    let limits = app.hub.limits();
-    let timeout = query.timeout.map(f64::from);
-    let ask = Ask {
-        timeout: seconds("timeout", timeout, 60.0, limits.wait)?,
-        window: seconds("batch_window", query.batch_window, WINDOW, limits.batch_window)?,
-        auto_ack: true,
-        ..Ask::now(reader)
-    };
-    let batch = app.hub.receive(ask).await?;
-    let list: Vec<CaoReceived<'_>> = batch
-        .mail
-        .iter()
-        .map(|e| {
-            let m = &e.leased.message;
-            CaoReceived {
-                id: m.seq.0,
-                sender_id: m.from.id().into(),
-                message: Cow::Borrowed(e.text()),
-                created_at: m.created_at.to_string().into(),
-                via: Cow::Borrowed(m.via.as_str()),
-            }
-        })
-        .collect();
-    let json =
-        serde_json::to_vec(&list).map_err(|e| ApiError::new(ErrorCode::Internal, e.to_string()))?;
-    Ok(watched(json, batch.handed, outgoing).map(Body::new))
+    let told = serde_json::from_slice::<ErrorBody>(&bytes).ok().and_then(|ErrorBody { error }| {
+        let ApiError { message, hint, .. } = &error;
+        let detail = match hint {
+            Some(hint) => format!("{message}; {hint}"),
+            None => message.clone(),
+        };
+        serde_json::to_vec(&serde_json::json!({ "detail": detail, "error": error })).ok()
+    });
+    head.headers.remove(axum::http::header::CONTENT_LENGTH);
+    Response::from_parts(head, told.map_or_else(|| Body::from(bytes), Body::from))
 }
 
 /// Reads a terminal id, which CAO writes in one form only.
-fn terminal(text: &str) -> Result<InstanceId, Failure> {
+fn terminal_id(text: &str) -> Result<InstanceId, Failure> {
     let id = text.parse().ok().filter(|id: &InstanceId| id.to_string() == text);
     id.ok_or_else(|| invalid("terminal id", "it has 8 lower-case hex digits"))
 }
 
-/// A caller that holds a token. The token is asked for before the body is read.
-struct Holder(Principal);
-
-impl FromRequestParts<App> for Holder {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        if auth::opens(app, &parts.headers)?.is_none() {
-            let error = ApiError::new(ErrorCode::Unauthorized, "CAO's routes need a token")
-                .hint(HOW_TO_GET_A_TOKEN);
-            return Err(error.into());
+/// Ends a terminal, with all below it, and shows none of them any more.
+async fn forget(app: &App, by: Principal, terminal: &Terminal) -> Result<(), Failure> {
+    let top = Principal::Instance(terminal.id());
+    let mut gone = vec![terminal.clone()];
+    gone.extend(Terminal::all(app).into_iter().filter(|t| app.hub.is_above(top, t.id())));
+    match app.hub.stop(by, terminal.id()).await {
+        Ok(_) | Err(StopError::Registry(RegistryError::Ended(_))) => {}
+        Err(error) => return Err(error.into()),
+    }
+    for terminal in gone {
+        if let Some(record) = terminal.record.clone() {
+            let record = CaoRecord { deleted: true, ..record };
+            app.hub.put_record(terminal.id(), record.to_text()?).await?;
         }
-        Caller::from_request_parts(parts, app).await.map(|Caller(caller)| Self(caller))
     }
-}
-
-/// Returns the instance for which the caller acts: its own, or any one for the operator.
-fn act_as(app: &App, caller: Principal, id: InstanceId) -> Result<Principal, Failure> {
-    let me = Principal::Instance(id);
-    if caller != me && caller != Principal::Operator {
-        let why = "the terminal is not the one that the token belongs to";
-        return Err(ApiError::new(ErrorCode::Forbidden, why).into());
-    }
-    match app.hub.instance(id) {
-        Some(found) if !found.instance.status.has_ended() => {
-            app.hub.seen(me);
-            Ok(me)
-        }
-        _ => Err(not_found("terminal")),
-    }
+    Ok(())
 }

@@ -67,7 +67,7 @@ impl ServerConfig {
 settings! {
     /// The `[compat]` section of the configuration.
     pub struct CompatConfig {
-        /// CAO's routes are there, for callers with a token; false: they answer 404.
+        /// CAO's routes are there; false: they answer 404.
         cao: bool = true;
     }
 }

@@ -56,6 +56,10 @@ pub(crate) struct App {
     pub(crate) mcp: Arc<mcp::Mcp>,
     /// True if CAO's routes are served.
     pub(crate) cao: bool,
+    /// Held while a terminal of CAO's is made, so that names and keys are given once.
+    pub(crate) making: Arc<tokio::sync::Mutex<()>>,
+    /// Steps of CAO's, which go on if their callers hang up.
+    pub(crate) steps: TaskTracker,
 }
 
 /// Returns the tools of each dialect, as `tools/list` shows them: for the reference.
@@ -89,6 +93,8 @@ pub async fn serve(
         unread: TaskTracker::new(),
         mcp: Arc::new(mcp::Mcp::new(mcp, shutdown.clone())),
         cao: compat.cao,
+        making: Arc::default(),
+        steps: TaskTracker::new(),
     };
     accept::run(listener, app, shutdown).await
 }

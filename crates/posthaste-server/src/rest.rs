@@ -12,10 +12,13 @@ pub(crate) mod inbox;
 mod instances;
 pub(crate) mod messages;
 mod metrics;
+mod needs;
 mod output;
 mod profiles;
 mod stats;
+mod stream;
 mod teams;
+mod terminal;
 mod threads;
 mod tokens;
 mod trail;
@@ -28,6 +31,7 @@ use axum::response::Response;
 use posthaste_api::error::{ApiError, ErrorCode};
 
 use crate::failure::Failure;
+use crate::routes::Routes;
 use crate::{App, cao};
 
 pub(crate) use events::Followers;
@@ -37,7 +41,10 @@ pub(crate) const SEND: &str = posthaste_api::messages::SEND.path;
 pub(crate) const RECEIVE: &str = posthaste_api::inbox::RECEIVE.path;
 
 pub(crate) fn router(app: App) -> Router {
-    let cao = if app.cao { cao::routes() } else { Router::new() };
+    let cao = match app.cao {
+        true => cao::routes().on(&posthaste_api::cao::EVENTS, events::follow),
+        false => Router::new(),
+    };
     Router::new()
         .merge(assign::routes())
         .merge(context::routes())
@@ -50,10 +57,13 @@ pub(crate) fn router(app: App) -> Router {
         .merge(instances::routes())
         .merge(messages::routes())
         .merge(metrics::routes())
+        .merge(needs::routes())
         .merge(output::routes())
         .merge(profiles::routes())
         .merge(stats::routes())
+        .merge(stream::routes())
         .merge(teams::routes())
+        .merge(terminal::routes())
         .merge(threads::routes())
         .merge(tokens::routes())
         .merge(trail::routes())

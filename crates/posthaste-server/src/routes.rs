@@ -26,6 +26,7 @@ impl Routes for Router<App> {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
             Method::Put => MethodFilter::PUT,
+            Method::Patch => MethodFilter::PATCH,
             Method::Delete => MethodFilter::DELETE,
         };
         self.route(call.path, on(method, handler))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use eventsource_stream::{Event, EventStreamError};
 use futures_util::stream::{BoxStream, StreamExt, unfold};
+use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use tokio::time::timeout;
 
@@ -13,7 +14,10 @@ use crate::events::{self, EventView, EventsQuery, Reset};
 use crate::sse;
 
 /// A hub sends something every 15 s; a longer silence means that the hub is gone.
-const SILENCE: Duration = Duration::from_secs(45);
+pub(super) const SILENCE: Duration = Duration::from_secs(45);
+
+/// Server-sent events as they come.
+pub(super) type SseStream = BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>;
 
 /// An item of the stream of events.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +30,7 @@ pub enum Heard {
 /// An open stream of events. It ends when the hub stops or the connection breaks; a new
 /// stream that begins after [`last`](Self::last) misses nothing.
 pub struct Following {
-    stream: BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>,
+    stream: SseStream,
     client: Client,
     last: Option<u64>,
 }
@@ -35,6 +39,12 @@ impl Client {
     /// `GET /v1/events`
     pub async fn events(&self, query: &EventsQuery) -> Result<Following, ClientError> {
         let request = self.request(&events::FOLLOW)?.query(query);
+        let stream = self.sse(request).await?;
+        Ok(Following { stream, client: self.clone(), last: query.after })
+    }
+
+    /// Sends a request whose answer is a stream of events.
+    pub(super) async fn sse(&self, request: RequestBuilder) -> Result<SseStream, ClientError> {
         let answer = request.send().await.map_err(|e| self.failed(e, false))?;
         if !answer.status().is_success() {
             return Err(self.refused(answer, false).await);
@@ -48,8 +58,7 @@ impl Client {
             let chunk = answer.chunk().await.transpose()?;
             Some((chunk, answer))
         });
-        let stream = sse::events(chunks).boxed();
-        Ok(Following { stream, client: self.clone(), last: query.after })
+        Ok(sse::events(chunks).boxed())
     }
 }
 

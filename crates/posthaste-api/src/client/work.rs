@@ -7,10 +7,11 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::{Client, ClientError, PATIENCE};
 use crate::instances::{Pruned, Stopped, StoppedAll};
+use crate::terminal::TerminalView;
 use crate::work::{
     AssignRequest, Assigned, ContextView, HandedOff, HandoffRequest, OutputQuery, OutputView,
 };
-use crate::{instances, work};
+use crate::{instances, terminal, work};
 
 /// The hub's wait for a report when the request does not name one, in seconds.
 const DEFAULT_WAIT: f64 = 600.0;
@@ -60,6 +61,11 @@ impl Client {
         let encoded = view.base64.take().unwrap_or_default();
         let bytes = BASE64_STANDARD.decode(encoded);
         Ok((bytes.map_err(|e| self.not_a_hub(200, e.to_string()))?, view))
+    }
+
+    /// `GET /v1/instances/{id}/terminal`
+    pub async fn terminal(&self, id: &str) -> Result<TerminalView, ClientError> {
+        self.ask(terminal::TERMINAL.of(id)).await
     }
 
     /// `GET /v1/context`

@@ -22,6 +22,10 @@ impl From<AssignError> for ApiError {
             )),
             AssignError::NoTimeout { .. } => Self::new(ErrorCode::InvalidArgument, message)
                 .hint("leave the timeout out, or choose a profile that the hub can start"),
+            AssignError::NeedsTask { .. } => Self::new(ErrorCode::InvalidArgument, message)
+                .hint("give it a task with the call that makes it"),
+            AssignError::HearsNothing { .. } => Self::new(ErrorCode::Conflict, message)
+                .hint("start another one; a profile with `stdin: mail` makes agents that stay"),
             AssignError::Launch(e) => e.into(),
             AssignError::LineFull { limit } => Self::new(ErrorCode::LineFull, message)
                 .hint("wait for reports (check the inbox) before you assign more, or raise agents.line")

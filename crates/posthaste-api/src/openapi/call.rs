@@ -23,6 +23,7 @@ pub enum Method {
     Get,
     Post,
     Put,
+    Patch,
     Delete,
 }
 
@@ -32,6 +33,7 @@ impl Method {
             Self::Get => "GET",
             Self::Post => "POST",
             Self::Put => "PUT",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }
@@ -49,6 +51,8 @@ pub enum Who {
     Nobody,
     Joiner,
     Anybody,
+    /// A token, or a caller of the hub's own system user (CAO's routes).
+    Neighbour,
     Operator,
 }
 
@@ -58,6 +62,10 @@ impl Who {
             Self::Nobody => None,
             Self::Joiner => Some("Needs the join token or the operator's."),
             Self::Anybody => Some("Needs a token: an agent's or the operator's."),
+            Self::Neighbour => Some(
+                "Needs a token: an agent's or the operator's. For terminals that these calls made, \
+                 a program of the hub's own system user on the same machine needs none.",
+            ),
             Self::Operator => Some("Needs the operator's token."),
         }
     }
@@ -132,6 +140,15 @@ pub(crate) const fn put(
     successes: &'static [Success],
 ) -> Call {
     call(Method::Put, path, summary, who, successes)
+}
+
+pub(crate) const fn patch(
+    path: &'static str,
+    summary: &'static str,
+    who: Who,
+    successes: &'static [Success],
+) -> Call {
+    call(Method::Patch, path, summary, who, successes)
 }
 
 pub(crate) const fn delete(

@@ -2,8 +2,8 @@
 
 use super::Call;
 use crate::{
-    cao, events, health, hooks, inbox, instances, messages, pages, profiles, stats, teams, threads,
-    tokens, trail, work,
+    cao, events, health, hooks, inbox, instances, messages, needs, pages, profiles, stats, stream,
+    teams, terminal, threads, tokens, trail, work,
 };
 
 /// The subject that a hub without `compat.cao` does not have.
@@ -51,7 +51,12 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         name: "Work",
         told: "Starting workers and waiting for their reports.",
-        files: &[work::CALLS],
+        files: &[work::CALLS, stream::CALLS, terminal::CALLS],
+    },
+    Subject {
+        name: "Needs",
+        told: "What waits for the operator: questions, permission requests, failed workers, dead mail.",
+        files: &[needs::CALLS],
     },
     Subject { name: "Teams", told: "Address scopes with leaders.", files: &[teams::CALLS] },
     Subject {
@@ -77,7 +82,13 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         name: CAO,
-        told: "The inbox routes of CLI Agent Orchestrator, over the same mailboxes; a terminal is an instance. A hub with `compat.cao = false` does not have them.",
-        files: &[cao::CALLS],
+        told: "The routes of CLI Agent Orchestrator, over the same mailboxes; a terminal is an instance. A hub with `compat.cao = false` does not have them. Errors have a `detail` beside `error`, which is CAO's form.",
+        files: &[
+            cao::sessions::CALLS,
+            cao::terminals::CALLS,
+            cao::inbox::CALLS,
+            cao::steps::CALLS,
+            cao::CALLS,
+        ],
     },
 ];

@@ -44,7 +44,7 @@ const ALIVE_EVERY: Duration = Duration::from_secs(15);
 const MOST_LAST: u64 = 1000;
 
 /// `GET /v1/events`
-async fn follow(
+pub(super) async fn follow(
     State(app): State<App>,
     Caller(caller): Caller,
     headers: HeaderMap,
@@ -104,7 +104,7 @@ async fn follow(
 pub(crate) struct Followers(Mutex<Map<Principal, usize>>);
 
 /// One open stream of a follower, counted until this is dropped.
-struct FollowerSlot {
+pub(super) struct FollowerSlot {
     followers: Arc<Followers>,
     of: Principal,
     _stays: Staying,
@@ -113,7 +113,7 @@ struct FollowerSlot {
 impl Followers {
     /// Admits a stream. Agents cannot crowd out the operator, and no agent can crowd out
     /// the others.
-    fn enter(app: &App, caller: Principal) -> Result<FollowerSlot, Failure> {
+    pub(super) fn enter(app: &App, caller: Principal) -> Result<FollowerSlot, Failure> {
         let limits = app.hub.limits();
         let mut open = app.followers.0.lock();
         let own = open.get(&caller).copied().unwrap_or(0);
@@ -283,6 +283,8 @@ fn view(event: Event) -> EventView {
         instance: None,
         team: None,
         profile: None,
+        need_id: None,
+        need: None,
     };
     match event.about {
         About::Message(record, delivery) => {
@@ -305,6 +307,10 @@ fn view(event: Event) -> EventView {
             view.instance = Some(EventInstance { instance, address: None, status: None });
         }
         About::Team(name) => view.team = Some(name.to_string()),
+        About::Need(id, need) => {
+            view.need_id = Some(id.0);
+            view.need = need.map(|need| Box::new((*need).into()));
+        }
         About::Profile(name) => view.profile = Some(name.to_string()),
     }
     view

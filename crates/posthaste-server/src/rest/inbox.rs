@@ -260,6 +260,8 @@ mod tests {
         assert_eq!(plain(&world, &boss).window, Duration::from_millis(50));
         let wish = Assign {
             by: boss.who,
+            worker: None,
+            terms: None,
             agent: "mason".parse().expect("a name"),
             team: None,
             message: "lay bricks".into(),

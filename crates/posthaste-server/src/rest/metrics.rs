@@ -20,10 +20,10 @@ pub(crate) fn routes() -> Router<App> {
 
 async fn metrics(
     State(app): State<App>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(Peer { from, .. }): Extension<Peer>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Failure> {
-    if !peer.is_loopback() && auth::caller(&app, &headers)? != Principal::Operator {
+    if !from.ip().is_loopback() && auth::caller(&app, &headers)? != Principal::Operator {
         return Err(auth::forbidden("only the operator may do this"));
     }
     let page = app.meters.page(&app).await;

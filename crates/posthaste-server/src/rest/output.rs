@@ -63,16 +63,20 @@ async fn output(
     })?;
     // The worker waits in line, or has written nothing.
     let kept = kept.unwrap_or(Output { bytes: Vec::new(), next: from, total: 0, dropped: 0 });
-    Ok(Json(match as_bytes {
+    let shown = match as_bytes {
         true => encoded(kept, ended),
         false => view(kept, ended),
-    }))
+    };
+    let talks = stream == Stream::Stdout && shown.total == 0;
+    let transcript = talks && matches!(app.hub.transcript(id, u64::MAX, 0).await, Ok(Some(_)));
+    Ok(Json(OutputView { transcript, ..shown }))
 }
 
 fn encoded(kept: Output, ended: bool) -> OutputView {
     let Output { bytes, next, total, dropped } = kept;
     let base64 = Some(BASE64_STANDARD.encode(bytes));
-    OutputView { text: String::new(), base64, next, total, dropped, ended }
+    let (text, transcript) = (String::new(), false);
+    OutputView { text, base64, next, total, dropped, ended, transcript }
 }
 
 /// Shows output as text. An incomplete character at the end is left for the next answer.
@@ -84,7 +88,7 @@ fn view(kept: Output, ended: bool) -> OutputView {
         next -= cut as u64;
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    OutputView { text, base64: None, next, total, dropped, ended }
+    OutputView { text, base64: None, next, total, dropped, ended, transcript: false }
 }
 
 /// Counts the bytes at the end that begin a character and do not finish it.

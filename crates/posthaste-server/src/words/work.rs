@@ -6,9 +6,9 @@ use std::time::Duration;
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_api::work::{AssignRequest, AssignmentView};
 use posthaste_core::Hub;
-use posthaste_core::address::Address;
+use posthaste_core::address::{Address, InstanceId};
 use posthaste_core::messaging::message::{Principal, Via};
-use posthaste_core::orchestration::{Assign, Assignment};
+use posthaste_core::orchestration::{Assign, Assignment, TurnActivity};
 use posthaste_core::registry::{InstanceView, Status};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -37,12 +37,14 @@ pub(crate) fn wish(by: Principal, via: Via, request: AssignRequest) -> Result<As
     Ok(Assign {
         by,
         agent,
+        worker: None,
         team,
         message: request.message,
         label: request.label,
         directory,
         worktree: request.worktree,
         timeout: request.timeout.map(timeout).transpose()?,
+        terms: None,
         idempotency_key: request.idempotency_key,
         via,
     })
@@ -71,6 +73,12 @@ pub(crate) fn address(hub: &Hub, who: Principal) -> String {
     }
 }
 
+/// Returns whether a message of this worker to `to` is a report. CAO has no message types,
+/// so any message of a worker to the giver of its open assignment is one.
+pub(crate) fn reports_to(hub: &Hub, worker: InstanceId, to: Principal) -> bool {
+    hub.taken_on(worker).iter().any(|given| given.by == to && given.report.is_none())
+}
+
 pub(crate) fn assignment(hub: &Hub, given: &Assignment) -> AssignmentView {
     AssignmentView {
         task: given.task.0,
@@ -89,9 +97,13 @@ pub(crate) fn activity(hub: &Hub, found: &InstanceView, taken: &[Assignment]) ->
     let i = &found.instance;
     let worker = i.work.is_some() && i.status == Status::Running;
     let waits = || !i.status.has_ended() && hub.is_waiting(i.id);
+    let turn = hub.turn_activity(i.id).filter(|_| worker);
     match () {
         () if hub.is_asking(Principal::Instance(i.id)) => "waiting_user",
+        () if turn == Some(TurnActivity::Asking) => "waiting_user",
         () if waits() => "waiting_inbox",
+        () if turn == Some(TurnActivity::Idle) => "idle",
+        () if turn.is_some() && !hub.is_quiet(found) => "busy",
         () if worker && taken.iter().any(|given| given.report.is_none()) => {
             if hub.is_quiet(found) {
                 "quiet"

@@ -1,4 +1,10 @@
-//! CAO's inbox routes, in its own words.
+//! CAO's routes, in its own words: the inbox here, the others below.
+
+mod callers;
+mod sessions;
+mod stage;
+mod steps;
+mod terminals;
 
 use std::time::Duration;
 
@@ -342,7 +348,7 @@ async fn nobody_reads_consumes_or_forges_mail_by_caos_routes_without_a_token() {
         let (status, answer) = house.call(call, None, body).await;
         assert_eq!((status, &answer["error"]["code"]), (401, &json!("unauthorized")), "{call}");
         let hint = answer["error"]["hint"].as_str().expect("what to do");
-        for word in ["Authorization: Bearer", "POSTHASTE_TOKEN", "posthaste mcp --dialect cao"] {
+        for word in ["CAO_AUTH_LOCAL_TOKEN", "POSTHASTE_TOKEN", "posthaste token --operator"] {
             assert!(hint.contains(word), "{call}: {hint}");
         }
         let (status, answer) = house.call(call, Some(JOIN), body).await;

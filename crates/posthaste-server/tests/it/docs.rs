@@ -53,7 +53,16 @@ async fn what_needs_a_token_says_so_and_does() {
     let house = House::new().await;
     for call in calls() {
         let path: String = call.path.replace("{id}", "4711").replace("{name}", "somebody");
-        let (status, _) = house.call(&format!("{} {path}", call.method), None, "").await;
+        let line = format!("{} {path}", call.method);
+        let (status, _) = match call.who {
+            // Without a token from a program of another kind than CAO's, which the hub's user
+            // may run.
+            Who::Neighbour => {
+                let page = [("Sec-Fetch-Mode", "cors")];
+                house.raw(request(&line, None, &page, "")).await
+            }
+            _ => house.call(&line, None, "").await,
+        };
         assert_eq!(status == 401, call.who != Who::Nobody, "{} {path}: {status}", call.method);
     }
 }

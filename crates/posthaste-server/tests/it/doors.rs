@@ -169,6 +169,7 @@ fn no_door_imports_from_another() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = vec![src.join("mcp.rs"), src.join("cao.rs"), src.join("words.rs")];
     sources(&src.join("mcp"), &mut files);
+    sources(&src.join("cao"), &mut files);
     sources(&src.join("words"), &mut files);
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a source");

@@ -19,11 +19,11 @@ fn from_the_start() -> EventsQuery {
     EventsQuery { after: Some(0), ..EventsQuery::default() }
 }
 
-async fn follow(by: &Client, query: &EventsQuery) -> Following {
+pub(crate) async fn follow(by: &Client, query: &EventsQuery) -> Following {
     by.events(query).await.expect("a stream")
 }
 
-async fn event(following: &mut Following) -> EventView {
+pub(crate) async fn event(following: &mut Following) -> EventView {
     match within("an event", following.next()).await.expect("a line") {
         Some(Heard::Event(event)) => *event,
         other => panic!("no event: {other:?}"),

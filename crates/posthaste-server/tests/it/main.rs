@@ -16,6 +16,7 @@ mod house;
 mod identity;
 mod mail;
 mod mcp;
+mod needs;
 mod origins;
 mod people;
 mod presence;

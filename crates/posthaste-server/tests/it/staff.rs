@@ -9,7 +9,7 @@ use posthaste_api::profiles::ProfileInput;
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AgentsConfig;
-use posthaste_core::ports::Start;
+use posthaste_core::ports::{Start, TranscriptKind};
 use posthaste_testkit::staff;
 pub(crate) use posthaste_testkit::staff::STUBBORN;
 
@@ -45,6 +45,10 @@ impl Staff {
 
     pub(crate) async fn writes(&self, instance: &str, bytes: &[u8]) {
         self.launcher.writes(id(instance), bytes).await;
+    }
+
+    pub(crate) async fn notes(&self, instance: &str, kind: TranscriptKind, text: &str) {
+        self.launcher.notes(id(instance), kind, text).await;
     }
 
     pub(crate) async fn answers(&self, instance: &str, text: &str) {

@@ -4,3 +4,4 @@ mod assigning;
 mod handing_off;
 mod output;
 mod stopping;
+mod stream;

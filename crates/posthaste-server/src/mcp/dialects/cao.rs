@@ -22,6 +22,7 @@ use crate::mcp::tools::send_message::{SendResult, send};
 use crate::mcp::{schema, text};
 use crate::words::brief;
 use crate::words::params::{parse_receipt, print_receipt, seconds};
+use crate::words::work::reports_to;
 
 pub(crate) const TOOLS: &[Tool] = &[
     Tool {
@@ -121,7 +122,7 @@ async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
     let receiver_id = args.receiver_id;
     let request = SendRequest {
         to: To::One(receiver_id.clone()),
-        kind: reports_to(ctx, &receiver_id).then(|| "result".to_owned()),
+        kind: is_report(ctx, &receiver_id).then(|| "result".to_owned()),
         ..SendRequest::new("", args.message)
     };
     let message_id = match send(ctx, request).await? {
@@ -131,16 +132,15 @@ async fn deliver(ctx: &Ctx, args: Send) -> Result<Sent, ApiError> {
     Ok(Sent { success: true, message_id, sender_id: my_id(ctx.me), receiver_id })
 }
 
-/// Returns whether a message to this receiver is a report. CAO has no message types, so
-/// any message of a worker to the giver of its open assignment is one.
-fn reports_to(ctx: &Ctx, receiver: &str) -> bool {
+/// Returns whether a message to this receiver is a report.
+fn is_report(ctx: &Ctx, receiver: &str) -> bool {
     let Some(me) = ctx.me.instance() else { return false };
     let giver = match receiver.parse::<Address>() {
         Ok(Address::Human) => Principal::Operator,
         Ok(Address::Exact { instance, .. }) => Principal::Instance(instance),
         _ => return false,
     };
-    ctx.app.hub.taken_on(me).iter().any(|given| given.by == giver && given.report.is_none())
+    reports_to(&ctx.app.hub, me, giver)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

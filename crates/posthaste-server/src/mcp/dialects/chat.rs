@@ -95,11 +95,12 @@ fn question(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Ok(args) => args,
             Err(error) => return ctx.reply_text(Err(error)).await,
         };
-        let id = match ask(&ctx, args.question, Vec::new()).await {
+        let blocking = args.blocking != Some(false);
+        let id = match ask(&ctx, args.question, Vec::new(), blocking).await {
             Ok(id) => id,
             Err(error) => return ctx.reply_text(Err(error)).await,
         };
-        if args.blocking == Some(false) {
+        if !blocking {
             return ctx.reply_text(Ok("question sent, continuing".to_owned())).await;
         }
         let batch = match answer(ctx, id).await {

@@ -45,12 +45,13 @@ fn run(ctx: Ctx, given: Option<&RawValue>) -> Job {
             Ok(args) => args,
             Err(error) => return ctx.reply::<()>(Err(error)).await,
         };
-        let asked = ask(&ctx, args.question, args.options).await;
+        let blocking = args.blocking != Some(false);
+        let asked = ask(&ctx, args.question, args.options, blocking).await;
         let id = match asked {
             Ok(id) => id,
             Err(error) => return ctx.reply::<()>(Err(error)).await,
         };
-        if args.blocking == Some(false) {
+        if !blocking {
             return ctx.reply(Ok(Asked::pending(id, "question sent, continuing"))).await;
         }
         let batch = match answer(ctx, id).await {
@@ -124,15 +125,17 @@ pub(crate) async fn ask(
     ctx: &Ctx,
     question: String,
     options: Vec<String>,
+    blocking: bool,
 ) -> Result<u64, ApiError> {
-    let metadata = (!options.is_empty()).then(|| {
+    let mut metadata = Map::from_iter([("blocking".to_owned(), Value::Bool(blocking))]);
+    if !options.is_empty() {
         let options = options.into_iter().map(Value::String).collect();
-        Map::from_iter([("options".to_owned(), Value::Array(options))])
-    });
+        metadata.insert("options".to_owned(), Value::Array(options));
+    }
     let request = SendRequest {
         to: To::One("human".into()),
         kind: Some("question".into()),
-        metadata,
+        metadata: Some(metadata),
         ..SendRequest::new("", question)
     };
     match send(ctx, request).await? {

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use posthaste_api::openapi::{Example, Token, calls};
 use posthaste_core::address::InstanceId;
+use posthaste_core::needs::PermissionAsk;
 use posthaste_core::orchestration::AgentsConfig;
+use posthaste_core::ports::TranscriptKind;
 use posthaste_core::registry::{InstanceFilter, Status};
 use posthaste_store::Place;
 use posthaste_testkit::staff::Staff;
@@ -167,6 +169,7 @@ async fn played() -> Vec<Example> {
     profiles(&mut scribe).await;
     mail(&mut scribe, &alice, &bob).await;
     work(&mut scribe, &alice).await;
+    needs(&mut scribe, &alice).await;
     looking(&mut scribe, &alice, &bob).await;
     cao(&mut scribe, &alice, &bob).await;
     departures(&mut scribe, &alice, &bob).await;
@@ -273,6 +276,13 @@ async fn work(scribe: &mut Scribe, alice: &Value) {
     scribe.staff.writes(worker, b"3 files to read\n").await;
     let output = ask(Token::Agent, "GET /v1/instances/{id}/output").of(&given["instance"]);
     scribe.plays(output.with(json!({ "from": 0 }))).await;
+    scribe.staff.notes(worker, TranscriptKind::Text, "I read the first file.").await;
+    let watch = ask(Token::Agent, "GET /v1/instances/{id}/stream").of(&given["instance"]);
+    let watch = Scribe::example(watch.with(json!({ "follow": false })));
+    let told = scribe.say(&watch).await.text().await.expect("a stream that ends");
+    scribe.writes(watch, 200, Some(told.into()));
+    scribe.staff.opens_terminal(worker).await;
+    scribe.plays(ask(Token::Agent, "GET /v1/instances/{id}/terminal").of(&given["instance"])).await;
     let hub = Arc::clone(&scribe.house.hub);
     scribe.staff.answers(&hub, worker, "one fault: a lock is held too long").await;
 
@@ -297,6 +307,42 @@ async fn work(scribe: &mut Scribe, alice: &Value) {
     until("nobody works", async || scribe.workers().is_empty()).await;
 }
 
+/// A question, a worker that failed, and a request of a driver.
+async fn needs(scribe: &mut Scribe, alice: &Value) {
+    scribe.agent = text(&alice["token"]);
+    let question = json!({
+        "to": "human", "message": "deploy now?", "type": "question",
+        "metadata": { "options": ["yes", "no"] },
+    });
+    scribe.say(&Scribe::example(ask(Token::Agent, "POST /v1/messages").body(question))).await;
+    let open = json!({ "kind": "question" });
+    let list = scribe.plays(ask(Token::Operator, "GET /v1/needs").with(open)).await;
+    let answer = ask(Token::Operator, "POST /v1/needs/{id}/answer");
+    scribe.plays(answer.of(&list["needs"][0]["id"]).body(json!({ "option": "yes" }))).await;
+
+    let hub = Arc::clone(&scribe.house.hub);
+    let who: InstanceId = text(&alice["instance"]).parse().expect("an instance");
+    let request = PermissionAsk {
+        request: "r-1".into(),
+        subject: "Bash(git push)".into(),
+        text: "Bash: git push origin main".into(),
+    };
+    let known = hub.open_needs();
+    let asked = tokio::spawn(async move { hub.permission(who, request).await });
+    until("it asks", async || scribe.house.hub.open_needs() > known).await;
+    let open = json!({ "kind": "permission" });
+    let list = Scribe::example(ask(Token::Operator, "GET /v1/needs").with(open));
+    let list: Value = json_of(scribe.say(&list).await).await;
+    let yes = ask(Token::Operator, "POST /v1/needs/{id}/answer");
+    let yes = yes.of(&list["needs"][0]["id"]).body(json!({ "allow": true, "remember": true }));
+    scribe.say(&Scribe::example(yes)).await;
+    within("a verdict", asked).await.expect("no panic");
+    scribe.plays(ask(Token::Operator, "GET /v1/needs/remembered")).await;
+    let forget = ask(Token::Operator, "DELETE /v1/needs/remembered/{profile}");
+    let subject = json!({ "subject": "Bash(git push)" });
+    scribe.plays(forget.of(&json!("alice")).with(subject)).await;
+}
+
 async fn looking(scribe: &mut Scribe, alice: &Value, bob: &Value) {
     scribe.agent = text(&alice["token"]);
     let list = ask(Token::Agent, "GET /v1/instances");
@@ -318,8 +364,13 @@ async fn looking(scribe: &mut Scribe, alice: &Value, bob: &Value) {
     let newest = scribe.house.hub.newest().await.expect("a number").expect("a message").0;
     let export = ask(Token::Operator, "GET /v1/export").with(json!({ "after": newest - 1 }));
     scribe.plays_lines(export).await;
+    follows(scribe, "GET /v1/events").await;
+}
+
+/// The first three events of a stream.
+async fn follows(scribe: &mut Scribe, call: &'static str) {
     let events = json!({ "after": 0, "types": "message,instance" });
-    let events = Scribe::example(ask(Token::Operator, "GET /v1/events").with(events));
+    let events = Scribe::example(ask(Token::Operator, call).with(events));
     let mut stream = scribe.say(&events).await;
     let mut heard = String::new();
     while heard.matches("\n\n").count() < 3 {
@@ -352,6 +403,76 @@ async fn cao(scribe: &mut Scribe, alice: &Value, bob: &Value) {
     scribe.plays(list.with(json!({ "limit": 10, "status": "pending" }))).await;
     let wait = inbox("GET /terminals/{id}/inbox/messages/wait");
     scribe.plays(wait.with(json!({ "timeout": 5, "batch_window": 0.05 }))).await;
+    terminals(scribe).await;
+}
+
+/// A session of CAO's with two terminals, and a step.
+async fn terminals(scribe: &mut Scribe) {
+    let words = json!({
+        "agent_profile": "developer", "provider": "mock_cli", "session_name": "shop",
+        "working_directory": "/tmp",
+    });
+    let make = ask(Token::None, "POST /sessions").with(words);
+    let boss = scribe.plays(make.body(json!({ "description": "leads the shop" }))).await;
+    let boss_id: InstanceId = text(&boss["id"]).parse().expect("an instance");
+    scribe.staff.runs(boss_id).await;
+    scribe.plays(ask(Token::None, "GET /sessions")).await;
+    let of_session = |call| ask(Token::None, call).of(&boss["session_name"]);
+    let words = json!({
+        "agent_profile": "developer", "provider": "mock_cli", "caller_id": boss["id"],
+        "defer_init": true,
+    });
+    let add = of_session("POST /sessions/{name}/terminals").with(words);
+    let add = Scribe::example(add.body(json!({ "initial_message": "count the bricks" })));
+    let mut worker: Value = json_of(scribe.say(&add).await).await;
+    // The worker may have its task already.
+    worker["initial_delivery"]["state"] = json!("pending");
+    scribe.writes(add, 201, Some(worker.clone()));
+    let worker_id: InstanceId = text(&worker["id"]).parse().expect("an instance");
+    scribe.staff.runs(worker_id).await;
+    scribe.plays(of_session("GET /sessions/{name}")).await;
+    scribe.plays(of_session("GET /sessions/{name}/terminals")).await;
+    let of_worker = |call| ask(Token::None, call).of(&worker["id"]);
+    scribe.plays(of_worker("GET /terminals/{id}")).await;
+    scribe.plays(of_worker("GET /terminals/{id}/working-directory")).await;
+    let told = json!({ "metadata": { "counts": "bricks" } });
+    scribe.plays(of_worker("PATCH /terminals/{id}/metadata").body(told)).await;
+    let of_boss = |call| ask(Token::None, call).of(&boss["id"]);
+    scribe.plays(of_boss("GET /terminals/{id}/siblings").with(json!({ "depth": 1 }))).await;
+    let words = json!({ "message": "and the tiles" });
+    scribe.plays(of_worker("POST /terminals/{id}/input").with(words)).await;
+    scribe.house.hub.turn_ended(worker_id, "4711 bricks, 12 tiles".to_owned()).await;
+    let last = json!({ "mode": "last" });
+    scribe.plays(of_worker("GET /terminals/{id}/output").with(last)).await;
+
+    let step = json!({
+        "provider": "mock_cli", "agent": "developer", "prompt": "count the doors",
+        "session_name": boss["session_name"], "caller_id": boss["id"], "timeout": 60,
+        "job_id": "9f2c41d07ab84e1d",
+    });
+    let example = Scribe::example(ask(Token::None, "POST /terminals/run-step").body(step));
+    let hub = Arc::clone(&scribe.house.hub);
+    let staff = Arc::clone(&scribe.staff);
+    let plays = async {
+        let started = || {
+            staff.at_work().into_iter().find(|start| {
+                start.task.as_ref().is_some_and(|task| task.text == "count the doors")
+            })
+        };
+        until("the step has begun", async || started().is_some()).await;
+        let worker = started().expect("it works").worker.id;
+        hub.turn_ended(worker, "three doors".to_owned()).await;
+    };
+    let (answer, ()) = tokio::join!(scribe.say(&example), plays);
+    let status = answer.status().as_u16();
+    let told = json_of(answer).await;
+    scribe.writes(example, status, Some(told));
+    let job = ask(Token::None, "GET /handoff-results/{job_id}").of(&json!("9f2c41d07ab84e1d"));
+    scribe.plays(job).await;
+    scribe.plays(of_worker("POST /terminals/{id}/exit")).await;
+    scribe.plays(of_worker("DELETE /terminals/{id}")).await;
+    scribe.plays(of_session("DELETE /sessions/{name}")).await;
+    follows(scribe, "GET /events").await;
 }
 
 async fn departures(scribe: &mut Scribe, alice: &Value, bob: &Value) {

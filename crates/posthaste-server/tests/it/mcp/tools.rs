@@ -1,6 +1,7 @@
 //! Each tool does what its description says.
 
 use posthaste_api::messages::SendRequest;
+use posthaste_api::needs::{AnswerRequest, NeedsQuery};
 use posthaste_core::Limits;
 use posthaste_server::McpConfig;
 use serde_json::json;
@@ -268,6 +269,30 @@ async fn a_question_to_the_operator_waits_for_its_answer() {
     assert!(!told.is_error);
     let mail = crate::house::read(&operator).await;
     assert_eq!(texts(&mail), ["and now?", "I go on"]);
+}
+
+#[tokio::test]
+async fn a_question_needs_the_operator_and_says_whether_its_asker_waits() {
+    let house = House::new().await;
+    let (bob, _) = house.agent("bob").await;
+    let me = Agent::old(&house, &bob).await;
+    let asking = tokio::spawn(async move {
+        let question = json!({ "question": "red or blue?", "options": ["red", "blue"] });
+        (me.call("ask_user", question).await, me)
+    });
+    let operator = house.operator();
+    until("the operator is asked", async || house.hub.open_needs() == 1).await;
+    let open = NeedsQuery::default();
+    let need = operator.needs(&open).await.expect("a list").needs.remove(0);
+    assert!(need.blocking && need.options == ["red", "blue"], "{need:?}");
+    let blue = AnswerRequest { option: Some("blue".into()), ..AnswerRequest::default() };
+    operator.answer_need(&need.id.to_string(), &blue).await.expect("answered");
+    let (told, me) = asking.await.expect("no panic");
+    let answer = told.json();
+    assert_eq!((&answer["status"], &answer["answer"]), (&json!("answered"), &json!("blue")));
+    me.call("ask_user", json!({ "question": "and now?", "blocking": false })).await;
+    let need = operator.needs(&open).await.expect("a list").needs.remove(0);
+    assert!(!need.blocking && need.text == "and now?", "{need:?}");
 }
 
 #[tokio::test]

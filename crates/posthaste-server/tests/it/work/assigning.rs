@@ -73,7 +73,7 @@ async fn whoever_assigns_gets_the_report_by_mail_with_its_label() {
     assert_eq!(given.label.as_deref(), Some("chapter 1"));
     assert!(!given.duplicate && given.address.starts_with("worker."));
     let start = staff.works(&given.instance).await;
-    assert_eq!((&*start.task, &*start.parent), ("count the words", &*boss.address));
+    assert_eq!((start.task_text(), &*start.parent), ("count the words", &*boss.address));
     until("it runs", async || house.instance(&given.instance).await.status == "running").await;
     let shown = house.instance(&given.instance).await;
     assert_eq!((&*shown.activity, shown.parent.as_ref()), ("busy", Some(&boss.instance)));

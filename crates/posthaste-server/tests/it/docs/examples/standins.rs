@@ -9,11 +9,13 @@ const TIME: &str = "2026-01-05T09:30:00.000Z";
 
 /// Fields whose values are made by chance, what stands before the hex digits of each, and
 /// how many digits there are.
-const FIELDS: [(&str, &str, usize); 9] = [
+const FIELDS: [(&str, &str, usize); 11] = [
     ("instance", "", 8),
     ("sender_id", "", 8),
     ("thread_id", "t-", 8),
+    ("id", "", 8),
     ("id", "", 16),
+    ("terminal_id", "", 8),
     ("uid", "", 16),
     ("receipt", "r-", 16),
     ("token", "", 64),

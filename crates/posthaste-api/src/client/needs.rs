@@ -1,0 +1,37 @@
+//! Looks at what waits for the operator, and answers it.
+
+use super::{Client, ClientError};
+use crate::needs::{
+    self, AnswerRequest, AnsweredNeed, ForgetQuery, ForgottenVerdicts, Needs, NeedsQuery,
+    RememberedVerdicts,
+};
+
+impl Client {
+    /// `GET /v1/needs`
+    pub async fn needs(&self, query: &NeedsQuery) -> Result<Needs, ClientError> {
+        self.ask_with(&needs::LIST, query).await
+    }
+
+    /// `POST /v1/needs/{id}/answer`
+    pub async fn answer_need(
+        &self,
+        id: &str,
+        request: &AnswerRequest,
+    ) -> Result<AnsweredNeed, ClientError> {
+        self.tell(needs::ANSWER.of(id), request).await
+    }
+
+    /// `GET /v1/needs/remembered`
+    pub async fn remembered(&self) -> Result<RememberedVerdicts, ClientError> {
+        self.ask(&needs::REMEMBERED).await
+    }
+
+    /// `DELETE /v1/needs/remembered/{profile}`
+    pub async fn forget_verdicts(
+        &self,
+        profile: &str,
+        query: &ForgetQuery,
+    ) -> Result<ForgottenVerdicts, ClientError> {
+        self.ask_with(needs::FORGET.of(profile), query).await
+    }
+}
