@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Key;
 
 mod mail;
+mod needs;
 mod programs;
 mod service;
 mod values;
@@ -27,10 +28,13 @@ pub(crate) use programs::{
 };
 
 pub(crate) use mail::{MessagesArgs, ReadArgs, ReplyArgs, TeamsArgs, TeamsCommand};
+pub(crate) use needs::{AnswerArgs, NeedsArgs, NeedsCommand};
 pub(crate) use service::{ServiceArgs, ServiceCommand};
 pub(crate) use values::ADDRESS;
 use values::{address, number, pair, time};
-pub(crate) use work::{AssignArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs};
+pub(crate) use work::{
+    AssignArgs, AttachArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs,
+};
 
 const STORY: &str = "\
 Try:
@@ -113,6 +117,9 @@ pub(crate) enum Command {
     /// A supervisor and five workers count the words of Posthaste's own pages, on a hub of their
     /// own. All six are scripts: no model is asked and no key is needed. One worker is killed, and
     /// so is the hub; the supervisor still gathers everything in one call.
+    ///
+    /// With `--with claude` it is a real job instead: one agent of that program mends a small
+    /// fault, and another one reviews the change. That calls your model.
     Demo(DemoArgs),
     /// Join as an agent; afterwards `--as NAME` works
     Join(JoinArgs),
@@ -135,6 +142,17 @@ pub(crate) enum Command {
     Cancel(MessagesArgs),
     /// Queue dead messages again, for one more try
     Requeue(MessagesArgs),
+    /// What waits for you: questions, permission requests, failed workers, dead mail
+    ///
+    /// Reading your mail leaves it here; `posthaste answer` does not.
+    Needs(NeedsArgs),
+    /// Answer what `posthaste needs` shows
+    ///
+    /// A question takes TEXT or --option, and the answer goes to whoever asked. A permission takes
+    /// --allow or --deny, and --remember if it is to hold from now on. Dead mail takes --allow to
+    /// be queued again, or --deny. A failed worker takes nothing: it is noted as seen. Exits with 4
+    /// if it was answered or withdrawn already.
+    Answer(AnswerArgs),
     /// Start a worker on a task and go on; its report comes to your inbox
     ///
     /// The task goes to an agent of that profile: the hub starts one, or, for agents that come by
@@ -151,6 +169,16 @@ pub(crate) enum Command {
     Stop(StopArgs),
     /// What a worker wrote
     Logs(LogsArgs),
+    /// Watch a worker at its work, and talk to it
+    ///
+    /// Shows the conversation that the hub holds with the worker. Each line that you type goes to
+    /// the worker as a message; a line that begins with `!` is urgent. Ctrl-D or Ctrl-C leaves, and
+    /// the worker goes on. Without a terminal on stdin it only shows.
+    ///
+    /// A worker whose profile says `driver: terminal` is shown in its terminal, by tmux, and you
+    /// type into it; Ctrl-B D leaves. Where there is no terminal to show it on, prints the command
+    /// of tmux.
+    Attach(AttachArgs),
     /// Follow what happens
     Tail(TailArgs),
     /// Speak MCP on stdin and stdout: the mailbox as tools of an agent
@@ -179,6 +207,8 @@ pub(crate) enum Command {
     Agents(AgentsArgs),
     /// Who could be here: list, search, load and remove profiles
     Profiles(ProfilesArgs),
+    /// Take over what you have from another program
+    Import(ImportArgs),
     /// Who leads which team, and who is in it
     Teams(TeamsArgs),
     /// Show messages that were sent before; unread ones stay unread
@@ -199,6 +229,9 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page
     Man(ManArgs),
+    /// Answer each line of mail with itself: the agent of CAO's provider mock_cli
+    #[command(hide = true)]
+    Echo,
     /// Own one worker; the hub starts this
     #[command(hide = true)]
     Keep(KeepArgs),
@@ -432,6 +465,30 @@ pub(crate) enum ProfilesCommand {
 }
 
 #[derive(Args)]
+pub(crate) struct ImportArgs {
+    #[command(subcommand)]
+    pub(crate) command: ImportCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ImportCommand {
+    /// Take over the profiles of CLI Agent Orchestrator (CAO)
+    ///
+    /// Copies CAO's own and installed profiles (agent-store and agent-context in its folder) into
+    /// the hub's folder of profiles, with the driver that runs each one's provider here. A running
+    /// hub reads them at once. CAO's files stay as they are, and a profile that is there already
+    /// is skipped. Whatever cannot be taken over is named, with the reason.
+    Cao {
+        /// CAO's folder, or any folder of profiles [default: ~/.aws/cli-agent-orchestrator]
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+#[derive(Args)]
 pub(crate) struct HistoryArgs {
     /// How many of the newest, up to 200
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::<u32>)]
@@ -545,6 +602,22 @@ pub(crate) struct DemoArgs {
     /// How long a worker rests between two parts of its page
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s")]
     pub(crate) pace: Duration,
+    /// A real job for this program, which must be installed and logged in: it calls a model, and
+    /// may cost a little money
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "pace")]
+    pub(crate) with: Option<DemoProgram>,
+    /// How long each of the two agents may work
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", requires = "with")]
+    pub(crate) timeout: Duration,
+}
+
+/// A program that can do the real job of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoProgram {
+    Claude,
+    Codex,
+    Opencode,
+    Gemini,
 }
 
 #[derive(Args)]

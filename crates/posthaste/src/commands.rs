@@ -13,7 +13,9 @@ use crate::output::Output;
 mod addresses;
 mod agent;
 mod agents;
+mod answer;
 mod assign;
+mod attach;
 mod bridge;
 mod cancel;
 mod completions;
@@ -23,10 +25,12 @@ mod demo;
 mod doctor;
 mod down;
 mod each;
+mod echo;
 mod export;
 mod handoff;
 mod history;
 pub(crate) mod hook;
+mod import;
 mod inbox;
 mod install;
 mod interrupt;
@@ -34,6 +38,7 @@ mod join;
 mod logs;
 mod mcp;
 mod member;
+mod needs;
 mod poll;
 mod profiles;
 mod program;
@@ -92,6 +97,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Read(args) => read::run(&args, &session, output).await,
         Command::Cancel(args) => cancel::run(&args, &session, output).await,
         Command::Requeue(args) => requeue::run(&args, &session, output).await,
+        Command::Needs(args) => needs::run(args, &session, output).await,
+        Command::Answer(args) => answer::run(args, &session, output).await,
         Command::Teams(args) => teams::run(args, &session, output).await,
         Command::Inbox(args) => inbox::run(&args, &session, output).await,
         Command::Assign(args) => assign::run(args, &session, output).await,
@@ -99,6 +106,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Poll(args) => poll::run(&args, &session, output).await,
         Command::Stop(args) => stop::run(&args, &session, output).await,
         Command::Logs(args) => logs::run(&args, &session, output).await,
+        Command::Attach(args) => attach::run(&args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Mcp(args) => mcp::run(args, &global, &session).await,
         Command::Connect(args) => connect::run(args, &global, &session, output).await,
@@ -106,6 +114,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Agents(args) => agents::run(args, &session, output).await,
         Command::Profiles(args) => profiles::run(args, &session, output).await,
         Command::History(args) => history::run(args, &session, output).await,
+        Command::Echo => echo::run(&session, output).await,
+        Command::Import(args) => import::run(args, &session, output),
         Command::Trail(args) => trail::run(&args, &session, output).await,
         Command::Stats(args) => stats::run(&args, &session, output).await,
         Command::Export(args) => export::run(args, &session, output).await,

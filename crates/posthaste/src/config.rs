@@ -333,6 +333,7 @@ pub(crate) fn hooks(global: &Global) -> Result<HooksConfig, ApiError> {
     Ok(HooksConfig {
         sign_of_life: hooks.sign_of_life.min(LONGEST),
         patience: hooks.patience.min(LONGEST),
+        ..hooks
     })
 }
 

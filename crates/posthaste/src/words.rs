@@ -6,22 +6,27 @@
 use posthaste_api::{ApiError, ErrorCode};
 
 /// Fields of requests, and their flags.
-const FIELDS: [(&str, &str); 24] = [
+const FIELDS: [(&str, &str); 29] = [
     ("after", "--after"),
     ("agent", "AGENT"),
+    ("allow", "--allow or --deny"),
     ("batch_window", "--batch-window"),
     ("from", "--from"),
     ("idempotency_key", "--key"),
     ("in_reply_to", "--reply-to"),
     ("key", "--key"),
+    ("kind", "--kind"),
     ("label", "--label"),
     ("last_n", "--last"),
     ("limit", "--limit"),
     ("message id", "ID"),
     ("message", "the text"),
     ("metadata", "--meta"),
+    ("option", "--option"),
+    ("remember", "--remember"),
     ("status", "--status"),
     ("team", "--team"),
+    ("text", "TEXT"),
     ("thread_id", "--thread"),
     ("timeout", "--timeout"),
     ("to", "TO"),

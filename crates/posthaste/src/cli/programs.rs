@@ -132,7 +132,7 @@ pub(crate) struct ConnectArgs {
     #[arg(value_parser = client_parser())]
     pub(crate) client: &'static dyn Client,
     /// Take it back: every file as it was before
-    #[arg(long, conflicts_with_all = ["team", "name", "print", "http", "no_hooks"])]
+    #[arg(long, conflicts_with_all = ["team", "name", "print", "http", "no_hooks", "wake"])]
     pub(crate) undo: bool,
     /// For everything that you do, or for this folder
     #[arg(long, value_name = "SCOPE", default_value = "user")]
@@ -153,6 +153,10 @@ pub(crate) struct ConnectArgs {
     /// Without the hooks that bring mail to a model which does not ask for it
     #[arg(long)]
     pub(crate) no_hooks: bool,
+    /// When mail waits for a conversation whose window is closed, let the hub resume it in a
+    /// process without a window (claude, codex)
+    #[arg(long, conflicts_with_all = ["http"])]
+    pub(crate) wake: bool,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,

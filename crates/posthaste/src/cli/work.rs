@@ -88,3 +88,19 @@ pub(crate) struct LogsArgs {
     #[arg(long)]
     pub(crate) raw: bool,
 }
+
+#[derive(Args)]
+pub(crate) struct AttachArgs {
+    /// Its name if nobody else has it, its address, or its id of 8 hex digits
+    #[arg(value_name = "AGENT")]
+    pub(crate) instance: String,
+    /// Only look: what is typed does not reach the worker
+    #[arg(long, short)]
+    pub(crate) read_only: bool,
+    /// Begin with the last so many entries of its conversation
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::<usize>)]
+    pub(crate) tail: usize,
+    /// Every line is urgent, as with `!` before it
+    #[arg(long, conflicts_with = "read_only")]
+    pub(crate) urgent: bool,
+}

@@ -19,7 +19,7 @@ use crate::output::Output;
 use crate::paint::{Text, Tone};
 use files::Change;
 use record::Record;
-use wish::{Ground, Wish};
+use wish::{Ground, Waking, Wish};
 
 mod address;
 pub(super) mod files;
@@ -48,7 +48,8 @@ pub(super) async fn run(
     if program.is_none() && !args.print {
         return Err(missing(client).into());
     }
-    let wish = Wish {
+    let known = Record::find(&session.folder, client, scope, &ground)?;
+    let mut wish = Wish {
         scope: scope.as_str().to_owned(),
         name: args.name.as_deref().map(name).transpose()?.map(|name| name.to_string()),
         team: args.team.as_deref().map(name).transpose()?.map(|team| team.to_string()),
@@ -57,7 +58,12 @@ pub(super) async fn run(
         hooks: !args.no_hooks && !args.http,
         program: programs::own()?,
         options: wish::options(global, session)?,
+        wake: known.as_ref().and_then(|record| record.wish.wake.clone()),
     };
+    if let (true, Some(program)) = (args.wake, &program) {
+        let name = address::name(client, &wish).to_owned();
+        wish.wake = Some(Waking::new(client, &name, program, &ground, session)?);
+    }
     if programs::is_built(&wish.program) {
         let place = wish.program.display();
         output.note(&format!(
@@ -66,7 +72,6 @@ pub(super) async fn run(
         ));
     }
 
-    let known = Record::find(&session.folder, client, scope, &ground)?;
     let server = wish.server(client, scope, &ground, session, known.as_ref()).await?;
     let edits = wish.edits(client, scope, &ground, &server);
     let changes = files::changes(&edits, known.as_ref())?;

@@ -3,9 +3,14 @@
 //! Everything is real and nothing is the user's: a separate hub in a separate folder, a
 //! supervisor that speaks MCP, and five workers that are processes. Then the demo kills
 //! processes, and the supervisor's one call still returns every result.
+//!
+//! With a program (`--with`) the demo is a real little job instead: `job.rs`.
 
 mod hub;
+mod job;
 mod pages;
+mod programs;
+mod repository;
 mod supervisor;
 
 use std::io;
@@ -47,19 +52,12 @@ struct Page {
 }
 
 pub(super) async fn run(args: &DemoArgs, output: &mut Output) -> Result<(), Failure> {
-    let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
-    let folder = tempfile::Builder::new().prefix("posthaste-demo-").tempdir();
-    let folder = folder.map_err(|e| internal(format!("no folder for the demo: {e}")))?;
-    // A dropped play stops its hub, and its folder is removed.
-    let told = tokio::select! {
-        told = play(args, folder.path(), output) => told,
-        () = signals.any() => Err(Failure::Interrupted),
-    };
-    if args.keep {
-        let kept = folder.keep();
-        output.note(&format!("the demo's folder stays: {}", kept.display()));
+    if let Some(program) = args.with {
+        return job::run(program, args, output).await;
     }
-    let told = told?;
+    let told =
+        in_scratch(args.keep, output, async |folder, output| play(args, folder, output).await)
+            .await?;
     if output.json() {
         output.answer(&told)?;
     }
@@ -70,16 +68,35 @@ pub(super) async fn run(args: &DemoArgs, output: &mut Output) -> Result<(), Fail
     }
 }
 
+/// Plays in a folder that is removed afterwards, unless it is to be kept. Ctrl-C drops the
+/// play, which stops its hub.
+async fn in_scratch<T>(
+    keep: bool,
+    output: &mut Output,
+    play: impl AsyncFnOnce(&Path, &mut Output) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut signals = Signals::new().map_err(|e| internal(format!("no signals: {e}")))?;
+    let folder = tempfile::Builder::new().prefix("posthaste-demo-").tempdir();
+    let folder = folder.map_err(|e| internal(format!("no folder for the demo: {e}")))?;
+    let told = tokio::select! {
+        told = play(folder.path(), output) => told,
+        () = signals.any() => Err(Failure::Interrupted),
+    };
+    if keep {
+        let kept = folder.keep();
+        output.note(&format!("the demo's folder stays: {}", kept.display()));
+    }
+    told
+}
+
 async fn play(args: &DemoArgs, folder: &Path, output: &mut Output) -> Result<Told, Failure> {
-    let mut story = Story { began: Instant::now(), output };
-    story.opens()?;
+    let mut story = Story::new(output);
+    story.say(OPENS)?;
     let part = args.pace;
     let data = folder.join("data");
     pages::write(folder, &data, part).map_err(|e| internal(format!("the demo's pages: {e}")))?;
 
-    let mut hub = DemoHub::start(&data).await?;
-    story.tells(&format!("a hub of its own listens at {}", hub.url))?;
-    story.adds(&format!("watch it live: posthaste tail --data {}", data.display()))?;
+    let mut hub = story.hub(&data).await?;
 
     let supervisor = Supervisor::join(&data)?;
     story.tells(&format!("{} is here: a script that speaks MCP", supervisor.address))?;
@@ -192,20 +209,29 @@ struct Story<'a> {
     output: &'a mut Output,
 }
 
-impl Story<'_> {
+/// The first words of the demo with scripts.
+const OPENS: &str = "A supervisor and five workers count the words of Posthaste's own pages.\n\
+    All six are scripts: no model is asked, no key is needed. Then things go wrong.\n";
+
+impl<'a> Story<'a> {
+    fn new(output: &'a mut Output) -> Self {
+        Self { began: Instant::now(), output }
+    }
+
+    /// Starts a hub on this folder, and says where it is.
+    async fn hub(&mut self, data: &Path) -> Result<DemoHub, Failure> {
+        let hub = DemoHub::start(data).await?;
+        self.tells(&format!("a hub of its own listens at {}", hub.url))?;
+        self.adds(&format!("watch it live: posthaste tail --data {}", data.display()))?;
+        Ok(hub)
+    }
+
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         if self.output.json() {
             return Ok(());
         }
         self.output.say(text)?;
         self.output.flush()
-    }
-
-    fn opens(&mut self) -> Result<(), Failure> {
-        self.say(
-            "A supervisor and five workers count the words of Posthaste's own pages.\n\
-             All six are scripts: no model is asked, no key is needed. Then things go wrong.\n",
-        )
     }
 
     fn tells(&mut self, what: &str) -> Result<(), Failure> {

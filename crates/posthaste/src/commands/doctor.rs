@@ -9,6 +9,7 @@ mod hook_trust;
 mod hooks;
 mod hub;
 mod limits;
+mod programs;
 mod trust;
 
 use posthaste_api::{ApiError, ErrorCode};
@@ -101,6 +102,7 @@ pub(super) async fn run(
             checks.push(hooks::lately(data.path()));
             checks.push(trust::network(config.server.listen, &data));
             checks.push(trust::workers(&config.agents, &data));
+            checks.push(programs::of_profiles(&config, &data).await);
         }
         Err(error) => checks.push(Check::failed("data folder", error)),
     }

@@ -73,7 +73,7 @@ async fn watched<T>(report: impl Future<Output = T>, watch: Option<Watch>) -> T 
 }
 
 /// Waits for the report, over restarts of the hub.
-async fn report(
+pub(super) async fn report(
     session: &Session,
     mut client: Client,
     request: AssignRequest,

@@ -30,6 +30,7 @@ use input::Input;
 mod form;
 #[cfg(test)]
 mod fuzz;
+mod idle;
 mod input;
 pub(super) mod log;
 
@@ -41,6 +42,9 @@ settings! {
         sign_of_life: Duration = Duration::from_millis(80), "humantime_serde";
         /// How long a hook waits for the answer of any other hub, all in all.
         patience: Duration = Duration::from_secs(1), "humantime_serde";
+        /// Whether mail begins a turn of an idle agent that the hub did not start, in
+        /// programs that allow it (OpenCode).
+        wake: bool = true;
     }
 }
 
@@ -56,23 +60,32 @@ fn to_hub(event: Event) -> HookEvent {
         Event::BeforeTool => HookEvent::BeforeTool,
         Event::Tool => HookEvent::Tool,
         Event::Stop => HookEvent::Stop,
+        Event::Idle => HookEvent::Idle,
     }
 }
 
 /// Runs the hook. Never fails: nobody could act on a failure in the middle of a turn.
 pub(super) async fn run(args: &HookArgs, global: &Global) {
+    if args.event == Event::Idle {
+        return idle::run(args, global).await;
+    }
     let began = Instant::now();
-    let done = match Session::new(global) {
-        Ok(session) => {
-            let done = match config::hooks(global) {
-                Ok(limits) => fired(args, &session, began, &limits).await,
-                Err(error) => Err(error.into()),
-            };
-            done.map_err(|failure| (session.explain(failure), Some(session.folder)))
-        }
-        Err(failure) => Err((failure, None)),
+    let done = match (Session::new(global), config::hooks(global)) {
+        (Ok(session), Ok(limits)) => fired(args, &session, began, &limits).await,
+        (Err(failure), _) => Err(failure),
+        (_, Err(error)) => Err(error.into()),
     };
-    let Err((failure, folder)) = done else { return };
+    if let Err(failure) = done {
+        report(args, global, failure);
+    }
+}
+
+/// Tells the operator why a hook did nothing.
+fn report(args: &HookArgs, global: &Global, failure: Failure) {
+    let (failure, folder) = match Session::new(global) {
+        Ok(session) => (session.explain(failure), Some(session.folder)),
+        Err(failure) => (failure, None),
+    };
     let why = told(failure).message;
     let line = format!("{} {}: {why}", args.client.name(), args.event.as_str());
     if io::stderr().is_terminal() {
@@ -119,13 +132,13 @@ async fn fired(
     };
     let hub = hub_that_lives(session, until, limits).await?;
     let asked = ask(args, session, &hub, &input, &request);
-    let (answer, member) = match timeout_at(until, asked).await {
+    let (answer, caller) = match timeout_at(until, asked).await {
         Ok(answered) => answered?,
         Err(_) => return Err(late("the hub did not answer", limits.patience).into()),
     };
     say(args, &input, answer).map_err(|e| internal(format!("nobody reads stdout: {e}")))?;
     // Last, because the agent does not wait for this: its bridge opens a stream for it.
-    if let Some(member) = member {
+    if let Some(member) = caller.member {
         member.used_by_hook(&program::process(), args.event == Event::SessionStart)?;
     }
     Ok(())
@@ -169,23 +182,23 @@ async fn hub_that_lives(
     }
 }
 
-/// Asks the hub; returns its answer, and the agent if it has joined. An agent that the
-/// hub has forgotten joins again, once.
+/// Asks the hub; returns its answer, and the agent. An agent that the hub has forgotten
+/// joins again, once.
 async fn ask(
     args: &HookArgs,
     session: &Session,
     hub: &Client,
     input: &Input,
     request: &HookRequest,
-) -> Result<(HookAnswer, Option<Member>), Failure> {
+) -> Result<(HookAnswer, Caller), Failure> {
     let caller = Caller::of(args, session, hub, input).await?;
-    match (caller.ask(args.event, request).await, caller.member) {
+    match (caller.ask(args.event, request).await, &caller.member) {
         (Err(ClientError::Api(e)), Some(member)) if e.code == ErrorCode::Unauthorized => {
             member.expire()?;
             let caller = Caller::of(args, session, hub, input).await?;
-            Ok((caller.ask(args.event, request).await?, caller.member))
+            Ok((caller.ask(args.event, request).await?, caller))
         }
-        (answer, member) => Ok((answer?, member)),
+        (answer, _) => Ok((answer?, caller)),
     }
 }
 

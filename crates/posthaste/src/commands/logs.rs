@@ -1,4 +1,7 @@
-//! `posthaste logs`: shows the output of a worker, as it is written.
+//! `posthaste logs`: shows the output of a worker, as it is written; of a worker whose
+//! driver holds a conversation with it, the transcript.
+
+pub(super) mod transcript;
 
 use std::time::Duration;
 
@@ -50,6 +53,9 @@ pub(super) async fn run(
             }
             Err(e) => return Err(e.into()),
         };
+        if part.transcript && !args.stderr {
+            return transcript::show(&logs.id, args, session, output).await;
+        }
         away = false;
         from = part.next;
         if raw {

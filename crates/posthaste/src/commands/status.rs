@@ -1,11 +1,12 @@
 //! `posthaste status`: shows the connected agent programs, and those of their
-//! conversations that are here.
+//! conversations that are here; and how much waits for the operator.
 
 use std::path::Path;
 
 use posthaste_api::ApiError;
 use posthaste_api::client::ClientError;
 use posthaste_api::instances::{InstanceView, InstancesQuery};
+use posthaste_api::needs::NeedsQuery;
 use posthaste_bridges::clients::{self, ClientEnv, Scope};
 use serde_json::json;
 
@@ -33,6 +34,7 @@ pub(super) async fn run(
     let names = agents(&records);
     let here = conversations(session, &names).await;
     let trouble = trouble(session).await;
+    let needs = needs(session).await;
     if output.json() {
         let connections: Vec<_> = records.iter().map(as_json).collect();
         let (hub, found) = match &here {
@@ -43,6 +45,7 @@ pub(super) async fn run(
         return output.answer(&json!({
             "hub": hub, "not_ready": trouble.map(|error| error.message),
             "connections": connections, "conversations": found, "several": several,
+            "needs": needs,
         }));
     }
     if let Some(error) = trouble {
@@ -57,7 +60,7 @@ pub(super) async fn run(
         output.table(head, 3, records.iter().map(|record| row(record, now)))?;
     }
     match here {
-        Ok(found) if found.is_empty() => output.say("\nnone of their conversations is here"),
+        Ok(found) if found.is_empty() => output.say("\nnone of their conversations is here")?,
         Ok(found) => {
             let head = ["AGENT", "CONVERSATION", "STATUS", "ACTIVITY", "UNREAD", "LAST SEEN"];
             let rows = found.iter().map(|agent| conversation(agent, now));
@@ -66,13 +69,23 @@ pub(super) async fn run(
             for several in several(session, &found) {
                 output.say(&several.told())?;
             }
-            Ok(())
         }
         Err(_) => {
             output.note("the hub does not answer, so who is here is not known: posthaste up");
-            Ok(())
         }
     }
+    match needs {
+        None => Ok(()),
+        Some(0) => output.say("\nnothing needs you"),
+        Some(1) => output.say("\n1 thing needs you: posthaste needs"),
+        Some(count) => output.say(&format!("\n{count} things need you: posthaste needs")),
+    }
+}
+
+/// Returns how many things wait for the operator, if the caller is the operator.
+async fn needs(session: &Session) -> Option<usize> {
+    let query = NeedsQuery { limit: Some(1), ..NeedsQuery::default() };
+    Some(session.client().ok()?.needs(&query).await.ok()?.open)
 }
 
 /// Returns why a hub that answers neither accepts nor hands out messages, if so.

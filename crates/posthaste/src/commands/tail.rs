@@ -205,12 +205,26 @@ fn line(event: &EventView, addresses: &Addresses, now: &jiff::Zoned) -> Text {
             head.add(Tone::Who, i.address.as_ref().unwrap_or(&i.instance)).plain(status)
         }
         (None, _, None, Some(team)) => head.add(Tone::Who, team),
+        (None, _, None, None) if event.need_id.is_some() => about_need(head, event),
         (None, _, None, None) => match (&event.profile, event.seq) {
             (Some(profile), _) => head.add(Tone::Who, profile),
             (None, Some(seq)) => head.plain(format!("[{seq}] is not kept any more")),
             (None, None) => head,
         },
     }
+}
+
+/// Adds `need 3 question of alice.1a2b3c4d@main: the text`, or what became of it.
+fn about_need(head: Text, event: &EventView) -> Text {
+    let id = event.need_id.unwrap_or_default();
+    let head = head.add(Tone::Strong, format!("need {id} "));
+    let Some(need) = &event.need else { return head.plain("is not kept any more") };
+    let piece: String = need.text.chars().take(PIECE).collect();
+    let outcome = need.outcome.as_ref().filter(|_| event.kind == "need.closed");
+    let outcome = outcome.map_or(String::new(), |word| format!(" ({})", word.replace('_', " ")));
+    head.plain(format!("{} of ", need.kind))
+        .add(Tone::Who, &need.from)
+        .plain(format!("{outcome}: {piece}"))
 }
 
 #[cfg(test)]
@@ -241,6 +255,17 @@ mod tests {
             "no": 2, "type": "delivery.acked", "at": "2026-03-04T12:00:00Z", "seq": 7,
         }));
         assert_eq!(pruned, "12:00:00 #2 delivery.acked [7] is not kept any more");
+        let closed = told(serde_json::json!({
+            "no": 3, "type": "need.closed", "at": "2026-03-04T12:00:00Z", "need_id": 2,
+            "need": {
+                "id": 2, "kind": "question", "blocking": true, "from": "bob.1a2b3c4d@main",
+                "text": "red or\nblue?", "created_at": "2026-03-04T12:00:00Z",
+                "answered_at": "2026-03-04T12:00:00Z", "outcome": "answered",
+            },
+        }));
+        let expected =
+            "12:00:00 #3 need.closed need 2 question of bob.1a2b3c4d@main (answered): red or blue?";
+        assert_eq!(closed, expected);
         let message = serde_json::json!({
             "seq": 7, "id": "9f86d081884c7d65", "thread_id": "t-12345678", "from": "human",
             "sender_id": "human", "to": "1a2b3c4d", "type": "text", "priority": "normal",

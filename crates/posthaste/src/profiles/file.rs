@@ -9,14 +9,15 @@
 //! You review code …
 //! ```
 //!
-//! CAO's keys mean the same here: `provider` is the driver, `allowedTools` is
-//! `allowed_tools`, `capabilities` are tags. Keys that neither knows are kept under
+//! CAO's keys mean the same here: `provider` is run by the driver of that program,
+//! `allowedTools` is `allowed_tools`, `capabilities` are tags. Keys that neither knows are kept under
 //! `config`, so that nothing is lost.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use posthaste_api::cao::provider;
 use posthaste_core::Limits;
 use posthaste_core::address::Name;
 use posthaste_core::profiles::Template;
@@ -97,7 +98,7 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Parsed, Fault> {
     read_text(path, limit).and_then(|text| parse(&text)).map_err(whose)
 }
 
-fn read_text(path: &Path, limit: usize) -> Result<String, Fault> {
+pub(crate) fn read_text(path: &Path, limit: usize) -> Result<String, Fault> {
     let unreadable = |e: std::io::Error| fault(None, format!("it cannot be read: {e}"));
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
@@ -117,6 +118,22 @@ fn read_text(path: &Path, limit: usize) -> Result<String, Fault> {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
+    let (head, yaml, body) = split(text)?;
+    let template = fields(&yaml).and_then(|fields| template(fields, &head, body));
+    match template {
+        Ok(template) => Ok(Parsed { template, head }),
+        Err(fault) => Err(Fault { profile: name_in(&head), ..fault }),
+    }
+}
+
+/// Returns the keys of the front matter as they stand there, and the text below it.
+pub(crate) fn keys_and_text(text: &str) -> Result<(Map<String, Value>, String), Fault> {
+    let (_, yaml, body) = split(text)?;
+    Ok((fields(&yaml)?, body))
+}
+
+/// Splits a file into the lines of its front matter, the same as one text, and the rest.
+fn split(text: &str) -> Result<(Vec<String>, String, String), Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     if lines.next().is_none_or(|first| first.trim_end() != "---") {
@@ -134,11 +151,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
             }
         }
     };
-    let template = fields(&yaml).and_then(|fields| template(fields, &head, body));
-    match template {
-        Ok(template) => Ok(Parsed { template, head }),
-        Err(fault) => Err(Fault { profile: name_in(&head), ..fault }),
-    }
+    Ok((head, yaml, body))
 }
 
 /// Returns the name in the front matter, also if the rest is wrong.
@@ -192,9 +205,8 @@ fn template(
     for key in ["title", "display_name"] {
         made.title = made.title.or(text(&mut fields, key)?);
     }
-    for key in ["driver", "provider"] {
-        made.driver = made.driver.or(text(&mut fields, key)?);
-    }
+    made.driver = text(&mut fields, "driver")?;
+    let provider = text(&mut fields, "provider")?;
     made.description = text(&mut fields, "description")?.unwrap_or_default();
     for key in ["tags", "capabilities"] {
         for tag in list(&mut fields, key, head)?.unwrap_or_default() {
@@ -217,8 +229,35 @@ fn template(
     for (key, value) in fields {
         config.entry(key).or_insert(value);
     }
+    if let Some(provider) = provider.filter(|_| made.driver.is_none()) {
+        run_by(&mut made, &mut config, provider);
+    }
     made.config = Value::Object(config).to_string();
     Ok(made)
+}
+
+/// Fills in how CAO's provider is run here, as far as the file does not say it itself. An
+/// unknown provider is an unknown driver.
+fn run_by(made: &mut Template, config: &mut Map<String, Value>, provider: String) {
+    let Some(known) = provider::provider(&provider) else {
+        made.driver = Some(provider);
+        return;
+    };
+    made.driver = Some(known.driver.to_owned());
+    let command = match known.shell {
+        Some(shell) => Some(Value::from(shell)),
+        None if known.command.is_empty() => None,
+        None => Some(Value::from(known.command.to_vec())),
+    };
+    for (key, value) in [("command", command), ("stdin", known.stdin.map(Value::from))] {
+        if let Some(value) = value {
+            config.entry(key).or_insert(value);
+        }
+    }
+    let list = made.allowed_tools.as_ref();
+    if let Some(words) = list.and_then(|list| provider::tools_for(known.driver, list)) {
+        made.allowed_tools = Some(words);
+    }
 }
 
 /// Reads a list that has two names.
@@ -322,14 +361,27 @@ mod tests {
              cao-mcp-server:\n    type: stdio\n    command: uvx\n    args:\n      - \"x\"\n---\n\
              # SUPERVISOR\nYou lead.\n",
         );
-        assert_eq!(made.driver.as_deref(), Some("claude_code"));
-        assert_eq!(made.allowed_tools, Some(vec!["@cao-mcp-server".into(), "fs_read".into()]));
+        assert_eq!(made.driver.as_deref(), Some("claude"), "what runs that provider here");
+        assert_eq!(made.allowed_tools, Some(vec!["mcp__cao-mcp-server".into(), "Read".into()]));
         assert_eq!((made.tools, made.services), (None, None));
         assert_eq!(made.tags, ["lead", "review", "planning"]);
         let config: Value = serde_json::from_str(&made.config).expect("JSON");
         assert_eq!((&config["role"], &config["model"]), (&"supervisor".into(), &"opus".into()));
         assert_eq!(config["mcpServers"]["cao-mcp-server"]["command"], "uvx");
         assert!(made.system_prompt.starts_with("# SUPERVISOR"));
+    }
+
+    #[test]
+    fn a_provider_brings_its_program_and_the_file_may_say_otherwise() {
+        let acp = good("---\nname: a\nprovider: opencode_cli\n---\n");
+        assert_eq!(acp.driver.as_deref(), Some("acp"));
+        assert_eq!(acp.config, r#"{"command":["opencode","acp"]}"#);
+        let own = good("---\nname: a\nprovider: gemini_cli\ncommand: [g, --acp]\n---\n");
+        assert_eq!(own.config, r#"{"command":["g","--acp"]}"#);
+        let ours = good("---\nname: a\ndriver: external\nprovider: claude_code\n---\n");
+        assert_eq!(ours.driver.as_deref(), Some("external"));
+        let unknown = good("---\nname: a\nprovider: ouija\n---\n");
+        assert_eq!(unknown.driver.as_deref(), Some("ouija"));
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub(super) async fn run(
             hooks: true,
             program: programs::own()?,
             options: Vec::new(),
+            wake: None,
         },
     };
     let server = written(client, scope, ground)?;

@@ -50,6 +50,46 @@ pub(crate) struct Wish {
     pub(crate) program: PathBuf,
     /// The flags behind every command, which name the hub.
     pub(crate) options: Vec<String>,
+    /// The profile that wakes its conversations, if that is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wake: Option<Waking>,
+}
+
+/// A profile that wakes the conversations of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waking {
+    pub(crate) file: PathBuf,
+    /// The agent program.
+    pub(crate) program: PathBuf,
+}
+
+impl Waking {
+    /// Returns the profile of this name, for this program.
+    pub(crate) fn new(
+        client: &dyn Client,
+        name: &str,
+        program: &Path,
+        ground: &Ground,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        if client.resume(&ground.env()).is_none() {
+            let told = format!("{} cannot be woken in a process of its own", client.title());
+            return Err(invalid(told).hint("docs/guide/connect.md says what works instead").into());
+        }
+        if session.hub.is_some() {
+            let told =
+                "--wake writes a profile of the hub on this machine, and --hub names another";
+            return Err(invalid(told).into());
+        }
+        let file = session.folder.path().join("profiles").join(format!("{name}.md"));
+        if !clients::is_ours(&files::read(&file)?.unwrap_or_default()) {
+            let told = format!("{} is a profile of your own", file.display());
+            return Err(invalid(told)
+                .hint("add a `wake` command there: nothing was changed")
+                .into());
+        }
+        Ok(Self { file, program: program.to_owned() })
+    }
 }
 
 impl Wish {
@@ -105,7 +145,13 @@ impl Wish {
     ) -> Vec<Edit> {
         let (program, flags) = (self.program.to_string_lossy(), self.flags());
         let hook = HookLine { program: &program, flags: &flags };
-        clients::plan(client, scope, &ground.env(), server, hook, self.hooks)
+        let env = ground.env();
+        let mut edits = clients::plan(client, scope, &env, server, hook, self.hooks);
+        edits.extend(self.wake.iter().filter_map(|wake| {
+            let name = self.name.as_deref().unwrap_or_else(|| client.name());
+            clients::wake(client, &env, name, &wake.program.to_string_lossy(), &wake.file)
+        }));
+        edits
     }
 }
 

@@ -26,6 +26,9 @@ pub(super) struct DemoHub {
 
 impl DemoHub {
     pub(super) async fn start(data: &Path) -> Result<Self, Failure> {
+        // The demo's hub has a separate configuration, which is empty.
+        std::fs::write(config_beside(data), "")
+            .map_err(|e| internal(format!("no configuration for the demo's hub: {e}")))?;
         let mut hub = Self { data: data.to_owned(), url: String::new(), child: None };
         hub.listen("127.0.0.1:0").await?;
         Ok(hub)
@@ -40,7 +43,7 @@ impl DemoHub {
     #[expect(clippy::disallowed_methods, reason = "the hub ends with the demo, see `stop`")]
     async fn listen(&mut self, listen: &str) -> Result<(), Failure> {
         let program = std::env::current_exe().map_err(|e| internal(format!("no program: {e}")))?;
-        let beside = self.data.parent().unwrap_or(&self.data).join("posthaste.toml");
+        let beside = config_beside(&self.data);
         let ours = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("POSTHASTE_");
         let variables = config::whole_environment().into_iter().filter(|(name, _)| !ours(name));
         let mut child = Command::new(program)
@@ -96,6 +99,10 @@ impl DemoHub {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
+}
+
+fn config_beside(data: &Path) -> PathBuf {
+    data.parent().unwrap_or(data).join("posthaste.toml")
 }
 
 impl Drop for DemoHub {

@@ -52,8 +52,6 @@ pub(super) fn write(folder: &Path, data: &Path, pace: Duration) -> io::Result<()
     }
     let script = folder.join("count-words.sh");
     fs::write(&script, SCRIPT)?;
-    // The demo's hub has a separate configuration, which is empty.
-    fs::write(folder.join("posthaste.toml"), "")?;
     let profiles = data.join("profiles");
     fs::create_dir_all(&profiles)?;
     let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy()).to_string();
