@@ -12,6 +12,7 @@ mod many;
 mod relative;
 mod restarts;
 mod running;
+pub(crate) mod talking;
 #[cfg(target_os = "linux")]
 mod user;
 mod waking;
@@ -251,6 +252,8 @@ fn wish(agent: &str, task: &str) -> Assign {
     Assign {
         by: Principal::Operator,
         agent: agent.parse().expect("a name"),
+        worker: None,
+        terms: None,
         team: None,
         message: task.to_owned(),
         label: None,

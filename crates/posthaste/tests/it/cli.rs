@@ -57,8 +57,8 @@ fn with_json_an_error_of_usage_says_what_is_wrong_and_whose_help_to_read() {
             "posthaste profiles load --help",
         ),
         (
-            &["sned", "--json"],
-            "unrecognized subcommand 'sned'; tip: a similar subcommand exists: 'send'",
+            &["inbxo", "--json"],
+            "unrecognized subcommand 'inbxo'; tip: a similar subcommand exists: 'inbox'",
             "posthaste --help",
         ),
         (

@@ -26,7 +26,12 @@ mod user;
 use posthaste_testkit::model_server::ModelServer;
 
 use crate::world::World;
+pub(crate) use claude::binary as claude_binary;
+pub(crate) use codex::binary as codex_binary;
+pub(crate) use gemini::script as gemini_script;
+pub(crate) use opencode::binary as opencode_binary;
 use program::{Line, Program, Task};
+pub(crate) use program::{home, shut_in, tools};
 use stage::Stage;
 
 /// Plays every story with one program over one transport.

@@ -6,11 +6,14 @@ use std::process::Stdio;
 use posthaste_api::client::ClientError;
 use posthaste_api::inbox::InboxQuery;
 use posthaste_api::instances::CreateInstance;
-use posthaste_api::messages::SendRequest;
+use posthaste_api::messages::{ReadQuery, SendRequest};
+use posthaste_api::profiles::ProfileInput;
+use posthaste_api::work::AssignRequest;
 use posthaste_api::{Client, ErrorCode};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::agents::talking::WORDS;
 use crate::world::{BINARY, Started, World, eventually, is_root, lacks, until};
 
 const TOKEN: &str = "the-operators-token";
@@ -309,4 +312,90 @@ fn a_folder_that_cannot_be_written_stops_the_start_with_advice() {
                   exec \"$0\" token --new operator";
     let ran = on_a_small_disk(&world, script).end();
     ran.failed(1, "operator.token", "writable");
+}
+
+/// A program of a worker that waits for a file before it says a word.
+const WAITS: &str = "next; waits \"$SCRATCH/go\"; begins; ends done; exit 3";
+
+/// Starts a worker with this program, and gives the number of its task.
+async fn start_worker(world: &World, operator: &Client, program: &str) -> u64 {
+    let path = world.scratch().join("program");
+    std::fs::write(&path, format!("SCRATCH={:?}\n{WORDS}\n{program}\n", world.scratch()))
+        .expect("written");
+    let config = json!({ "command": ["/bin/sh", path] });
+    let profile = ProfileInput {
+        name: Some("talker".to_owned()),
+        driver: Some("claude".to_owned()),
+        config: config.as_object().cloned().expect("an object"),
+        ..ProfileInput::default()
+    };
+    operator.create_profile(&profile).await.expect("a profile");
+    let assign = AssignRequest {
+        agent: "talker".to_owned(),
+        message: "the task".to_owned(),
+        ..AssignRequest::default()
+    };
+    let given = operator.assign(&assign).await.expect("assigned");
+    until(async || {
+        operator.instance(&given.instance).await.is_ok_and(|worker| worker.status == "running")
+    })
+    .await;
+    given.task
+}
+
+/// Sends to nobody in particular until the disk is full.
+async fn fill(operator: &Client) {
+    let bob = CreateInstance { agent: "bob".into(), ..CreateInstance::default() };
+    let bob = operator.create_instance(&bob).await.expect("created");
+    for size in [100_000, 1_000, 10] {
+        let mail = SendRequest::new(bob.address.clone(), "x".repeat(size));
+        let mut sent = 0;
+        while operator.send(&mail).await.is_ok() {
+            sent += 1;
+            assert!(sent < 5_000, "the disk never filled up");
+        }
+    }
+}
+
+/// The report of a worker was its answer, and its task was proved by its turn.
+async fn until_answered(operator: &Client, task: u64) {
+    let query = InboxQuery { timeout: Some(60.0), ..InboxQuery::default() };
+    let inbox = operator.inbox(&query).await.expect("an answer");
+    let report = inbox.messages.first().expect("a report");
+    assert_eq!((report.kind.as_ref(), report.message.as_ref()), ("result", "done"));
+    let task = operator.read(&task.to_string(), &ReadQuery::default()).await.expect("kept");
+    assert_eq!(task.deliveries[0].proof.as_deref(), Some("turn"), "{task:?}");
+}
+
+/// On one disk the state of the conversation cannot be written either; with a disk for
+/// the database alone the program ends while its words cannot be acted on.
+#[tokio::test]
+async fn a_conversation_on_a_full_disk_waits_and_goes_on() {
+    for (own_disk, program) in [
+        ("true", "next; waits \"$SCRATCH/go\"; begins; ends done; next"),
+        ("mount -t tmpfs tmpfs \"$DATA/agents\"", WAITS),
+    ] {
+        let world = World::new();
+        if !can_mount(&world) {
+            return;
+        }
+        let script = format!(
+            "mount -t tmpfs -o size=12m tmpfs \"$DATA\"; mkdir \"$DATA/agents\"; {own_disk}\n\
+             printf {TOKEN} > \"$DATA/operator.token\"\n\
+             dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=6 2>/dev/null\n\
+             (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+             (while [ ! -e \"$DATA\"/agents/*/exit.json ]; do sleep 0.05; done; : > \"$SCRATCH/ended\") &\n\
+             exec \"$0\" up --json --listen 127.0.0.1:0"
+        );
+        let mut hub = on_a_small_disk(&world, &script);
+        let (operator, _) = greeted(&mut hub);
+        let task = start_worker(&world, &operator, program).await;
+        fill(&operator).await;
+        std::fs::write(world.scratch().join("go"), "").expect("written");
+        if program == WAITS {
+            eventually(|| world.scratch().join("ended").exists());
+        }
+        std::fs::write(world.scratch().join("make-room"), "").expect("written");
+        until_answered(&operator, task).await;
+    }
 }

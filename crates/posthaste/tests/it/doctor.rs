@@ -211,3 +211,34 @@ fn a_user_for_workers_that_cannot_be_used_is_a_failure() {
         assert!(!world.scratch().join("data-workers").exists(), "it changes nothing");
     }
 }
+
+#[test]
+fn the_programs_of_profiles_are_looked_for_with_and_without_a_hub() {
+    let world = World::new();
+    let looks = || checks(&world, &["--listen", "127.0.0.1:0"]).1["programs"].clone();
+    says(&looks(), "ok", "no profile needs one", "");
+    let profile = |name: &str, rest: &str| {
+        let folder = world.file("profiles");
+        fs::create_dir_all(&folder).expect("a folder");
+        close_to(&world.data(), 0o700);
+        let text = format!("---\nname: {name}\ndescription: an agent\n{rest}\n---\n");
+        fs::write(folder.join(format!("{name}.md")), text).expect("written");
+    };
+    profile("scribe", "driver: command\ncommand: [/bin/sh, -c, date]");
+    profile("guest", "driver: external");
+    says(&looks(), "ok", "those of all profiles are there: sh", "");
+    // The doctor of this test has no PATH, so no program is on it.
+    profile("mason", "driver: claude");
+    profile("miner", "driver: claude");
+    let told = "the program `claude` is not there (mason, miner)";
+    says(&looks(), "warn", told, "npm install -g @anthropic-ai/claude-code");
+
+    let _hub = world.hub();
+    let folder = world.scratch().join("more");
+    fs::create_dir(&folder).expect("a folder");
+    let text = "---\nname: welder\ndescription: an agent\ndriver: codex\n---\n";
+    fs::write(folder.join("welder.md"), text).expect("written");
+    world.say(&["profiles", "load", folder.to_str().expect("a plain path")]);
+    says(&looks(), "warn", told, "npm install");
+    says(&looks(), "warn", "the program `codex` is not there (welder)", "@openai/codex");
+}

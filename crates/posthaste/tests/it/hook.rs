@@ -4,6 +4,7 @@ mod alive;
 mod carries;
 mod harmless;
 mod identity;
+mod idle;
 mod lines;
 
 use serde_json::{Value, json};

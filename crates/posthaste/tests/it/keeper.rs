@@ -3,6 +3,8 @@
 
 mod endings;
 mod output;
+#[cfg(target_os = "linux")]
+mod session;
 mod strays;
 
 use std::fs::{self, File};

@@ -2,6 +2,7 @@
 
 mod agents;
 mod background;
+mod cao;
 mod cli;
 mod clients;
 mod clock;
@@ -10,6 +11,7 @@ mod damage;
 mod disk;
 mod docs;
 mod doctor;
+mod drivers;
 mod failing;
 mod hook;
 mod keeper;
@@ -24,6 +26,7 @@ mod manual;
 mod mcp_bridge;
 mod moved;
 mod names;
+mod needs;
 mod pages;
 mod piped;
 mod played;

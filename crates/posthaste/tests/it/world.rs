@@ -259,6 +259,17 @@ impl Started {
         stdin.write_all(text).expect("somebody reads");
     }
 
+    /// Writes this to its stdin, which stays open.
+    pub(crate) fn types(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("piped");
+        stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()).expect("somebody reads");
+    }
+
+    /// Nobody writes to its stdin any more: on a terminal, Ctrl-D.
+    pub(crate) fn close_stdin(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// Nobody reads its stdout any more.
     pub(crate) fn close_stdout(&mut self) {
         self.out = None;

@@ -9,7 +9,7 @@ use crate::world::{BINARY, World};
 
 use super::program::{Door, Line, Task, home};
 
-pub(super) fn binary(tools: &Path) -> PathBuf {
+pub(crate) fn binary(tools: &Path) -> PathBuf {
     tools.join("@anthropic-ai/claude-code-linux-x64/claude")
 }
 

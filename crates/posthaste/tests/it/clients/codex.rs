@@ -7,7 +7,7 @@ use crate::world::{BINARY, World};
 
 use super::program::{Door, Line, Task};
 
-pub(super) fn binary(tools: &Path) -> PathBuf {
+pub(crate) fn binary(tools: &Path) -> PathBuf {
     tools.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
 }
 

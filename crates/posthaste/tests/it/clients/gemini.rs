@@ -9,7 +9,7 @@ use crate::world::World;
 
 use super::program::{Program, Task, home};
 
-pub(super) fn script(tools: &Path) -> PathBuf {
+pub(crate) fn script(tools: &Path) -> PathBuf {
     tools.join("@google/gemini-cli/bundle/gemini.js")
 }
 

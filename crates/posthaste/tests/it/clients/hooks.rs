@@ -1,5 +1,6 @@
 //! Hooks of real programs: mail reaches a model that never asks for it.
 
+mod away;
 mod broken;
 mod by_name;
 mod edges;
@@ -67,9 +68,13 @@ fn without_tools(program: Program, world: &World) {
 impl Machine {
     /// With the hub's tools, or with nothing but hooks.
     async fn set_up(program: Program, with_tools: bool) -> Option<Self> {
+        Self::set_up_with(program, with_tools, &[]).await
+    }
+
+    async fn set_up_with(program: Program, with_tools: bool, hub: &[&str]) -> Option<Self> {
         let tools = program::tools()?;
         let world = World::new();
-        let hub = world.hub();
+        let hub = world.hub_with(hub);
         // Claude Code shows its model the state of the repository around it. It gets one
         // of its own, or it would be the one that these tests lie in.
         let place = home(&world);

@@ -9,7 +9,7 @@ use crate::world::World;
 
 use super::program::{Program, Task};
 
-pub(super) fn binary(tools: &Path) -> PathBuf {
+pub(crate) fn binary(tools: &Path) -> PathBuf {
     tools.join("opencode-linux-x64/bin/opencode")
 }
 

@@ -64,6 +64,10 @@ pub(super) struct Task<'a> {
 
 impl Program {
     pub(super) fn start(self, tools: &Path, world: &World, task: &Task<'_>) -> Running {
+        Running::new(self.command(tools, world, task))
+    }
+
+    pub(super) fn command(self, tools: &Path, world: &World, task: &Task<'_>) -> Command {
         let mut command = match self {
             Self::ClaudeCode => claude::command(tools, world, task),
             Self::Codex => codex::command(tools, world, task),
@@ -83,7 +87,7 @@ impl Program {
             }
         }
         command.envs(task.token.map(|token| ("POSTHASTE_TOKEN", token)));
-        Running::new(command)
+        command
     }
 
     /// What an agent of this program is called.
@@ -134,14 +138,14 @@ impl Program {
 }
 
 /// Where an agent's program lives.
-pub(super) fn home(world: &World) -> PathBuf {
+pub(crate) fn home(world: &World) -> PathBuf {
     let home = world.scratch().join("agent");
     std::fs::create_dir_all(home.join("codex")).expect("a home");
     home
 }
 
 /// The home is all it has; the hub's own program is on its path.
-pub(super) fn shut_in(command: &mut Command, home: &Path) {
+pub(crate) fn shut_in(command: &mut Command, home: &Path) {
     let beside = Path::new(BINARY).parent().expect("a folder");
     command
         .current_dir(home)
@@ -161,7 +165,7 @@ pub(super) fn shut_in(command: &mut Command, home: &Path) {
 }
 
 /// Where `scripts/test` put the programs, or nothing where a test may skip.
-pub(super) fn tools() -> Option<PathBuf> {
+pub(crate) fn tools() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let installed = root.join(".cache/tools/agents/node_modules");
     if quick() {

