@@ -17,15 +17,18 @@ mod feed;
 mod pipe;
 mod session;
 mod terminal;
+mod tied;
 mod ways;
 mod words;
 mod work;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
 pub(crate) use self::bounded::kept_at_once;
+pub(crate) use self::tied::TIED;
 pub use self::words::{Keep, Manners, Owner};
 
 /// The command of the binary that becomes a keeper.
@@ -40,6 +43,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let done = match words.split_first() {
         Some((first, program)) if first == terminal::FOREGROUND => terminal::become_one(program),
+        Some((first, program)) if first == TIED => tied::become_one(program),
         _ => keep(words),
     };
     match done {
@@ -50,6 +54,16 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Becomes a program: returns only if that cannot be run.
+#[expect(clippy::disallowed_methods, reason = "this process becomes the program")]
+fn become_program(words: &[OsString]) -> Result<(), String> {
+    let Some((name, arguments)) = words.split_first() else {
+        return Err("this command is for a keeper or a hub, which names a program".to_owned());
+    };
+    let error = Command::new(name).args(arguments).exec();
+    Err(format!("cannot run {}: {error}", name.to_string_lossy()))
 }
 
 fn keep(words: Vec<OsString>) -> Result<(), String> {

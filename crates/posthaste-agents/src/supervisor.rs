@@ -117,7 +117,7 @@ impl Shared {
     /// Returns the tmux of the hub's own user.
     fn tmux(&self) -> Result<Tmux, LaunchError> {
         let environment = Environment::inherited(&self.config.environment);
-        Tmux::find(&self.config.agents.tmux_socket, environment)
+        Tmux::find(&self.config.agents.tmux_socket, environment, &self.config.keeper)
     }
 
     /// Returns the folder of the worker's own files, as it was prepared.

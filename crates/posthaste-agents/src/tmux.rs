@@ -44,6 +44,8 @@ pub(crate) struct Tmux {
     socket: String,
     /// The environment of the server, if it has to be started.
     environment: Environment,
+    /// The program that becomes a client which ends with the hub.
+    keeper: PathBuf,
 }
 
 /// The place of a new pane.
@@ -59,9 +61,13 @@ pub(crate) struct NewPane<'a> {
 
 impl Tmux {
     /// Finds tmux in this environment, which is the hub's own.
-    pub(crate) fn find(socket: &str, environment: Environment) -> Result<Self, LaunchError> {
+    pub(crate) fn find(
+        socket: &str,
+        environment: Environment,
+        keeper: &Path,
+    ) -> Result<Self, LaunchError> {
         let program = program::find("tmux", None, environment.get("PATH"))?;
-        Ok(Self { program, socket: socket.to_owned(), environment })
+        Ok(Self { program, socket: socket.to_owned(), environment, keeper: keeper.to_owned() })
     }
 
     pub(crate) fn program(&self) -> &Path {
@@ -111,6 +117,7 @@ impl Tmux {
 
     async fn run(&self, words: &[&str], input: &[u8]) -> io::Result<Output> {
         let mut command = command(&self.program, &self.environment);
+        command.arg("-u");
         match self.socket.as_str() {
             "" => {}
             path if path.contains('/') => drop(command.arg("-S").arg(path)),
@@ -130,12 +137,12 @@ impl Tmux {
     }
 }
 
-/// Makes a command of tmux: in UTF-8 whatever the locale, and on no server but the one
-/// that it is told.
+/// Makes a command that runs tmux, to which `-u` is the first word (UTF-8 whatever the
+/// locale), on no server but the one that it is told.
 #[expect(clippy::disallowed_methods, reason = "whoever runs it waits for it or kills it")]
 fn command(program: &Path, environment: &Environment) -> Command {
     let mut command = Command::new(program);
-    command.arg("-u").env_clear().envs(environment.all()).current_dir("/");
+    command.env_clear().envs(environment.all()).current_dir("/");
     command.env_remove("TMUX").env_remove("TMUX_PANE");
     command
 }

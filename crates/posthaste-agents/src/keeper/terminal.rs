@@ -4,11 +4,10 @@
 //! keys such as Ctrl-C are for the worker alone. When the pane is closed, the system tells
 //! the keeper by SIGHUP.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::fchown;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -19,7 +18,7 @@ use rustix::termios::{tcgetattr, tcgetpgrp, tcsetpgrp};
 use tokio::time::timeout;
 
 use super::bounded::Bounded;
-use super::{COMMAND, Keep};
+use super::{COMMAND, Keep, become_program};
 use crate::folder::{self, Folder};
 use crate::ticket::{Pane, Ticket};
 
@@ -134,19 +133,10 @@ impl Terminal {
 /// terminal from the background, so a program that is too quick would read an error, and
 /// take it for the end of its input.
 pub(super) fn become_one(program: &[OsString]) -> Result<(), String> {
-    let Some((name, arguments)) = program.split_first() else {
-        return Err("this command is for a keeper, which starts it".to_owned());
-    };
     while tcgetpgrp(io::stdin()).is_ok_and(|group| group != getpgrp()) {
         sleep(SOON);
     }
-    let error = program_of(name).args(arguments).exec();
-    Err(format!("cannot run {}: {error}", name.to_string_lossy()))
-}
-
-#[expect(clippy::disallowed_methods, reason = "this process becomes the program")]
-fn program_of(name: &OsStr) -> Command {
-    Command::new(name)
+    become_program(program)
 }
 
 /// Returns this very program, also where its file was replaced.

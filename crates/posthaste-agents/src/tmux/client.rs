@@ -4,13 +4,14 @@ use std::io::{self, ErrorKind};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::control::{ATTACHED, TICK};
 use super::{Tmux, command};
+use crate::keeper::{COMMAND, TIED};
 use crate::ticket::Pane;
 
 /// The time between two ticks.
@@ -20,7 +21,7 @@ const PIECE: usize = 64 * 1024;
 /// The longest line that is read; of a longer one the end is left out.
 const LINE: usize = 4 << 20;
 
-/// A `tmux -C attach-session`, which ends when this is dropped.
+/// A `tmux -C attach-session`, which ends when this is dropped and when the hub is killed.
 pub(crate) struct Client {
     /// Killed when dropped.
     _child: Child,
@@ -39,8 +40,9 @@ pub(crate) struct Client {
 impl Client {
     /// Attaches to the pane in which this process runs.
     pub(crate) fn attach(tmux: &Tmux, pane: &Pane, process: Pid) -> io::Result<Self> {
-        let mut command = command(&tmux.program, &tmux.environment);
-        command.arg("-S").arg(&pane.socket).args(["-C", "attach-session"]);
+        let mut command = command(&tmux.keeper, &tmux.environment);
+        command.args([COMMAND, TIED, &getpid().to_string()]).arg(&tmux.program);
+        command.arg("-u").arg("-S").arg(&pane.socket).args(["-C", "attach-session"]);
         // Neither the size of the window nor its place in the session is the hub's.
         command.args(["-f", "ignore-size", "-t", &pane.session]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -43,8 +43,7 @@ impl Room {
             script.replace('\'', "''")
         );
         std::fs::write(profiles.join(format!("{name}.md")), text).expect("written");
-        let unique = world.scratch().file_name().expect("a name").to_string_lossy();
-        let socket = format!("posthaste-{}", unique.trim_start_matches('.'));
+        let socket = socket_of(&world);
         let mut room = Self { world, hub: None, socket };
         room.start_the_hub();
         room.world.say(&["join", "alice"]);
@@ -160,7 +159,20 @@ impl Drop for Room {
     fn drop(&mut self) {
         self.hub = None;
         self.tmux(&["kill-server"]);
+        remove_socket(&self.socket);
     }
+}
+
+/// Takes the name of a tmux server that has ended out of the system's folder.
+fn remove_socket(name: &str) {
+    let folder = format!("/tmp/tmux-{}", rustix::process::getuid().as_raw());
+    let _ = std::fs::remove_file(PathBuf::from(folder).join(name));
+}
+
+/// The name of a tmux server of the test's own.
+fn socket_of(world: &World) -> String {
+    let unique = world.scratch().file_name().expect("a name").to_string_lossy();
+    format!("posthaste-{}", unique.trim_start_matches('.'))
 }
 
 #[test]
@@ -429,4 +441,23 @@ fn a_hub_without_tmux_says_how_to_install_it() {
     let ran = room.world.run(&["assign", "mock-cli", "hello"]);
     assert!(ran.err.contains("`tmux` is not there"), "{ran:?}");
     assert!(ran.err.contains("apt install tmux"), "{ran:?}");
+}
+
+/// tmux itself waits for ever for somebody who reads what its pane wrote.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hub_killed_while_a_terminal_is_flooded_leaves_no_client_and_the_server_can_end() {
+    let script = "printf \"> \"; read -r line; exec yes \"$line\"";
+    let Some(mut room) = Room::with("flooder", "patterns: { idle: '^> *\\z' }", script) else {
+        return;
+    };
+    let worker = room.assign("flooder", "water");
+    room.until_proved(worker.task);
+    let clients = |room: &Room| room.tmux(&["list-clients", "-F", "#{client_pid}"]).out;
+    eventually(|| !clients(&room).is_empty());
+    room.kill_the_hub();
+    eventually(|| clients(&room).is_empty());
+    let server = room.tmux(&["display-message", "-p", "#{pid}"]).out;
+    room.tmux(&["kill-server"]);
+    eventually(|| !PathBuf::from(format!("/proc/{}", server.trim())).exists());
 }

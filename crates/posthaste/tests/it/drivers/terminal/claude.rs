@@ -9,6 +9,7 @@ use posthaste_testkit::model_server::ModelServer;
 use serde_json::{Value, json};
 
 use super::super::claude::CAST;
+use super::{remove_socket, socket_of};
 use crate::clients::{claude_binary, home, shut_in, tools};
 use crate::world::{Hub, World, eventually};
 
@@ -47,8 +48,7 @@ impl Desk {
 
     fn start_the_hub(&mut self) {
         let world = &self.world;
-        let socket = world.scratch().file_name().expect("a name").to_string_lossy();
-        let socket = format!("posthaste-{}", socket.trim_start_matches('.'));
+        let socket = socket_of(world);
         let config = world.config(&format!("[agents]\ntmux_socket = \"{socket}\"\n"));
         let mut up =
             world.command(&["up", "--json", "--listen", "127.0.0.1:0", "--config", &config]);
@@ -63,6 +63,14 @@ impl Desk {
     fn alice_reads(&self) -> Value {
         let inbox = self.world.json(&["inbox", "--as", "alice", "--timeout", "60"]);
         inbox["messages"][0].clone()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        // The last worker ends, and its server with it.
+        self.hub = None;
+        remove_socket(&socket_of(&self.world));
     }
 }
 
