@@ -29,7 +29,8 @@ pub(crate) fn can_mount(world: &World) -> bool {
     can
 }
 
-/// Runs `script` in a namespace where `$DATA` is a small disk.
+/// Runs `script` in a namespace where `$DATA` is a small disk. What it starts in the
+/// background looks whether the script, or the hub that took its place, is still there.
 fn on_a_small_disk(world: &World, script: &str) -> Started {
     std::fs::create_dir_all(world.data()).expect("a folder");
     let mut command = world.program("/usr/bin/unshare", &["-rm", "/bin/sh", "-ec", script, BINARY]);
@@ -47,7 +48,7 @@ fn crowded(world: &World, taken: u32) -> (Started, Client) {
         "mount -t tmpfs -o size=12m tmpfs \"$DATA\"\n\
          printf {TOKEN} > \"$DATA/operator.token\"\n\
          dd if=/dev/zero of=\"$DATA/filler\" bs=1M count={taken} 2>/dev/null\n\
-         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         (while kill -0 $$ && [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
          exec \"$0\" up --json --listen 127.0.0.1:0"
     );
     let mut hub = on_a_small_disk(world, &script);
@@ -140,7 +141,7 @@ async fn a_full_disk_that_also_holds_the_log_is_survived() {
          export POSTHASTE_DATA=\"$DATA/hub\"; mkdir \"$DATA/hub\"\n\
          printf {TOKEN} > \"$DATA/hub/operator.token\"\n\
          dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=10 2>/dev/null\n\
-         (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+         (while kill -0 $$ && [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
          setpriv --pdeathsig KILL \"$0\" up --json --listen 127.0.0.1:0 2> \"$DATA/log\"\n\
          cp \"$DATA/log\" \"$SCRATCH/log\""
     );
@@ -247,7 +248,7 @@ async fn what_a_full_disk_refused_is_not_delivered_after_a_kill() {
         "mount -t tmpfs -o size=40m tmpfs \"$DATA\"\n\
          printf {TOKEN} > \"$DATA/operator.token\"\n\
          export POSTHASTE_STORE__WAL_BYTES={}\n\
-         (while [ ! -e \"$SCRATCH/fill\" ]; do sleep 0.05; done\n\
+         (while kill -0 $$ && [ ! -e \"$SCRATCH/fill\" ]; do sleep 0.05; done\n\
           dd if=/dev/zero of=\"$DATA/filler\" bs=4k 2>/dev/null || : > \"$SCRATCH/filled\") &\n\
          setpriv --pdeathsig KILL \"$0\" up --json --listen 127.0.0.1:0 || rm \"$DATA/filler\"\n\
          exec \"$0\" up --json --listen 127.0.0.1:0",
@@ -383,8 +384,8 @@ async fn a_conversation_on_a_full_disk_waits_and_goes_on() {
             "mount -t tmpfs -o size=12m tmpfs \"$DATA\"; mkdir \"$DATA/agents\"; {own_disk}\n\
              printf {TOKEN} > \"$DATA/operator.token\"\n\
              dd if=/dev/zero of=\"$DATA/filler\" bs=1M count=6 2>/dev/null\n\
-             (while [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
-             (while [ ! -e \"$DATA\"/agents/*/exit.json ]; do sleep 0.05; done; : > \"$SCRATCH/ended\") &\n\
+             (while kill -0 $$ && [ ! -e \"$SCRATCH/make-room\" ]; do sleep 0.05; done; rm \"$DATA/filler\") &\n\
+             (while kill -0 $$ && [ ! -e \"$DATA\"/agents/*/exit.json ]; do sleep 0.05; done; : > \"$SCRATCH/ended\") &\n\
              exec \"$0\" up --json --listen 127.0.0.1:0"
         );
         let mut hub = on_a_small_disk(&world, &script);
@@ -397,5 +398,7 @@ async fn a_conversation_on_a_full_disk_waits_and_goes_on() {
         }
         std::fs::write(world.scratch().join("make-room"), "").expect("written");
         until_answered(&operator, task).await;
+        // Nobody else sees the disk with the notes of its keeper.
+        operator.stop_all().await.expect("stopped");
     }
 }
