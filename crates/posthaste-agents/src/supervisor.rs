@@ -12,6 +12,7 @@ mod session;
 mod start;
 mod waking;
 mod watch;
+mod window;
 
 pub use self::outcome::{CLIPPED, NOT_WHOLE};
 pub(crate) use self::start::resolve;

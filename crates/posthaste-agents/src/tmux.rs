@@ -11,6 +11,7 @@
 mod client;
 pub(crate) mod control;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +26,7 @@ use tokio::time::timeout;
 
 pub(crate) use self::client::Client;
 use crate::environment::Environment;
-use crate::keeper::{COMMAND, Keep, MARK};
+use crate::keeper::MARK;
 use crate::program;
 
 /// The size of a new window, until a person attaches: wide enough for most lines of a
@@ -52,10 +53,9 @@ pub(crate) struct Tmux {
 pub(crate) struct NewPane<'a> {
     pub(crate) session: &'a str,
     pub(crate) window: &'a str,
-    /// The program that becomes the keeper, with its words.
-    pub(crate) binary: &'a Path,
-    pub(crate) keep: &'a Keep,
-    /// The worker's folder, in which the keeper runs.
+    /// The program that runs in the pane, with its words.
+    pub(crate) words: &'a [OsString],
+    /// The worker's folder, in which the program runs.
     pub(crate) folder: &'a Path,
 }
 
@@ -74,8 +74,8 @@ impl Tmux {
         &self.program
     }
 
-    /// Opens a pane in which the keeper of a worker runs: in the session of this name, if
-    /// there is one, or in a new one. Starts the server if none runs.
+    /// Opens a pane in which a program runs: in the session of this name, if there is one,
+    /// or in a new one. Starts the server if none runs.
     pub(crate) async fn open(&self, pane: &NewPane<'_>) -> Result<(), LaunchError> {
         self.check_server().await?;
         let is_there = self.ask(&["has-session", "-t", &format!("={}", pane.session)]).await?;
@@ -148,7 +148,7 @@ fn command(program: &Path, environment: &Environment) -> Command {
 }
 
 fn script(pane: &NewPane<'_>, is_there: bool) -> Vec<u8> {
-    let NewPane { session, window, binary, keep, folder } = pane;
+    let NewPane { session, window, words, folder } = pane;
     let (columns, rows) = SIZE;
     let mut script = match is_there {
         true => format!("new-window -d -t ={session}: -n {window}"),
@@ -164,8 +164,7 @@ fn script(pane: &NewPane<'_>, is_there: bool) -> Vec<u8> {
     });
     script.extend(quoted(&doubled.copied().collect::<Vec<u8>>()));
     script.extend(b" --");
-    let words = [binary.as_os_str().to_owned(), COMMAND.into()].into_iter().chain(keep.words());
-    for word in words {
+    for word in *words {
         script.push(b' ');
         script.extend(quoted(word.as_bytes()));
     }
@@ -219,32 +218,19 @@ fn failed(why: &str) -> LaunchError {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::keeper::Manners;
-    use crate::settings::Stdin;
 
     #[test]
     fn a_pane_is_opened_by_words_that_stay_words() {
-        let keep = Keep {
-            output_bytes: 1,
-            grace: Duration::from_millis(2),
-            most: Duration::from_millis(3),
-            manners: Manners { umask: 0o022, open_files: None },
-            stdin: Stdin::Terminal,
-            owner: None,
-            command: vec!["/bin/sh".into(), "-c".into(), "echo \"$HOME\"\nexit; #{x}".into()],
-        };
+        let words = ["/opt/my tools/posthaste", "keep", "-", "echo \"$HOME\"\nexit; #{x}"];
         let pane = NewPane {
             session: "cao-one",
             window: "mason-1a2b",
-            binary: Path::new("/opt/my tools/posthaste"),
-            keep: &keep,
+            words: &words.map(OsString::from),
             folder: Path::new("/data #1/agents/a3f7b2c1"),
         };
         let text = |is_there| String::from_utf8(script(&pane, is_there)).expect("text");
-        let rest = r#" -c "/data ##1/agents/a3f7b2c1" -- "/opt/my tools/posthaste" "keep" "1" "2" "3" "022" "-" "terminal" "-" "/bin/sh" "-c" "echo \"\$HOME\"\nexit; #{x}""#;
+        let rest = r#" -c "/data ##1/agents/a3f7b2c1" -- "/opt/my tools/posthaste" "keep" "-" "echo \"\$HOME\"\nexit; #{x}""#;
         assert_eq!(text(true), format!("new-window -d -t =cao-one: -n mason-1a2b{rest}\n"));
         assert_eq!(
             text(false),

@@ -33,7 +33,7 @@ pub(crate) use service::{ServiceArgs, ServiceCommand};
 pub(crate) use values::ADDRESS;
 use values::{address, number, pair, time};
 pub(crate) use work::{
-    AssignArgs, AttachArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs,
+    AssignArgs, AttachArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs, WindowArgs,
 };
 
 const STORY: &str = "\
@@ -235,6 +235,9 @@ pub(crate) enum Command {
     /// Own one worker; the hub starts this
     #[command(hide = true)]
     Keep(KeepArgs),
+    /// Show the worker of this folder until it ends; the hub starts this in a window of tmux
+    #[command(hide = true)]
+    Window(WindowArgs),
 }
 
 #[derive(Args, Default)]

@@ -57,6 +57,7 @@ mod token;
 mod trail;
 mod up;
 mod way;
+mod window;
 
 /// The default address of a hub.
 const DEFAULT_HUB: &str = "http://127.0.0.1:9889";
@@ -77,6 +78,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         }
         Command::Doctor(args) => return doctor::run(&args, &global, output).await,
         Command::Install(args) => return install::run(args, output),
+        // It has the hub of its folder, whatever the environment of tmux says.
+        Command::Window(args) => return window::run(&args, output).await,
         Command::Demo(args) => return demo::run(&args, output).await,
         Command::Completions(args) => return completions::completions(&args, output),
         Command::Man(args) => return completions::man(&args, output),
@@ -128,7 +131,8 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         | Command::Demo(_)
         | Command::Completions(_)
         | Command::Man(_)
-        | Command::Keep(_) => Ok(()),
+        | Command::Keep(_)
+        | Command::Window(_) => Ok(()),
     };
     done.map_err(|failure| session.explain(failure))
 }

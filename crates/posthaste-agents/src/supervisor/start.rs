@@ -15,11 +15,11 @@ use posthaste_core::registry::{Instance, Work};
 use super::keepers::Keeper;
 use super::session::{Place, Session};
 use super::watch::{Stop, Watch};
-use super::{Shared, Supervisor, SupervisorConfig, outcome, remains};
+use super::{Shared, Supervisor, SupervisorConfig, outcome, remains, window};
 use crate::drivers::{self, Brief, Launch};
 use crate::environment::{Environment, data_of};
 use crate::folder::{self, Folder};
-use crate::keeper::{Keep, Owner};
+use crate::keeper::{COMMAND, Keep, Owner};
 use crate::settings::{Line, Settings, Stdin};
 use crate::ticket::{Revoked, Ticket};
 use crate::tmux::NewPane;
@@ -60,7 +60,7 @@ impl Shared {
 
     /// Returns the program that becomes a keeper, by a path that means the same to every
     /// process.
-    fn binary_for_others(&self) -> PathBuf {
+    pub(super) fn binary_for_others(&self) -> PathBuf {
         let SupervisorConfig { binary, keeper, .. } = &self.config;
         let file = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
         match file(binary) == file(keeper) {
@@ -241,17 +241,13 @@ impl Supervisor {
         let binary = &shared.config.keeper;
         let keeper = match tmux {
             Some(tmux) => {
-                let agent = profile.template.name.as_str();
-                let window = format!("{agent}-{:04x}", rand::random::<u16>());
+                let window = window::name(&profile.template);
                 let own = format!("posthaste-{window}");
                 let session = settings.session.as_deref().unwrap_or(&own);
-                let pane = NewPane {
-                    session,
-                    window: &window,
-                    binary: &shared.binary_for_others(),
-                    keep: &keep,
-                    folder: folder.path(),
-                };
+                let program = [shared.binary_for_others().into(), COMMAND.into()];
+                let words: Vec<_> = program.into_iter().chain(keep.words()).collect();
+                let pane =
+                    NewPane { session, window: &window, words: &words, folder: folder.path() };
                 Keeper::start_in_pane(&tmux, &pane, &folder, directory, &environment).await
             }
             None => Keeper::start(binary, &folder, directory, &keep, &environment),
@@ -260,6 +256,11 @@ impl Supervisor {
             shared.running.lock().remove(&start.worker.id);
         })?;
         self.watch(hub, &start.worker, stop, keeper, session);
+        if launch.stdin != Stdin::Terminal
+            && let Some(session) = &settings.session
+        {
+            shared.show_in_window(session, &profile.template, launch.stdin, &folder).await;
+        }
         Ok(())
     }
 

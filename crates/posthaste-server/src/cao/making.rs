@@ -145,7 +145,7 @@ pub(super) async fn plan(app: &App, wanted: Wanted) -> Result<Planned, Failure> 
         }
     };
     let record = CaoRecord {
-        session,
+        session: session.clone(),
         provider: named,
         model: wanted.model.clone(),
         allowed_tools: wanted.allowed_tools.clone(),
@@ -160,8 +160,8 @@ pub(super) async fn plan(app: &App, wanted: Wanted) -> Result<Planned, Failure> 
     };
     let terms = match run {
         Run::ByItself => None,
-        Run::AsProfile => Some(as_profile(profile.as_ref(), &wanted, &env)?),
-        Run::With(provider) => Some(with(provider, profile.as_ref(), &wanted, &env)?),
+        Run::AsProfile => Some(as_profile(profile.as_ref(), &wanted, &session, &env)?),
+        Run::With(provider) => Some(with(provider, profile.as_ref(), &wanted, &session, &env)?),
     };
     let record = Some(record.to_text()?);
     let terms = terms.map(|terms| Terms { record, ..terms });
@@ -215,15 +215,16 @@ fn runs(template: &Template, given: &Provider) -> bool {
 fn as_profile(
     profile: Option<&Profile>,
     wanted: &Wanted,
+    session: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<Terms, Failure> {
     let template = profile.map(|profile| &profile.template);
     let mut config = config_of(template);
-    let changed = fill_in(&mut config, wanted, env);
+    fill_in(&mut config, wanted, session, env);
     let driver = template.and_then(|template| template.driver.as_deref()).unwrap_or_default();
     let allowed_tools = wanted.allowed_tools.as_ref();
     Ok(Terms {
-        config: changed.then(|| Value::Object(config).to_string()),
+        config: Some(Value::Object(config).to_string()),
         allowed_tools: allowed_tools.and_then(|list| provider::tools_for(driver, list)),
         ..Terms::default()
     })
@@ -233,6 +234,7 @@ fn with(
     provider: &Provider,
     profile: Option<&Profile>,
     wanted: &Wanted,
+    session: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<Terms, Failure> {
     let template = profile.map(|profile| &profile.template);
@@ -249,7 +251,7 @@ fn with(
     if let Some(stdin) = provider.stdin {
         config.insert("stdin".into(), stdin.into());
     }
-    fill_in(&mut config, wanted, env);
+    fill_in(&mut config, wanted, session, env);
     let of_profile = template.and_then(|template| template.allowed_tools.as_ref());
     let list = wanted.allowed_tools.as_ref().or(of_profile);
     let allowed_tools = match provider.name {
@@ -270,13 +272,15 @@ fn config_of(template: Option<&Template>) -> Map<String, Value> {
     config.unwrap_or_default()
 }
 
-/// Puts model and environment of the request into the settings, and returns whether there
-/// were any.
+/// Puts model and environment of the request into the settings, and the session: that of
+/// tmux, to which people attach, has its name.
 fn fill_in(
     config: &mut Map<String, Value>,
     wanted: &Wanted,
+    session: &str,
     env: &BTreeMap<String, String>,
-) -> bool {
+) {
+    config.insert("session".into(), session.into());
     if let Some(model) = wanted.model.as_deref().filter(|model| !model.trim().is_empty()) {
         config.insert("model".into(), model.into());
     }
@@ -288,7 +292,6 @@ fn fill_in(
             }
         }
     }
-    wanted.model.is_some() || !env.is_empty()
 }
 
 /// Returns the name of the session, which is free or known as the request says.

@@ -104,3 +104,10 @@ pub(crate) struct AttachArgs {
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) urgent: bool,
 }
+
+#[derive(Args)]
+pub(crate) struct WindowArgs {
+    /// Only look: the hub holds no conversation with the worker
+    #[arg(long)]
+    pub(crate) read_only: bool,
+}

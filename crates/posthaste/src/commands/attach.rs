@@ -1,6 +1,6 @@
 //! `posthaste attach`: watches one worker, and talks to it.
 
-mod conversation;
+pub(super) mod conversation;
 mod terminal;
 
 use posthaste_api::ErrorCode;
@@ -10,6 +10,15 @@ use super::{Session, agent};
 use crate::cli::AttachArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+
+/// The way in which a person leaves a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// Ctrl-D and Ctrl-C end the command.
+    ByKeys,
+    /// The command stays in its window of tmux, from which the person detaches.
+    ByTmux,
+}
 
 pub(super) async fn run(
     args: &AttachArgs,
@@ -23,7 +32,10 @@ pub(super) async fn run(
         // It has none, or has ended.
         Err(ClientError::Api(error)) if error.code == ErrorCode::NotFound => {
             let who = client.instance(&id).await?;
-            conversation::attach(&who, args, session, output).await
+            if !conversation::converses(&id, &client).await? {
+                return Err(conversation::none(&who));
+            }
+            conversation::attach(&who, args, session, Leaving::ByKeys, output).await
         }
         Err(error) => Err(error.into()),
     }

@@ -1,6 +1,7 @@
 //! CLI Agent Orchestrator's own programs against a real hub: its command line and its MCP
 //! server, as they are on PyPI.
 
+mod attaching;
 mod callers;
 mod import;
 mod programs;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::world::{Hub, Ran, Started, World, lacks, quick, skip};
 
@@ -22,6 +24,9 @@ struct Stage {
     hub: Option<Hub>,
     port: String,
     programs: PathBuf,
+    /// The folder of tmux's default server, of which CAO's programs know. It has a short
+    /// name, as sockets must.
+    tmux: TempDir,
 }
 
 impl Stage {
@@ -38,15 +43,17 @@ impl Stage {
             return None;
         }
         let world = World::new();
-        let hub = world.hub();
+        let tmux = TempDir::with_prefix_in("ph-", "/tmp").expect("a folder");
+        let hub = world.hub_of(up(&world, &tmux, "127.0.0.1:0"));
         let port = hub.port().to_owned();
-        Some(Self { world, hub: Some(hub), port, programs })
+        Some(Self { world, hub: Some(hub), port, programs, tmux })
     }
 
     /// Kills the hub, and starts another one at the same place.
     fn restarts(&mut self) {
         self.hub.take().expect("a hub").kill();
-        self.hub = Some(self.world.hub_with(&["--listen", &format!("127.0.0.1:{}", self.port)]));
+        let listen = format!("127.0.0.1:{}", self.port);
+        self.hub = Some(self.world.hub_of(up(&self.world, &self.tmux, &listen)));
     }
 
     /// One of CAO's programs, which knows the hub's port and nothing of our own.
@@ -56,12 +63,20 @@ impl Stage {
         command
             .env_remove("POSTHASTE_DATA")
             .env("PATH", "/usr/bin:/bin")
+            .env("TMUX_TMPDIR", self.tmux.path())
             .env("CAO_API_PORT", &self.port)
             .current_dir(self.world.scratch());
         if let Some(terminal) = terminal {
             command.env("CAO_TERMINAL_ID", terminal);
         }
         command
+    }
+
+    /// Runs a command of tmux to its end.
+    fn tmux(&self, words: &[&str]) -> Ran {
+        let mut command = self.world.program("/usr/bin/tmux", &[&["-u"], words].concat());
+        command.env("TMUX_TMPDIR", self.tmux.path()).env("PATH", "/usr/bin:/bin");
+        Started::new(command).end()
     }
 
     /// Runs `cao` to its end.
@@ -113,7 +128,16 @@ impl Drop for Stage {
         if let Some(hub) = self.hub.take() {
             hub.stop();
         }
+        // Their windows close by themselves, soon.
+        self.tmux(&["kill-server"]);
     }
+}
+
+/// A hub that knows the same tmux as CAO's programs.
+fn up(world: &World, tmux: &TempDir, listen: &str) -> Command {
+    let mut command = world.command(&["up", "--json", "--listen", listen]);
+    command.env("PATH", "/usr/bin:/bin").env("TMUX_TMPDIR", tmux.path());
+    command
 }
 
 /// A conversation with CAO's MCP server.

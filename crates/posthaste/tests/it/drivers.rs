@@ -14,6 +14,7 @@ mod odd;
 mod stage;
 mod stories;
 mod terminal;
+mod window;
 
 use cast::Cast;
 use stage::Stage;
@@ -43,7 +44,7 @@ play! { with_claude: claude::CAST;
     urgent_mail_joins_the_running_turn
     a_hub_killed_in_mid_turn_goes_on_where_it_was
     a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
-    mail_that_came_while_no_hub_ran_is_prompted
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_hub_that_stops_ends_its_agents_and_tells_their_givers
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
@@ -60,7 +61,7 @@ play! { with_codex: codex::CAST;
     urgent_mail_joins_the_running_turn
     a_hub_killed_in_mid_turn_goes_on_where_it_was
     a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
-    mail_that_came_while_no_hub_ran_is_prompted
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
     the_transcript_shows_the_work_live_and_after_the_end
@@ -83,7 +84,7 @@ play! { with_claude_over_acp: acp::CLAUDE;
     urgent_mail_joins_the_running_turn
     a_hub_killed_in_mid_turn_goes_on_where_it_was
     a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
-    mail_that_came_while_no_hub_ran_is_prompted
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
     the_transcript_shows_the_work_live_and_after_the_end
@@ -97,7 +98,7 @@ play! { with_opencode_over_acp: acp::OPENCODE;
     urgent_mail_joins_the_running_turn
     a_hub_killed_in_mid_turn_goes_on_where_it_was
     a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
-    mail_that_came_while_no_hub_ran_is_prompted
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
     the_transcript_shows_the_work_live_and_after_the_end
@@ -112,7 +113,7 @@ play! { with_codex_over_acp: acp::CODEX;
     urgent_mail_cuts_the_running_turn
     a_hub_killed_in_mid_turn_goes_on_where_it_was
     a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
-    mail_that_came_while_no_hub_ran_is_prompted
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
     the_transcript_shows_the_work_live_and_after_the_end
@@ -126,7 +127,7 @@ play! { with_gemini_over_acp: acp::GEMINI;
     urgent_mail_cuts_the_running_turn
     a_hub_killed_in_mid_turn_goes_on_where_it_was
     a_hub_killed_while_a_prompt_is_under_way_delivers_it_once
-    mail_that_came_while_no_hub_ran_is_prompted
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
     the_transcript_shows_the_work_live_and_after_the_end

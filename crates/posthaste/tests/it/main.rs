@@ -38,6 +38,7 @@ mod settings;
 mod story;
 mod tail;
 mod teams;
+mod tmux;
 #[cfg(feature = "otlp")]
 mod traces;
 mod unusable;

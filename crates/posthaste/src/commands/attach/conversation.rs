@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{self, Receiver};
 use super::super::Session;
 use super::super::interrupt::Interrupt;
 use super::super::logs::transcript::{Following, Seen, Shown};
+use super::Leaving;
 use crate::cli::AttachArgs;
 use crate::failure::{Failure, internal, invalid, told};
 use crate::output::Output;
@@ -21,18 +22,24 @@ const AHEAD: usize = 16;
 /// The smallest piece of output that the hub returns.
 const LEAST: usize = 16;
 
-pub(super) async fn attach(
+/// Shows the worker's conversation, and sends it what is typed, until it ends or the
+/// person leaves.
+pub(in super::super) async fn attach(
     who: &InstanceView,
     args: &AttachArgs,
     session: &Session,
+    leaving: Leaving,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    converses(who, &session.client()?).await?;
     let address = &who.address;
     let mut lines = if args.read_only { None } else { typed()? };
+    let how = match leaving {
+        Leaving::ByKeys => "Ctrl-D leaves",
+        Leaving::ByTmux => "detach to leave (tmux: Ctrl-B D)",
+    };
     if lines.is_some() {
         output.note(&format!(
-            "each line goes to {address} as a message, at once if it begins with `!`; Ctrl-D leaves"
+            "each line goes to {address} as a message, at once if it begins with `!`; {how}"
         ));
     }
     let mut interrupt = Interrupt::new()?;
@@ -55,9 +62,19 @@ pub(super) async fn attach(
                     output.fail(&told(failure));
                 }
             }
+            Ok(Next::Typed(None)) if leaving == Leaving::ByTmux => {
+                output.note(&format!("{address} goes on; {how}"));
+                lines = typed()?;
+            }
             Ok(Next::Typed(None)) => {
                 output.note(&format!("{address} goes on"));
                 return Ok(());
+            }
+            Err(_) if leaving == Leaving::ByTmux => {
+                output.note(&format!(
+                    "{address} goes on; {how}; to end it: posthaste stop {}",
+                    who.instance
+                ));
             }
             Err(interrupted) => {
                 output.note(&format!(
@@ -70,15 +87,18 @@ pub(super) async fn attach(
     }
 }
 
-/// Refuses a worker that is no conversation: nobody would read what is typed.
-async fn converses(who: &InstanceView, client: &Client) -> Result<(), Failure> {
+/// Returns whether the hub holds a conversation with this worker: else nobody would read
+/// what is typed.
+pub(super) async fn converses(id: &str, client: &Client) -> Result<bool, Failure> {
     let query = OutputQuery { most: Some(LEAST), ..OutputQuery::default() };
-    if client.output(&who.instance, &query).await?.transcript {
-        return Ok(());
-    }
+    Ok(client.output(id, &query).await?.transcript)
+}
+
+/// Returns the error of a worker with which there is no conversation.
+pub(super) fn none(who: &InstanceView) -> Failure {
     let told = format!("the hub holds no conversation with {}", who.address);
     let hint = format!("to see what it writes: posthaste logs --follow {}", who.instance);
-    Err(invalid(told).hint(hint).into())
+    invalid(told).hint(hint).into()
 }
 
 enum Next {

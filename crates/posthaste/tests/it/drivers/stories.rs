@@ -172,19 +172,24 @@ pub(super) async fn a_hub_killed_while_a_prompt_is_under_way_delivers_it_once(mu
     assert!(stage.is_quiet(), "the prompt is not written again");
 }
 
-pub(super) async fn mail_that_came_while_no_hub_ran_is_prompted(mut stage: Stage) {
-    let worker = stage.assign("Get ready.");
-    stage.turn().await.say("I am ready.");
-    stage.alice_reads();
-    stage.until_activity(&worker, "idle");
+pub(super) async fn mail_that_waits_while_the_hub_is_killed_is_prompted_as_one(mut stage: Stage) {
+    let worker = stage.assign("A long job.");
+    let turn = stage.turn().await;
+    let door = stage.send(&worker, "paint the door", &[]);
+    let window = stage.send(&worker, "and a window, please", &[]);
     stage.kill_the_hub();
+    turn.say("The long job is done.");
     stage.start_the_hub_again();
     assert_eq!(stage.look(&worker).status, "running");
-    let first = stage.send(&worker, "a window, please", &[]);
+    assert_eq!(stage.alice_reads()["message"], "The long job is done.");
     let turn = stage.turn().await;
-    turn.assert_saw_once("a window, please");
-    turn.say("It has a window.");
-    stage.until_proved_by(first, "turn");
+    turn.assert_saw_once("paint the door");
+    turn.assert_saw_once("and a window, please");
+    turn.say("It has both.");
+    stage.until_proved_by(door, "turn");
+    stage.until_proved_by(window, "turn");
+    stage.until_activity(&worker, "idle");
+    assert!(stage.is_quiet(), "one turn for both");
 }
 
 pub(super) async fn a_hub_that_stops_ends_its_agents_and_tells_their_givers(mut stage: Stage) {

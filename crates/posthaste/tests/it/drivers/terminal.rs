@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::world::{Hub, Ran, Started, World, eventually, lacks};
+use crate::tmux::Tmux;
+use crate::world::{Hub, Ran, Started, World, eventually};
 
 /// Answers each line, as the example profile `mock-cli` does.
 const MOCK: &str = include_str!("../../../../../examples/profiles/mock-cli.md");
@@ -16,7 +17,7 @@ const MOCK: &str = include_str!("../../../../../examples/profiles/mock-cli.md");
 struct Room {
     world: World,
     hub: Option<Hub>,
-    socket: String,
+    tmux: Tmux,
 }
 
 /// A worker and its task.
@@ -29,11 +30,8 @@ impl Room {
     /// With this profile beside `mock-cli`. Nothing where tmux is missing and need not be
     /// there.
     fn with(name: &str, keys: &str, script: &str) -> Option<Self> {
-        if !std::path::Path::new("/usr/bin/tmux").exists() {
-            lacks("has no /usr/bin/tmux");
-            return None;
-        }
         let world = World::new();
+        let tmux = Tmux::of(&world)?;
         let profiles = world.file("profiles");
         std::fs::create_dir_all(&profiles).expect("a folder");
         std::fs::write(profiles.join("mock-cli.md"), MOCK).expect("written");
@@ -43,8 +41,7 @@ impl Room {
             script.replace('\'', "''")
         );
         std::fs::write(profiles.join(format!("{name}.md")), text).expect("written");
-        let socket = socket_of(&world);
-        let mut room = Self { world, hub: None, socket };
+        let mut room = Self { world, hub: None, tmux };
         room.start_the_hub();
         room.world.say(&["join", "alice"]);
         Some(room)
@@ -66,7 +63,7 @@ impl Room {
             None => "127.0.0.1:0".to_owned(),
             Some(hub) => format!("127.0.0.1:{}", hub.port()),
         };
-        let config = self.world.config(&format!("[agents]\ntmux_socket = \"{}\"\n", self.socket));
+        let config = self.world.config(&self.tmux.config());
         let mut command =
             self.world.command(&["up", "--json", "--listen", &listen, "--config", &config]);
         command.env("PATH", "/usr/bin:/bin");
@@ -79,10 +76,7 @@ impl Room {
     }
 
     fn tmux(&self, words: &[&str]) -> Ran {
-        let all = [&["-u", "-L", &self.socket], words].concat();
-        let mut command = self.world.program("/usr/bin/tmux", &all);
-        command.env("PATH", "/usr/bin:/bin");
-        Started::new(command).end()
+        self.tmux.run(words)
     }
 
     fn assign(&self, agent: &str, task: &str) -> Worker {
@@ -156,23 +150,10 @@ impl Room {
 }
 
 impl Drop for Room {
+    /// The hub ends before its terminals.
     fn drop(&mut self) {
         self.hub = None;
-        self.tmux(&["kill-server"]);
-        remove_socket(&self.socket);
     }
-}
-
-/// Takes the name of a tmux server that has ended out of the system's folder.
-fn remove_socket(name: &str) {
-    let folder = format!("/tmp/tmux-{}", rustix::process::getuid().as_raw());
-    let _ = std::fs::remove_file(PathBuf::from(folder).join(name));
-}
-
-/// The name of a tmux server of the test's own.
-fn socket_of(world: &World) -> String {
-    let unique = world.scratch().file_name().expect("a name").to_string_lossy();
-    format!("posthaste-{}", unique.trim_start_matches('.'))
 }
 
 #[test]
@@ -349,7 +330,7 @@ fn the_process_list_shows_no_id_no_token_and_no_task() {
         if words.contains("/posthaste assign") {
             continue;
         }
-        of_tmux += usize::from(words.contains(&room.socket));
+        of_tmux += usize::from(words.contains(&room.tmux.socket));
         for secret in [&worker.id, "geheim-geheim"] {
             assert!(!words.contains(secret), "{words}");
         }
@@ -417,7 +398,7 @@ fn a_tmux_server_that_a_worker_started_is_not_used() {
     let text = format!(
         "---\nname: hermit\ndriver: command\n\
          command: [/bin/sh, -c, 'tmux -L {} new-session -d -s own cat && exec sleep 1000']\n---\n",
-        room.socket
+        room.tmux.socket
     );
     std::fs::write(room.world.file("profiles/hermit.md"), text).expect("written");
     eventually(|| room.world.run(&["assign", "hermit", "x", "--as", "alice"]).code == Some(0));

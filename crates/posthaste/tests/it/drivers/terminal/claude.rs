@@ -9,8 +9,8 @@ use posthaste_testkit::model_server::ModelServer;
 use serde_json::{Value, json};
 
 use super::super::claude::CAST;
-use super::{remove_socket, socket_of};
 use crate::clients::{claude_binary, home, shut_in, tools};
+use crate::tmux::Tmux;
 use crate::world::{Hub, World, eventually};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/profiles");
@@ -20,12 +20,14 @@ struct Desk {
     hub: Option<Hub>,
     model: ModelServer,
     folder: PathBuf,
+    tmux: Tmux,
 }
 
 impl Desk {
     async fn set() -> Option<Self> {
         let tools = tools()?;
         let (world, model) = (World::new(), ModelServer::start().await);
+        let tmux = Tmux::of(&world)?;
         let bin = world.scratch().join("bin");
         fs::create_dir(&bin).expect("a folder");
         symlink(claude_binary(&tools), bin.join("claude")).expect("a link");
@@ -39,7 +41,7 @@ impl Desk {
             "projects": { folder.to_str().expect("plain"): { "hasTrustDialogAccepted": true } },
         });
         fs::write(home(&world).join(".claude.json"), known.to_string()).expect("written");
-        let mut desk = Self { world, hub: None, model, folder };
+        let mut desk = Self { world, hub: None, model, folder, tmux };
         desk.start_the_hub();
         desk.world.say(&["join", "alice"]);
         desk.world.say(&["profiles", "load", EXAMPLES]);
@@ -48,8 +50,7 @@ impl Desk {
 
     fn start_the_hub(&mut self) {
         let world = &self.world;
-        let socket = socket_of(world);
-        let config = world.config(&format!("[agents]\ntmux_socket = \"{socket}\"\n"));
+        let config = world.config(&self.tmux.config());
         let mut up =
             world.command(&["up", "--json", "--listen", "127.0.0.1:0", "--config", &config]);
         shut_in(&mut up, &home(world));
@@ -68,9 +69,7 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // The last worker ends, and its server with it.
         self.hub = None;
-        remove_socket(&socket_of(&self.world));
     }
 }
 

@@ -1,0 +1,50 @@
+//! A window of tmux that shows a worker to whoever attaches to its session.
+//!
+//! A worker of the driver `terminal` has its own window. For every other worker whose
+//! profile names a `session`, the window runs a command that shows the worker and sends it
+//! what a person types. The window is a convenience: without tmux the worker runs as well.
+
+use std::ffi::OsString;
+
+use posthaste_core::profiles::Template;
+
+use super::Shared;
+use crate::folder::Folder;
+use crate::settings::Stdin;
+use crate::tmux::NewPane;
+
+/// The command that shows the worker of the folder in which it runs. No word of it names
+/// the worker, because other users can see the words of a process.
+const SHOW: &str = "window";
+/// The same for a worker that nobody can talk to.
+const READ_ONLY: &str = "--read-only";
+
+/// Returns a name for a window with an agent of this profile.
+pub(super) fn name(template: &Template) -> String {
+    format!("{}-{:04x}", template.name, rand::random::<u16>())
+}
+
+impl Shared {
+    /// Opens a window in this session of tmux that shows the worker of this folder.
+    pub(super) async fn show_in_window(
+        &self,
+        session: &str,
+        template: &Template,
+        stdin: Stdin,
+        folder: &Folder,
+    ) {
+        let mut words: Vec<OsString> = vec![self.binary_for_others().into(), SHOW.into()];
+        if stdin != Stdin::Session {
+            words.push(READ_ONLY.into());
+        }
+        let window = name(template);
+        let pane = NewPane { session, window: &window, words: &words, folder: folder.path() };
+        let opened = match self.tmux() {
+            Ok(tmux) => tmux.open(&pane).await,
+            Err(missing) => Err(missing),
+        };
+        if let Err(error) = opened {
+            tracing::info!(session, %error, "no window of tmux shows a worker");
+        }
+    }
+}
