@@ -41,6 +41,11 @@ pub(crate) trait Driver: Sync {
         None
     }
 
+    /// Returns what may be wrong with a program that is never ready for its task.
+    fn hint_to_open(&self) -> &'static str {
+        "is its `command` right?"
+    }
+
     /// Returns what the end of the program means, by the end of its stderr: a sentence
     /// for its user, if the driver knows better than the exit code tells.
     fn explains(&self, _stderr: &str) -> Option<String> {

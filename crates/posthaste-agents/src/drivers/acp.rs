@@ -34,6 +34,11 @@ impl Driver for Acp {
         "acp"
     }
 
+    fn hint_to_open(&self) -> &'static str {
+        "does its `command` speak the Agent Client Protocol? Many programs need a word for it, \
+         such as `acp` or `--acp`"
+    }
+
     /// Enforces no limit: the protocol knows no list of tools that an agent may use.
     fn keeps(&self, _: Limit) -> bool {
         false

@@ -26,6 +26,10 @@ impl Driver for Terminal {
         "terminal"
     }
 
+    fn hint_to_open(&self) -> &'static str {
+        "its screen never looked as `patterns.idle` of its profile says"
+    }
+
     /// Enforces no limit: any program may do anything.
     fn keeps(&self, _: Limit) -> bool {
         false

@@ -3,16 +3,19 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{Ended, Outcome};
 use posthaste_core::registry::Instance;
+use regex::Regex;
 use rustix::process::Signal;
 
 use super::Shared;
 use super::session::SessionEnd;
+use super::watch::Failure;
 use crate::drivers::Driver;
 use crate::folder::{self, Exit, Folder};
 
@@ -48,28 +51,46 @@ pub(super) async fn of(
     Outcome { end, code, answer, why, tail, kept_branch: None, unheard }
 }
 
+/// The reason why a worker fails whose conversation cannot be taken up again.
+pub(super) const LOST_SESSION: &str =
+    "the hub cannot read what it kept of the conversation; assign the task again";
+
+/// Corrects the outcome of a worker with which the hub held a conversation of which it has
+/// lost the state.
+pub(super) fn of_lost_session(outcome: &mut Outcome, folder: &Folder) {
+    if folder.session_state().exists() {
+        outcome.end = Ended::Failed;
+        outcome.why = LOST_SESSION.to_owned();
+        outcome.answer = None;
+    }
+}
+
 /// Corrects the outcome of a worker with which the hub held a conversation: its answers
 /// were turns, and not its output.
 pub(super) fn of_session(
     outcome: &mut Outcome,
-    driver: &dyn Driver,
-    end: SessionEnd,
-    failure: Option<&str>,
+    folder: &Folder,
+    (driver, end): (&dyn Driver, SessionEnd),
+    failure: Option<&Failure>,
     tail_chars: usize,
 ) {
+    if outcome.end == Ended::Finished && end.in_turn {
+        outcome.end = Ended::Failed;
+        outcome.why = format!("it ended in the middle of its turn, or before ({})", outcome.why);
+        outcome.tail = tail(folder, tail_chars);
+    }
     match (outcome.end, failure) {
-        (_, Some(why)) => {
+        (_, Some(failure)) => {
             outcome.end = Ended::Failed;
-            outcome.why = why.to_owned();
-        }
-        (Ended::Finished, None) if end.in_turn => {
-            outcome.end = Ended::Failed;
-            outcome.why =
-                format!("it ended in the middle of its turn, or before ({})", outcome.why);
+            outcome.why = failure.why.clone();
+            if !failure.quotes {
+                outcome.tail.clear();
+            }
         }
         (Ended::Failed, None) => {
             if let Some(why) = driver.explains(&outcome.tail) {
                 outcome.why = why;
+                outcome.tail.clear();
             }
         }
         (Ended::Finished | Ended::Stopped, None) => {}
@@ -229,8 +250,12 @@ pub(super) fn last(path: &Path, chars: usize) -> String {
     last_of(&lossy(read().unwrap_or_default()), chars)
 }
 
-/// Returns the last so many characters of a text, without white space at its end.
+/// Returns the last so many characters of a text, without white space at its end and
+/// without colours.
 fn last_of(text: &str, chars: usize) -> String {
+    static COLOURS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\x1b\[[0-9;:?]*[ -/]*[@-~]").expect("a good pattern"));
+    let text = COLOURS.replace_all(text, "");
     let text = text.trim_end();
     let skip = text.chars().count().saturating_sub(chars);
     text.chars().skip(skip).collect()

@@ -22,12 +22,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
-use posthaste_core::messaging::receive::Handed;
+use posthaste_core::messaging::receive::{Batch, Handed};
 use posthaste_core::needs::Verdict;
 use posthaste_core::orchestration::TurnActivity;
 use posthaste_core::ports::{Start, Token, TranscriptEntry, TranscriptKind};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::kept::{Kept, Piece, Task};
 use self::link::Link;
@@ -43,6 +43,9 @@ use crate::transcript::Transcript;
 
 /// Time before a failed write, or a lost connection to the keeper, is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// The time after which a worker fails whose keeper, or terminal, cannot be reached.
+const UNREACHABLE: Duration = Duration::from_secs(30);
 
 /// The reason why a worker fails that did not get its token from an earlier hub.
 const NO_TOKEN: &str = "the hub was killed while the worker started; assign the task again";
@@ -65,6 +68,10 @@ pub(super) struct Session {
     /// Answers that hold the mail of prompts whose turn has not begun.
     holds: HashMap<PromptNo, Handed>,
     wait: Option<Wait>,
+    /// Urgent mail for which the running turn is cut; the next prompt carries it.
+    urgent: Option<Batch>,
+    /// No mail is taken until then, because a turn has failed.
+    rests_until: Option<Instant>,
     /// Verdicts that the operator has not given yet, by request.
     verdicts: HashMap<String, BoxFuture<'static, Verdict>>,
     stop: Arc<Stop>,
@@ -72,6 +79,10 @@ pub(super) struct Session {
     tmux: Option<Tmux>,
     /// The last screen of that terminal.
     screen: Option<String>,
+    /// The time that the program may take until it can take its task.
+    opening: Duration,
+    /// The rest after a failed turn.
+    retry_after: Duration,
 }
 
 /// What the end of a worker means for its conversation.
@@ -126,7 +137,7 @@ impl Session {
     fn of(hub: &Arc<Hub>, who: InstanceId, kept: Kept, place: Place) -> Option<Self> {
         let driver = drivers::named(&kept.driver)?;
         let talk = driver.resume(&kept.state)?;
-        let Place { folder, stop, transcript_bytes, tmux } = place;
+        let Place { folder, stop, transcript_bytes, opening, retry_after, tmux } = place;
         let transcript = Transcript::open(folder.path(), transcript_bytes, kept.heard);
         Some(Self {
             hub: Arc::clone(hub),
@@ -142,10 +153,14 @@ impl Session {
             token: None,
             holds: HashMap::new(),
             wait: None,
+            urgent: None,
+            rests_until: None,
             verdicts: HashMap::new(),
             stop,
             tmux,
             screen: None,
+            opening,
+            retry_after,
         })
     }
 
@@ -153,13 +168,23 @@ impl Session {
     /// what was not confirmed is heard again.
     pub(super) async fn run(&mut self) {
         self.take_up_again().await;
+        let mut away_since: Option<Instant> = None;
         loop {
+            let began = Instant::now();
             let talked = match self.kept.terminal {
                 true => self.converse_in_pane().await,
                 false => self.converse().await,
             };
+            let since = match away_since {
+                Some(since) if began.elapsed() < AGAIN => since,
+                _ => Instant::now(),
+            };
+            away_since = Some(since);
             if let Err(error) = talked {
                 tracing::debug!(who = %self.who, %error, "no connection to a keeper");
+                if since.elapsed() > UNREACHABLE {
+                    self.stop.fail_quoting(&format!("the hub cannot reach it: {error}"));
+                }
             }
             // The keeper has not started yet, has ended, or will be found again.
             sleep(AGAIN).await;
@@ -192,7 +217,7 @@ impl Session {
         link.send(&Frame::Read { from: self.kept.heard });
         self.save_and_send(&mut link).await;
         loop {
-            self.prompt_with_task();
+            self.prompt_with_what_is_held();
             self.save_and_send(&mut link).await;
             self.choose_wait();
             tokio::select! {
@@ -294,7 +319,7 @@ impl Session {
     /// Hears the output that no hub had confirmed when the worker ended, and says what the
     /// end means.
     pub(super) async fn finish(mut self) -> SessionEnd {
-        self.wait = None;
+        (self.wait, self.urgent) = (None, None);
         if let Ok((from, bytes)) = self.folder.rest() {
             self.go_back(from);
             self.line.clear();
@@ -306,9 +331,9 @@ impl Session {
         if self.kept.terminal {
             self.show_the_end();
         }
-        let requests: Vec<String> = self.kept.asked.drain(..).map(|a| a.request).collect();
-        for request in requests {
-            self.hub.withdraw_permission(self.who, &request).await;
+        let names: Vec<String> = self.kept.asked.drain(..).map(|asked| asked.name()).collect();
+        for name in names {
+            self.hub.withdraw_permission(self.who, &name).await;
         }
         let in_turn = match self.kept.terminal {
             // A person may have been at work in it.
@@ -366,6 +391,10 @@ pub(super) struct Place {
     pub(super) folder: Folder,
     pub(super) stop: Arc<Stop>,
     pub(super) transcript_bytes: u64,
+    /// The time that the program may take until it can take its task.
+    pub(super) opening: Duration,
+    /// The rest after a failed turn.
+    pub(super) retry_after: Duration,
     /// tmux, if this machine has it.
     pub(super) tmux: Option<Tmux>,
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_core::Hub;
+use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{Found, Job, LaunchError, Start, Way, Workplace};
 use posthaste_core::profiles::Profile;
 use posthaste_core::registry::{Instance, Work};
@@ -71,10 +72,12 @@ impl Shared {
     }
 
     fn session_place(&self, folder: &Folder, stop: &Arc<Stop>) -> Place {
-        let transcript_bytes = self.config.agents.output_bytes;
+        let AgentsConfig { output_bytes: transcript_bytes, opening, retry_after, .. } =
+            self.config.agents;
         // A terminal that was found again is tried to be reached until tmux is there.
         let tmux = self.tmux().ok();
-        Place { folder: folder.clone(), stop: Arc::clone(stop), transcript_bytes, tmux }
+        let (folder, stop) = (folder.clone(), Arc::clone(stop));
+        Place { folder, stop, transcript_bytes, opening, retry_after, tmux }
     }
 
     pub(super) fn check(&self, job: &Job) -> Result<Way, LaunchError> {
@@ -294,6 +297,9 @@ impl Supervisor {
             self.shared.running.lock().insert(worker.id, Arc::clone(&stop));
             let place = self.shared.session_place(&folder, &stop);
             let session = Session::resume(hub, worker.id, place);
+            if session.is_none() && folder.session_state().exists() {
+                stop.fail(outcome::LOST_SESSION);
+            }
             self.watch(hub, worker, stop, Keeper::adopt(folder), session);
             return Found::Running;
         }
@@ -305,10 +311,13 @@ impl Supervisor {
         }
         let mut outcome = outcome::of(&self.shared, worker, &folder, None).await;
         let place = self.shared.session_place(&folder, &Arc::default());
-        if let Some(session) = Session::resume(hub, worker.id, place) {
-            let driver = session.driver;
-            let tail_chars = self.shared.config.agents.tail_chars;
-            outcome::of_session(&mut outcome, driver, session.finish().await, None, tail_chars);
+        match Session::resume(hub, worker.id, place) {
+            Some(session) => {
+                let (driver, most) = (session.driver, self.shared.config.agents.tail_chars);
+                let end = session.finish().await;
+                outcome::of_session(&mut outcome, &folder, (driver, end), None, most);
+            }
+            None => outcome::of_lost_session(&mut outcome, &folder),
         }
         outcome.kept_branch = worktree::settle(&self.shared.git, &folder).await;
         Found::Ended(outcome)

@@ -22,12 +22,20 @@ const MARGIN: Duration = Duration::from_secs(15);
 /// The time until a keeper that could not be reached is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// The reason why the hub ends a worker and lets it fail.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) why: String,
+    /// The end of the worker's output tells more.
+    pub(super) quotes: bool,
+}
+
 /// A request to end a worker. The first reason counts.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
     why: OnceLock<String>,
     /// The reason why the worker fails, if it is ended for that.
-    fails: OnceLock<String>,
+    fails: OnceLock<Failure>,
     asked: CancellationToken,
 }
 
@@ -39,12 +47,22 @@ impl Stop {
 
     /// Ends a worker that cannot work, and lets it fail for this reason.
     pub(super) fn fail(&self, why: &str) {
-        self.fails.get_or_init(|| why.to_owned());
+        self.fails.get_or_init(|| Failure { why: why.to_owned(), quotes: false });
         self.ask(why);
     }
 
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.fails.get().map(String::as_str)
+    /// The same for a reason that the end of the worker's output may explain.
+    pub(super) fn fail_quoting(&self, why: &str) {
+        self.fails.get_or_init(|| Failure { why: why.to_owned(), quotes: true });
+        self.ask(why);
+    }
+
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        self.fails.get()
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.is_cancelled()
     }
 
     fn why(&self) -> Option<&str> {
@@ -93,16 +111,19 @@ impl Watch {
             remains::end(self.folder.started().flatten(), &shared.home(self.worker.id)).await;
         }
         let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
-        if let Some(session) = session {
-            let driver = session.driver;
-            let end = session.finish().await;
-            outcome::of_session(
-                &mut outcome,
-                driver,
-                end,
-                stop.failure(),
-                shared.config.agents.tail_chars,
-            );
+        match session {
+            Some(session) => {
+                let (driver, most) = (session.driver, shared.config.agents.tail_chars);
+                let end = session.finish().await;
+                outcome::of_session(
+                    &mut outcome,
+                    &self.folder,
+                    (driver, end),
+                    stop.failure(),
+                    most,
+                );
+            }
+            None => outcome::of_lost_session(&mut outcome, &self.folder),
         }
         outcome.kept_branch = worktree::settle(&shared.git, &self.folder).await;
         self.hub.conclude(self.worker.id, outcome).await;

@@ -6,7 +6,7 @@ use super::commands::people::{End, ForgetGone, Join, PutTeam};
 use super::commands::report::ReportAnswer;
 use super::{Engine, Started};
 use crate::address::InstanceId;
-use crate::messaging::message::Principal;
+use crate::messaging::message::{Principal, Seq};
 use crate::ports::{Ending, OpenCall};
 use crate::registry::{Instance, Joined, NewInstance, RegistryError, Team, TokenHash};
 use crate::time::Timestamp;
@@ -31,8 +31,13 @@ impl Engine {
 
     /// Reports on the open assignments of a worker that goes on living: one report each,
     /// with this answer. Returns how many there were.
-    pub fn report(&self, who: InstanceId, answer: String) -> Started<usize, RegistryError> {
-        let answer = self.shared.line.push(|tx| ReportAnswer::new(who, answer, tx));
+    pub fn report(
+        &self,
+        who: InstanceId,
+        answer: String,
+        unseen: Vec<Seq>,
+    ) -> Started<usize, RegistryError> {
+        let answer = self.shared.line.push(|tx| ReportAnswer::new(who, answer, unseen, tx));
         async move { answer.await.map_err(|_| stopping())? }.boxed()
     }
 

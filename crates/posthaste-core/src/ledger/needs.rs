@@ -211,9 +211,13 @@ impl Ledger {
         let (to, refused_by) =
             (self.spoken(&self.queues[out.at as usize].mailbox), self.known_as(by));
         let times = self.limits.attempts;
+        let is_worker = |id: &InstanceId| self.instances.get(id).is_some_and(|i| i.work.is_some());
+        let worker = by.instance().filter(is_worker);
+        let why = worker.map(|id| format!("; `posthaste logs {id}` tells why"));
         let text = format!(
-            "message {} to {to} was refused {times} times, the last time by {refused_by}",
-            entry.seq
+            "message {} to {to} was refused {times} times, the last time by {refused_by}{}",
+            entry.seq,
+            why.unwrap_or_default()
         );
         let from = Asker { instance: entry.sender, address };
         let (message, delivery) = (Some(entry.seq), Some(entry.delivery));

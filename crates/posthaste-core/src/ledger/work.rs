@@ -377,17 +377,29 @@ impl Ledger {
         }
     }
 
-    /// Makes one report for each open assignment of a worker that goes on living.
+    /// Makes one report for each open assignment of a worker that goes on living. A task
+    /// that it has not had gets none: one of `unseen`, or one that waits in its mailbox.
     pub fn plan_reports(
         &mut self,
         id: InstanceId,
         answer: &str,
+        unseen: &[Seq],
         now: Timestamp,
     ) -> Result<Vec<AppendPlan>, RegistryError> {
         let worker = self.living(id)?;
         let ending =
             Ending { answer: Some(answer.to_owned()), ..Ending::plain(worker.status, Vec::new()) };
-        Ok(self.plan_last_reports(&worker, &ending, now))
+        let queue = self.numbers.get(&Mailbox::Instance(id)).map(|no| &self.queues[*no as usize]);
+        let waits = |task: Seq| queue.is_some_and(|queue| queue.of_message(task).is_some());
+        let had = |task: &Seq| !unseen.contains(task) && !waits(*task);
+        let open = self.open_tasks(id).into_iter().filter(had).collect();
+        Ok(self.plan_reports_on(&worker, open, &ending, now))
+    }
+
+    /// Returns the tasks of a worker's open assignments.
+    fn open_tasks(&self, worker: InstanceId) -> Vec<Seq> {
+        let open = self.assignments.of(worker).filter(|entry| entry.is_open());
+        open.map(|entry| entry.assignment.task).collect()
     }
 
     /// Makes one report for each assignment that is open when its worker ends: the
@@ -398,7 +410,18 @@ impl Ledger {
         ending: &Ending,
         now: Timestamp,
     ) -> Vec<AppendPlan> {
-        let open = self.assignments.of(worker.id).filter(|entry| entry.is_open());
+        let open = self.open_tasks(worker.id);
+        self.plan_reports_on(worker, open, ending, now)
+    }
+
+    fn plan_reports_on(
+        &mut self,
+        worker: &Instance,
+        open: Vec<Seq>,
+        ending: &Ending,
+        now: Timestamp,
+    ) -> Vec<AppendPlan> {
+        let open = open.into_iter().filter_map(|task| self.assignments.all.get(&task));
         let open: Vec<Assignment> = open.map(|entry| entry.assignment.clone()).collect();
         let mut plans = Vec::with_capacity(open.len());
         for Assignment { task, by, label, .. } in open {

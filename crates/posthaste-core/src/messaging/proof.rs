@@ -370,6 +370,10 @@ impl Proofs {
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
+            // The driver itself knows what it has given to its agent.
+            if answer.door == Door::Driver && answer.written == Written::No {
+                continue;
+            }
             if !answer.close() {
                 effects.extend(self.suspect(id, false));
             }

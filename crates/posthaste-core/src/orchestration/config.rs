@@ -45,6 +45,11 @@ crate::settings! {
         quiet: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
         /// A worker that has reported and stays idle is ended after this time.
         keep: Duration = Duration::from_secs(15 * MINUTE), "humantime_serde";
+        /// How long an agent program may take until it can take its task; then it fails.
+        opening: Duration = Duration::from_secs(5 * MINUTE), "humantime_serde";
+        /// How long the hub waits after a failed turn before it gives an agent mail again;
+        /// twice as long after each further one.
+        retry_after: Duration = Duration::from_secs(10), "humantime_serde";
         /// How long a permission request waits for the operator before it is denied.
         permission_timeout: Duration = Duration::from_secs(10 * MINUTE), "humantime_serde";
         /// What is kept of a worker's stdout, and as much of its stderr.

@@ -70,19 +70,6 @@ impl Hub {
         }
     }
 
-    /// Completes when urgent mail waits for a worker in mid-turn. Takes nothing.
-    pub async fn urgent_mail_waits(self: &Arc<Self>, who: InstanceId) {
-        let me = Principal::Instance(who);
-        let filter = Filter { quiet: true, urgent: true, ..Filter::default() };
-        loop {
-            let found = self.engine.survey(me, filter.clone()).await;
-            if found.is_ok_and(|survey| survey.waiting > 0) && !self.is_waiting(who) {
-                return;
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
     /// Takes mail that the driver was given before the hub started anew.
     pub async fn mail_again(
         self: &Arc<Self>,
@@ -141,18 +128,22 @@ impl Hub {
     }
 
     /// Notes that the worker's model finished its turn with this answer: what it read
-    /// meanwhile has arrived, and its open assignments are settled. An assignment that the
-    /// worker reported on itself is settled already.
-    pub async fn turn_ended(self: &Arc<Self>, who: InstanceId, answer: String) {
+    /// meanwhile has arrived, and its open assignments are settled, except those whose
+    /// task it has not had: those that wait in its mailbox, and those in `unseen`. An
+    /// assignment that the worker reported on itself is settled already.
+    pub async fn turn_ended(self: &Arc<Self>, who: InstanceId, answer: String, unseen: Vec<Seq>) {
         let me = Principal::Instance(who);
         self.seen(me);
         self.at_desk(|desk, books| desk.turn_ended(books, me));
         let answer = match answer.trim().is_empty() {
             true => "(it finished without a word)".to_owned(),
-            false => super::lifecycle::clip(answer, self.limits.body_bytes),
+            false => answer,
         };
+        let place = self.worktree_of(who).unwrap_or_default();
+        let most = self.limits.body_bytes.saturating_sub(place.len());
+        let answer = super::lifecycle::clip(answer, most) + &place;
         loop {
-            match self.engine.report(who, answer.clone()).await {
+            match self.engine.report(who, answer.clone(), unseen.clone()).await {
                 Ok(_) | Err(RegistryError::Ended(_) | RegistryError::NotFound { .. }) => break,
                 Err(error) if !self.tasks.is_closed() => {
                     tracing::warn!(%who, %error, "a report was not kept; it is tried again");
@@ -164,6 +155,13 @@ impl Hub {
         if let Some(staff) = self.staff.get() {
             staff.line_moves();
         }
+    }
+
+    /// Returns the last line of a report by a worker that has a worktree of its own.
+    fn worktree_of(&self, who: InstanceId) -> Option<String> {
+        let work = self.instance(who)?.instance.work?;
+        let (branch, directory) = (work.branch.as_deref()?, work.directory.as_deref()?);
+        Some(format!("\n[its worktree is {directory}, on the branch {branch}]"))
     }
 
     /// Notes that the worker did not take these messages: each counts as refused.

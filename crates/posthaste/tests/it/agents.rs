@@ -82,7 +82,8 @@ struct Office {
 
 /// A short grace, so that whoever ignores it costs little.
 fn quick() -> AgentsConfig {
-    AgentsConfig { grace: Duration::from_millis(500), ..AgentsConfig::default() }
+    let (grace, retry_after) = (Duration::from_millis(500), Duration::from_millis(10));
+    AgentsConfig { grace, retry_after, ..AgentsConfig::default() }
 }
 
 impl Office {

@@ -48,6 +48,7 @@ play! { with_claude: claude::CAST;
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_hub_that_stops_ends_its_agents_and_tells_their_givers
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
     a_person_who_attaches_sees_the_work_and_talks_to_the_agent
     in_a_pipe_attach_only_shows_and_leaving_it_ends_nobody
@@ -64,6 +65,7 @@ play! { with_codex: codex::CAST;
     mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
     a_person_who_attaches_sees_the_work_and_talks_to_the_agent
     in_a_pipe_attach_only_shows_and_leaving_it_ends_nobody
@@ -87,6 +89,7 @@ play! { with_claude_over_acp: acp::CLAUDE;
     mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
 }
 
@@ -101,6 +104,7 @@ play! { with_opencode_over_acp: acp::OPENCODE;
     mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
     in_a_pipe_attach_only_shows_and_leaving_it_ends_nobody
 }
@@ -116,6 +120,7 @@ play! { with_codex_over_acp: acp::CODEX;
     mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
 }
 
@@ -130,5 +135,6 @@ play! { with_gemini_over_acp: acp::GEMINI;
     mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
     an_agent_that_ends_in_mid_turn_fails_its_assignment
     a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
 }

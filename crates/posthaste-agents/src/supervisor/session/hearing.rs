@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use posthaste_core::needs::{PermissionAsk, Verdict};
 use posthaste_core::orchestration::TurnActivity;
 use posthaste_core::ports::{TranscriptEntry, TranscriptKind};
+use tokio::time::Instant;
 
 use super::kept::{Asked, Piece};
 use super::{NO_TOKEN, Session};
@@ -31,6 +32,8 @@ pub(super) async fn verdict(
 
 /// The number of the prompt with the task.
 const TASK: PromptNo = 1;
+/// The rest after failed turns is doubled so many times at most.
+const LONGEST_REST: u32 = 6;
 
 impl Session {
     /// Takes output that begins at this offset, line by line. What was heard before is
@@ -98,7 +101,8 @@ impl Session {
             Heard::Thought(text) => self.tell(TranscriptKind::Thought, &text),
             Heard::Tool(tool) => self.tell_tool(tool),
             Heard::Asks(request) => {
-                let asked = Asked::from(request);
+                self.kept.requests += 1;
+                let asked = Asked::new(self.kept.requests, request);
                 let entry = self.entry(TranscriptKind::Permission, &asked.text);
                 let (name, id) = (Some(asked.subject.clone()), Some(asked.request.clone()));
                 self.transcript.add(self.kept.heard, TranscriptEntry { name, id, ..entry });
@@ -106,10 +110,11 @@ impl Session {
                 self.kept.asked.push(asked);
             }
             Heard::Withdrew(request) => {
+                let at = self.kept.asked.iter().position(|asked| asked.request == request);
+                let Some(asked) = at.map(|at| self.kept.asked.remove(at)) else { return };
                 // A request that has not been asked is not asked any more.
-                self.verdicts.remove(&request);
-                self.kept.asked.retain(|asked| asked.request != request);
-                self.hub.withdraw_permission(self.who, &request).await;
+                self.verdicts.remove(&asked.name());
+                self.hub.withdraw_permission(self.who, &asked.name()).await;
             }
             Heard::Usage(usage) => {
                 let cost = usage.cost_usd.map(|cost| format!(", {cost:.4} USD"));
@@ -179,11 +184,20 @@ impl Session {
     async fn turn_ended(&mut self, end: TurnEnd) {
         let prompts = std::mem::take(&mut self.kept.prompts);
         let unproven: Vec<_> = prompts.into_iter().filter(|prompt| !prompt.began).collect();
+        let end = match end {
+            // In a terminal a person may have done it.
+            TurnEnd::Interrupted if !self.kept.cut && !self.kept.terminal => {
+                TurnEnd::Failed("its program ended the turn without an answer".to_owned())
+            }
+            end => end,
+        };
         match end {
             TurnEnd::Answer(answer) => {
                 self.tell(TranscriptKind::Answer, &answer);
                 self.kept.last_answer = Some(answer.clone());
-                self.hub.turn_ended(self.who, answer).await;
+                self.kept.failures = 0;
+                let unseen = unproven.iter().flat_map(|prompt| prompt.seqs()).collect();
+                self.hub.turn_ended(self.who, answer, unseen).await;
             }
             TurnEnd::Interrupted => self.note("its turn was interrupted"),
             TurnEnd::Failed(why) => {
@@ -194,35 +208,48 @@ impl Session {
                         handed.written();
                     }
                 }
-                let owes = self.hub.taken_on(self.who).iter().any(|a| a.report.is_none());
-                if owes {
+                if self.owes_a_report() {
                     self.stop.fail(&why);
                 }
+                self.rest();
             }
         }
         // Mail that was written and never shown goes back, marked.
         self.holds.clear();
     }
 
+    /// Returns whether the worker has an assignment that it has not reported on.
+    pub(super) fn owes_a_report(&self) -> bool {
+        self.hub.taken_on(self.who).iter().any(|taken| taken.report.is_none())
+    }
+
+    /// Takes no mail for a while after a failed turn, and longer after each further one:
+    /// what failed may work later, and each try counts as a refusal of the mail.
+    fn rest(&mut self) {
+        let longer = 1 << self.kept.failures.min(LONGEST_REST);
+        self.kept.failures += 1;
+        self.rests_until = Some(Instant::now() + self.retry_after * longer);
+    }
+
     /// Asks the operator. A verdict that was remembered comes at once.
     pub(super) fn ask(&mut self, asked: &Asked) {
-        let Asked { request, subject, text } = asked.clone();
+        let (name, Asked { subject, text, .. }) = (asked.name(), asked.clone());
         let (hub, who) = (std::sync::Arc::clone(&self.hub), self.who);
-        let ask = PermissionAsk { request: request.clone(), subject, text };
-        self.verdicts.insert(request, Box::pin(async move { hub.permission(who, ask).await }));
+        let ask = PermissionAsk { request: name.clone(), subject, text };
+        self.verdicts.insert(name, Box::pin(async move { hub.permission(who, ask).await }));
         self.hub.note_activity(self.who, Some(TurnActivity::Asking));
     }
 
-    /// Tells the program the verdict, if it still waits for it.
-    pub(super) fn answer(&mut self, request: &str, verdict: &Verdict) {
-        let at = self.kept.asked.iter().position(|asked| asked.request == request);
+    /// Tells the program the verdict on the request of this name, if it still waits for it.
+    pub(super) fn answer(&mut self, name: &str, verdict: &Verdict) {
+        let at = self.kept.asked.iter().position(|asked| asked.name() == name);
         let Some(asked) = at.map(|at| self.kept.asked.remove(at)) else { return };
         self.dirty = true;
         let (allow, why) = match verdict {
             Verdict::Allow => (true, ""),
             Verdict::Deny { why } => (false, why.as_str()),
         };
-        if let Some(bytes) = self.talk.answer(request, allow, why) {
+        if let Some(bytes) = self.talk.answer(&asked.request, allow, why) {
             let told = if allow { "allowed" } else { "denied" };
             self.note(&format!("{told}: {}", asked.subject));
             self.write(bytes);

@@ -42,6 +42,10 @@ pub(super) struct Kept {
     pub(super) asked: Vec<Asked>,
     /// The hub cut the last turn for urgent mail.
     pub(super) cut: bool,
+    /// Number of turns that have failed since the last one that did not.
+    pub(super) failures: u32,
+    /// Number of requests for permission so far.
+    pub(super) requests: u64,
     pub(super) last_answer: Option<String>,
     /// The program's own id of the conversation.
     pub(super) conversation: Option<String>,
@@ -74,14 +78,24 @@ pub(super) struct Prompt {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Asked {
+    /// The program's own id of the request, which it may use again.
     pub(super) request: String,
+    /// The number of the request within the conversation.
+    #[serde(default)]
+    pub(super) no: u64,
     pub(super) subject: String,
     pub(super) text: String,
 }
 
-impl From<PermissionRequest> for Asked {
-    fn from(PermissionRequest { request, subject, text }: PermissionRequest) -> Self {
-        Self { request, subject, text }
+impl Asked {
+    pub(super) fn new(no: u64, asked: PermissionRequest) -> Self {
+        let PermissionRequest { request, subject, text } = asked;
+        Self { request, no, subject, text }
+    }
+
+    /// Returns the name of the request, which no other request of the worker has.
+    pub(super) fn name(&self) -> String {
+        format!("{}-{}", self.no, self.request)
     }
 }
 

@@ -24,7 +24,7 @@ impl Session {
         // An earlier client, or none, got these.
         self.kept.unsent.clear();
         loop {
-            self.prompt_with_task();
+            self.prompt_with_what_is_held();
             self.save_and_write(&mut client).await;
             self.choose_wait();
             tokio::select! {

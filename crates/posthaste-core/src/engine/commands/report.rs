@@ -6,15 +6,17 @@ use super::people::unavailable;
 use crate::address::InstanceId;
 use crate::engine::writer::Command;
 use crate::ledger::{AppendPlan, Ledger};
+use crate::messaging::message::Seq;
 use crate::ports::change::Change;
 use crate::ports::{StoreError, Ticket};
 use crate::registry::RegistryError;
 use crate::time::Timestamp;
 
-/// Reports on all open assignments of a worker.
+/// Reports on all open assignments of a worker, except those whose task it has not had.
 pub(in crate::engine) struct ReportAnswer {
     who: InstanceId,
     answer: String,
+    unseen: Vec<Seq>,
     plans: Result<Vec<AppendPlan>, RegistryError>,
     tx: oneshot::Sender<Result<usize, RegistryError>>,
 }
@@ -23,15 +25,16 @@ impl ReportAnswer {
     pub(in crate::engine) fn new(
         who: InstanceId,
         answer: String,
+        unseen: Vec<Seq>,
         tx: oneshot::Sender<Result<usize, RegistryError>>,
     ) -> Self {
-        Self { who, answer, plans: Ok(Vec::new()), tx }
+        Self { who, answer, unseen, plans: Ok(Vec::new()), tx }
     }
 }
 
 impl Command for ReportAnswer {
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool {
-        self.plans = ledger.plan_reports(self.who, &self.answer, now);
+        self.plans = ledger.plan_reports(self.who, &self.answer, &self.unseen, now);
         let Ok(plans) = &self.plans else { return false };
         plans.iter().for_each(|plan| plan.tell(changes));
         !plans.is_empty()

@@ -34,7 +34,7 @@ async fn a_worker_in_the_middle_of_a_turn_is_not_ended_as_idle() {
     let yard = Yard::new().await;
     let worker = yard.puts_to_work(&yard.boss, "one").await;
     let hub = &yard.world.hub;
-    hub.turn_ended(worker.id(), "done".to_owned()).await;
+    hub.turn_ended(worker.id(), "done".to_owned(), Vec::new()).await;
     hub.note_activity(worker.id(), Some(TurnActivity::Busy));
     sleep(minutes(60)).await;
     assert_eq!(yard.world.status(&worker), Status::Running);

@@ -70,7 +70,7 @@ async fn work_may_be_given_to_one_that_is_here() {
         let given = yard.tries(give(task)).await.expect("assigned");
         assert_eq!(given.instance.id, worker.id());
         yard.staff.has_told(1).await;
-        yard.world.hub.turn_ended(worker.id(), answer.to_owned()).await;
+        yard.world.hub.turn_ended(worker.id(), answer.to_owned(), Vec::new()).await;
         let report = yard.world.hub.taken_on(worker.id()).pop().expect("given").report;
         assert!(report.is_some(), "{task}");
     }
@@ -89,7 +89,7 @@ async fn a_worker_of_which_a_door_keeps_a_record_is_not_ended_for_being_idle() {
     let kept = opened(&yard).await;
     let task = Assign { worker: Some(kept.id()), ..wish(&yard.boss, "one") };
     yard.tries(task).await.expect("assigned");
-    yard.world.hub.turn_ended(kept.id(), "done".to_owned()).await;
+    yard.world.hub.turn_ended(kept.id(), "done".to_owned(), Vec::new()).await;
 
     sleep(LONG * 10).await;
 

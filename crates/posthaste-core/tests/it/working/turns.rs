@@ -104,9 +104,9 @@ async fn a_turn_reports_once_and_the_worker_lives_on() {
     let task = yard.world.hub.taken_on(worker.id())[0].task;
     yard.world.hub.turn_began(worker.id(), vec![task]).await;
     assert_eq!(yard.world.state(task).await, TURN);
-    yard.world.hub.turn_ended(worker.id(), "built".to_owned()).await;
-    yard.world.hub.turn_ended(worker.id(), "built".to_owned()).await;
-    yard.world.hub.turn_ended(worker.id(), "and painted".to_owned()).await;
+    yard.world.hub.turn_ended(worker.id(), "built".to_owned(), Vec::new()).await;
+    yard.world.hub.turn_ended(worker.id(), "built".to_owned(), Vec::new()).await;
+    yard.world.hub.turn_ended(worker.id(), "and painted".to_owned(), Vec::new()).await;
     let told = yard.boss.takes().await;
     assert_eq!(told.texts(), ["built"]);
     let report = &told.mail[0].leased.message;
@@ -123,12 +123,12 @@ async fn an_answer_is_never_empty_nor_longer_than_a_message() {
     let yard = Yard::new().await;
     for (answer, told) in [(" \n", "(it finished without a word)"), ("ok", "ok")] {
         let worker = yard.puts_to_work(&yard.boss, "build").await;
-        yard.world.hub.turn_ended(worker.id(), answer.to_owned()).await;
+        yard.world.hub.turn_ended(worker.id(), answer.to_owned(), Vec::new()).await;
         assert_eq!(yard.boss.takes().await.texts(), [told]);
     }
     let worker = yard.puts_to_work(&yard.boss, "build").await;
     let most = yard.world.hub.limits().body_bytes;
-    yard.world.hub.turn_ended(worker.id(), "ä".repeat(most)).await;
+    yard.world.hub.turn_ended(worker.id(), "ä".repeat(most), Vec::new()).await;
     let told = yard.boss.takes().await;
     assert!(told.mail[0].leased.message.body.len() <= most);
 }
@@ -140,7 +140,7 @@ async fn a_worker_that_reported_in_its_turn_is_not_reported_again() {
     let task = yard.world.hub.taken_on(worker.id())[0].task;
     let result = Details { kind: Kind::RESULT, in_reply_to: Some(task), ..Details::default() };
     worker.sends_with(&yard.boss, "built, see the branch", result).await;
-    yard.world.hub.turn_ended(worker.id(), "I have told my boss.".to_owned()).await;
+    yard.world.hub.turn_ended(worker.id(), "I have told my boss.".to_owned(), Vec::new()).await;
     assert_eq!(yard.boss.takes().await.texts(), ["built, see the branch"]);
 }
 
@@ -153,13 +153,13 @@ async fn mail_that_the_worker_read_in_its_turn_is_proved_by_the_end_of_the_turn(
     let dropped = yard.boss.sends(&worker, "dropped").await.seq;
     assert_eq!(worker.asks(worker.mcp("2")).await.texts(), ["dropped"]);
     yard.world.hub.cancel_call(worker.who, "2");
-    yard.world.hub.turn_ended(worker.id(), "done".to_owned()).await;
+    yard.world.hub.turn_ended(worker.id(), "done".to_owned(), Vec::new()).await;
     yard.world.settles().await;
     assert_eq!(yard.world.state(read).await, TURN);
     assert_eq!(yard.world.state(dropped).await, RecordState::Queued, "its client dropped it");
     // A reader over REST says by itself what it has.
     assert_eq!(worker.reads().await.marked(), [("dropped", true)]);
-    yard.world.hub.turn_ended(worker.id(), "done".to_owned()).await;
+    yard.world.hub.turn_ended(worker.id(), "done".to_owned(), Vec::new()).await;
     yard.world.settles().await;
     assert_eq!(yard.world.state(dropped).await, RecordState::Leased);
 }
@@ -171,10 +171,7 @@ async fn urgent_mail_is_taken_in_mid_turn_and_the_rest_is_left() {
     let hub = &yard.world.hub;
     yard.boss.sends(&worker, "when you have time").await;
     assert!(is_quiet(hub.urgent_mail(worker.id())).await);
-    assert!(is_quiet(hub.urgent_mail_waits(worker.id())).await);
     let seq = yard.boss.sends_with(&worker, "at once", urgent()).await.seq;
-    hub.urgent_mail_waits(worker.id()).await;
-    assert_eq!(yard.world.state(seq).await, RecordState::Queued, "a look takes nothing");
     let batch = hub.urgent_mail(worker.id()).await;
     assert_eq!(texts(&batch), [("at once", false)]);
     begins(&yard.world, &worker, batch).await;

@@ -93,6 +93,11 @@ impl Office {
         record.expect("a look").expect("kept").deliveries[0].state
     }
 
+    async fn text(&self, seq: Seq) -> String {
+        let record = self.hub.message(Principal::Operator, MessageRef::Seq(seq)).await;
+        record.expect("a look").expect("kept").message.body.to_string()
+    }
+
     async fn until_state(&self, seq: Seq, state: RecordState) {
         let mut events = self.hub.last_event();
         loop {

@@ -136,3 +136,37 @@ fn a_request_for_permission_ends_with_the_turn_that_is_cut() {
     assert_eq!(report(&world)["message"], "I have stopped.");
     assert_eq!(world.say(&["needs"]), "nothing needs you\n");
 }
+
+#[test]
+fn urgent_mail_to_a_name_cuts_one_turn_and_leaves_the_other_alone() {
+    let (world, _hub) = stage();
+    let workers = [(); 2].map(|()| assign(&world, "Please wait for ever."));
+    for worker in &workers {
+        let task = world.json(&["poll", worker])["assignments"][0]["task"].to_string();
+        eventually(|| world.json(&["read", &task])["deliveries"][0]["state"] == "acked");
+    }
+    world.say(&["send", "odd", "the wall falls", "--urgent", "--as", "alice"]);
+    let told = report(&world);
+    assert_eq!(told["message"], "I have stopped.");
+    for worker in &workers {
+        let stopped = told["from"].as_str().is_some_and(|from| from.contains(worker.as_str()));
+        let shown = world.say(&["logs", worker]);
+        assert_eq!(shown.contains("its turn is interrupted"), stopped, "{shown}");
+    }
+}
+
+#[test]
+fn a_turn_that_was_cut_for_mail_that_is_gone_is_gone_on_with() {
+    let (world, hub) = stage();
+    let worker = assign(&world, "Please wait for ever.");
+    let poll = world.json(&["poll", &worker]);
+    let desk = std::path::PathBuf::from(poll["working_directory"].as_str().expect("a path"));
+    std::fs::write(desk.join("held"), "").expect("written");
+    let sent = world.json(&["send", &worker, "the wall falls", "--urgent", "--as", "alice"]);
+    eventually(|| world.say(&["logs", &worker]).contains("its turn is interrupted"));
+    hub.kill();
+    let _hub = world.hub();
+    world.say(&["cancel", &sent["seq"].to_string(), "--as", "alice"]);
+    std::fs::remove_file(desk.join("held")).expect("removed");
+    assert_eq!(report(&world)["message"], "I have gone on.");
+}

@@ -25,6 +25,7 @@ while IFS= read -r line; do
         ;;
     *'"method":"session/cancel"'*)
         words cut 'I was cut.'
+        until [ ! -e held ]; do sleep 0.02; done
         done_with "$turn" cancelled
         ;;
     *'"method":"session/prompt"'*)
@@ -64,6 +65,10 @@ while IFS= read -r line; do
             exit 3
             ;;
         *'must ask'*) ask "$number" ;;
+        *'taken back'*)
+            words "m$number" 'I have gone on.'
+            done_with "$turn" end_turn
+            ;;
         *'wait for ever'*)
             update '{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"I wait."}}'
             ;;

@@ -249,6 +249,22 @@ pub(super) async fn a_permission_is_asked_of_the_operator_and_the_verdict_reache
     assert_eq!(stage.alice_reads()["message"], "The file is there.");
 }
 
+pub(super) async fn urgent_mail_reaches_an_agent_that_waits_for_a_permission(mut stage: Stage) {
+    let worker = stage.assign("Make a file.");
+    let (tool, arguments) = (stage.cast.dangerous)();
+    stage.turn().await.call(tool, arguments);
+    assert_eq!(stage.need()["kind"], "permission");
+    let seq = stage.send(&worker, "stop at once: the wall falls", &["--urgent"]);
+    let turn = stage.turn().await;
+    turn.assert_saw_once("the wall falls");
+    turn.say("I have stopped.");
+    stage.until_proved_by(seq, "turn");
+    assert_eq!(stage.alice_reads()["message"], "I have stopped.");
+    assert_eq!(stage.world.say(&["needs"]), "nothing needs you\n");
+    stage.until_activity(&worker, "idle");
+    assert!(stage.is_quiet(), "there is nothing to go on with");
+}
+
 pub(super) async fn the_transcript_shows_the_work_live_and_after_the_end(mut stage: Stage) {
     let worker = stage.assign("Say what you do.");
     let turn = stage.turn().await;

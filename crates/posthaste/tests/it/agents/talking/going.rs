@@ -51,6 +51,75 @@ async fn a_program_that_cannot_run_says_why_in_a_sentence() {
 }
 
 #[tokio::test]
+async fn a_program_that_ends_well_before_its_turn_is_quoted() {
+    let office = Office::open(quick()).await;
+    let script = "printf '\\033[31mError:\\033[0m run frob login\\n' >&2; exit 0";
+    let (kind, text) = office.told(&office.talks(script).await).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.ends_with("Error: run frob login"), "{text}");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_its_program_ends_by_itself_fails_the_assignment() {
+    let office = Office::open(quick()).await;
+    let script = "next; begins; say '{\"type\":\"result\",\"is_error\":true,\
+                  \"subtype\":\"error_during_execution\",\"terminal_reason\":\"aborted_streaming\"}'; next";
+    let (kind, text) = office.told(&office.talks(script).await).await;
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("ended the turn without an answer"), "{text}");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_task_whose_turn_failed_is_not_given_a_second_time() {
+    let office = Office::open(quick()).await;
+    let done = office.talks("next; takes; fails 'no credit'; next; next").await;
+    let (kind, text) = office.told(&done).await;
+    assert!(kind == "system.agent_failed" && text.contains("no credit"), "{kind}: {text}");
+    assert_eq!(office.heard(&done).len(), 1);
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_never_ready_fails_in_the_end() {
+    let short = AgentsConfig { opening: Duration::from_millis(300), ..quick() };
+    let office = Office::open(short).await;
+    let config =
+        json!({ "command": ["/bin/sh", "-c", "echo usage: frob acp >&2; exec sleep 1000"] });
+    office.profile_of("talker", Some("acp"), config).await;
+    let done = office.assign("talker", "the task").await.expect("assigned");
+    let (kind, text) = office.told(&done).await;
+    assert_eq!(kind, "system.agent_failed");
+    for part in ["agents.opening", "Agent Client Protocol", "usage: frob acp"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_whose_conversation_is_damaged_fails_and_says_so() {
+    for alive in [true, false] {
+        let office = Office::open(leave()).await;
+        let done = office.talks("next; begins; waits go; ends done").await;
+        until(|| office.heard(&done).len() == 1).await;
+        let folder = office.folder(&done);
+        let scratch = office.close().await;
+        std::fs::write(folder.join("session.json"), "{").expect("written");
+        if !alive {
+            std::fs::write(folder.join("work/go"), "").expect("written");
+            until(|| folder.join("exit.json").exists()).await;
+        }
+        let office = Office::open_in(scratch, leave()).await;
+        let (kind, text) = office.told(&done).await;
+        assert_eq!(kind, "system.agent_failed", "{text}");
+        assert!(text.contains("cannot read what it kept"), "{text}");
+        until(|| office.status(&done) == Status::Failed).await;
+        office.close().await;
+    }
+}
+
+#[tokio::test]
 async fn the_answer_of_a_program_that_then_fails_is_its_report() {
     let office = Office::open(quick()).await;
     let program = office.program("next; begins; ends done; exit 3");

@@ -1,12 +1,15 @@
 //! Mail and permissions in a conversation.
 
+use std::time::Duration;
+
 use posthaste_core::messaging::delivery::{Proof, Reason};
 use posthaste_core::messaging::message::{Priority, Via};
 use posthaste_core::needs::{Answer, NeedKind};
-use posthaste_core::orchestration::{AgentsConfig, AtShutdown, TurnActivity};
+use posthaste_core::orchestration::{AgentsConfig, Assign, AtShutdown, TurnActivity};
 use posthaste_core::ports::{RecordState, TranscriptKind};
 use posthaste_core::registry::Status;
 
+use super::super::wish;
 use super::{Office, go, quick, until};
 use crate::world::until as eventually;
 
@@ -32,6 +35,7 @@ async fn mail_for_an_idle_worker_comes_as_one_prompt() {
     }
     office.until_idle(&done).await;
     let heard = office.heard(&done);
+    assert!(heard.len() <= 3, "the first may come alone: {heard:?}");
     let all = heard[1..].concat();
     for text in ["one", "two", "three"] {
         assert_eq!(all.matches(&format!("\\\"message\\\":\\\"{text}\\\"")).count(), 1, "{all}");
@@ -78,6 +82,68 @@ async fn a_turn_without_work_that_fails_refuses_its_mail_and_the_fifth_time_it_i
     let needs = office.needs().await;
     assert_eq!(needs.iter().map(|need| need.kind).collect::<Vec<_>>(), [NeedKind::Dead]);
     assert_eq!(office.status(&done), Status::Running, "it has no work to fail");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_second_task_gets_an_answer_of_its_own() {
+    let office = Office::open(quick()).await;
+    let script = "next; begins; waits go; ends first; next; begins; ends second; next";
+    let done = office.talks(script).await;
+    office.until_state(done.task, TURN).await;
+    let more = Assign { worker: Some(done.instance.id), ..wish("talker", "another task") };
+    let more = office.hub.assign(more).await.expect("assigned");
+    go(&office, &done, "go");
+    office.until_state(more.task, TURN).await;
+    office.until_idle(&done).await;
+    let mut answers = Vec::new();
+    for taken in office.hub.taken_on(done.instance.id) {
+        let report = taken.report.expect("reported").seq;
+        answers.push((taken.task, office.text(report).await));
+    }
+    let expected = [(done.task, "first".to_owned()), (more.task, "second".to_owned())];
+    assert_eq!(answers, expected);
+    let heard = office.heard(&done);
+    assert!(heard[1].contains("another task") && !heard[1].contains("You have mail"), "{heard:?}");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn mail_refused_by_a_failed_turn_waits_longer_each_time() {
+    let slow = AgentsConfig { retry_after: Duration::from_secs(3600), ..quick() };
+    let office = Office::open(slow).await;
+    let done =
+        office.talks("next; begins; ends done; while :; do next; takes; fails no; done").await;
+    office.until_idle(&done).await;
+    let sent = office.writes(&done, "poison", Priority::Normal).await;
+    eventually(async || office.shows(&done, TranscriptKind::Note, "its turn failed").await).await;
+    office.until_state(sent.seq, RecordState::Queued).await;
+    // More mail changes nothing.
+    office.writes(&done, "more", Priority::Normal).await;
+    assert_eq!(office.heard(&done).len(), 2, "its task, and the mail once");
+    office.close().await;
+}
+
+#[tokio::test]
+async fn a_request_with_the_name_of_an_earlier_one_is_asked_anew() {
+    let office = Office::open(quick()).await;
+    let script = "next; begins; task=$id; asks r-1 harmless; next; asks r-1 'rm -rf'; next; \
+                  id=$task; ends done; next";
+    let done = office.talks(script).await;
+    for (command, allow) in [("harmless", true), ("rm -rf", false)] {
+        let mut need = None;
+        eventually(async || {
+            need = office.needs().await.pop();
+            need.as_ref().is_some_and(|need| need.text.contains(command))
+        })
+        .await;
+        let answer = Answer { allow: Some(allow), ..Answer::default() };
+        let id = need.expect("asked").id;
+        office.hub.answer_need(id, answer, Via::Rest).await.expect("answered");
+    }
+    assert_eq!(office.told(&done).await.1, "done");
+    let heard = office.heard(&done);
+    assert!(heard[1].contains("\"allow\"") && heard[2].contains("\"deny\""), "{heard:?}");
     office.close().await;
 }
 
