@@ -236,7 +236,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Keep(KeepArgs),
     /// Show the worker of this folder until it ends; the hub starts this in a window of tmux
-    #[command(hide = true)]
+    #[command(hide = true, name = "tmux-window")]
     Window(WindowArgs),
 }
 

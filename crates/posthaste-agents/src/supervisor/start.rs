@@ -207,6 +207,9 @@ impl Supervisor {
         let mut environment = shared.environment(base, &settings);
         launch.env.iter().for_each(|(name, value)| environment.set(name, value));
         environment.worker(start, &home);
+        if let Some(session) = &settings.session {
+            environment.set("CAO_SESSION_NAME", session);
+        }
         check_directory(directory)?;
         let command = resolve(&launch.line, &settings, &environment)?;
         if !launch.files.is_empty() {
@@ -244,7 +247,7 @@ impl Supervisor {
         let binary = &shared.config.keeper;
         let keeper = match tmux {
             Some(tmux) => {
-                let window = window::name(&profile.template);
+                let window = window::name(&start.worker);
                 let own = format!("posthaste-{window}");
                 let session = settings.session.as_deref().unwrap_or(&own);
                 let program = [shared.binary_for_others().into(), COMMAND.into()];
@@ -262,7 +265,7 @@ impl Supervisor {
         if launch.stdin != Stdin::Terminal
             && let Some(session) = &settings.session
         {
-            shared.show_in_window(session, &profile.template, launch.stdin, &folder).await;
+            shared.show_in_window(session, &start.worker, launch.stdin, &folder).await;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 
-use posthaste_core::profiles::Template;
+use posthaste_core::registry::Instance;
 
 use super::Shared;
 use crate::folder::Folder;
@@ -15,13 +15,13 @@ use crate::tmux::NewPane;
 
 /// The command that shows the worker of the folder in which it runs. No word of it names
 /// the worker, because other users can see the words of a process.
-const SHOW: &str = "window";
+const SHOW: &str = "tmux-window";
 /// The same for a worker that nobody can talk to.
 const READ_ONLY: &str = "--read-only";
 
-/// Returns a name for a window with an agent of this profile.
-pub(super) fn name(template: &Template) -> String {
-    format!("{}-{:04x}", template.name, rand::random::<u16>())
+/// Returns the name of the window with this worker, which is CAO's name of its terminal.
+pub(super) fn name(worker: &Instance) -> String {
+    format!("{}-{}", worker.agent, worker.id)
 }
 
 impl Shared {
@@ -29,7 +29,7 @@ impl Shared {
     pub(super) async fn show_in_window(
         &self,
         session: &str,
-        template: &Template,
+        worker: &Instance,
         stdin: Stdin,
         folder: &Folder,
     ) {
@@ -37,7 +37,7 @@ impl Shared {
         if stdin != Stdin::Session {
             words.push(READ_ONLY.into());
         }
-        let window = name(template);
+        let window = name(worker);
         let pane = NewPane { session, window: &window, words: &words, folder: folder.path() };
         let opened = match self.tmux() {
             Ok(tmux) => tmux.open(&pane).await,

@@ -114,6 +114,15 @@ pub struct CaoCreate {
     /// The same key gives the same terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// A conversation of Claude Code to resume: refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume_session_id: Option<String>,
+    /// A terminal that keeps a memory: refused if it is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_manager: Option<bool>,
+    /// The engine of Kiro: `v2`, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
 }
 
 /// The words that CAO keeps out of the address line.

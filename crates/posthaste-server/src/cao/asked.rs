@@ -1,8 +1,9 @@
 //! Answers to a terminal that waits for its user.
 //!
 //! CAO types the answer into the terminal. Here what a terminal asks is a need of the
-//! operator's, and the operator alone answers it: a supervisor that could allow what its
-//! worker asks for would give it more than it may itself.
+//! operator's, and the operator alone answers it, with a token: a supervisor that could
+//! allow what its worker asks for would give it more than it may itself, and a worker that
+//! could would need no permission.
 
 use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::InstanceId;
@@ -23,11 +24,11 @@ const YES: [&str; 6] = ["1", "y", "yes", "allow", "approve", "ok"];
 pub(super) async fn answer(
     app: &App,
     terminal: InstanceId,
-    by: Principal,
+    by: Option<Principal>,
     text: String,
 ) -> Result<(), Failure> {
-    if by != Principal::Operator {
-        let why = "only the human answers what a terminal asks its user";
+    if by != Some(Principal::Operator) {
+        let why = "only the human answers what a terminal asks its user, with the operator's token";
         return Err(ApiError::new(ErrorCode::Forbidden, why)
             .hint("`posthaste needs` lists it for the human, and `posthaste answer` answers it")
             .into());

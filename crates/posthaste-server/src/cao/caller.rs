@@ -13,8 +13,8 @@ use posthaste_api::error::{ApiError, ErrorCode};
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::Principal;
 
-use super::neighbour;
 use super::terminal::Terminal;
+use super::{neighbour, terminal_id};
 use crate::App;
 use crate::auth::{Caller, Peer};
 use crate::failure::{Failure, not_found};
@@ -24,6 +24,9 @@ const HOW_TO_GET_A_TOKEN: &str = "give CAO's programs a token in CAO_AUTH_LOCAL_
     own is in its POSTHASTE_TOKEN, the operator's is told by `posthaste token --operator`. Without \
     one they act for terminals that they made themselves, as the hub's own system user on the same \
     machine";
+
+/// The sender that CAO's MCP server for operators names, which has no terminal.
+const OF_NO_TERMINAL: &str = "cao-ops-mcp";
 
 /// A caller of CAO's routes. Asked for before a body is read.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +75,14 @@ fn forbidden(why: &str) -> Failure {
 }
 
 impl CaoCaller {
+    /// Returns who the caller is by its token.
+    pub(super) fn by_token(self) -> Option<Principal> {
+        match self {
+            Self::Token(caller) => Some(caller),
+            Self::Neighbour => None,
+        }
+    }
+
     /// Returns a terminal that the caller may look at: its own, one of its family or of its
     /// session.
     pub(super) fn sees(self, app: &App, id: InstanceId) -> Result<Terminal, Failure> {
@@ -102,6 +113,20 @@ impl CaoCaller {
         }
         app.hub.seen(me);
         Ok(me)
+    }
+
+    /// Returns the principal in whose name the caller sends. [`OF_NO_TERMINAL`] is the
+    /// human's.
+    pub(super) fn sends_as(self, app: &App, sender: &str) -> Result<Principal, Failure> {
+        match (terminal_id(sender), self) {
+            (Ok(id), _) => self.acts_as(app, id),
+            (Err(_), Self::Neighbour | Self::Token(Principal::Operator))
+                if sender == OF_NO_TERMINAL =>
+            {
+                Ok(Principal::Operator)
+            }
+            (Err(wrong), _) => Err(wrong),
+        }
     }
 
     /// Returns a terminal that the caller may prompt, read and end, and in whose name it

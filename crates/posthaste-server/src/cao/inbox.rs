@@ -41,7 +41,7 @@ async fn post(
     let mut given: CaoPost = query(request.uri())?;
     // A caller that names its sender in the address line is judged before its body is read.
     if let Some(sender) = &given.sender_id {
-        caller.acts_as(&app, terminal_id(sender)?)?;
+        caller.sends_as(&app, sender)?;
     }
     // The share is held until the message is kept.
     let Whole { bytes, share: _share } = whole_body(request.into_body(), &app).await?;
@@ -52,11 +52,11 @@ async fn post(
     }
     let sender = given.sender_id.ok_or_else(|| invalid("sender_id", "it is missing"))?;
     let message = given.message.ok_or_else(|| invalid("message", "it is missing"))?;
-    let sender = terminal_id(&sender)?;
-    let from = caller.acts_as(&app, sender)?;
+    let from = caller.sends_as(&app, &sender)?;
     let to = Address::Exact { name: None, instance: receiver, team: None };
     let mut details = Details::default();
-    if reports_to(&app.hub, sender, Principal::Instance(receiver)) {
+    let reports = |id| reports_to(&app.hub, id, Principal::Instance(receiver));
+    if from.instance().is_some_and(reports) {
         details.kind = Kind::RESULT;
     }
     let draft = Draft::new(from, to, message.into(), details, Via::Cao, app.hub.limits())?;
@@ -65,7 +65,7 @@ async fn post(
     Ok(Json(CaoPosted {
         success: true,
         message_id: receipt.seq.0,
-        sender_id: sender.to_string(),
+        sender_id: sender,
         receiver_id: receiver.to_string(),
         created_at: record.map(|r| r.message.created_at.to_string()),
     }))

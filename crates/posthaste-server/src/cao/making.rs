@@ -131,7 +131,7 @@ pub(super) async fn plan(app: &App, wanted: Wanted) -> Result<Planned, Failure> 
     }
     let profile = app.hub.profile(&agent).await?;
     let provider = wanted.provider.as_deref().map(known_provider).transpose()?.flatten();
-    let run = way(profile.as_ref(), provider);
+    let run = way(profile.as_ref(), provider, wanted.by);
     let session = session_of(app, &wanted)?;
     let mut env = session_env(app, &session);
     env.extend(wanted.env.clone());
@@ -182,10 +182,11 @@ fn known_provider(name: &str) -> Result<Option<&'static Provider>, Failure> {
     }
 }
 
-/// Chooses between the profile's own way and the provider. CAO's programs fill in their
-/// caller's provider where a profile names none, so the provider does not replace a
-/// command that the profile itself names.
-fn way(profile: Option<&Profile>, given: Option<&'static Provider>) -> Run {
+/// Chooses between the profile's own way and the provider. CAO's programs fill in the
+/// provider of the terminal that calls where they do not know the profile, so the provider
+/// of a terminal's request does not replace a driver that the profile itself names, nor
+/// anybody's a command that it names.
+fn way(profile: Option<&Profile>, given: Option<&'static Provider>, by: Principal) -> Run {
     let Some(profile) = profile else {
         return match given {
             // The echo agent needs no profile.
@@ -198,6 +199,7 @@ fn way(profile: Option<&Profile>, given: Option<&'static Provider>) -> Run {
         (Some("external"), _) => Run::ByItself,
         (Some(driver), _) if OWN_WAYS.contains(&driver) => Run::AsProfile,
         (Some(_), None) => Run::AsProfile,
+        (Some(_), Some(_)) if by.instance().is_some() => Run::AsProfile,
         (Some(driver), Some(given)) if driver == given.driver && runs(template, given) => {
             Run::AsProfile
         }

@@ -66,6 +66,7 @@ async fn make(
         true => CaoCreateBody::default(),
         false => parse(&bytes)?,
     };
+    not_here(&given)?;
     let by = given.caller_id.as_deref().map(terminal_id).transpose()?;
     let tools = given.allowed_tools.map(|list| {
         list.split(',').map(|tool| tool.trim().to_owned()).filter(|tool| !tool.is_empty()).collect()
@@ -96,6 +97,21 @@ async fn make(
     };
     let made = Terminal::find(app, id).ok_or_else(|| not_found("terminal"))?;
     Ok((StatusCode::CREATED, Json(made.shown(app).await?)))
+}
+
+/// Refuses what CAO could do and the hub cannot: silence would be taken for consent.
+fn not_here(given: &CaoCreate) -> Result<(), Failure> {
+    if given.resume_session_id.is_some() {
+        let why = "this hub cannot resume a conversation of Claude Code in a new terminal";
+        return Err(invalid("resume_session_id", why));
+    }
+    if given.memory_manager == Some(true) {
+        return Err(invalid("memory_manager", "this hub keeps no memory for agents"));
+    }
+    if given.engine.as_deref().is_some_and(|engine| engine != "v2") {
+        return Err(invalid("engine", "this hub runs Kiro with the engine v2 only"));
+    }
+    Ok(())
 }
 
 /// `GET /sessions`

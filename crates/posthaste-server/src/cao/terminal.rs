@@ -6,7 +6,7 @@ use posthaste_api::cao::provider;
 use posthaste_api::cao::terminals::{CaoInitialDelivery, CaoTerminal};
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::{MessageRef, Principal};
-use posthaste_core::orchestration::Assignment;
+use posthaste_core::orchestration::{Assignment, TurnActivity};
 use posthaste_core::registry::{InstanceFilter, InstanceView, Status, Work};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -200,6 +200,10 @@ impl Terminal {
             message.and_then(|record| Some(record.deliveries.first()?.state.as_str().to_owned()));
         Ok(match state.as_deref() {
             Some("queued") => told("pending", None),
+            // Its driver holds it until the program is ready.
+            Some("leased") if app.hub.turn_activity(self.id()) == Some(TurnActivity::Starting) => {
+                told("pending", None)
+            }
             Some("dead") => {
                 let work = self.view.instance.work.as_deref();
                 let why = work.and_then(|work| work.why.clone());

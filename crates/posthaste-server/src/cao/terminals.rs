@@ -80,7 +80,9 @@ async fn input(
     let sender = given.sender_id.as_deref().and_then(|sender| terminal_id(sender).ok());
     let sender = sender.map(|sender| caller.acts_as(&app, sender)).transpose()?;
     if terminal.status(&app) == "waiting_user_answer" {
-        asked::answer(&app, id, sender.unwrap_or(by), given.message).await?;
+        // A program without a token may be the terminal's own.
+        let user = caller.by_token().filter(|_| sender.is_none());
+        asked::answer(&app, id, user, given.message).await?;
         return Ok(DONE);
     }
     let assign = Assign {

@@ -278,6 +278,19 @@ async fn bad_words_are_refused_as_cao_refuses_them() {
 }
 
 #[tokio::test]
+async fn the_operators_program_without_a_terminal_is_the_human() {
+    let house = House::new().await;
+    let (bob, as_bob) = house.agent("bob").await;
+    let call = format!("POST {}?sender_id=cao-ops-mcp&message=hello", inbox_of(&bob.instance));
+    let (status, answer) = house.call(&call, Some(OPERATOR), "").await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(house.record(answer["message_id"].as_u64().expect("a number")).await.from, "human");
+    assert_eq!(texts(&read(&as_bob).await), ["hello"]);
+    let (status, _) = house.call(&call, Some(&bob.token), "").await;
+    assert_eq!(status, 422, "an agent is nobody else");
+}
+
+#[tokio::test]
 async fn the_operator_may_post_for_any_terminal() {
     let house = House::new().await;
     let (alice, _) = house.agent("alice").await;

@@ -1,4 +1,4 @@
-//! `posthaste window`: shows a worker in a window of tmux until it ends.
+//! `posthaste tmux-window`: shows a worker in a window of tmux until it ends.
 //!
 //! The hub opens the window, in the worker's own folder, for people who attach to the
 //! session (`agents/supervisor/window.rs`). It outlives a hub that is killed.

@@ -1,5 +1,7 @@
 //! Sessions, and making terminals.
 
+use posthaste_core::orchestration::TurnActivity;
+use posthaste_testkit::staff::profile;
 use serde_json::{Value, json};
 
 use super::stage::{MOCK, id, message, stage};
@@ -42,8 +44,15 @@ async fn a_session_with_a_message_tells_when_it_has_arrived_and_when_it_is_done(
     let (start, _) = stage.works(&id).await;
     assert_eq!(start.task.expect("its task").text, "count the words");
     stage.becomes(&id, "processing").await;
-    let shown = stage.get(&format!("/terminals/{id}")).await;
-    assert_eq!(shown["initial_delivery"], json!({"state": "delivered"}));
+    let hub = &stage.house.hub;
+    for (activity, state) in
+        [(Some(TurnActivity::Starting), "pending"), (Some(TurnActivity::Busy), "delivered")]
+    {
+        hub.note_activity(id.parse().expect("an instance"), activity);
+        let shown = stage.get(&format!("/terminals/{id}")).await;
+        assert_eq!(shown["initial_delivery"], json!({"state": state}));
+    }
+    hub.note_activity(id.parse().expect("an instance"), None);
 
     stage.reports(&id, "three").await;
 
@@ -138,7 +147,19 @@ async fn a_provider_stands_in_where_the_profile_names_no_way_of_its_own() {
     let (start, _) = stage.works(&id(&own)).await;
     assert_eq!(start.job.profile.template.driver.as_deref(), Some("command"));
 
+    // A terminal that calls does not pass its own provider on.
+    profile(&stage.house.hub, "driven", Some("claude"), "{}").await;
+    let boss = id(&stage.session("dev", Value::Null).await);
+    let made = format!("POST /sessions/cao-dev/terminals?caller_id={boss}&provider=mock_cli");
+    let (status, own) =
+        stage.call(&format!("{made}&agent_profile=driven"), &message("count")).await;
+    assert_eq!(status, 422, "{own}");
+    assert!(own["detail"].as_str().is_some_and(|told| told.contains("program `claude`")), "{own}");
+
     for (query, expected, word) in [
+        ("agent_profile=worker&memory_manager=true", 422, "memory"),
+        ("agent_profile=worker&engine=kas", 422, "engine"),
+        ("agent_profile=worker&resume_session_id=x", 422, "resume"),
         ("agent_profile=nobody&provider=claude_code", 404, "nobody"),
         ("agent_profile=worker&provider=ouija", 422, "claude_code"),
         ("agent_profile=visitor&provider=claude_code", 422, "claude"),

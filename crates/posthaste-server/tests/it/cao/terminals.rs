@@ -6,7 +6,7 @@ use posthaste_core::registry::Status;
 use serde_json::{Value, json};
 
 use super::stage::{id, message, stage};
-use crate::house::until;
+use crate::house::{OPERATOR, until};
 
 #[tokio::test]
 async fn input_is_work_and_the_answer_is_its_output() {
@@ -188,7 +188,9 @@ async fn the_operator_answers_what_a_terminal_asks_and_no_supervisor_does() {
         let call = format!("POST /terminals/{worker}/input?message={words}");
         let (status, _) = stage.call(&format!("{call}&sender_id={boss}"), &Value::Null).await;
         assert_eq!(status, 403, "a supervisor is not the user");
-        let (status, done) = stage.call(&call, &Value::Null).await;
+        let (status, _) = stage.call(&call, &Value::Null).await;
+        assert_eq!(status, 403, "nor is a program without a token");
+        let (status, done) = stage.house.call(&call, Some(OPERATOR), "").await;
         assert_eq!(status, 200, "{done}");
 
         let verdict = asks.await.expect("no panic");

@@ -441,7 +441,7 @@ async fn terminals(scribe: &mut Scribe) {
     scribe.plays(of_boss("GET /terminals/{id}/siblings").with(json!({ "depth": 1 }))).await;
     let words = json!({ "message": "and the tiles" });
     scribe.plays(of_worker("POST /terminals/{id}/input").with(words)).await;
-    scribe.house.hub.turn_ended(worker_id, "4711 bricks, 12 tiles".to_owned()).await;
+    scribe.house.hub.turn_ended(worker_id, "4711 bricks, 12 tiles".to_owned(), Vec::new()).await;
     let last = json!({ "mode": "last" });
     scribe.plays(of_worker("GET /terminals/{id}/output").with(last)).await;
 
@@ -461,7 +461,7 @@ async fn terminals(scribe: &mut Scribe) {
         };
         until("the step has begun", async || started().is_some()).await;
         let worker = started().expect("it works").worker.id;
-        hub.turn_ended(worker, "three doors".to_owned()).await;
+        hub.turn_ended(worker, "three doors".to_owned(), Vec::new()).await;
     };
     let (answer, ()) = tokio::join!(scribe.say(&example), plays);
     let status = answer.status().as_u16();
