@@ -222,8 +222,13 @@ fn is_about_tests(subject: &str) -> bool {
 
 fn closes(done: &Done, output: &mut Output) -> Result<(), Failure> {
     let told = |report: &Report| {
-        let word = if report.failed { "failed" } else { "reports" };
-        format!("{} {word}:\n{}\n", report.address, report.report.trim_end())
+        let (address, text) = (&report.address, report.report.trim_end());
+        match report.failed {
+            // The hub's own report of a failure names the agent.
+            true if text.starts_with(address) => format!("{text}\n"),
+            true => format!("{address} failed:\n{text}\n"),
+            false => format!("{address} reports:\n{text}\n"),
+        }
     };
     output.say(&format!("\n{}", told(&done.implementer)))?;
     if let Some(pass) = done.tests_pass {
