@@ -31,7 +31,7 @@ pub(crate) use mail::{MessagesArgs, ReadArgs, ReplyArgs, TeamsArgs, TeamsCommand
 pub(crate) use needs::{AnswerArgs, NeedsArgs, NeedsCommand};
 pub(crate) use service::{ServiceArgs, ServiceCommand};
 pub(crate) use values::ADDRESS;
-use values::{address, number, pair, time};
+use values::{address, number, pair, time, working_time};
 pub(crate) use work::{
     AssignArgs, AttachArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs, WindowArgs,
 };
@@ -119,7 +119,8 @@ pub(crate) enum Command {
     /// so is the hub; the supervisor still gathers everything in one call.
     ///
     /// With `--with claude` it is a real job instead: one agent of that program mends a small
-    /// fault, and another one reviews the change. That calls your model.
+    /// fault, and another one reviews the change. That calls your model. Exits with 9 if an agent
+    /// fails, or if the tests that it was to mend still fail.
     Demo(DemoArgs),
     /// Join as an agent; afterwards `--as NAME` works
     Join(JoinArgs),
@@ -610,7 +611,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "pace")]
     pub(crate) with: Option<DemoProgram>,
     /// How long each of the two agents may work
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", requires = "with")]
+    #[arg(long, value_name = "TIME", value_parser = working_time, default_value = "5m",
+        requires = "with")]
     pub(crate) timeout: Duration,
 }
 

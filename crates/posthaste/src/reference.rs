@@ -28,7 +28,8 @@ const EXITS: [(u8, &str); 12] = [
     (8, "`inbox --wait-for`, `handoff`: not everybody has reported yet; the work goes on."),
     (
         9,
-        "`inbox --wait-for`, `handoff`: all who were waited for have reported, and a worker failed.",
+        "`inbox --wait-for`, `handoff`: all who were waited for have reported, and a worker failed. \
+         `demo --with`: an agent failed, or the tests that it was to mend still fail.",
     ),
     (130, "Ctrl-C."),
     (141, "Whoever read stdout has closed it."),

@@ -26,6 +26,14 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time in which work can be done: at least a second.
+pub(super) fn working_time(text: &str) -> Result<Duration, String> {
+    match time(text)? {
+        time if time < Duration::from_secs(1) => Err("it should be at least 1s".to_owned()),
+        time => Ok(time),
+    }
+}
+
 pub(super) fn number<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: ParseIntError| match error.kind() {
         IntErrorKind::PosOverflow => "it is too large".to_owned(),

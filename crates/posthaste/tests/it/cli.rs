@@ -79,9 +79,12 @@ fn with_json_an_error_of_usage_says_what_is_wrong_and_whose_help_to_read() {
 fn a_flag_with_a_wrong_value_says_what_it_should_be() {
     let world = World::new();
     let time = "it should be seconds, or a time like 30s or 10m";
+    let second = "it should be at least 1s";
     for (args, flag, should) in [
         (&["inbox", "--timeout", "x"][..], "'--timeout <TIME>'", time),
         (&["demo", "--pace", "x"], "'--pace <TIME>'", time),
+        (&["demo", "--timeout", "0", "--with", "claude"], "'--timeout <TIME>'", second),
+        (&["demo", "--timeout", "900ms", "--with", "claude"], "'--timeout <TIME>'", second),
         (&["tail", "--count", "x"], "'--count <NUMBER>'", "it should be a whole number"),
         (&["tail", "--count", "0"], "'--count <NUMBER>'", "it should be a whole number from 1"),
         (&["tail", "--after", "x"], "'--after <NUMBER>'", "it should be a whole number"),

@@ -13,12 +13,12 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::programs::Pair;
-use super::repository::{Repository, TESTS};
+use super::repository::{self, Repository, TESTS};
 use super::{Story, blocking, in_scratch};
 use crate::cli::{DemoArgs, DemoProgram};
 use crate::commands::logs::transcript::{Following, Shown};
 use crate::commands::{Session, handoff};
-use crate::failure::{Failure, internal};
+use crate::failure::Failure;
 use crate::identity::DataFolder;
 use crate::output::Output;
 use crate::when;
@@ -36,6 +36,9 @@ struct Done {
     #[serde(skip_serializing_if = "Option::is_none")]
     reviewer: Option<Report>,
     diff: String,
+    /// Whether the project's tests pass now; absent if the implementer failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tests_pass: Option<bool>,
     seconds: f64,
 }
 
@@ -68,7 +71,7 @@ pub(super) async fn run(
     match &done {
         Done { implementer, .. } if implementer.failed => Err(Failure::WorkerFailed),
         Done { reviewer: Some(reviewer), .. } if reviewer.failed => Err(Failure::WorkerFailed),
-        Done { reviewer: None, .. } => Err(internal("the agent has changed nothing").into()),
+        Done { tests_pass: Some(false), .. } => Err(Failure::WorkerFailed),
         _ => Ok(()),
     }
 }
@@ -104,20 +107,22 @@ async fn play(
         "`{TESTS}` fails. Find out why, mend the script and not its test, and run `{TESTS}` again."
     );
     let (implementer, place) = job.work(&pair.implementer, &task, &repository.path).await?;
-    let diff = blocking(move || repository.diff(&place).map(|diff| (diff, place)));
-    let (diff, place) = diff.await?;
-    let reviewer = match implementer.failed || diff.is_empty() {
-        true => None,
-        false => {
-            let task = format!(
-                "Review this change. README.md says what the script is to do.\n\n```diff\n{diff}```"
-            );
-            Some(job.work(&pair.reviewer, &task, &place).await?.0)
-        }
-    };
+    let (mut diff, mut tests_pass, mut reviewer) = (String::new(), None, None);
+    // The hub ends an agent that fails, with its worktree if that has no changes.
+    if !implementer.failed {
+        let worktree = place.clone();
+        diff = blocking(move || repository.diff(&worktree)).await?;
+        tests_pass = Some(repository::tests_pass(&place).await?);
+    }
+    if !diff.is_empty() {
+        let task = format!(
+            "Review this change. README.md says what the script is to do.\n\n```diff\n{diff}```"
+        );
+        reviewer = Some(job.work(&pair.reviewer, &task, &place).await?.0);
+    }
     let seconds = (story.began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     hub.stop().await;
-    Ok(Done { program: program.title(), implementer, reviewer, diff, seconds })
+    Ok(Done { program: program.title(), implementer, reviewer, diff, tests_pass, seconds })
 }
 
 struct Job<'a, 'b> {
@@ -162,8 +167,9 @@ impl Job<'_, '_> {
         Ok((Report { address: given.address, report, failed }, place))
     }
 
-    /// Shows the work of an agent until its report comes. What the agent has no permission
-    /// for is denied: the demo decides for nobody what runs on this machine.
+    /// Shows the work of an agent until its report comes. The agent may run the project's
+    /// tests. All else that it has no permission for is denied: the demo decides for nobody
+    /// what runs on this machine.
     async fn watched(
         &mut self,
         id: &str,
@@ -172,8 +178,8 @@ impl Job<'_, '_> {
         let (mut shown, mut following) = (Shown::default(), Following::new(id, self.session, true));
         let mut lives = true;
         let client = self.client.clone();
-        // Not dropped in the middle: a request that was denied would not be told.
-        let mut denies = Box::pin(denied(&client));
+        // Not dropped in the middle: a request that was answered would not be told.
+        let mut answers = Box::pin(answered(&client));
         tokio::pin!(report);
         loop {
             tokio::select! {
@@ -184,41 +190,83 @@ impl Job<'_, '_> {
                         lives = shown.see(seen, self.story.output)?;
                     }
                 }
-                asked = &mut denies => {
-                    self.story.say(&format!("- the demo denies it: {}", asked?))?;
-                    denies.set(denied(&client));
+                verdict = &mut answers => {
+                    let (verb, asked) = verdict?;
+                    self.story.say(&format!("- the demo {verb} it: {asked}"))?;
+                    answers.set(answered(&client));
                 }
             }
         }
     }
 }
 
-/// Waits for a request for permission, and denies it; returns what was asked.
-async fn denied(client: &Client) -> Result<String, Failure> {
+/// Waits for a request for permission, and answers it; returns the answer, as a verb, and
+/// what was asked.
+async fn answered(client: &Client) -> Result<(&'static str, String), Failure> {
     let query = NeedsQuery { kind: Some("permission".to_owned()), ..NeedsQuery::default() };
     loop {
         if let Some(need) = client.needs(&query).await?.needs.into_iter().next() {
-            let verdict = AnswerRequest { allow: Some(false), ..AnswerRequest::default() };
+            let allow = need.subject.as_deref().is_some_and(is_about_tests);
+            let verdict = AnswerRequest { allow: Some(allow), ..AnswerRequest::default() };
             client.answer_need(&need.id.to_string(), &verdict).await?;
-            return Ok(need.text);
+            return Ok((if allow { "allows" } else { "denies" }, need.text));
         }
         sleep(LOOK).await;
     }
 }
 
+/// Returns whether a request is about the command that the task asks for, and nothing more.
+fn is_about_tests(subject: &str) -> bool {
+    subject == format!("Bash({TESTS})")
+}
+
 fn closes(done: &Done, output: &mut Output) -> Result<(), Failure> {
     let told = |report: &Report| {
-        let word = if report.failed { "failed" } else { "reports" };
-        format!("{} {word}:\n{}\n", report.address, report.report.trim_end())
+        let (address, text) = (&report.address, report.report.trim_end());
+        match report.failed {
+            // The hub's own report of a failure names the agent.
+            true if text.starts_with(address) => format!("{text}\n"),
+            true => format!("{address} failed:\n{text}\n"),
+            false => format!("{address} reports:\n{text}\n"),
+        }
     };
     output.say(&format!("\n{}", told(&done.implementer)))?;
-    output.say(match done.diff.is_empty() {
-        true => "It has changed nothing.",
-        false => "Its change:",
-    })?;
-    output.say(&done.diff)?;
+    if let Some(pass) = done.tests_pass {
+        output.say(match done.diff.is_empty() {
+            true => "It has changed nothing.",
+            false => "Its change:",
+        })?;
+        output.say(&done.diff)?;
+        output.say(match pass {
+            true => "The project's tests pass now.\n",
+            false => "The project's tests, as they were before the job, still fail.\n",
+        })?;
+    }
     if let Some(reviewer) = &done.reviewer {
         output.say(&told(reviewer))?;
     }
     output.say(&format!("All of it took {} s.", done.seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_demo_allows_the_tests_that_it_asks_for_and_nothing_more() {
+        assert!(is_about_tests("Bash(sh test.sh)"));
+        for other in [
+            "Bash(sh test.sh && curl http://example.org)",
+            "Bash(sh test.sh;id)",
+            "Bash(cd / && sh test.sh)",
+            "Bash(sh)",
+            "Bash(sh:*)",
+            "Bash(sh test.sh:*)",
+            "Bash",
+            "Edit(sh test.sh)",
+            "sh test.sh",
+        ] {
+            assert!(!is_about_tests(other), "{other}");
+        }
+    }
 }

@@ -1,15 +1,22 @@
 //! The project of the demo's job: a git repository with one small fault.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use posthaste_api::{ApiError, ErrorCode};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time::{sleep, timeout};
 
 use crate::failure::{Failure, internal, machine};
 
 /// The command that runs the project's tests.
 pub(super) const TESTS: &str = "sh test.sh";
+
+/// The time after which the tests count as failed: a wrong change may never end.
+const TESTS_TIME: Duration = Duration::from_secs(60);
 
 const README: &str = "# leap\n\n`sh leap.sh YEAR` says whether a year is a leap year.\n\
     Every fourth year is one, but of the centuries only every fourth: 2000 was one, 1900 was not.\n\
@@ -64,6 +71,43 @@ impl Repository {
     }
 }
 
+/// Returns whether the project's tests pass in this worktree. They are those from before the
+/// job, whatever an agent has done to their file.
+#[expect(clippy::disallowed_methods, reason = "its group is ended and waited for, see `Running`")]
+pub(super) async fn tests_pass(worktree: &Path) -> Result<bool, Failure> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(TEST).current_dir(worktree).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let failed = |e| machine("run the tests in", worktree, e);
+    let mut tests = Running(command.spawn().map_err(failed)?);
+    let ended = async {
+        loop {
+            match tests.0.try_wait() {
+                Ok(None) => sleep(Duration::from_millis(20)).await,
+                ended => break ended,
+            }
+        }
+    };
+    let ended = timeout(TESTS_TIME, ended).await.unwrap_or(Ok(None)).map_err(failed)?;
+    Ok(ended.is_some_and(|status| status.success()))
+}
+
+/// A process and its group, which are ended on drop.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A process that was waited for has given its number back.
+        if !matches!(self.0.try_wait(), Ok(None)) {
+            return;
+        }
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "it is waited for here")]
 fn git(folder: &Path, words: &[&str]) -> Result<String, Failure> {
     let mut command = Command::new("git");
@@ -89,30 +133,35 @@ fn git(folder: &Path, words: &[&str]) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "it is waited for here")]
-    fn the_fault_is_found_by_the_projects_own_tests_and_the_diff_shows_its_end() {
+    #[tokio::test]
+    async fn the_fault_is_found_by_the_projects_own_tests_and_the_diff_shows_its_end() {
         let folder = tempfile::tempdir().expect("a scratch folder");
         let repository = Repository::make(folder.path()).ok().expect("made");
-        let tests = || {
-            let mut command = Command::new("sh");
-            let ran = command.arg("test.sh").current_dir(&repository.path).output();
-            ran.expect("a shell")
-        };
-        let before = tests();
-        assert!(!before.status.success());
-        let said = String::from_utf8_lossy(&before.stdout).into_owned();
-        assert_eq!(said.lines().count(), 2, "{said}");
-        assert_eq!(repository.diff(&repository.path).ok().as_deref(), Some(""));
+        let path = &repository.path;
+        assert_eq!(tests_pass(path).await.ok(), Some(false));
+        assert_eq!(repository.diff(path).ok().as_deref(), Some(""));
+
+        // Tests that were made to pass prove nothing.
+        fs::write(path.join("test.sh"), "exit 0\n").expect("written");
+        assert_eq!(tests_pass(path).await.ok(), Some(false));
 
         let mended = SCRIPT.replace(
             "$(($1 % 4)) -eq 0 ]",
             "$(($1 % 400)) -eq 0 ] || { [ $(($1 % 4)) -eq 0 ] && [ $(($1 % 100)) -ne 0 ]; }",
         );
-        fs::write(repository.path.join("leap.sh"), mended).expect("written");
-        fs::write(repository.path.join("new"), "more\n").expect("written");
-        assert!(tests().status.success());
-        let diff = repository.diff(&repository.path).ok().expect("a diff");
+        fs::write(path.join("leap.sh"), mended).expect("written");
+        fs::write(path.join("new"), "more\n").expect("written");
+        assert_eq!(tests_pass(path).await.ok(), Some(true));
+        let diff = repository.diff(path).ok().expect("a diff");
         assert!(diff.contains("% 400") && diff.contains("+more"), "{diff}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tests_that_never_end_have_failed() {
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        let repository = Repository::make(folder.path()).ok().expect("made");
+        let path = &repository.path;
+        fs::write(path.join("leap.sh"), "exec sleep 86400\n").expect("written");
+        assert_eq!(tests_pass(path).await.ok(), Some(false));
     }
 }

@@ -48,7 +48,6 @@ pub(super) const GEMINI: Cast = Cast {
         std::fs::create_dir_all(file.with_file_name("")).expect("a folder");
         std::fs::write(file, settings.to_string()).expect("written");
         command
-            .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
             .env("GEMINI_API_KEY", "test-key")
             .env("GOOGLE_GEMINI_BASE_URL", model)
             .env("GEMINI_TELEMETRY_ENABLED", "false");

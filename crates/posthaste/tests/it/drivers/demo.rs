@@ -1,7 +1,6 @@
 //! `posthaste demo --with`: a real job for a real program.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,20 +8,15 @@ use posthaste_testkit::model_server::{Asked, ModelServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::codex;
+use super::installed::{CLAUDE, CODEX, GEMINI, Installed, OPENCODE};
 use super::stage::Stage;
-use super::{acp, claude, codex};
-use crate::clients::{self, home, shut_in, tools};
+use crate::clients::{home, shut_in, tools};
 use crate::world::{Ran, Started, World};
 
 const MENDED: &str = "if [ $(($1 % 400)) -eq 0 ] || \
     { [ $(($1 % 4)) -eq 0 ] && [ $(($1 % 100)) -ne 0 ]; }; then\n";
 const FAULT: &str = "if [ $(($1 % 4)) -eq 0 ]; then\n";
-
-/// Makes the program at this path, from where the programs are.
-type Link = fn(tools: &Path, path: &Path);
-
-/// Lets the program find its model.
-type Surround = fn(&mut Command, &str, &Path);
 
 /// The demo of a user who has this program.
 struct Demo {
@@ -33,16 +27,12 @@ struct Demo {
 }
 
 impl Demo {
-    async fn start(name: &str, link: Link, surround: Surround) -> Option<Self> {
+    async fn start(program: Installed) -> Option<Self> {
         let tools = tools()?;
         let world = World::new();
         let model = ModelServer::start().await;
-        let (mut command, place) = command(&world, name);
-        let bin = world.scratch().join("bin");
-        fs::create_dir(&bin).expect("a folder");
-        link(&tools, &bin.join(name));
-        command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
-        surround(&mut command, model.url(), &home(&world));
+        let (mut command, place) = command(&world, program.name);
+        program.found_by(&mut command, &tools, &world, model.url());
         let process = Started::new(command);
         Some(Self { world, model, place, process })
     }
@@ -74,10 +64,6 @@ fn command(world: &World, program: &str) -> (Command, PathBuf) {
     (command, place)
 }
 
-fn to(program: &Path, path: &Path) {
-    symlink(program, path).expect("a link");
-}
-
 /// The folders that the demo left here; those of the programs are not its own.
 fn left_in(place: &Path) -> Vec<String> {
     let all = fs::read_dir(place).expect("a folder").flatten();
@@ -95,6 +81,7 @@ fn assert_told(ran: &Ran) {
         "+if [ $(($1 % 400)) -eq 0 ]",
         "-reviewer.",
         "I found no fault.",
+        "The project's tests pass now.",
     ] {
         assert!(ran.out.contains(told), "{told}: {}", ran.out);
     }
@@ -102,15 +89,7 @@ fn assert_told(ran: &Ran) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_agents_of_claude_code_mend_and_review_a_fault_in_the_demo() {
-    let Some(mut demo) = Demo::start(
-        "claude",
-        |tools, path| to(&clients::claude_binary(tools), path),
-        claude::CAST.surround,
-    )
-    .await
-    else {
-        return;
-    };
+    let Some(mut demo) = Demo::start(CLAUDE).await else { return };
     let bash = |command: &str| json!({ "command": command, "description": "work" });
     let turn = demo.turn().await;
     turn.assert_saw("`sh test.sh` fails");
@@ -148,15 +127,7 @@ async fn two_agents_of_claude_code_mend_and_review_a_fault_in_the_demo() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_agents_of_codex_mend_and_review_a_fault_in_the_demo() {
-    let Some(mut demo) = Demo::start(
-        "codex",
-        |tools, path| to(&clients::codex_binary(tools), path),
-        codex::CAST.surround,
-    )
-    .await
-    else {
-        return;
-    };
+    let Some(mut demo) = Demo::start(CODEX).await else { return };
     let run = |command: &str| json!({ "cmd": command });
     let turn = demo.turn().await;
     turn.assert_saw("`sh test.sh` fails");
@@ -181,44 +152,50 @@ async fn two_agents_of_codex_mend_and_review_a_fault_in_the_demo() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_agents_of_opencode_mend_and_review_a_fault_in_the_demo() {
-    let link: Link = |tools, path| to(&clients::opencode_binary(tools), path);
-    let Some(demo) = Demo::start("opencode", link, acp::OPENCODE.surround).await else { return };
-    let shell = ("bash", json!({ "command": "sh test.sh", "description": "test" }));
     let write = ("write", json!({ "filePath": "leap.sh", "content": whole() }));
-    asks_for_its_shell(demo, shell, write).await;
+    asks_for_its_shell(OPENCODE, write).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_agents_of_gemini_cli_mend_and_review_a_fault_in_the_demo() {
-    let link: Link = |tools, path| {
-        let (node, script) = (acp::node(tools), clients::gemini_script(tools));
-        let text = format!("#!/bin/sh\nexec '{}' '{}' \"$@\"\n", node.display(), script.display());
-        fs::write(path, text).expect("written");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("our own");
-    };
-    let Some(demo) = Demo::start("gemini", link, acp::GEMINI.surround).await else { return };
-    let shell = ("run_shell_command", json!({ "command": "sh test.sh" }));
     let write = ("write_file", json!({ "file_path": "leap.sh", "content": whole() }));
-    asks_for_its_shell(demo, shell, write).await;
+    asks_for_its_shell(GEMINI, write).await;
 }
 
-/// A program that asks for each command of its shell: the demo decides for nobody, and
-/// the program goes on without.
-async fn asks_for_its_shell(mut demo: Demo, shell: (&str, Value), write: (&str, Value)) {
+/// A program that asks for each command of its shell: the demo allows the one that its task
+/// names and no other, and the program goes on without.
+async fn asks_for_its_shell(program: Installed, write: (&str, Value)) {
+    let Some(mut demo) = Demo::start(program).await else { return };
+    let runs = |turn: Asked, command: &str| {
+        let (tool, arguments) = (program.shell)(command);
+        turn.call(tool, arguments);
+    };
     let turn = demo.turn().await;
     turn.assert_saw("`sh test.sh` fails");
     turn.assert_saw("You implement one change");
-    turn.call(shell.0, shell.1);
-    demo.turn().await.call(write.0, write.1);
-    demo.turn().await.say("The centuries are right now.");
+    runs(turn, "sh test.sh");
+    let turn = demo.turn().await;
+    assert!(turn.result().contains("1900: expected no"), "{}", turn.result());
+    runs(turn, "sh test.sh; touch made");
+    let turn = demo.turn().await;
+    turn.call(write.0, write.1);
+    runs(demo.turn().await, "sh test.sh");
+    let turn = demo.turn().await;
+    assert!(!turn.result().contains("1900: expected"), "{}", turn.result());
+    turn.say("The centuries are right now.");
 
     let turn = demo.turn().await;
     turn.assert_saw("You review changes.");
     turn.assert_saw("+if [ $(($1 % 400)) -eq 0 ]");
+    turn.assert_never_saw("+++ b/made");
     turn.say("I found no fault.");
     let ran = demo.end();
     assert_told(&ran);
-    assert!(ran.out.contains("the demo denies it"), "{ran:?}");
+    for told in
+        ["the demo allows it: Bash: sh test.sh", "the demo denies it: Bash: sh test.sh; touch made"]
+    {
+        assert!(ran.out.contains(told), "{told}: {ran:?}");
+    }
 }
 
 /// The script as it should be.
@@ -227,16 +204,44 @@ fn whole() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demo_with_a_program_that_is_not_logged_in_says_so_and_what_to_do() {
+    let logged_out =
+        Installed { surround: |command, _, home| codex::surround(command, home, ""), ..CODEX };
+    let Some(demo) = Demo::start(logged_out).await else { return };
+    let ran = demo.end();
+    assert_eq!(ran.code, Some(9), "{ran:?}");
+    let told = ran.out.lines().find(|line| line.starts_with("codex-implementer."));
+    assert!(told.is_some_and(|told| told.contains("`codex login`")), "{ran:?}");
+    assert!(!ran.out.contains("changed nothing") && ran.err.is_empty(), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demo_whose_agent_does_nothing_says_that_the_tests_still_fail() {
+    let Some(mut demo) = Demo::start(CLAUDE).await else { return };
+    demo.turn().await.say("All is well.");
+    let ran = demo.end();
+    assert_eq!(ran.code, Some(9), "{ran:?}");
+    assert!(ran.out.contains("All is well.") && ran.out.contains("It has changed nothing."));
+    assert!(ran.out.contains("still fail"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demo_whose_agent_bends_the_tests_says_that_they_still_fail() {
+    let Some(mut demo) = Demo::start(CODEX).await else { return };
+    let (tool, arguments) = (CODEX.shell)("echo exit 0 > test.sh && sh test.sh");
+    demo.turn().await.call(tool, arguments);
+    demo.turn().await.say("The tests pass.");
+    let turn = demo.turn().await;
+    turn.assert_saw("+exit 0");
+    turn.say("It bends the test.");
+    let ran = demo.end();
+    assert_eq!(ran.code, Some(9), "{ran:?}");
+    assert!(ran.out.contains("It bends the test.") && ran.out.contains("still fail"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_ends_the_demo_with_its_agents_in_mid_turn() {
-    let Some(mut demo) = Demo::start(
-        "claude",
-        |tools, path| to(&clients::claude_binary(tools), path),
-        claude::CAST.surround,
-    )
-    .await
-    else {
-        return;
-    };
+    let Some(mut demo) = Demo::start(CLAUDE).await else { return };
     let turn = demo.turn().await;
     demo.process.signal(Signal::INT);
     let ran = demo.end();

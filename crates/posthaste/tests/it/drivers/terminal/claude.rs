@@ -117,3 +117,22 @@ async fn claude_works_in_a_terminal_takes_mail_and_asks_before_it_acts() {
     desk.world.say(&["stop", &worker]);
     eventually(|| desk.world.json(&["poll", &worker])["status"] == "stopped");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_in_a_terminal_of_an_unknown_folder_shows_that_it_waits_for_a_person() {
+    let Some(desk) = Desk::set().await else { return };
+    let unknown = desk.folder.with_file_name("unknown");
+    fs::create_dir(&unknown).expect("a folder");
+    let folder = unknown.to_str().expect("plain");
+    let given = desk.world.json(&["assign", "claude-terminal", "Begin.", "--dir", folder]);
+    let worker = given["instance"].as_str().unwrap_or_else(|| panic!("{given}"));
+    let mut need = json!(null);
+    eventually(|| {
+        need = desk.world.json(&["needs"])["needs"][0].clone();
+        need["kind"] == "permission"
+    });
+    assert!(need["text"].as_str().is_some_and(|text| text.contains("trust")), "{need}");
+    assert_eq!(desk.world.json(&["poll", worker])["activity"], "waiting_user");
+    desk.world.say(&["stop", worker]);
+    eventually(|| desk.world.json(&["poll", worker])["status"] == "stopped");
+}
