@@ -139,3 +139,20 @@ play! { with_gemini_over_acp: acp::GEMINI;
     urgent_mail_reaches_an_agent_that_waits_for_a_permission
     the_transcript_shows_the_work_live_and_after_the_end
 }
+
+// It offers the hub's tools to its model only by a search for them.
+play! { with_qwen_over_acp: acp::QWEN;
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
+    a_permission_is_asked_of_the_operator_and_the_verdict_reaches_the_model
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
+}
+
+// It does not start the servers that a session is opened with, so it has no tools of the hub.
+play! { with_copilot_over_acp: acp::COPILOT;
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    a_hub_killed_in_mid_turn_goes_on_where_it_was
+    mail_that_waits_while_the_hub_is_killed_is_prompted_as_one
+    urgent_mail_reaches_an_agent_that_waits_for_a_permission
+}

@@ -82,6 +82,43 @@ pub(super) const OPENCODE: Cast = Cast {
     steers: true,
 };
 
+pub(super) const QWEN: Cast = Cast {
+    driver: "acp",
+    config: |tools| {
+        let script = tools.join("@qwen-code/qwen-code/cli.js");
+        json!({ "command": [node(tools), script, "-m", "scripted", "--auth-type", "openai", "--acp"] })
+    },
+    surround: |command, model, _| {
+        command
+            .env("OPENAI_API_KEY", "test-key")
+            .env("OPENAI_BASE_URL", format!("{model}/v1"))
+            .env("OPENAI_MODEL", "scripted");
+        // It does not know of hosts without a proxy.
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+            command.env_remove(name);
+        }
+    },
+    ..GEMINI
+};
+
+pub(super) const COPILOT: Cast = Cast {
+    driver: "acp",
+    config: |tools| {
+        let program = tools.join("@github/copilot-linux-x64/copilot");
+        json!({ "command": [program, "--no-auto-update", "--disable-builtin-mcps", "--acp"] })
+    },
+    surround: |command, model, home| {
+        command
+            .env("COPILOT_HOME", home.join(".copilot"))
+            .env("COPILOT_PROVIDER_BASE_URL", format!("{model}/v1"))
+            .env("COPILOT_PROVIDER_API_KEY", "test-key")
+            .env("COPILOT_MODEL", "scripted")
+            .env("COPILOT_OFFLINE", "true");
+    },
+    dangerous: || ("bash", json!({ "command": "touch made", "description": "make a file" })),
+    ..GEMINI
+};
+
 /// The profile of an adapter from the protocol's own project.
 fn adapter(tools: &Path, name: &str) -> Value {
     let script = tools.join("@agentclientprotocol").join(name).join("dist/index.js");
