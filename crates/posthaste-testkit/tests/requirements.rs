@@ -17,6 +17,8 @@ use std::path::Path;
 
 /// Where the promises of the ports are written.
 const SUITES: &str = "crates/posthaste-testkit/src/";
+/// What every agent program must do, played with each of them.
+const STORIES: &str = "crates/posthaste/tests/it/drivers/stories.rs";
 
 /// Every requirement: each document numbers its own from 1 to this.
 const REQUIREMENTS: [(&str, u32); 6] =
@@ -29,12 +31,12 @@ const BY_REVIEW: [&str; 8] = ["S0-45", "S2-8", "S2-9", "S2-23", "S2-33", "S3-39"
 const OUT_OF_SCOPE: [&str; 3] = ["S0-34", "S3-38", "S4-27"];
 
 /// What nothing builds yet. Whoever builds it takes it out.
-const NOT_BUILT: [&str; 53] = [
-    "S0-29", "S0-33", "S0-44", "S1-4", "S1-5", "S1-6", "S1-7", "S1-41", "S1-42", "S1-43", "S1-52",
-    "S2-1", "S2-2", "S2-3", "S2-4", "S2-5", "S2-6", "S2-7", "S2-13", "S2-15", "S2-21", "S2-22",
-    "S2-24", "S2-25", "S2-26", "S2-27", "S2-28", "S2-29", "S2-30", "S2-31", "S2-32", "S2-34",
-    "S2-35", "S3-2", "S3-12", "S3-13", "S3-14", "S3-15", "S3-16", "S3-17", "S3-18", "S3-19",
-    "S3-20", "S3-22", "S3-23", "S3-24", "S3-25", "S3-30", "S3-31", "S3-32", "S3-33", "S3-35", "R5",
+const NOT_BUILT: [&str; 52] = [
+    "S0-29", "S0-33", "S0-44", "S1-5", "S1-6", "S1-7", "S1-41", "S1-42", "S1-43", "S1-52", "S2-1",
+    "S2-2", "S2-3", "S2-4", "S2-5", "S2-6", "S2-7", "S2-13", "S2-15", "S2-21", "S2-22", "S2-24",
+    "S2-25", "S2-26", "S2-27", "S2-28", "S2-29", "S2-30", "S2-31", "S2-32", "S2-34", "S2-35",
+    "S3-2", "S3-12", "S3-13", "S3-14", "S3-15", "S3-16", "S3-17", "S3-18", "S3-19", "S3-20",
+    "S3-22", "S3-23", "S3-24", "S3-25", "S3-30", "S3-31", "S3-32", "S3-33", "S3-35", "R5",
 ];
 
 /// Rust files by their path from the root of the repository.
@@ -160,14 +162,15 @@ fn check(test: &str, sources: &Sources) -> Result<(), &'static str> {
     if has("#[test]") || has("#[tokio::test") {
         return Ok(());
     }
-    if !(path.starts_with(SUITES) && lines[at].starts_with("pub ")) {
+    let suite = path.starts_with(SUITES) || path == STORIES;
+    if !(suite && lines[at].starts_with("pub")) {
         return Err("neither a test nor a promise of a suite");
     }
     if mentions(name, sources) < 2 { Err("a promise that no test runs") } else { Ok(()) }
 }
 
 fn declares(line: &str, name: &str) -> bool {
-    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let line = line.strip_prefix("pub ").or(line.strip_prefix("pub(super) ")).unwrap_or(line);
     let line = line.strip_prefix("async ").unwrap_or(line);
     line.strip_prefix("fn ")
         .and_then(|rest| rest.strip_prefix(name))
