@@ -83,6 +83,11 @@ pub(super) const OPENCODE: Cast = Cast {
     steers: true,
 };
 
+pub(super) const WITH_PLUGINS: Cast = Cast {
+    config: |tools| json!({ "command": [clients::opencode_binary(tools), "acp"] }),
+    ..OPENCODE
+};
+
 /// The profile of an adapter from the protocol's own project.
 fn adapter(tools: &Path, name: &str) -> Value {
     let script = tools.join("@agentclientprotocol").join(name).join("dist/index.js");

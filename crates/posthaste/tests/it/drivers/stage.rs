@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Cast;
-use crate::clients::{home, shut_in, tools};
+use crate::clients::{Program, connects, home, shut_in, tools};
 use crate::world::{Hub, World, eventually};
 
 /// The name of the profile whose agents play.
@@ -53,6 +53,11 @@ impl Stage {
         };
         stage.operator.create_profile(&profile).await.expect("a profile");
         Some(stage)
+    }
+
+    /// The user of the machine has connected the program for himself.
+    pub(super) fn connect(&self, program: Program) {
+        connects(program, &tools().expect("installed"), &self.world);
     }
 
     /// Alice gives the agent work.
