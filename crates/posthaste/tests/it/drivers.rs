@@ -28,9 +28,9 @@ macro_rules! play {
             use super::*;
 
             async fn set() -> Option<Stage> {
-                let stage = Stage::set($program).await?;
-                $(stage.connect($client);)?
-                Some(stage)
+                let stage = Stage::set($program).await;
+                $(let stage = stage.map(|stage| stage.connect($client));)?
+                stage
             }
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

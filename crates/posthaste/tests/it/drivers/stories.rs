@@ -92,7 +92,7 @@ pub(super) async fn mail_for_a_busy_agent_comes_with_its_next_result_and_once(mu
     turn.say("Done, with mortar.");
     let report = stage.alice_reads();
     assert_eq!(report["message"], "Done, with mortar.", "{report}");
-    stage.until_proved_by(seq, "turn");
+    stage.until_proved_by_its_turn(seq);
     stage.until_activity(&worker, "idle");
     assert!(stage.is_quiet(), "it is not told twice");
 }
