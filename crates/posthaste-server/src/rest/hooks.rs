@@ -72,6 +72,8 @@ async fn fired(
         let why = "the hub's driver gives this worker its mail";
         return Err(ApiError::new(ErrorCode::Conflict, why).into());
     }
+    // The hook waits as long as its program lives, and ends with it.
+    let _staying = idle.then(|| app.hub.stays(who));
     let mut hook = fact(*event, &request);
     // Programs differ in what a refused stop is; the next prompt of the driver is the same
     // in all of them.

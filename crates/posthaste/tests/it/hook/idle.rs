@@ -132,6 +132,8 @@ fn an_idle_hook_ends_with_its_program() {
     let idle = Idle::waits(&world);
     idle.lets_go();
     eventually(|| activity(&world) != "waiting_inbox");
+    let status = || world.json(&["agents"])["instances"][0]["status"].clone();
+    eventually(|| status() == "away");
     // Also while no hub is there.
     drop(hub.stop());
     let idle = Idle::start(&world, &[]);
