@@ -20,7 +20,8 @@
 //!   both are one reader.
 //! * **own**: a call proves what calls of the same process were given, and nothing while
 //!   two processes share an identity.
-//! * **driver**: an interrupt by the hub's own driver makes running calls suspicious.
+//! * **driver**: an interrupt by the hub's own driver makes running calls suspicious; the
+//!   start of a worker's session leaves the driver what it holds.
 //! * **doubt**: a cancel after the answer is suspicion once per delivery.
 //! * **habit**: a cancel after the answer says nothing if the client is known to cancel
 //!   every finished call.
@@ -107,8 +108,21 @@ pub enum Door {
 pub enum Scope {
     /// Leases of answers through this door.
     Door(Door),
-    /// All leases: a session started, or a driver.
+    /// All leases but those of the hub's own driver: a session started, and the driver may
+    /// have started it to give it that mail.
+    Session,
+    /// All leases: a driver started.
     All,
+}
+
+impl Scope {
+    fn covers(self, answered: Door) -> bool {
+        match self {
+            Self::Door(door) => door == answered,
+            Self::Session => answered != Door::Driver,
+            Self::All => true,
+        }
+    }
 }
 
 /// An action of the store that follows from a reader's behaviour.

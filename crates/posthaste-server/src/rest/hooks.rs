@@ -72,7 +72,12 @@ async fn fired(
         let why = "the hub's driver gives this worker its mail";
         return Err(ApiError::new(ErrorCode::Conflict, why).into());
     }
-    let hook = fact(*event, &request);
+    // The hook waits as long as its program lives, and ends with it.
+    let _staying = idle.then(|| app.hub.stays(who));
+    let mut hook = fact(*event, &request);
+    // Programs differ in what a refused stop is; the next prompt of the driver is the same
+    // in all of them.
+    hook.quiet |= *event == HookEvent::Stop && is_prompted(&app, who);
     let Some(open) = app.hub.hook(who, &hook) else {
         return Ok(Json(HookAnswer::default()).into_response());
     };
@@ -95,6 +100,11 @@ async fn fired(
 fn is_worker(app: &App, who: Principal) -> bool {
     let view = who.instance().and_then(|id| app.hub.instance(id));
     view.is_some_and(|view| view.instance.work.is_some())
+}
+
+/// Returns whether the hub's driver prompts this agent with its mail when a turn ends.
+fn is_prompted(app: &App, who: Principal) -> bool {
+    who.instance().is_some_and(|id| app.hub.turn_activity(id).is_some())
 }
 
 /// Converts a request to a hook of the core.

@@ -44,8 +44,12 @@ pub(super) async fn run(
     if args.undo {
         return undo::run(client, scope, &ground, session, output).await;
     }
+    if args.wake {
+        Waking::is_possible(client, &ground)?;
+    }
     let program = programs::find(client.program());
-    if program.is_none() && !args.print {
+    // A profile that wakes the program names its path.
+    if program.is_none() && (args.wake || !args.print) {
         return Err(missing(client).into());
     }
     let known = Record::find(&session.folder, client, scope, &ground)?;
@@ -62,7 +66,7 @@ pub(super) async fn run(
     };
     if let (true, Some(program)) = (args.wake, &program) {
         let name = address::name(client, &wish).to_owned();
-        wish.wake = Some(Waking::new(client, &name, program, &ground, session)?);
+        wish.wake = Some(Waking::new(&name, program, session)?);
     }
     if programs::is_built(&wish.program) {
         let place = wish.program.display();

@@ -30,9 +30,10 @@ pub(crate) use claude::binary as claude_binary;
 pub(crate) use codex::binary as codex_binary;
 pub(crate) use gemini::script as gemini_script;
 pub(crate) use opencode::binary as opencode_binary;
-use program::{Line, Program, Task};
-pub(crate) use program::{home, shut_in, tools};
+use program::{Line, Task};
+pub(crate) use program::{Program, home, shut_in, tools};
 use stage::Stage;
+pub(crate) use user::connects;
 
 /// Plays every story with one program over one transport.
 macro_rules! play {

@@ -215,6 +215,32 @@ fn a_client_that_is_not_there_says_how_to_install_it() {
 }
 
 #[test]
+fn a_wish_to_wake_a_program_is_never_ignored() {
+    let user = User::new();
+    let before = user.files();
+    let refuses = |client: &str, more: &str, why: &str| {
+        let ran = user.run(&["connect", client, "--wake", more]);
+        assert!(ran.code != Some(0) && ran.err.contains(why), "{client} {more}: {ran:?}");
+    };
+    let never = |client: &str| {
+        refuses(client, "--print", "cannot be woken in a process of its own");
+        refuses(client, "--yes", "docs/guide/connect.md");
+    };
+    let (wakes, does_not) = CLIENTS.split_at(2);
+    for client in wakes {
+        assert!(user.says(&["connect", client, "--wake", "--print"]).contains("wake:"));
+    }
+    does_not.iter().for_each(|client| never(client));
+    for client in CLIENTS {
+        fs::remove_file(user.bin().join(client)).expect("ours");
+    }
+    // The profile could not name the program.
+    wakes.iter().for_each(|client| refuses(client, "--print", "npm install -g"));
+    does_not.iter().for_each(|client| never(client));
+    assert_eq!(user.files(), before);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_never_touched() {
     let user = User::new();
     for (client, file, content, line) in [

@@ -20,15 +20,23 @@ mod window;
 use cast::Cast;
 use stage::Stage;
 
+use crate::clients::Program;
+
 /// Plays stories with one program.
 macro_rules! play {
-    ($cast:ident: $program:expr; $($story:ident)*) => {
+    ($cast:ident: $program:expr $(, connected: $client:expr)?; $($story:ident)*) => {
         mod $cast {
             use super::*;
+
+            async fn set() -> Option<Stage> {
+                let stage = Stage::set($program).await;
+                $(let stage = stage.map(|stage| stage.connect($client));)?
+                stage
+            }
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $story() {
-                    if let Some(stage) = Stage::set($program).await {
+                    if let Some(stage) = set().await {
                         stories::$story(stage).await;
                     }
                 }
@@ -76,6 +84,21 @@ play! { with_codex: codex::CAST;
 play! { with_a_codex_that_is_connected: codex::CONNECTED;
     an_agent_does_its_task_and_its_answer_is_the_report
     mail_for_a_busy_agent_comes_with_its_next_result_and_once
+}
+
+// Hooks of the user's own run for the agents as well.
+play! { with_a_claude_that_is_connected: claude::CAST, connected: Program::ClaudeCode;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_joins_the_running_turn
+}
+
+play! { with_an_opencode_that_is_connected: acp::WITH_PLUGINS, connected: Program::OpenCode;
+    an_agent_does_its_task_and_its_answer_is_the_report
+    mail_for_an_idle_agent_is_one_prompt_and_is_proved_by_its_turn
+    mail_for_a_busy_agent_comes_with_its_next_result_and_once
+    urgent_mail_joins_the_running_turn
 }
 
 // Any program that speaks the Agent Client Protocol.

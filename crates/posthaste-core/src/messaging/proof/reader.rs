@@ -135,12 +135,12 @@ impl Proofs {
         !reader.streams.is_empty() || reader.answers.iter().any(open)
     }
 
-    /// Begins a session of the reader: all its leases, at any door, are returned. Its MCP
-    /// connection stays if the session begins in the process that has it: the
-    /// conversation was only cleared, the process has just connected and asked for
-    /// nothing since, or hook and bridge name the same conversation or process.
+    /// Begins a session of the reader: its leases at all doors but its driver's are
+    /// returned. Its MCP connection stays if the session begins in the process that has
+    /// it: the conversation was only cleared, the process has just connected and asked
+    /// for nothing since, or hook and bridge name the same conversation or process.
     pub(super) fn begin_session(&mut self, who: Principal, hook: &Hook<'_>) -> Vec<Effect> {
-        let effects = self.begin(who, Scope::All);
+        let effects = self.begin(who, Scope::Session);
         let reader = self.readers.entry(who).or_default();
         let known = reader.conversation.as_deref().filter(|known| !known.is_empty());
         if hook.source == "clear" || reader.fresh || known == Some(hook.conversation) {
@@ -159,7 +159,7 @@ impl Proofs {
         for taken in reader.taken.iter_mut().filter(|_| starts_over) {
             taken.told = None;
         }
-        if scope == Scope::All {
+        if !matches!(scope, Scope::Door(_)) {
             reader.loses_hooks();
         }
         // The hub knows that an earlier process lives while its stream is open. A
@@ -171,7 +171,7 @@ impl Proofs {
         let mut effects = Vec::new();
         for id in self.answers_of(who) {
             let Some(answer) = self.answers.get_mut(&id) else { continue };
-            if matches!(scope, Scope::Door(door) if door != answer.door) {
+            if !scope.covers(answer.door) {
                 // The reader did not begin anew at this door: open calls go on and can be
                 // proved.
                 answer.beginning = beginning;

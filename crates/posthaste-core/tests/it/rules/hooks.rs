@@ -483,3 +483,47 @@ fn a_session_that_begins_while_its_program_waits_for_mail_is_no_second_process()
     post.hooks(0, Moment::Stop);
     assert_eq!(post.fate(0), BY_STOP, "it is one reader");
 }
+
+/// The driver of a worker holds the message, and has called again for more.
+fn driven(post: &mut Post) -> Running {
+    let driver = Call::through(Door::Driver);
+    let prompt = post.opens_call(0, &driver, 1);
+    assert_eq!(post.answers(0, &prompt), first());
+    post.written(&prompt);
+    post.opens_call(0, &driver, 2)
+}
+
+#[test]
+fn driver_a_worker_whose_session_starts_is_not_given_its_task_twice() {
+    for source in ["startup", "resume", "clear"] {
+        let mut post = one_message();
+        let waiting = driven(&mut post);
+        post.hook(0, &Hook { source, ..hook(Moment::SessionStart, "") });
+        assert_eq!(post.carries(0, 3).1, Given::default(), "{source}: its driver gives it");
+        assert_eq!(post.fate(0), HELD, "{source}");
+        assert!(!waiting.cut.is_cancelled(), "{source}: the driver waits on");
+        post.receipt(0, 1);
+        assert_eq!(post.fate(0), Fate::Acked("receipt"), "{source}: the driver can prove it");
+    }
+}
+
+#[test]
+fn driver_a_worker_whose_session_starts_gets_back_what_it_read_by_itself() {
+    let mut post = one_message();
+    assert_eq!(checks(&mut post, "1", 1), first());
+    post.arrives();
+    let prompt = post.opens_call(0, &Call::through(Door::Driver), 2);
+    assert_eq!(post.answers(0, &prompt).mail, [(1, false)]);
+    post.written(&prompt);
+    post.hooks(0, Moment::SessionStart);
+    assert_eq!(post.carries(0, 3).1.mail, [(0, true)]);
+}
+
+#[test]
+fn driver_a_driver_that_starts_gets_back_what_the_one_before_it_held() {
+    let mut post = one_message();
+    let waiting = driven(&mut post);
+    post.begins(0, Scope::All);
+    assert!(waiting.cut.is_cancelled());
+    assert_eq!(post.fate(0), BACK);
+}

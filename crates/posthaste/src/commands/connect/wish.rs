@@ -64,18 +64,19 @@ pub(crate) struct Waking {
 }
 
 impl Waking {
-    /// Returns the profile of this name, for this program.
-    pub(crate) fn new(
-        client: &dyn Client,
-        name: &str,
-        program: &Path,
-        ground: &Ground,
-        session: &Session,
-    ) -> Result<Self, Failure> {
-        if client.resume(&ground.env()).is_none() {
-            let told = format!("{} cannot be woken in a process of its own", client.title());
-            return Err(invalid(told).hint("docs/guide/connect.md says what works instead").into());
+    /// Checks that the program can resume a conversation without its window.
+    pub(crate) fn is_possible(client: &dyn Client, ground: &Ground) -> Result<(), Failure> {
+        if client.resume(&ground.env()).is_some() {
+            return Ok(());
         }
+        let told = format!("{} cannot be woken in a process of its own", client.title());
+        let hint = "leave out --wake; \"Waking an agent program\" in docs/guide/connect.md tells \
+                    which programs can be woken, and how";
+        Err(invalid(told).hint(hint).into())
+    }
+
+    /// Returns the profile of this name, for this program.
+    pub(crate) fn new(name: &str, program: &Path, session: &Session) -> Result<Self, Failure> {
         if session.hub.is_some() {
             let told =
                 "--wake writes a profile of the hub on this machine, and --hub names another";

@@ -69,6 +69,7 @@ async fn mail(args: &HookArgs, global: &Global, input: &Input) -> Option<(HookAn
             Ok(Called::Off) => return None,
             Ok(Called::Nothing) if began.elapsed() >= WAIT => continue,
             Ok(Called::Nothing) => (pause, reported) = (PAUSE, false),
+            Err(failure) if is_driven(&failure) => return None,
             Err(failure) => {
                 let ends = !may_pass(&failure);
                 if !reported {
@@ -121,6 +122,12 @@ async fn call(args: &HookArgs, global: &Global, input: &Input) -> Result<Called,
     }
 }
 
+/// Returns whether the agent is a worker, whose turns the hub's driver begins. That is as
+/// it should be, and nobody is told.
+fn is_driven(failure: &Failure) -> bool {
+    matches!(failure, Failure::Told(error) if error.code == ErrorCode::Conflict)
+}
+
 /// Returns whether the same call may succeed later.
 fn may_pass(failure: &Failure) -> bool {
     let Failure::Told(error) = failure else { return false };
@@ -162,9 +169,10 @@ mod tests {
         for code in [ErrorCode::Unavailable, ErrorCode::Internal, ErrorCode::Unauthorized] {
             assert!(may_pass(&told(code)), "{code:?}");
         }
-        // The agent is a worker of the hub, or the hub is too old to know the event.
-        for code in [ErrorCode::Conflict, ErrorCode::InvalidArgument, ErrorCode::Forbidden] {
-            assert!(!may_pass(&told(code)), "{code:?}");
+        // The hub is too old to know the event.
+        for code in [ErrorCode::InvalidArgument, ErrorCode::Forbidden] {
+            assert!(!may_pass(&told(code)) && !is_driven(&told(code)), "{code:?}");
         }
+        assert!(is_driven(&told(ErrorCode::Conflict)), "a worker of the hub is no failure");
     }
 }

@@ -81,8 +81,7 @@ impl Machine {
         let place = place.to_str().expect("a plain path");
         let made = Started::new(world.program("git", &["init", "--quiet", place])).end();
         assert_eq!(made.code, Some(0), "{made:?}");
-        user::put_on_path(program, &tools, &world);
-        user::says(&world, &["connect", program.name(), "--yes"]);
+        user::connects(program, &tools, &world);
         if !with_tools {
             without_tools(program, &world);
         }

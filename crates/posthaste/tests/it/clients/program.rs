@@ -14,7 +14,7 @@ use super::{claude, codex, copilot, gemini, opencode, qwen};
 const CLOSED: &str = "http://127.0.0.1:9";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Program {
+pub(crate) enum Program {
     ClaudeCode,
     Codex,
     Gemini,

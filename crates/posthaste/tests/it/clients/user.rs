@@ -19,6 +19,12 @@ pub(super) fn put_on_path(program: Program, tools: &Path, world: &World) {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
 }
 
+/// They have it on their path, and connect it.
+pub(crate) fn connects(program: Program, tools: &Path, world: &World) {
+    put_on_path(program, tools, world);
+    says(world, &["connect", program.name(), "--yes"]);
+}
+
 /// One of our commands, as the user types it.
 pub(super) fn posthaste(world: &World, args: &[&str]) -> Ran {
     let home = home(world);

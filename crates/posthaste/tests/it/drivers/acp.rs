@@ -119,6 +119,11 @@ pub(super) const COPILOT: Cast = Cast {
     ..GEMINI
 };
 
+pub(super) const WITH_PLUGINS: Cast = Cast {
+    config: |tools| json!({ "command": [clients::opencode_binary(tools), "acp"] }),
+    ..OPENCODE
+};
+
 /// The profile of an adapter from the protocol's own project.
 fn adapter(tools: &Path, name: &str) -> Value {
     let script = tools.join("@agentclientprotocol").join(name).join("dist/index.js");

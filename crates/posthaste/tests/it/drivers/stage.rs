@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Cast;
-use crate::clients::{home, shut_in, tools};
+use crate::clients::{Program, connects, home, shut_in, tools};
 use crate::world::{Hub, World, eventually};
 
 /// The name of the profile whose agents play.
@@ -24,6 +24,7 @@ pub(super) struct Stage {
     model: ModelServer,
     hub: Option<Hub>,
     operator: Client,
+    connected: bool,
 }
 
 /// A worker.
@@ -42,7 +43,7 @@ impl Stage {
         world.say(&["join", "alice"]);
         let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
         let operator = Client::new(&hub.url).expect("a good address").with_token(token.trim());
-        let stage = Self { world, cast, model, hub: Some(hub), operator };
+        let stage = Self { world, cast, model, hub: Some(hub), operator, connected: false };
         let config = (stage.cast.config)(&tools);
         let profile = ProfileInput {
             name: Some(NAME.to_owned()),
@@ -53,6 +54,12 @@ impl Stage {
         };
         stage.operator.create_profile(&profile).await.expect("a profile");
         Some(stage)
+    }
+
+    /// The user of the machine has connected the program for himself.
+    pub(super) fn connect(self, program: Program) -> Self {
+        connects(program, &tools().expect("installed"), &self.world);
+        Self { connected: true, ..self }
     }
 
     /// Alice gives the agent work.
@@ -125,6 +132,16 @@ impl Stage {
     pub(super) fn until_proved_by(&self, seq: u64, proof: &str) {
         eventually(|| self.record(seq).state == "acked");
         assert_eq!(self.record(seq).proof.as_deref(), Some(proof));
+    }
+
+    /// Until the record says that the reader proved what it read by itself in its turn. Of
+    /// a program with hooks the stop may say so first.
+    #[track_caller]
+    pub(super) fn until_proved_by_its_turn(&self, seq: u64) {
+        eventually(|| self.record(seq).state == "acked");
+        let proof = self.record(seq).proof;
+        let by_stop = self.connected && proof.as_deref() == Some("hook");
+        assert!(by_stop || proof.as_deref() == Some("turn"), "{proof:?}");
     }
 
     /// The plug is pulled.

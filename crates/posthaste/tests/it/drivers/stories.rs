@@ -12,7 +12,7 @@ use crate::world::{Started, eventually};
 pub(super) async fn an_agent_does_its_task_and_its_answer_is_the_report(mut stage: Stage) {
     let worker = stage.assign("Lay the first brick.");
     let turn = stage.turn().await;
-    turn.assert_saw("Lay the first brick.");
+    turn.assert_saw_once("Lay the first brick.");
     turn.assert_saw("the word of the day is granite");
     turn.assert_saw(&worker.id);
     let tools: Vec<String> = turn.tools().into_iter().map(|tool| tool.name).collect();
@@ -92,7 +92,7 @@ pub(super) async fn mail_for_a_busy_agent_comes_with_its_next_result_and_once(mu
     turn.say("Done, with mortar.");
     let report = stage.alice_reads();
     assert_eq!(report["message"], "Done, with mortar.", "{report}");
-    stage.until_proved_by(seq, "turn");
+    stage.until_proved_by_its_turn(seq);
     stage.until_activity(&worker, "idle");
     assert!(stage.is_quiet(), "it is not told twice");
 }

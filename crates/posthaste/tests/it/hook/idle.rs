@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{everybody, fire, log, said};
-use crate::world::{Started, World, eventually};
+use crate::world::{BINARY, Started, World, eventually};
 
 /// The hook of a session that waits for its user.
 struct Idle {
@@ -132,6 +132,8 @@ fn an_idle_hook_ends_with_its_program() {
     let idle = Idle::waits(&world);
     idle.lets_go();
     eventually(|| activity(&world) != "waiting_inbox");
+    let status = || world.json(&["agents"])["instances"][0]["status"].clone();
+    eventually(|| status() == "away");
     // Also while no hub is there.
     drop(hub.stop());
     let idle = Idle::start(&world, &[]);
@@ -165,5 +167,26 @@ fn an_idle_hook_that_its_user_does_not_want_ends_at_once() {
     drop(stdout);
     assert_eq!(process.end().code, Some(0));
     drop(stdin);
+    assert_eq!(log(&world), "");
+}
+
+#[test]
+fn an_idle_hook_of_a_worker_ends_at_once_and_that_is_no_failure() {
+    let world = World::new();
+    let folder = world.file("profiles");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    // Nobody closes its stdin.
+    let script = format!(
+        "mkfifo pipe; exec 3<>pipe; echo {{}} >&3; \
+         {BINARY} hook idle --client opencode --data {} <pipe; echo ended",
+        world.data().display()
+    );
+    let profile =
+        format!("---\nname: idler\ndriver: command\ncommand: [/bin/sh, -c, \"{script}\"]\n---\n");
+    std::fs::write(folder.join("idler.md"), profile).expect("written");
+    let _hub = world.hub();
+    world.say(&["join", "alice"]);
+    let said = world.say(&["handoff", "idler", "Wait.", "--as", "alice"]);
+    assert!(said.contains("ended"), "{said}");
     assert_eq!(log(&world), "");
 }

@@ -1,8 +1,9 @@
-//! OpenCode, whose stop cannot be refused: a new turn begins with the mail.
+//! OpenCode, whose stop cannot be refused: a new turn begins with the mail. So it does
+//! with mail that comes later.
 
 use std::net::{TcpListener, TcpStream};
 
-use super::{Machine, Program, STOP};
+use super::{Machine, Program, STOP, works};
 use crate::clients::opencode;
 use crate::clients::program::{home, shut_in};
 use crate::clients::running::Running;
@@ -12,7 +13,7 @@ use crate::world::eventually;
 struct Served {
     machine: Machine,
     url: String,
-    _server: Running,
+    server: Running,
 }
 
 impl Served {
@@ -25,7 +26,7 @@ impl Served {
         let server = Self::start(&machine, &["serve", "--hostname", "127.0.0.1", "--port", &port]);
         let address = format!("127.0.0.1:{port}");
         eventually(|| TcpStream::connect(&address).is_ok());
-        Some(Self { machine, url: format!("http://{address}"), _server: server })
+        Some(Self { machine, url: format!("http://{address}"), server })
     }
 
     fn start(machine: &Machine, args: &[&str]) -> Running {
@@ -33,6 +34,20 @@ impl Served {
         let mut command = opencode::subcommand(tools, world, machine.model.url(), args);
         shut_in(&mut command, &home(world));
         Running::new(command)
+    }
+
+    /// Until it waits for mail, or no longer does.
+    fn until_it_waits(&self, waits: bool) {
+        let activity = || self.machine.world.json(&["agents"])["instances"][0]["activity"].clone();
+        eventually(|| (activity() == "waiting_inbox") == waits);
+    }
+
+    /// Its user writes, and its model answers.
+    async fn works(&mut self) {
+        let user = self.prompt("Do your work.");
+        self.machine.model.asked().await.say("I am done.");
+        assert_eq!(user.end().code, Some(0));
+        self.until_it_waits(true);
     }
 
     fn prompt(&self, text: &str) -> Running {
@@ -65,4 +80,46 @@ async fn mail_that_opencode_has_not_seen_when_it_stops_begins_a_new_turn() {
     served.machine.until_acked(first);
     served.machine.until_acked(second);
     assert!(served.machine.model.is_idle(), "one turn for each");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_for_an_idle_opencode_begins_a_turn() {
+    let Some(mut served) = Served::set_up().await else { return };
+    served.works().await;
+    let address = served.machine.agent();
+    for text in ["are you awake?", "and still so?"] {
+        let seq = served.machine.send(&address, text);
+        let turn = served.machine.model.asked().await;
+        turn.assert_saw("I am done.");
+        turn.assert_saw_once(text);
+        turn.assert_never_saw(r#""redelivered":true"#);
+        served.machine.until_acked(seq);
+        assert_eq!(served.machine.record(seq).1.as_deref(), Some("receipt"));
+        turn.say("I am awake.");
+        served.until_it_waits(true);
+    }
+    assert!(served.machine.model.is_idle(), "one turn for each");
+
+    served.server.kill();
+    let machine = &served.machine;
+    eventually(|| machine.world.json(&["agents"])["instances"][0]["activity"] != "waiting_inbox");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_writes_to_an_idle_opencode_ends_its_wait() {
+    let Some(mut served) = Served::set_up().await else { return };
+    served.works().await;
+    let address = served.machine.agent();
+    let user = served.prompt("Work on.");
+    let turn = served.machine.model.asked().await;
+    served.until_it_waits(false);
+    let seq = served.machine.send(&address, "bring the ladder");
+    works(Program::OpenCode, turn);
+    let turn = served.machine.model.asked().await;
+    turn.assert_saw_once("bring the ladder");
+    turn.say("I have worked on.");
+    assert_eq!(user.end().code, Some(0));
+    served.machine.until_acked(seq);
+    served.until_it_waits(true);
+    assert!(served.machine.model.is_idle(), "it came once");
 }
