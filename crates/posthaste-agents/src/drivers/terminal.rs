@@ -5,6 +5,7 @@
 //! idle it can be watched and attached to, and nothing is typed into it.
 
 mod conversation;
+mod dialogue;
 mod manners;
 mod screen;
 #[cfg(test)]
