@@ -631,6 +631,10 @@ impl Conversation for Terminal {
         }
     }
 
+    fn screen(&self) -> Option<&str> {
+        Some(&self.screen)
+    }
+
     fn state(&self) -> Value {
         to_value(&self.kept)
     }
