@@ -289,7 +289,8 @@ mod tests {
 
     #[test]
     fn a_tmux_that_is_too_old_is_refused_with_its_version() {
-        for good in ["tmux 3.2\n", "tmux 3.2a", "tmux 3.3a", "tmux 3.10", "tmux next-3.4", "tmux 4.0"]
+        for good in
+            ["tmux 3.2\n", "tmux 3.2a", "tmux 3.3a", "tmux 3.10", "tmux next-3.4", "tmux 4.0"]
         {
             assert_eq!(check_version(good.as_bytes()), Ok(()), "{good}");
         }

@@ -106,7 +106,8 @@ impl Client {
             tokio::select! {
                 biased;
                 written = self.stdin.write(&self.out[self.written..]), if sends => {
-                    self.written += written?;
+                    // tmux has ended, and its last words are read.
+                    self.written += written.unwrap_or(self.out.len() - self.written);
                     if self.written == self.out.len() {
                         self.out.clear();
                         self.written = 0;

@@ -472,8 +472,9 @@ impl Terminal {
             request.gone = 0;
             return self.answer_dialogue();
         }
-        // A screen may be seen while its program draws it.
-        let gone = self.kept.request.take_if(|request| request.gone >= CALM);
+        // A screen may be seen while its program draws it. Before a turn ends, its requests do.
+        let is_over = self.kind != Some(Kind::Waiting) && self.calm >= CALM;
+        let gone = self.kept.request.take_if(|request| is_over || request.gone >= CALM);
         let open = gone.filter(|request| request.state == State::Open);
         open.map(|request| Heard::Withdrew(request.id)).into_iter().collect()
     }
@@ -488,7 +489,8 @@ impl Terminal {
                 self.press(&keys).map(Heard::Send).into_iter().collect()
             }
             State::Pressed { allow } if request.age > ANSWER_TICKS => {
-                let (word, keys) = (if allow { "yes" } else { "no" }, self.kept.manners.answers(allow));
+                let (word, keys) =
+                    (if allow { "yes" } else { "no" }, self.kept.manners.answers(allow));
                 let before = format!(
                     "The key for {word} (`{keys}`) did not answer this. Answer it in the agent's \
                      terminal, with `posthaste attach`.\n\n"

@@ -312,6 +312,17 @@ fn a_question_that_a_person_answered_is_withdrawn() {
     stage.ticks(CALM);
     assert_eq!(stage.heard(), [Heard::Withdrew(asks.request.clone())]);
     assert!(!stage.answer(&asks, true));
+
+    // Also before the end of its turn.
+    let (mut stage, asks) = Stage::asked("> remove it\nAllow? rm x");
+    stage.lines = vec!["> remove it".to_owned(), "* ok".to_owned(), "| > |".to_owned()];
+    stage.cursor = 2;
+    (0..=CALM).for_each(|_| {
+        stage.line("%output %3 x");
+        stage.line("\u{1}tick");
+    });
+    stage.ticks(1);
+    assert_eq!(stage.heard(), [Heard::Withdrew(asks.request), answered("ok")]);
 }
 
 #[test]

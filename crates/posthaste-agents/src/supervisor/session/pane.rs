@@ -20,6 +20,9 @@ use crate::tmux::Client;
 const SHOWN: usize = 8_000;
 /// Number of clients in a row that tmux may refuse for a pane that is there.
 const REFUSED: u32 = 10;
+/// The same for a pane that tmux does not show: about a minute, in which the keeper of a
+/// pane that has gone ends and tells why.
+const GONE: u32 = 300;
 
 impl Session {
     /// Talks through one client after the other, as long as the worker has its pane.
@@ -34,8 +37,7 @@ impl Session {
             let Err(error) = self.converse_through(&mut client).await;
             tracing::debug!(who = %self.who, %error, "tmux ended the hub's client");
             refused = if client.attached() { 0 } else { refused + 1 };
-            // The keeper of a pane that has gone ends, and tells why.
-            if refused >= REFUSED && tmux.has(&pane).await {
+            if refused >= GONE || (refused >= REFUSED && tmux.has(&pane).await) {
                 self.stop.fail(&format!("tmux does not let the hub attach to its pane: {error}"));
             }
             sleep(AGAIN).await;

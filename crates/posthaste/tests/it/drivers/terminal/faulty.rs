@@ -13,7 +13,8 @@ impl Room {
         let bin = room.world.scratch().join("bin");
         fs::create_dir(&bin).expect("a folder");
         let tmux = bin.join("tmux");
-        let text = format!("#!/bin/sh\ncase \" $* \" in {script} esac\nexec /usr/bin/tmux \"$@\"\n");
+        let text =
+            format!("#!/bin/sh\ncase \" $* \" in {script} esac\nexec /usr/bin/tmux \"$@\"\n");
         fs::write(&tmux, text).expect("written");
         fs::set_permissions(&tmux, fs::Permissions::from_mode(0o755)).expect("a program");
         room.path = format!("{}:{}", bin.display(), room.path);
