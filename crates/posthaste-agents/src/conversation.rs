@@ -46,6 +46,11 @@ pub(crate) trait Conversation: Send {
 
     fn activity(&self) -> Activity;
 
+    /// Returns the screen of the program's terminal, as it was seen last.
+    fn screen(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the state from which [`Driver::resume`](crate::drivers::Driver::resume)
     /// makes the same conversation again.
     fn state(&self) -> Value;

@@ -35,6 +35,11 @@ pub(crate) trait Driver: Sync {
     /// error here, before anything starts. Pure: it looks at nothing but the brief.
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError>;
 
+    /// Refuses a profile whose workers can be started, and cannot be given a task.
+    fn check_task(&self, _profile: &Template) -> Result<(), LaunchError> {
+        Ok(())
+    }
+
     /// Returns the conversation with the program, as it was when this state was kept.
     /// `None`: the state is not one of this driver's.
     fn resume(&self, _state: &Value) -> Option<Box<dyn Conversation>> {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use posthaste_core::ports::LaunchError;
 use posthaste_core::profiles::Profile;
@@ -11,6 +12,7 @@ use crate::environment::Environment;
 use crate::program;
 use crate::settings::{Settings, Stdin};
 use crate::supervisor::resolve;
+use crate::tmux;
 
 /// Returns the program that a hub with this environment would start for an agent of the
 /// profile; `None` if such an agent connects by itself.
@@ -24,13 +26,24 @@ pub fn installed(
     let Some(launch) = drivers::launch(profile, &brief)? else { return Ok(None) };
     let command = resolve(&launch.line, &settings, &base.clone().with(&settings))?;
     if launch.stdin == Stdin::Terminal {
-        program::find("tmux", None, base.get("PATH"))?;
+        check_tmux(&program::find("tmux", None, base.get("PATH"))?)?;
     }
     Ok(command.into_iter().next().map(PathBuf::from))
 }
 
+/// Refuses a tmux that is too old. One that says no version is left to the hub.
+#[expect(clippy::disallowed_methods, reason = "it is waited for")]
+fn check_tmux(program: &Path) -> Result<(), LaunchError> {
+    let mut command = Command::new(program);
+    let said = command.arg(tmux::VERSION).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    said.map_or(Ok(()), |said| tmux::check_version(&said.stdout))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::settings::tests::profile;
 
@@ -43,6 +56,12 @@ mod tests {
         let mock = profile(Some("terminal"), r#"{"command": ["/bin/sh"]}"#);
         let error = installed(&mock, &path("/nowhere")).expect_err("tmux is not there");
         assert!(error.why.contains("`tmux`") && error.hint.is_some(), "{error}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let tmux = folder.path().join("tmux");
+        std::fs::write(&tmux, "#!/bin/sh\necho tmux 3.0a\n").expect("written");
+        std::fs::set_permissions(&tmux, Permissions::from_mode(0o755)).expect("a program");
+        let old = installed(&mock, &path(folder.path().to_str().expect("a plain path")));
+        assert!(old.expect_err("it is too old").why.contains("tmux 3.0a is too old"));
         let claude = profile(Some("claude"), "{}");
         let error = installed(&claude, &path("/nowhere")).expect_err("it is not there");
         assert!(error.why.contains("`claude`"), "{error}");

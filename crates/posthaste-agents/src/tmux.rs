@@ -28,12 +28,18 @@ pub(crate) use self::client::Client;
 use crate::environment::Environment;
 use crate::keeper::MARK;
 use crate::program;
+use crate::ticket::Pane;
 
+/// The word with which tmux says its version.
+pub(crate) const VERSION: &str = "-V";
 /// The size of a new window, until a person attaches: wide enough for most lines of a
 /// program.
 const SIZE: (u16, u16) = (160, 50);
 /// The longest time that tmux may take to answer.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The oldest version to which the hub's client can attach without changing the size of a
+/// window.
+const OLDEST: (u32, u32) = (3, 2);
 /// The longest name of a session.
 const NAME: usize = 64;
 
@@ -72,6 +78,18 @@ impl Tmux {
 
     pub(crate) fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// Refuses a tmux to which the hub could not attach.
+    pub(crate) async fn check_version(&self) -> Result<(), LaunchError> {
+        check_version(&self.ask(&[VERSION]).await?.stdout)
+    }
+
+    /// Returns whether this pane is still there.
+    pub(crate) async fn has(&self, pane: &Pane) -> bool {
+        let mut command = self.command();
+        command.arg("-S").arg(&pane.socket).args(["display-message", "-p", "-t", &pane.pane]);
+        run(command, b"").await.is_ok_and(|ran| ran.status.success())
     }
 
     /// Opens a pane in which a program runs: in the session of this name, if there is one,
@@ -116,24 +134,52 @@ impl Tmux {
     }
 
     async fn run(&self, words: &[&str], input: &[u8]) -> io::Result<Output> {
-        let mut command = command(&self.program, &self.environment);
-        command.arg("-u");
+        let mut command = self.command();
         match self.socket.as_str() {
             "" => {}
             path if path.contains('/') => drop(command.arg("-S").arg(path)),
             name => drop(command.arg("-L").arg(name)),
         }
-        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.kill_on_drop(true).spawn()?;
-        let stdin = child.stdin.take();
-        let talk = async {
-            if let Some(mut stdin) = stdin {
-                // tmux may have ended already, and then says why.
-                let _ = stdin.write_all(input).await;
-            }
-            child.wait_with_output().await
-        };
-        timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        command.args(words);
+        run(command, input).await
+    }
+
+    fn command(&self) -> Command {
+        let mut command = command(&self.program, &self.environment);
+        command.arg("-u");
+        command
+    }
+}
+
+/// Runs tmux to its end.
+async fn run(mut command: Command, input: &[u8]) -> io::Result<Output> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.kill_on_drop(true).spawn()?;
+    let stdin = child.stdin.take();
+    let talk = async {
+        if let Some(mut stdin) = stdin {
+            // tmux may have ended already, and then says why.
+            let _ = stdin.write_all(input).await;
+        }
+        child.wait_with_output().await
+    };
+    timeout(PATIENCE, talk).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Refuses a tmux that is too old, by its answer to [`VERSION`]. A version without a
+/// number, such as that of OpenBSD, is new enough.
+pub(crate) fn check_version(said: &[u8]) -> Result<(), LaunchError> {
+    let said = String::from_utf8_lossy(said);
+    let version = said.trim().strip_prefix("tmux ").unwrap_or_default();
+    let (major, minor) =
+        version.strip_prefix("next-").unwrap_or(version).split_once('.').unwrap_or_default();
+    let minor = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
+    match (major.parse(), minor.parse()) {
+        (Ok(major), Ok(minor)) if (major, minor) < OLDEST => Err(LaunchError::new(
+            format!("tmux {version} is too old: a terminal needs tmux 3.2 or newer"),
+            "install a newer tmux, and end the old server with `tmux kill-server`",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -239,6 +285,23 @@ mod tests {
                  set-option -t =cao-one: destroy-unattached off\n"
             )
         );
+    }
+
+    #[test]
+    fn a_tmux_that_is_too_old_is_refused_with_its_version() {
+        for good in
+            ["tmux 3.2\n", "tmux 3.2a", "tmux 3.3a", "tmux 3.10", "tmux next-3.4", "tmux 4.0"]
+        {
+            assert_eq!(check_version(good.as_bytes()), Ok(()), "{good}");
+        }
+        for unknown in ["", "tmux master", "tmux openbsd-7.5", "another program 1.0"] {
+            assert_eq!(check_version(unknown.as_bytes()), Ok(()), "{unknown}");
+        }
+        for old in ["tmux 3.1c\n", "tmux 2.6", "tmux 1.9a", "tmux next-3.1"] {
+            let error = check_version(old.as_bytes()).expect_err(old);
+            assert!(error.why.contains(old.trim()) || old.contains("next"), "{error}");
+            assert!(error.why.contains("3.2") && error.hint.is_some(), "{error}");
+        }
     }
 
     #[test]

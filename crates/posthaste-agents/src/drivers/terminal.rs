@@ -2,9 +2,10 @@
 //!
 //! The program need not know of the hub. The profile says by patterns how its screen
 //! looks when it is idle, when it works and when it asks a person; without a pattern for
-//! idle it can be watched and attached to, and nothing is typed into it.
+//! idle it can be watched and attached to, and nothing is typed into it: it gets no task.
 
 mod conversation;
+mod dialogue;
 mod manners;
 mod screen;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 mod typing;
 
 use posthaste_core::ports::LaunchError;
+use posthaste_core::profiles::Template;
 use serde_json::Value;
 
 use self::manners::Manners;
@@ -46,6 +48,18 @@ impl Driver for Terminal {
         };
         let state = Some(conversation::Terminal::first(manners));
         Ok(Some(Launch { state, ..Launch::plain(line.clone(), Stdin::Terminal) }))
+    }
+
+    fn check_task(&self, profile: &Template) -> Result<(), LaunchError> {
+        let name = profile.name.as_str();
+        match Manners::read(name, &profile.config)?.takes_prompts() {
+            true => Ok(()),
+            false => Err(LaunchError::new(
+                format!("{name} takes no task: nothing says when its terminal is idle"),
+                "add `patterns: { idle: … }`, a regular expression for its screen when it waits for input",
+            )
+            .about("patterns")),
+        }
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {

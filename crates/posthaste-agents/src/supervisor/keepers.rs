@@ -66,6 +66,7 @@ impl Keeper {
         directory: &Path,
         environment: &Environment,
     ) -> Result<Self, LaunchError> {
+        tmux.check_version().await?;
         let lock = hold(folder, directory)?;
         let variables = environment.all().map(|(name, value)| (name.into(), value.into()));
         let ticket = Ticket { tmux: tmux.program().into(), environment: variables.collect() };

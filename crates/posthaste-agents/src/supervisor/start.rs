@@ -86,6 +86,9 @@ impl Shared {
         let Some(launch) = launch_of_nobody(&job.profile, &settings)? else {
             return Ok(Way::ByItself);
         };
+        if job.task {
+            drivers::of(&job.profile)?.check_task(&job.profile.template)?;
+        }
         let directory = job.directory.as_ref().or(settings.directory.as_ref());
         if let Some(directory) = directory {
             check_directory(directory)?;

@@ -92,6 +92,7 @@ struct Place {
     worktree: Option<bool>,
     timeout: Option<Duration>,
     terms: Option<Terms>,
+    task: bool,
 }
 
 impl Place {
@@ -101,6 +102,7 @@ impl Place {
             worktree: assign.worktree,
             timeout: assign.timeout,
             terms: assign.terms.take(),
+            task: true,
         }
     }
 }
@@ -151,7 +153,7 @@ impl Hub {
     /// Makes a worker that starts at once and waits for its first mail.
     pub async fn open_worker(self: &Arc<Self>, open: OpenWorker) -> Result<Instance, AssignError> {
         let OpenWorker { by, agent, directory, worktree, terms } = open;
-        let place = Place { directory, worktree, timeout: None, terms: Some(terms) };
+        let place = Place { directory, worktree, timeout: None, terms: Some(terms), task: false };
         let name = agent.to_string();
         let work = match self.work_for(by, &agent, place).await? {
             Some((work, true)) => work,
@@ -202,7 +204,8 @@ impl Hub {
         }
         let directory = known.and_then(|work| work.directory.as_ref()).map(PathBuf::from);
         let worktree = known.map(|work| work.worktree);
-        Ok(Some(Job { profile, directory, worktree }))
+        // Whether it can take a task was checked when it got one.
+        Ok(Some(Job { profile, directory, worktree, task: false }))
     }
 
     /// Returns the work to be started, and whether the worker could be told of mail;
@@ -213,7 +216,7 @@ impl Hub {
         agent: &Name,
         place: Place,
     ) -> Result<Option<(Work, bool)>, AssignError> {
-        let Place { directory, worktree, timeout, terms } = place;
+        let Place { directory, worktree, timeout, terms, task } = place;
         let driven = terms.as_ref().is_some_and(|terms| terms.driver.is_some());
         let mut profile = match self.engine.profile(agent.clone()).await? {
             Some(profile) => profile,
@@ -231,7 +234,7 @@ impl Hub {
             terms.apply(&mut profile.template);
         }
         let directory = directory.or_else(|| self.directory_of(by));
-        let job = Job { profile, directory: directory.map(PathBuf::from), worktree };
+        let job = Job { profile, directory: directory.map(PathBuf::from), worktree, task };
         Ok(match self.staff()?.launcher.check(&job)? {
             Way::Started { worktree, timeout: of_profile, hears } => {
                 let work = Work {
@@ -260,7 +263,7 @@ impl Hub {
     /// Returns the way in which an agent of this profile would come to work here, or an
     /// error.
     pub fn way_of(&self, profile: Profile) -> Result<Way, LaunchError> {
-        let job = Job { profile, directory: None, worktree: None };
+        let job = Job { profile, directory: None, worktree: None, task: false };
         self.staff()?.launcher.check(&job)
     }
 

@@ -27,6 +27,8 @@ pub struct Job {
     /// Request for a git worktree of its own, made from that directory; `None`: as the
     /// profile says.
     pub worktree: Option<bool>,
+    /// The worker starts with a task. Another one waits for its first mail.
+    pub task: bool,
 }
 
 /// The way in which an agent of a profile comes to work.

@@ -17,9 +17,12 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::dialogue::{ANSWER_TICKS, Dialogue, Request, STILL, State, Watch};
 use super::manners::{Manners, Patterns};
 use super::{screen, typing};
-use crate::conversation::{Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd};
+use crate::conversation::{
+    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, one_line,
+};
 use crate::tmux::control::{Answer, Notice, Reader};
 
 /// The number of the prompt with the task.
@@ -31,10 +34,12 @@ pub(super) const CALM: u32 = 2;
 pub(super) const ECHO_TICKS: u32 = 40;
 /// Number of ticks after which a prompt was not taken if Enter changed nothing.
 pub(super) const ENTER_TICKS: u32 = 80;
-/// Number of ticks between two screens that are told while they change.
-const SCREEN_TICKS: u32 = 8;
+/// Number of ticks after which a screen is told that never stays the same: one minute.
+const SCREEN_TICKS: u32 = 240;
 /// Number of characters of a screen that a request for permission quotes.
 const QUOTED: usize = 1_500;
+/// Number of characters of a failure that the screen shows.
+const FAILURE: usize = 200;
 
 /// The conversation as it is kept.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -51,6 +56,9 @@ pub(super) struct Kept {
     /// Number of requests for permission until now.
     #[serde(default)]
     requests: u64,
+    /// The request for permission about the dialogue on the screen.
+    #[serde(default)]
+    request: Option<Request>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,6 +148,8 @@ pub(super) struct Terminal {
     told: String,
     told_kind: Option<Kind>,
     told_ticks: u32,
+    /// Ticks since the screen has changed.
+    still: u32,
     kind: Option<Kind>,
     /// Ticks since the screen became of this kind.
     calm: u32,
@@ -149,8 +159,8 @@ pub(super) struct Terminal {
     rested: bool,
     /// The length of a task that does not fit into a line.
     too_long: Option<usize>,
-    /// The request for permission that is open.
-    request: Option<String>,
+    /// The dialogue on the screen, until it is asked about.
+    watch: Watch,
 }
 
 impl Terminal {
@@ -172,9 +182,13 @@ impl Terminal {
         self.look()
     }
 
-    /// Asks for the screen, and for the history where an echo or an answer is awaited.
     fn look(&mut self) -> Vec<Heard> {
-        let Some((pane, _)) = &self.pane else { return Vec::new() };
+        self.asks_for_look().map(Heard::Send).into_iter().collect()
+    }
+
+    /// Asks for the screen, and for the history where an echo or an answer is awaited.
+    fn asks_for_look(&mut self) -> Option<Vec<u8>> {
+        let (pane, _) = self.pane.as_ref()?;
         (self.dirty, self.rested) = (false, false);
         self.coming = Look::default();
         let mut line = format!(
@@ -191,7 +205,7 @@ impl Terminal {
             line.push_str(&typing::all(pane));
             self.awaited.push_back(Asked::All);
         }
-        vec![Heard::Send(line.into_bytes())]
+        Some(line.into_bytes())
     }
 
     fn answered(&mut self, answer: Answer) -> Vec<Heard> {
@@ -242,15 +256,22 @@ impl Terminal {
             true => self.calm += 1,
             false => (self.kind, self.calm) = (Some(kind), 0),
         }
-        self.screen = text;
+        if self.screen != text {
+            (self.screen, self.still) = (text, 0);
+        }
+        match kind {
+            Kind::Waiting => self.watch.see(&self.screen),
+            Kind::Idle | Kind::Busy | Kind::Unclear => self.watch = Watch::default(),
+        }
         self.step()
     }
 
-    /// Tells the screen when its kind has changed, when it is calm, and now and then while
-    /// it changes.
+    /// Tells the screen when its kind has changed and when it stays the same. A screen with
+    /// a clock or a spinner is told once a minute.
     fn show(&mut self) -> Option<Heard> {
-        let is_time = self.calm >= CALM || self.told_ticks >= SCREEN_TICKS;
-        if self.told == self.screen || (!is_time && self.told_kind == self.kind) {
+        let is_other = self.calm >= CALM && self.told_kind != self.kind;
+        let is_time = is_other || self.still >= STILL || self.told_ticks >= SCREEN_TICKS;
+        if self.told == self.screen || !is_time {
             return None;
         }
         self.told_kind = self.kind;
@@ -287,6 +308,12 @@ impl Terminal {
         }
         self.rested = true;
         self.told_ticks = self.told_ticks.saturating_add(1);
+        self.still = self.still.saturating_add(1);
+        self.watch.tick();
+        if let Some(request) = &mut self.kept.request {
+            request.age = request.age.saturating_add(1);
+            request.gone = request.gone.saturating_add(1);
+        }
         if let Phase::Typed(prompt) | Phase::Entered(prompt) = &mut self.kept.phase {
             prompt.age += 1;
         }
@@ -397,9 +424,10 @@ impl Terminal {
         let Some(all) = self.last.all.take() else {
             return self.look();
         };
-        let end = match prompt.interrupted {
-            true => TurnEnd::Interrupted,
-            false => TurnEnd::Answer(self.answer_in(&all, &prompt)),
+        let end = match self.failure_in(&all, &prompt) {
+            _ if prompt.interrupted => TurnEnd::Interrupted,
+            Some(failure) => TurnEnd::Failed(failure),
+            None => TurnEnd::Answer(self.answer_in(&all, &prompt)),
         };
         self.kept.phase = Phase::Free;
         vec![Heard::TurnEnded(end)]
@@ -408,10 +436,7 @@ impl Terminal {
     /// Returns the text between the echo of a prompt and the program's next prompt, or the
     /// part of it that the profile names.
     fn answer_in(&self, all: &str, prompt: &Prompt) -> String {
-        // tmux forgets the first lines of a long history.
-        let anywhere = || screen::places(all, &prompt.tail).last().copied();
-        let begin = self.echo(all, prompt).or_else(anywhere).unwrap_or(0);
-        let after = &all[begin..];
+        let after = self.after_echo(all, prompt);
         if let Some(pattern) = &self.patterns.answer
             && let Some(found) = pattern.captures_iter(after).last()
         {
@@ -422,23 +447,72 @@ impl Terminal {
         screen::trimmed(&after[..end.map_or(after.len(), |end| end.start())]).to_owned()
     }
 
+    /// Returns what the program wrote after the echo of a prompt that means, by the profile,
+    /// that the turn failed.
+    fn failure_in(&self, all: &str, prompt: &Prompt) -> Option<String> {
+        let found = self.patterns.failed.as_ref()?.captures(self.after_echo(all, prompt))?;
+        let part = found.get(1).or_else(|| found.get(0))?;
+        Some(one_line(part.as_str(), FAILURE))
+    }
+
+    fn after_echo<'a>(&self, all: &'a str, prompt: &Prompt) -> &'a str {
+        // tmux forgets the first lines of a long history.
+        let anywhere = || screen::places(all, &prompt.tail).last().copied();
+        let begin = self.echo(all, prompt).or_else(anywhere).unwrap_or(0);
+        &all[begin..]
+    }
+
     /// Tells of a question of the program to a person, and of its end.
     fn permission(&mut self) -> Vec<Heard> {
-        match (self.request.is_some(), self.kind) {
-            (false, Some(Kind::Waiting)) if self.calm >= CALM => {
-                self.kept.requests += 1;
-                let request = format!("screen-{}", self.kept.requests);
-                self.request = Some(request.clone());
-                let skip = self.screen.chars().count().saturating_sub(QUOTED);
-                let text = self.screen.chars().skip(skip).collect();
-                let subject = "terminal".to_owned();
-                vec![Heard::Asks(PermissionRequest { request, subject, text })]
-            }
-            (true, kind) if kind != Some(Kind::Waiting) => {
-                self.request.take().map(Heard::Withdrew).into_iter().collect()
-            }
-            _ => Vec::new(),
+        let Some(request) = &mut self.kept.request else {
+            let dialogue = self.watch.dialogue().filter(|_| self.kind == Some(Kind::Waiting));
+            return dialogue.map(|dialogue| self.ask(dialogue, "")).into_iter().collect();
+        };
+        if self.kind == Some(Kind::Waiting) && request.dialogue.is_on(&self.screen) {
+            request.gone = 0;
+            return self.answer_dialogue();
         }
+        // A screen may be seen while its program draws it. Before a turn ends, its requests do.
+        let is_over = self.kind != Some(Kind::Waiting) && self.calm >= CALM;
+        let gone = self.kept.request.take_if(|request| is_over || request.gone >= CALM);
+        let open = gone.filter(|request| request.state == State::Open);
+        open.map(|request| Heard::Withdrew(request.id)).into_iter().collect()
+    }
+
+    /// Presses the key of the operator's answer. Asks again if the key changed nothing.
+    fn answer_dialogue(&mut self) -> Vec<Heard> {
+        let Some(request) = &mut self.kept.request else { return Vec::new() };
+        match request.state {
+            State::Answered { allow } => {
+                (request.state, request.age) = (State::Pressed { allow }, 0);
+                let keys = self.kept.manners.answers(allow).to_owned();
+                self.press(&keys).map(Heard::Send).into_iter().collect()
+            }
+            State::Pressed { allow } if request.age > ANSWER_TICKS => {
+                let (word, keys) =
+                    (if allow { "yes" } else { "no" }, self.kept.manners.answers(allow));
+                let before = format!(
+                    "The key for {word} (`{keys}`) did not answer this. Answer it in the agent's \
+                     terminal, with `posthaste attach`.\n\n"
+                );
+                let dialogue = request.dialogue.clone();
+                vec![self.ask(dialogue, &before)]
+            }
+            State::Open | State::Pressed { .. } => Vec::new(),
+        }
+    }
+
+    /// Asks the operator about a dialogue. The request has no subject, so that no verdict on
+    /// it is remembered: a dialogue may be about anything.
+    fn ask(&mut self, dialogue: Dialogue, before: &str) -> Heard {
+        self.kept.requests += 1;
+        let id = format!("screen-{}", self.kept.requests);
+        self.kept.request = Some(Request::new(id.clone(), dialogue));
+        // One row may change in each of several dialogues, and is no clock.
+        self.watch = Watch::default();
+        let skip = self.screen.chars().count().saturating_sub(QUOTED);
+        let text = before.chars().chain(self.screen.chars().skip(skip)).collect();
+        Heard::Asks(PermissionRequest { request: id, subject: String::new(), text })
     }
 
     /// Gives a prompt up that the program did not take. Its text may stand in the input,
@@ -539,13 +613,15 @@ impl Conversation for Terminal {
         self.press(&keys)
     }
 
+    /// Looks at the screen once more: the key is pressed if it still shows the dialogue of
+    /// the request.
     fn answer(&mut self, request: &str, allow: bool, _: &str) -> Option<Vec<u8>> {
-        if self.request.as_deref() != Some(request) || self.kind != Some(Kind::Waiting) {
+        let open = self.kept.request.as_mut().filter(|open| open.id == request)?;
+        if open.state != State::Open {
             return None;
         }
-        let manners = &self.kept.manners;
-        let keys = if allow { manners.allow.clone() } else { manners.deny.clone() };
-        self.press(&keys?)
+        open.state = State::Answered { allow };
+        Some(self.asks_for_look().unwrap_or_default())
     }
 
     fn activity(&self) -> Activity {
@@ -555,6 +631,10 @@ impl Conversation for Terminal {
             Phase::Free if !self.kept.ready => Activity::Starting,
             _ => Activity::Busy,
         }
+    }
+
+    fn screen(&self) -> Option<&str> {
+        Some(&self.screen)
     }
 
     fn state(&self) -> Value {

@@ -18,13 +18,15 @@ pub(super) struct Manners {
     busy: Option<String>,
     waiting: Option<String>,
     pasted: Option<String>,
+    #[serde(default)]
+    failed: Option<String>,
     answer: Option<String>,
     /// The program takes a text of several lines as one prompt.
     pub(super) multiline: bool,
     /// The keys that end a turn.
     pub(super) interrupt: Option<String>,
-    pub(super) allow: Option<String>,
-    pub(super) deny: Option<String>,
+    allow: Option<String>,
+    deny: Option<String>,
 }
 
 /// The patterns of a profile, ready to use.
@@ -38,6 +40,8 @@ pub(super) struct Patterns {
     pub(super) waiting: Option<Regex>,
     /// What the program shows instead of a long text that was pasted.
     pub(super) pasted: Option<Regex>,
+    /// The sign, within what came after the prompt, that the turn has failed.
+    pub(super) failed: Option<Regex>,
     /// The answer, within what came after the prompt.
     pub(super) answer: Option<Regex>,
 }
@@ -66,9 +70,13 @@ impl Manners {
         let text = |key: &'static str, value: Option<&Value>| match value {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-            Some(_) => Err(wrong(key, "has something else than a text".to_owned())),
+            // YAML takes a digit without quotes for a number, and `y` for a yes.
+            Some(Value::Number(digit)) if key == "keys" => Ok(Some(digit.to_string())),
+            Some(_) => {
+                Err(wrong(key, "has something else than a text: put it in quotes".to_owned()))
+            }
         };
-        let patterns = group("patterns", &["idle", "busy", "waiting", "pasted"])?;
+        let patterns = group("patterns", &["idle", "busy", "waiting", "pasted", "failed"])?;
         let pattern = |name: &str| text("patterns", patterns.get(name));
         let keys = group("keys", &["interrupt", "allow", "deny"])?;
         let pressed = |name: &str| match text("keys", keys.get(name))? {
@@ -83,6 +91,7 @@ impl Manners {
             busy: pattern("busy")?,
             waiting: pattern("waiting")?,
             pasted: pattern("pasted")?,
+            failed: pattern("failed")?,
             answer: text("answer", config.get("answer"))?,
             multiline: match config.get("multiline").filter(|value| !value.is_null()) {
                 None => false,
@@ -94,7 +103,23 @@ impl Manners {
             deny: pressed("deny")?,
         };
         manners.patterns().map_err(|(key, why)| wrong(key, why))?;
+        let has_keys = manners.allow.is_some() && manners.deny.is_some();
+        if manners.waiting.is_some() && !has_keys {
+            let why = "needs `allow` and `deny`, the keys that answer what `patterns.waiting` asks";
+            return Err(wrong("keys", why.to_owned()));
+        }
         Ok(manners)
+    }
+
+    /// Returns whether the hub can see when the program takes a prompt.
+    pub(super) fn takes_prompts(&self) -> bool {
+        self.idle.is_some()
+    }
+
+    /// Returns the keys that answer a dialogue.
+    pub(super) fn answers(&self, allow: bool) -> &str {
+        let keys = if allow { &self.allow } else { &self.deny };
+        keys.as_deref().unwrap_or_default()
     }
 
     /// Compiles the patterns. The error names the key of the profile.
@@ -116,6 +141,7 @@ impl Manners {
             busy: compile("patterns", &self.busy)?,
             waiting: compile("patterns", &self.waiting)?,
             pasted: compile("patterns", &self.pasted)?,
+            failed: compile("patterns", &self.failed)?,
             answer: compile("answer", &self.answer)?,
         })
     }
@@ -136,6 +162,9 @@ mod tests {
         let idle = patterns.idle.expect("given");
         assert!(idle.is_match("> one\ntwo\n>") && !idle.is_match(">\n> one"));
         assert!(patterns.waiting.is_none());
+        let asking = r#"{"patterns": {"waiting": "^Allow"}, "keys": {"allow": 1, "deny": "n"}}"#;
+        let asking = Manners::read("counter", asking).expect("YAML takes a digit for a number");
+        assert_eq!((asking.answers(true), asking.answers(false)), ("1", "n"));
         let silent = Manners::read("counter", "{}").expect("nothing is needed");
         assert_eq!((silent.interrupt, silent.multiline), (None, false));
     }
@@ -154,6 +183,10 @@ mod tests {
             (r#"{"multiline": "yes"}"#, "multiline"),
             (r#"{"keys": {"interrupt": "Escpe"}}"#, "keys"),
             (r#"{"keys": {"quit": "q"}}"#, "keys"),
+            (r#"{"keys": {"allow": true}}"#, "keys"),
+            (r#"{"keys": {"allow": 12}}"#, "keys"),
+            (r#"{"patterns": {"waiting": "^Allow"}}"#, "keys"),
+            (r#"{"patterns": {"waiting": "^Allow"}, "keys": {"allow": "y"}}"#, "keys"),
         ] {
             let error = Manners::read("counter", config).expect_err(config);
             assert_eq!(error.key, Some(key), "{config}: {error}");

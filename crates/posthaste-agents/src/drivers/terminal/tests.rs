@@ -5,8 +5,9 @@ use posthaste_testkit::fuzz;
 use serde_json::json;
 
 use super::conversation::{CALM, ECHO_TICKS, ENTER_TICKS, Terminal};
+use super::dialogue::{ANSWER_TICKS, STILL};
 use super::manners::Manners;
-use crate::conversation::{Activity, Conversation, Heard, TurnEnd};
+use crate::conversation::{Activity, Conversation, Heard, PermissionRequest, TurnEnd};
 
 const ECHO: &str = r#"{"patterns": {"idle": "^> *\\z"}}"#;
 const DRAWN: &str = r#"{"patterns": {"idle": "^\\| > +\\|$", "busy": "esc to interrupt",
@@ -22,6 +23,8 @@ struct Stage {
     /// Commands that type, without looks.
     typed: Vec<String>,
     heard: Vec<Heard>,
+    /// Screens that were told.
+    screens: Vec<String>,
 }
 
 impl Stage {
@@ -35,9 +38,41 @@ impl Stage {
             number: 0,
             typed: Vec::new(),
             heard: Vec::new(),
+            screens: Vec::new(),
         };
         stage.attach();
         stage
+    }
+
+    /// A turn in which the program asks a person this.
+    fn asked(dialogue: &str) -> (Self, PermissionRequest) {
+        let mut stage = Self::new(DRAWN);
+        stage.calm("| > |");
+        stage.prompt(1, "remove it");
+        stage.draw("| > remove it |");
+        stage.draw("> remove it\nesc to interrupt");
+        assert_eq!(stage.heard(), [Heard::Began(1)]);
+        stage.typed();
+        let asks = stage.asks(dialogue);
+        (stage, asks)
+    }
+
+    /// The program asks a person this, and the conversation asks the operator.
+    fn asks(&mut self, dialogue: &str) -> PermissionRequest {
+        self.draw(dialogue);
+        self.ticks(STILL);
+        let mut heard = self.heard();
+        match heard.pop() {
+            Some(Heard::Asks(asks)) if heard.is_empty() => asks,
+            other => panic!("{heard:?} {other:?}"),
+        }
+    }
+
+    /// The operator answers; returns whether the request was open.
+    fn answer(&mut self, asks: &PermissionRequest, allow: bool) -> bool {
+        let Some(bytes) = self.talk.answer(&asks.request, allow, "") else { return false };
+        self.obey(&String::from_utf8(bytes).expect("text"));
+        true
     }
 
     fn attach(&mut self) {
@@ -53,7 +88,7 @@ impl Stage {
         for one in heard {
             match one {
                 Heard::Send(bytes) => self.obey(&String::from_utf8(bytes).expect("text")),
-                Heard::Screen(_) => {}
+                Heard::Screen(screen) => self.screens.push(screen),
                 other => self.heard.push(other),
             }
         }
@@ -249,26 +284,193 @@ fn a_long_text_may_be_shown_as_the_sign_of_a_paste() {
     assert_eq!(stage.heard(), [Heard::Began(1), answered("nice")]);
 }
 
+const YES: &str = "send-keys -t %3 -- 'y'";
+
 #[test]
-fn a_question_to_a_person_is_told_answered_and_withdrawn() {
-    let mut stage = Stage::new(DRAWN);
-    stage.calm("| > |");
-    stage.prompt(1, "remove it");
-    stage.draw("| > remove it |");
-    stage.draw("> remove it\nesc to interrupt");
-    stage.typed();
-    stage.calm("> remove it\nAllow? rm x");
-    let heard = stage.heard();
-    let [Heard::Began(1), Heard::Asks(asks)] = &heard[..] else { panic!("{heard:?}") };
+fn a_question_to_a_person_is_told_and_answered() {
+    let (mut stage, asks) = Stage::asked("> remove it\nAllow? rm x");
     assert!(asks.text.contains("Allow? rm x"));
+    assert_eq!(asks.subject, "", "no verdict on it can be remembered");
     assert_eq!(stage.talk.activity(), Activity::Busy);
     assert_eq!(stage.talk.answer("screen-9", true, ""), None);
-    let keys = stage.talk.answer(&asks.request, true, "").expect("it is open");
-    stage.obey(&String::from_utf8(keys).expect("text"));
-    assert_eq!(stage.typed(), ["send-keys -t %3 -- 'y'"]);
+    assert!(stage.answer(&asks, true));
+    assert_eq!(stage.typed(), [YES]);
+    assert!(!stage.answer(&asks, true), "it is answered once");
     stage.draw("> remove it\nesc to interrupt");
+    stage.ticks(CALM + STILL);
+    assert_eq!((stage.typed(), stage.heard()), (vec![], vec![]));
+}
+
+#[test]
+fn a_question_that_a_person_answered_is_withdrawn() {
+    let (mut stage, asks) = Stage::asked("Allow? rm x");
+    // For a moment the screen is half drawn.
+    stage.draw("All");
+    stage.draw("Allow? rm x");
+    assert_eq!(stage.heard(), []);
+    stage.draw("esc to interrupt");
+    stage.ticks(CALM);
     assert_eq!(stage.heard(), [Heard::Withdrew(asks.request.clone())]);
-    assert_eq!(stage.talk.answer(&asks.request, true, ""), None);
+    assert!(!stage.answer(&asks, true));
+
+    // Also before the end of its turn.
+    let (mut stage, asks) = Stage::asked("> remove it\nAllow? rm x");
+    stage.lines = vec!["> remove it".to_owned(), "* ok".to_owned(), "| > |".to_owned()];
+    stage.cursor = 2;
+    (0..=CALM).for_each(|_| {
+        stage.line("%output %3 x");
+        stage.line("\u{1}tick");
+    });
+    stage.ticks(1);
+    assert_eq!(stage.heard(), [Heard::Withdrew(asks.request), answered("ok")]);
+}
+
+#[test]
+fn a_yes_to_one_question_is_not_pressed_in_another() {
+    let (mut stage, one) = Stage::asked("Allow? touch x");
+    stage.lines = vec!["Allow? rm -rf /".to_owned()];
+    // No tick has passed, and the conversation has not looked.
+    stage.cursor = 0;
+    assert!(stage.answer(&one, true));
+    stage.ticks(CALM + STILL);
+    assert_eq!(stage.typed(), Vec::<String>::new());
+    let heard = stage.heard();
+    let [Heard::Asks(two)] = &heard[..] else { panic!("{heard:?}") };
+    assert!(two.request != one.request && two.text.contains("rm -rf /"), "{two:?}");
+
+    // The same when the conversation has seen the other question before the answer.
+    let (mut stage, one) = Stage::asked("Allow? touch x");
+    stage.draw("Allow? rm -rf /");
+    stage.ticks(STILL);
+    let heard = stage.heard();
+    let [Heard::Withdrew(gone), Heard::Asks(two)] = &heard[..] else { panic!("{heard:?}") };
+    assert_eq!(*gone, one.request);
+    assert!(!stage.answer(&one, true));
+    assert_eq!(stage.typed(), Vec::<String>::new());
+    assert!(stage.answer(two, false));
+    assert_eq!(stage.typed(), ["send-keys -t %3 -- 'n'"]);
+}
+
+#[test]
+fn the_second_of_two_questions_in_a_row_is_asked() {
+    let (mut stage, one) = Stage::asked("Allow? rm 1");
+    assert!(stage.answer(&one, true));
+    let two = stage.asks("Allow? rm 2");
+    assert!(two.text.contains("rm 2"));
+    assert!(stage.answer(&two, true));
+    let three = stage.asks("Allow? rm 3");
+    assert!(three.text.contains("rm 3"), "a number that changes is no clock");
+    assert_eq!(stage.typed(), [YES, YES]);
+}
+
+#[test]
+fn a_clock_beside_a_question_does_not_ask_again() {
+    let (mut stage, _) = Stage::asked("Allow? rm x");
+    stage.calm("esc to interrupt");
+    stage.heard();
+    for second in 0..20 {
+        stage.draw(&format!("Allow? rm x\n12:00:{second:02}"));
+        stage.ticks(3);
+    }
+    let heard = stage.heard();
+    let [Heard::Asks(asks)] = &heard[..] else { panic!("{heard:?}") };
+    assert!(stage.answer(asks, true));
+    assert_eq!(stage.typed(), [YES]);
+}
+
+#[test]
+fn a_key_that_answers_nothing_is_told_and_not_pressed_again() {
+    let (mut stage, asks) = Stage::asked("Allow? rm x\n> No\n  Yes");
+    assert!(stage.answer(&asks, true));
+    assert_eq!(stage.typed(), [YES]);
+    stage.ticks(ANSWER_TICKS * 3);
+    let heard = stage.heard();
+    let [Heard::Asks(again)] = &heard[..] else { panic!("{heard:?}") };
+    assert!(again.text.contains("(`y`) did not answer") && again.text.contains("posthaste attach"));
+    assert!(again.text.contains("Allow? rm x"), "{}", again.text);
+    assert_eq!(stage.typed(), Vec::<String>::new());
+    // A person answers it.
+    stage.draw("esc to interrupt");
+    stage.ticks(CALM);
+    assert_eq!(stage.heard(), [Heard::Withdrew(again.request.clone())]);
+}
+
+#[test]
+fn a_hub_killed_while_a_question_is_open_asks_it_once() {
+    let (mut stage, asks) = Stage::asked("Allow? rm x");
+    stage.restart();
+    stage.ticks(CALM + STILL);
+    assert_eq!(stage.heard(), []);
+    assert!(stage.answer(&asks, true));
+    assert_eq!(stage.typed(), [YES]);
+
+    // Killed after the answer: it is pressed once.
+    for restart_at in 0..2 {
+        let (mut stage, asks) = Stage::asked("Allow? rm x");
+        let look = stage.talk.answer(&asks.request, true, "").expect("it is open");
+        if restart_at == 1 {
+            stage.obey(&String::from_utf8(look).expect("text"));
+        }
+        stage.restart();
+        stage.ticks(CALM);
+        assert_eq!(stage.typed(), [YES], "{restart_at}");
+        assert_eq!(stage.heard(), []);
+    }
+
+    // A person answered it while no hub was there.
+    let (mut stage, asks) = Stage::asked("Allow? rm x");
+    stage.lines = vec!["esc to interrupt".to_owned()];
+    stage.restart();
+    stage.ticks(CALM);
+    assert_eq!(stage.heard(), [Heard::Withdrew(asks.request)]);
+}
+
+#[test]
+fn a_state_of_an_earlier_version_is_read() {
+    let mut state = Stage::new(ECHO).talk.state();
+    let kept = state.as_object_mut().expect("an object");
+    assert!(kept.remove("request").is_some());
+    assert!(kept["manners"].as_object_mut().expect("one").remove("failed").is_some());
+    assert!(Terminal::resume(&state).is_some());
+}
+
+#[test]
+fn a_turn_whose_screen_shows_a_failure_fails() {
+    let config = r#"{"patterns": {"idle": "^> *\\z", "failed": "^! (Not logged in.*)$"}}"#;
+    let mut stage = Stage::new(config);
+    stage.calm("> ");
+    stage.prompt(1, "hello");
+    stage.draw("> hello");
+    stage.calm("> hello\n! Not logged in \u{b7} run /login\n> ");
+    let why = "Not logged in \u{b7} run /login".to_owned();
+    assert_eq!(stage.heard(), [Heard::Began(1), Heard::TurnEnded(TurnEnd::Failed(why))]);
+    // The failure of an earlier turn is not that of the next one.
+    stage.prompt(2, "again");
+    stage.draw("> hello\n! Not logged in \u{b7} run /login\n> again");
+    stage.calm("> hello\n! Not logged in \u{b7} run /login\n> again\nyes\n> ");
+    assert_eq!(stage.heard(), [Heard::Began(2), answered("yes")]);
+}
+
+#[test]
+fn the_frames_of_a_spinner_are_not_all_told() {
+    let mut stage = Stage::new(DRAWN);
+    stage.calm("| > |");
+    stage.prompt(1, "think");
+    stage.draw("| > think |");
+    stage.screens.clear();
+    for second in 0..40 {
+        stage.draw(&format!("> think\nesc to interrupt {second}"));
+    }
+    assert_eq!(stage.screens.len(), 1, "{:?}", stage.screens);
+    stage.calm("> think\n* done\n| > |");
+    stage.ticks(STILL);
+    assert_eq!(stage.screens.len(), 2, "{:?}", stage.screens);
+    assert_eq!(stage.screens[1], "> think\n* done\n| > |");
+    // A screen that is never calm is told now and then.
+    for frame in 0..500 {
+        stage.draw(&format!("| > |\n{frame}"));
+    }
+    assert!((3..=5).contains(&stage.screens.len()), "{:?}", stage.screens);
 }
 
 #[test]

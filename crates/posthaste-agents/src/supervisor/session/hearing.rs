@@ -251,7 +251,7 @@ impl Session {
         };
         if let Some(bytes) = self.talk.answer(&asked.request, allow, why) {
             let told = if allow { "allowed" } else { "denied" };
-            self.note(&format!("{told}: {}", asked.subject));
+            self.note(format!("{told}: {}", asked.subject).trim_end_matches(": "));
             self.write(bytes);
         }
         self.note_activity();

@@ -1,6 +1,8 @@
 //! Workers in terminals of a real tmux, on a socket of the test's own.
 
 mod claude;
+mod dialogues;
+mod faulty;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -18,6 +20,8 @@ struct Room {
     world: World,
     hub: Option<Hub>,
     tmux: Tmux,
+    /// The folders in which the hub looks for programs.
+    path: String,
 }
 
 /// A worker and its task.
@@ -41,7 +45,7 @@ impl Room {
             script.replace('\'', "''")
         );
         std::fs::write(profiles.join(format!("{name}.md")), text).expect("written");
-        let mut room = Self { world, hub: None, tmux };
+        let mut room = Self { world, hub: None, tmux, path: "/usr/bin:/bin".to_owned() };
         room.start_the_hub();
         room.world.say(&["join", "alice"]);
         Some(room)
@@ -66,7 +70,7 @@ impl Room {
         let config = self.world.config(&self.tmux.config());
         let mut command =
             self.world.command(&["up", "--json", "--listen", &listen, "--config", &config]);
-        command.env("PATH", "/usr/bin:/bin");
+        command.env("PATH", &self.path);
         self.hub = Some(self.world.hub_of(command));
     }
 
@@ -139,6 +143,11 @@ impl Room {
         note["pane"].as_str().expect("a pane").to_owned()
     }
 
+    /// The history and the screen, with wrapped rows as one line.
+    fn history(&self, worker: &Worker) -> String {
+        self.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane(worker)]).out
+    }
+
     fn screen(&self, worker: &Worker) -> String {
         self.tmux(&["capture-pane", "-p", "-t", &self.pane(worker)]).out
     }
@@ -198,6 +207,47 @@ fn mail_for_a_busy_agent_waits_until_it_is_idle() {
     assert_eq!(room.alice_reads(), ("result".to_owned(), "working\ndone: dig".to_owned()));
     room.until_proved(seq);
     assert!(room.screen(&worker).contains("deeper"));
+}
+
+#[test]
+fn messages_that_waited_are_one_prompt() {
+    let Some(room) = Room::with_patient() else { return };
+    let worker = room.assign("patient", "dig");
+    room.until_proved(worker.task);
+    let (one, two) = (room.send(&worker, "deeper"), room.send(&worker, "and wider"));
+    room.go(&worker);
+    room.alice_reads();
+    // Its turn with both has not ended.
+    room.until_proved(one);
+    room.until_proved(two);
+    let typed = room.history(&worker);
+    assert_eq!((typed.matches("deeper").count(), typed.matches("and wider").count()), (1, 1));
+    room.go(&worker);
+    room.until_activity(&worker, "idle");
+}
+
+#[test]
+fn urgent_mail_ends_the_turn_by_a_key_and_the_task_is_finished_after_it() {
+    let keys = "patterns: { idle: '^> *\\z', busy: 'working\\z' }\nkeys: { interrupt: C-c }";
+    let script = "trap cut=1 INT; while printf \"> \" && IFS= read -r line; do cut=; echo working; \
+                  until [ -e go ] || [ -n \"$cut\" ]; do sleep 0.02; done; \
+                  if [ -e go ]; then rm go; echo \"done: $line\"; else echo; echo cut short; fi; done";
+    let Some(room) = Room::with("patient", keys, script) else { return };
+    let worker = room.assign("patient", "dig");
+    room.until_proved(worker.task);
+    let sent = ["send", &worker.id, "the wall falls", "--urgent", "--as", "alice"];
+    let seq = room.world.json(&sent)["seq"].as_u64().expect("a number");
+    room.until_proved(seq);
+    let typed = room.history(&worker);
+    assert!(typed.contains("cut short"), "{typed}");
+    assert_eq!(typed.matches("the wall falls").count(), 1, "{typed}");
+    room.go(&worker);
+    let (kind, text) = room.alice_reads();
+    assert_eq!(kind, "result");
+    assert!(text.contains("the wall falls") && text.contains("done: "), "{text}");
+    room.until_activity(&worker, "idle");
+    let typed = room.history(&worker);
+    assert_eq!(typed.matches("the wall falls").count(), 2, "typed and answered: {typed}");
 }
 
 #[test]
@@ -277,15 +327,23 @@ fn a_program_that_does_not_take_its_task_is_told_and_nothing_is_entered() {
 }
 
 #[test]
-fn without_a_pattern_for_idle_nothing_is_typed() {
-    let script = "printf \"> \"; read -r line; echo took it";
-    let Some(room) = Room::with("quiet", "", script) else { return };
-    let worker = room.assign("quiet", "hear me");
-    eventually(|| room.screen(&worker).starts_with('>'));
-    let logged = |room: &Room| room.world.say(&["logs", &worker.id]);
-    eventually(|| logged(&room).contains('>'));
-    assert_ne!(room.look(&worker)["activity"], "idle");
-    assert!(!room.screen(&worker).contains("hear me"));
+fn without_a_pattern_for_idle_a_task_is_refused() {
+    let Some(room) = Room::with("quiet", "", "true") else { return };
+    let ran = room.world.run(&["assign", "quiet", "hear me", "--as", "alice"]);
+    assert!(ran.code != Some(0) && ran.err.contains("quiet takes no task"), "{ran:?}");
+    assert!(ran.err.contains("patterns: { idle:"), "{ran:?}");
+    assert!(room.panes().is_empty());
+}
+
+#[test]
+fn a_turn_whose_screen_shows_a_failure_fails_its_assignment() {
+    let keys = "patterns: { idle: '^> *\\z', failed: '^! (.*)' }";
+    let script = "while printf \"> \" && read -r line; do echo \"! Not logged in\"; done";
+    let Some(room) = Room::with("stranger", keys, script) else { return };
+    room.assign("stranger", "try");
+    let (kind, text) = room.alice_reads();
+    assert_eq!(kind, "system.agent_failed");
+    assert!(text.contains("Not logged in"), "{text}");
 }
 
 #[test]
@@ -308,7 +366,7 @@ fn a_worker_has_its_own_environment_and_is_not_told_of_tmux() {
     let Some(room) = Room::with("shower", "patterns: { idle: '^> *\\z' }", script) else { return };
     let worker = room.assign("shower", "env");
     eventually(|| room.screen(&worker).contains("TERM="));
-    let screen = room.tmux(&["capture-pane", "-p", "-J", "-S", "-", "-t", &room.pane(&worker)]).out;
+    let screen = room.history(&worker);
     assert!(screen.contains(&format!("POSTHASTE_INSTANCE={}", worker.id)), "{screen}");
     assert!(screen.contains("POSTHASTE_TOKEN=") && screen.contains("POSTHASTE_RUN="), "{screen}");
     assert!(!screen.lines().any(|line| line.starts_with("TMUX")), "{screen}");

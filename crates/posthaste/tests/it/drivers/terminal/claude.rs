@@ -23,6 +23,17 @@ struct Desk {
     tmux: Tmux,
 }
 
+/// Claude Code of somebody who is logged out.
+const STRANGER: &str = "---
+name: stranger
+driver: terminal
+command: exec claude
+multiline: true
+patterns: { idle: '^❯\\s*$', busy: '^[·✢✳✶✻✽*] [^ ]+…', failed: '^\\s*⎿\\s+(Not logged in .*)$' }
+env: { ANTHROPIC_API_KEY: '', CLAUDE_CODE_DISABLE_ALTERNATE_SCREEN: '1' }
+---
+";
+
 impl Desk {
     async fn set() -> Option<Self> {
         let tools = tools()?;
@@ -59,6 +70,18 @@ impl Desk {
         up.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
         up.env("POSTHASTE_DATA", world.data());
         self.hub = Some(world.hub_of(up));
+    }
+
+    /// Allows what its dialogue asks, which is about this.
+    fn allow(&self, about: &str) {
+        let mut needs = json!(null);
+        eventually(|| {
+            needs = self.world.json(&["needs"]);
+            needs["needs"][0]["text"].as_str().is_some_and(|text| text.contains(about))
+        });
+        assert_eq!(needs["needs"][0]["kind"], "permission", "{needs}");
+        let id = needs["needs"][0]["id"].as_u64().expect("a number").to_string();
+        self.world.say(&["answer", &id, "--allow"]);
     }
 
     fn alice_reads(&self) -> Value {
@@ -99,17 +122,13 @@ async fn claude_works_in_a_terminal_takes_mail_and_asks_before_it_acts() {
     desk.start_the_hub();
 
     // It asks a person, in its own dialogue.
-    let mut needs = json!(null);
-    eventually(|| {
-        needs = desk.world.json(&["needs"]);
-        needs["needs"][0]["kind"] == "permission"
-    });
-    let need = &needs["needs"][0];
-    assert!(need["text"].as_str().is_some_and(|text| text.contains("touch made")), "{needs}");
-    let id = need["id"].as_u64().expect("a number").to_string();
-    desk.world.say(&["answer", &id, "--allow"]);
+    desk.allow("touch made");
     let turn = desk.model.asked().await;
     assert!(desk.folder.join("made").exists());
+    turn.call("Bash", json!({ "command": "rm made", "description": "remove a file" }));
+    desk.allow("rm made");
+    let turn = desk.model.asked().await;
+    assert!(!desk.folder.join("made").exists());
     turn.say("The door is painted.");
     eventually(|| desk.world.json(&["poll", &worker])["activity"] == "idle");
     let shown = desk.world.say(&["logs", &worker]);
@@ -135,4 +154,17 @@ async fn claude_in_a_terminal_of_an_unknown_folder_shows_that_it_waits_for_a_per
     assert_eq!(desk.world.json(&["poll", worker])["activity"], "waiting_user");
     desk.world.say(&["stop", worker]);
     eventually(|| desk.world.json(&["poll", worker])["status"] == "stopped");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_that_is_logged_out_fails_its_assignment() {
+    let Some(desk) = Desk::set().await else { return };
+    let folder = desk.folder.to_str().expect("plain").to_owned();
+    fs::write(desk.world.file("profiles/stranger.md"), STRANGER).expect("written");
+    desk.world.say(&["profiles", "load", desk.world.file("profiles").to_str().expect("plain")]);
+    desk.world.say(&["assign", "stranger", "Say hello.", "--as", "alice", "--dir", &folder]);
+    let report = desk.alice_reads();
+    assert_eq!(report["type"], "system.agent_failed", "{report}");
+    let text = report["message"].as_str().expect("a text");
+    assert!(text.contains("Not logged in"), "{text}");
 }
