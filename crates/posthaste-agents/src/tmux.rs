@@ -22,6 +22,7 @@ use std::time::Duration;
 use posthaste_core::ports::LaunchError;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 pub(crate) use self::client::Client;
@@ -95,11 +96,19 @@ impl Tmux {
     /// Opens a pane in which a program runs: in the session of this name, if there is one,
     /// or in a new one. Starts the server if none runs.
     pub(crate) async fn open(&self, pane: &NewPane<'_>) -> Result<(), LaunchError> {
+        // Several workers may want the same new session.
+        static OPENING: Mutex<()> = Mutex::const_new(());
+        let _opening = OPENING.lock().await;
         self.check_server().await?;
         let is_there = self.ask(&["has-session", "-t", &format!("={}", pane.session)]).await?;
         let folder = std::path::absolute(pane.folder).map_err(|e| failed(&e.to_string()))?;
         let pane = NewPane { folder: &folder, ..*pane };
-        let ran = self.source(&script(&pane, is_there.status.success())).await?;
+        let is_there = is_there.status.success();
+        let mut ran = self.source(&script(&pane, is_there)).await?;
+        if !ran.status.success() {
+            // The session has ended meanwhile, or somebody else has opened it.
+            ran = self.source(&script(&pane, !is_there)).await?;
+        }
         match ran.status.success() {
             true => Ok(()),
             false => Err(failed(&said(&ran))),

@@ -178,6 +178,26 @@ fn an_agent_in_a_terminal_does_its_task_and_its_answer_is_the_report() {
 }
 
 #[test]
+fn several_agents_that_start_at_once_share_a_new_session() {
+    let keys = "session: together\npatterns: { idle: '^> *\\z' }";
+    let script = "while printf \"> \" && IFS= read -r line; do echo \"done: $line\"; done";
+    let Some(room) = Room::with("peer", keys, script) else { return };
+    let names: Vec<String> = (0..6).map(|n| format!("job {n}")).collect();
+    let workers: Vec<Worker> = names.iter().map(|task| room.assign("peer", task)).collect();
+    let gathered =
+        room.world.json(&["inbox", "--as", "alice", "--wait-for", "all", "--timeout", "60"]);
+    let reports = gathered["messages"].as_array().expect("mail");
+    assert!(reports.iter().all(|report| report["type"] == "result"), "{gathered}");
+    let windows: Vec<String> =
+        workers.iter().map(|worker| format!("together:peer-{}", worker.id)).collect();
+    let mut panes = room.panes();
+    panes.sort();
+    let mut expected = windows.clone();
+    expected.sort();
+    assert_eq!(panes, expected);
+}
+
+#[test]
 fn mail_for_an_idle_agent_is_typed_and_proved_by_its_turn() {
     let Some(room) = Room::new() else { return };
     let worker = room.assign("mock-cli", "get ready");
