@@ -163,7 +163,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let text = tame(text).replace('\t', "    ");
     let mut lines = Vec::new();
     for mut line in text.trim_end().split('\n') {
-        while line.width() > columns {
+        while line.width() > columns && line.chars().nth(1).is_some() {
             let most = clip_at(line, columns).max(line.ceil_char_boundary(1));
             let at = match line[..most].rfind(' ') {
                 Some(space) if space > most / 2 => space + 1,
