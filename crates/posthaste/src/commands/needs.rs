@@ -1,6 +1,6 @@
 //! `posthaste needs`: shows what waits for the operator, and the remembered verdicts.
 //!
-//! On a terminal the text of an open entry stands whole below its row: nobody should allow
+//! On a terminal the text of an open request stands whole below its row: nobody should allow
 //! what they cannot read. A pipe gets one line for each entry.
 
 use posthaste_api::Client;
@@ -123,12 +123,25 @@ fn how_this(need: &NeedView, now: jiff::Timestamp) -> String {
     }
 }
 
-/// Returns what stands below the row of an entry: its text, whole while it is open, and
-/// how it is answered.
+/// Returns the command that shows the rest of a text of which the hub kept the beginning.
+fn rest(need: &NeedView) -> Option<String> {
+    let shows = match (&*need.kind, need.message, &need.instance) {
+        ("permission", _, Some(id)) => format!("logs {id}"),
+        ("question" | "failed", Some(seq), _) => format!("read {seq}"),
+        _ => return None,
+    };
+    need.text.ends_with('…').then(|| format!("the rest: posthaste {shows}"))
+}
+
+/// Returns what stands below the row of an entry: its text, whole if somebody waits for
+/// the answer, and how it is answered.
 fn below(need: &NeedView, now: jiff::Timestamp, columns: usize) -> Text {
+    let line = || {
+        let line = Text::new().plain(INDENT).plain(need.text.trim_end()).line(Some(columns));
+        Text::new().plain("\n").then(line)
+    };
     if need.outcome.is_some() {
-        let line = Text::new().plain(INDENT).plain(&need.text).line(Some(columns));
-        return Text::new().plain("\n").then(line);
+        return line();
     }
     let room = columns.saturating_sub(INDENT.len()).max(1);
     let block = |text: Text, tone: Tone, words: &str| {
@@ -136,9 +149,12 @@ fn below(need: &NeedView, now: jiff::Timestamp, columns: usize) -> Text {
             .iter()
             .fold(text, |text, line| text.plain(format!("\n{INDENT}")).add(tone, line))
     };
-    let mut text = block(Text::new(), Tone::Plain, &need.text);
-    if let Some(offered) = offered(need) {
-        text = block(text, Tone::Plain, &offered);
+    let mut text = match &*need.kind {
+        "failed" | "dead" => line(),
+        _ => block(Text::new(), Tone::Plain, &need.text),
+    };
+    for more in [rest(need), offered(need)].into_iter().flatten() {
+        text = block(text, Tone::Plain, &more);
     }
     block(text, Tone::Faint, &how_this(need, now))
 }
@@ -159,6 +175,9 @@ async fn show(id: &str, client: &Client, output: &mut Output) -> Result<(), Fail
     let now = when::now().timestamp();
     output.paint(&whole(&need, now))?;
     output.flush()?;
+    if let Some(rest) = rest(&need) {
+        output.note(&rest);
+    }
     if need.outcome.is_none() {
         output.note(&how_this(&need, now));
     }
@@ -320,6 +339,21 @@ mod tests {
         assert!(whole(&open, noon()).render(false).ends_with(&asked));
         let closed = NeedView { outcome: Some("denied".into()), ..open };
         assert_eq!(below(&closed, noon(), 60).render(false).lines().count(), 2, "it is over");
+    }
+
+    #[test]
+    fn a_request_that_the_hub_has_clipped_says_where_the_rest_is() {
+        let told = below(&need("permission", "Write {\"text\":\"a…"), noon(), 60).render(false);
+        assert!(told.contains("\n    the rest: posthaste logs a3f7b2c1\n"), "{told}");
+        let asked = NeedView { message: Some(9), ..need("question", "shall I…") };
+        assert_eq!(rest(&asked).as_deref(), Some("the rest: posthaste read 9"));
+        assert_eq!(rest(&need("permission", "Edit x")), None);
+    }
+
+    #[test]
+    fn a_failure_takes_two_lines_however_long_its_report_is() {
+        let told = below(&need("failed", &"the disk is gone\n".repeat(99)), noon(), 60);
+        assert_eq!(told.render(false).trim_start().lines().count(), 2);
     }
 
     #[test]
