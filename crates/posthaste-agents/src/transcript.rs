@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ use crate::folder;
 const RECENT: usize = 256;
 /// The longest text of an entry, in bytes.
 const TEXT: usize = 64 * 1024;
+/// Number of bytes that are read without a search.
+const STRIDE: u64 = 8 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -163,14 +165,126 @@ impl State {
 /// Returns entries of a transcript from its files.
 pub(crate) fn read(folder: &Path, after: u64, most: usize) -> io::Result<Option<TranscriptPage>> {
     let files = Files::of(folder);
-    if fs::symlink_metadata(&files.young).is_err() {
+    // The younger file first: if it becomes the older one now, it is opened twice, and
+    // not missed.
+    let young = folder::open(&files.young);
+    let opened = [folder::open(&files.old), young].into_iter().filter_map(Result::ok);
+    let mut opened: Vec<Lines<File>> = opened.map(Lines::new).collect::<io::Result<_>>()?;
+    if opened.is_empty() {
         return Ok(None);
     }
-    let lines = files.lines();
-    let oldest = lines.first().map_or(0, |line| line.entry.no);
-    let last = lines.last().map_or(0, |line| line.entry.no);
-    let entries = lines.into_iter().map(|line| line.entry).filter(|entry| entry.no > after);
-    Ok(Some(TranscriptPage { entries: entries.take(most).collect(), oldest, last }))
+    page(&mut opened, after, most).map(Some)
+}
+
+/// Returns a page of entries from files, oldest first. Reads little more than the page.
+fn page<F: Read + Seek>(
+    files: &mut [Lines<F>],
+    after: u64,
+    most: usize,
+) -> io::Result<TranscriptPage> {
+    let mut page = TranscriptPage::default();
+    for file in files.iter_mut() {
+        if page.oldest == 0 {
+            page.oldest = file.first_from(0)?.map_or(0, |(_, entry)| entry.no);
+        }
+        page.last = file.last()?.map_or(page.last, |entry| entry.no);
+    }
+    let mut after = after;
+    for file in files {
+        if after >= page.last || page.entries.len() >= most {
+            break;
+        }
+        let mut at = file.begin_after(after)?;
+        while page.entries.len() < most
+            && let Some((next, entry)) = file.first_from(at)?
+        {
+            at = next;
+            if entry.no > after {
+                after = entry.no;
+                page.entries.push(entry);
+            }
+        }
+    }
+    Ok(page)
+}
+
+/// The lines of one file, whose numbers grow: the line of a number is searched and not
+/// counted to.
+struct Lines<F> {
+    file: BufReader<F>,
+    bytes: u64,
+}
+
+impl<F: Read + Seek> Lines<F> {
+    fn new(mut file: F) -> io::Result<Self> {
+        let bytes = file.seek(SeekFrom::End(0))?;
+        Ok(Self { file: BufReader::new(file), bytes })
+    }
+
+    /// Moves to a byte, and keeps what was read ahead.
+    fn go_to(&mut self, at: u64) -> io::Result<()> {
+        let here = self.file.stream_position()?;
+        self.file.seek_relative(at.cast_signed() - here.cast_signed())
+    }
+
+    /// Returns the first entry in a line that begins at this byte or later, and the byte
+    /// after its line; the byte is one at which a line begins. A line that cannot be read
+    /// is left out.
+    fn first_from(&mut self, mut at: u64) -> io::Result<Option<(u64, TranscriptEntry)>> {
+        self.go_to(at)?;
+        let mut line = Vec::new();
+        while at < self.bytes {
+            line.clear();
+            let bytes = self.file.read_until(b'\n', &mut line)? as u64;
+            if bytes == 0 {
+                break;
+            }
+            at += bytes;
+            if let Ok(read) = serde_json::from_slice::<Line>(&line) {
+                return Ok(Some((at, read.entry)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the byte at which the first line begins whose number is higher, or one a
+    /// few lines before.
+    fn begin_after(&mut self, after: u64) -> io::Result<u64> {
+        // The line before `low` is not higher; that after `high` is.
+        let (mut low, mut high) = (0, self.bytes);
+        while high.saturating_sub(low) > STRIDE {
+            let middle = low.midpoint(high);
+            let begin = self.line_after(middle)?;
+            match self.first_from(begin)? {
+                Some((next, entry)) if begin < high && entry.no <= after => low = next,
+                _ => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// Returns the byte after the next end of a line.
+    fn line_after(&mut self, at: u64) -> io::Result<u64> {
+        self.go_to(at)?;
+        Ok(at + self.file.skip_until(b'\n')? as u64)
+    }
+
+    /// Returns the last entry. Reads more and more of the end until it contains one.
+    fn last(&mut self) -> io::Result<Option<TranscriptEntry>> {
+        let mut tail = STRIDE;
+        loop {
+            let from = self.bytes.saturating_sub(tail);
+            let mut at = if from == 0 { 0 } else { self.line_after(from)? };
+            let mut last = None;
+            while let Some((next, entry)) = self.first_from(at)? {
+                (at, last) = (next, Some(entry));
+            }
+            if last.is_some() || from == 0 {
+                return Ok(last);
+            }
+            tail *= 4;
+        }
+    }
 }
 
 fn append(path: &Path) -> io::Result<File> {
@@ -192,6 +306,8 @@ fn clip(text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use posthaste_core::Timestamp;
     use posthaste_core::ports::TranscriptKind;
 
@@ -220,6 +336,74 @@ mod tests {
         assert_eq!((texts(&recent), recent.last), (vec!["b", "c"], 3));
         let kept = read(scratch.path(), 1, 1).expect("readable").expect("there");
         assert_eq!((texts(&kept), kept.oldest, kept.last), (vec!["b"], 1, 3));
+    }
+
+    /// A file that counts what is read of it.
+    struct Counted<'a> {
+        file: File,
+        bytes: &'a Cell<u64>,
+    }
+
+    impl Read for Counted<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let read = self.file.read(into)?;
+            self.bytes.set(self.bytes.get() + read as u64);
+            Ok(read)
+        }
+    }
+
+    impl Seek for Counted<'_> {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.file.seek(to)
+        }
+    }
+
+    #[test]
+    fn a_long_transcript_is_read_page_by_page_and_each_byte_a_few_times() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let transcript = Transcript::open(scratch.path(), 8 << 20, 0);
+        for number in 1..=30_000 {
+            transcript.add(number, entry(&format!("entry {number}")));
+        }
+        let files = Files::of(scratch.path());
+        let whole = fs::metadata(&files.young).expect("there").len();
+        let read = Cell::new(0);
+        let page = |after, most| {
+            let file = folder::open(&files.young).expect("there");
+            let file = Counted { file, bytes: &read };
+            page(&mut [Lines::new(file).expect("a file")], after, most).expect("readable")
+        };
+        let mut after = 0;
+        while after < 30_000 {
+            let numbers: Vec<u64> = page(after, 200).entries.iter().map(|e| e.no).collect();
+            assert_eq!(numbers, (after + 1..=after + 200).collect::<Vec<_>>());
+            after += 200;
+        }
+        let times = read.replace(0) / whole;
+        assert!(times < 16, "each byte was read {times} times");
+        assert_eq!(texts(&page(29_998, 9)), ["entry 29999", "entry 30000"]);
+        assert!(read.replace(0) < whole / 10, "the end is found without the beginning");
+        assert_eq!(page(u64::MAX, 0).last, 30_000);
+        assert!(read.get() < whole / 10, "the last number is found at the end");
+    }
+
+    #[test]
+    fn every_page_of_a_transcript_with_long_and_broken_lines_is_found() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let transcript = Transcript::open(scratch.path(), 8 << 20, 0);
+        for number in 1..=120_usize {
+            transcript.add(0, entry(&"x".repeat(number * 7_919 % 40_000)));
+            if number % 9 == 0 {
+                let mut file = append(&scratch.path().join("transcript")).expect("a file");
+                file.write_all(b"half a li\n").expect("written");
+            }
+        }
+        for after in 0..=121 {
+            let page = read(scratch.path(), after, 3).expect("readable").expect("there");
+            let numbers: Vec<u64> = page.entries.iter().map(|entry| entry.no).collect();
+            let wanted: Vec<u64> = (after + 1..=120).take(3).collect();
+            assert_eq!((numbers, page.oldest, page.last), (wanted, 1, 120));
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(crate) fn check(git: &Git, directory: Option<&Path>) -> Result<(), LaunchErr
 fn no_repository(directory: &Path) -> LaunchError {
     LaunchError::new(
         format!("{} is in no git repository, so there can be no worktree", directory.display()),
-        "`git init` and a first commit make one; or ask for no worktree",
+        "`git init` and a first commit make one; or leave `worktree` out, of the profile too",
     )
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn make(
     let base = git.ask(&repository, &head).await.map_err(|_| {
         LaunchError::new(
             format!("{} has no commit yet, so there can be no worktree", repository.display()),
-            "make a first commit, or ask for no worktree",
+            "make a first commit; or leave `worktree` out, of the profile too",
         )
     })?;
     let branch = format!("posthaste/{}-{:06x}", worker.agent, rand::random::<u32>() >> 8);

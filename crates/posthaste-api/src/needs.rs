@@ -15,6 +15,14 @@ call_table![
         &[json(200, "Oldest first.", of::<Needs>)],
     )
     .query(of::<NeedsQuery>),
+    SHOW = get(
+        "/v1/needs/{id}",
+        "One thing that waits for the operator, or did",
+        Who::Operator,
+        &[json(200, "As it is now.", of::<NeedView>)],
+    )
+    .part("The need's number.")
+    .fails(&[NotFound]),
     ANSWER = post(
         "/v1/needs/{id}/answer",
         "Answer a question, a permission request, a failure or dead mail",
@@ -100,6 +108,10 @@ pub struct NeedView {
     pub subject: Option<String>,
     /// When it was opened.
     pub created_at: String,
+    /// When an open permission request is denied because nobody answered
+    /// (`agents.permission_timeout`); not in events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
     /// When it was answered, or withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<String>,
@@ -118,7 +130,7 @@ pub struct NeedView {
 
 /// `POST /v1/needs/{id}/answer` (operator). A question takes `text` or `option`; a permission
 /// takes `allow`, and `remember` if it is to hold from now on; dead mail takes `allow` or one
-/// of its options; a failure takes nothing, or `text`.
+/// of its options; a failure takes nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnswerRequest {

@@ -8,7 +8,7 @@ use crate::instances::INSTANCE;
 use crate::openapi::{Who, call_table, get, of, pieces};
 
 const STREAM: &str = "Entries as server-sent events, oldest first: `id:` is the entry's `no` and \
-    `event:` its kind. After `end` nothing follows; `alive` says every 15 seconds that the hub is \
+    `event:` its kind. After `end`, whose `id:` is the last `no`, nothing follows; `alive` says every 15 seconds that the hub is \
     there; `gap` says that older entries are kept no more.";
 
 call_table![
@@ -36,6 +36,10 @@ pub struct StreamQuery {
     /// Begin after this `no`; `Last-Event-ID` beats it. Default 0: with the oldest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
+    /// Begin with the last so many entries, if that is later. Of a worker without a
+    /// conversation everything comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<u64>,
     /// `false`: end when everything that is there was sent. Default true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow: Option<bool>,

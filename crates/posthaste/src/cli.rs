@@ -145,7 +145,8 @@ pub(crate) enum Command {
     Requeue(MessagesArgs),
     /// What waits for you: questions, permission requests, failed workers, dead mail
     ///
-    /// Reading your mail leaves it here; `posthaste answer` does not.
+    /// Reading your mail leaves it here; `posthaste answer` does not. With a number it shows that
+    /// entry alone, and how it is answered.
     Needs(NeedsArgs),
     /// Answer what `posthaste needs` shows
     ///
@@ -168,7 +169,10 @@ pub(crate) enum Command {
     Poll(PollArgs),
     /// End workers and all below them
     Stop(StopArgs),
-    /// What a worker wrote
+    /// A worker's conversation, or what it wrote
+    ///
+    /// Of a worker that the hub talks to it is the conversation: what it was told, said, called
+    /// and asked. Of any other one it is its stdout.
     Logs(LogsArgs),
     /// Watch a worker at its work, and talk to it
     ///

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::ColorWord;
 use crate::failure::Failure;
 use crate::paint::{self, Text, Tone};
-use crate::table::{Cell, table};
+use crate::table::{Cell, list, table};
 use crate::terminal::{tame, tame_json};
 use crate::words::spoken;
 
@@ -64,6 +64,16 @@ impl Output {
         rows: impl IntoIterator<Item = [Cell; N]>,
     ) -> Result<(), Failure> {
         self.paint(&table(head, whole, rows, self.columns))
+    }
+
+    /// Writes rows under their heads, with a text below each.
+    pub(crate) fn list<const N: usize>(
+        &mut self,
+        head: [&str; N],
+        whole: usize,
+        rows: impl IntoIterator<Item = ([Cell; N], Text)>,
+    ) -> Result<(), Failure> {
+        self.paint(&list(head, whole, rows, self.columns))
     }
 
     /// Returns the width of the terminal, if stdout is one.

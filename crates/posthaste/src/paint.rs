@@ -157,6 +157,26 @@ pub(crate) fn clipped(text: &str, columns: usize) -> String {
     format!("{kept}{MORE}")
 }
 
+/// Returns the lines of a text, each of at most so many columns, broken at a space where
+/// there is one. Nothing is left out.
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let text = tame(text).replace('\t', "    ");
+    let mut lines = Vec::new();
+    for mut line in text.trim_end().split('\n') {
+        while line.width() > columns && line.chars().nth(1).is_some() {
+            let most = clip_at(line, columns).max(line.ceil_char_boundary(1));
+            let at = match line[..most].rfind(' ') {
+                Some(space) if space > most / 2 => space + 1,
+                _ => most,
+            };
+            lines.push(line[..at].to_owned());
+            line = &line[at..];
+        }
+        lines.push(line.to_owned());
+    }
+    lines
+}
+
 /// Returns whether output to this stream has colours. `NO_COLOR`, `CLICOLOR_FORCE` and a
 /// terminal without colours count unless the caller decides.
 pub(crate) fn colours(word: ColorWord, stream: &impl anstream::stream::RawStream) -> bool {
@@ -209,6 +229,19 @@ mod tests {
         assert_eq!(clipped("größer", 6), "größer");
         assert_eq!(clipped("größer", 4), "grö…");
         assert_eq!(clipped("日本語", 5), "日本…");
+    }
+
+    #[test]
+    fn a_wrapped_text_has_every_letter_and_no_line_that_is_too_wide() {
+        assert_eq!(wrapped("find . -name core", 8), ["find . ", "-name ", "core"]);
+        assert_eq!(wrapped("one\n\ttwo\n", 80), ["one", "    two"]);
+        let text = "日本語 and /a/very/long/path/without/any/space, \u{1b}[2J";
+        for columns in 2..60 {
+            let lines = wrapped(text, columns);
+            assert!(lines.iter().all(|line| line.width() <= columns), "{columns}: {lines:?}");
+            assert_eq!(lines.concat(), tame(text), "{columns}");
+        }
+        assert_eq!(wrapped("日本", 1), ["日", "本"], "a letter is not cut");
     }
 
     /// Graphemes of several code points, and letters whose width depends on their

@@ -44,15 +44,25 @@ pub(crate) fn table<const N: usize>(
     rows: impl IntoIterator<Item = [Cell; N]>,
     columns: Option<usize>,
 ) -> Text {
+    list(head, whole, rows.into_iter().map(|row| (row, Text::new())), columns)
+}
+
+/// Returns the same with a text below each row, which is not cut.
+pub(crate) fn list<const N: usize>(
+    head: [&str; N],
+    whole: usize,
+    rows: impl IntoIterator<Item = ([Cell; N], Text)>,
+    columns: Option<usize>,
+) -> Text {
     let head = head.map(|word| Cell::new(Tone::Strong, word));
-    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-    let widest = |at: usize| rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0);
+    let rows: Vec<_> = std::iter::once((head, Text::new())).chain(rows).collect();
+    let widest = |at: usize| rows.iter().map(|(row, _)| row[at].text.width()).max().unwrap_or(0);
     let mut widths: [usize; N] = std::array::from_fn(widest);
     if let Some(columns) = columns {
         fit(&mut widths, whole, columns);
     }
     let mut text = Text::new();
-    for (n, row) in rows.iter().enumerate() {
+    for (n, (row, below)) in rows.into_iter().enumerate() {
         if n > 0 {
             text = text.plain("\n");
         }
@@ -67,6 +77,7 @@ pub(crate) fn table<const N: usize>(
             pad += width.saturating_sub(word.width()) + GAP;
             text = text.add(cell.tone, word);
         }
+        text = text.then(below);
     }
     text
 }

@@ -51,6 +51,15 @@ pub(crate) fn indented(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { Cow::Owned(text.replace('\n', "\n    ")) } else { text.into() }
 }
 
+/// Returns a word for the shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "%+,-./:=@_".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 fn wild(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -72,6 +81,12 @@ mod tests {
         assert_eq!(tame("\u{9b}31m"), r"\u{9b}31m");
         assert_eq!(tame("safe\u{202e}fdp.exe"), r"safe\u{202e}fdp.exe");
         assert_eq!(tame("over\rwritten"), r"over\u{d}written");
+    }
+
+    #[test]
+    fn a_word_for_the_shell_is_quoted_where_it_must_be() {
+        assert_eq!(quoted("/tmp/it's here"), "'/tmp/it'\\''s here'");
+        assert_eq!(quoted("%3"), "%3");
     }
 
     #[test]

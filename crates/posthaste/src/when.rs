@@ -41,6 +41,15 @@ pub(crate) fn ago(stamp: &str, now: Timestamp) -> String {
     }
 }
 
+/// Formats `now`, `in 12 s`, `in 5 min`, `in 3 h`, `in 2 days`.
+pub(crate) fn until(stamp: &str, now: Timestamp) -> String {
+    let Ok(time) = stamp.parse::<Timestamp>() else { return stamp.to_owned() };
+    match u64::try_from(time.as_second().saturating_sub(now.as_second())) {
+        Err(_) | Ok(0) => "now".to_owned(),
+        Ok(seconds) => format!("in {}", how_long(seconds)),
+    }
+}
+
 pub(crate) fn now() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::system())
 }

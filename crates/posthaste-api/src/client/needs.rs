@@ -2,7 +2,7 @@
 
 use super::{Client, ClientError};
 use crate::needs::{
-    self, AnswerRequest, AnsweredNeed, ForgetQuery, ForgottenVerdicts, Needs, NeedsQuery,
+    self, AnswerRequest, AnsweredNeed, ForgetQuery, ForgottenVerdicts, NeedView, Needs, NeedsQuery,
     RememberedVerdicts,
 };
 
@@ -10,6 +10,11 @@ impl Client {
     /// `GET /v1/needs`
     pub async fn needs(&self, query: &NeedsQuery) -> Result<Needs, ClientError> {
         self.ask_with(&needs::LIST, query).await
+    }
+
+    /// `GET /v1/needs/{id}`
+    pub async fn need(&self, id: &str) -> Result<NeedView, ClientError> {
+        self.ask(needs::SHOW.of(id)).await
     }
 
     /// `POST /v1/needs/{id}/answer`

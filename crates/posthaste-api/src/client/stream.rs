@@ -36,7 +36,8 @@ impl Client {
 }
 
 impl Watching {
-    /// Returns the number of the last entry that came.
+    /// Returns the number of the last entry that came; after the end, of the last one that
+    /// is there.
     pub fn last(&self) -> u64 {
         self.last
     }
@@ -55,7 +56,10 @@ impl Watching {
             };
             match event.event.as_str() {
                 crate::events::ALIVE => {}
-                END => return Ok(Some(Watched::End)),
+                END => {
+                    self.last = event.id.parse().unwrap_or(self.last);
+                    return Ok(Some(Watched::End));
+                }
                 GAP => return Ok(Some(Watched::Gap)),
                 _ => {
                     let unreadable =

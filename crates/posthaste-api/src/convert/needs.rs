@@ -28,6 +28,7 @@ impl From<Need> for NeedView {
             message: need.message.map(|seq| seq.0),
             subject: need.asked.and_then(|asked| asked.subject),
             created_at: need.created_at.to_string(),
+            expires_at: None,
             answered_at,
             outcome,
             answer,
@@ -53,12 +54,23 @@ impl From<Remembered> for RememberedView {
     }
 }
 
+impl NeedView {
+    /// Returns the error that there is no need of this number.
+    pub fn missing(id: &str) -> ApiError {
+        not_found(format!("there is no need {id}"))
+    }
+}
+
+fn not_found(message: String) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, message)
+        .hint("`posthaste needs` lists them; what was answered long ago is forgotten")
+}
+
 impl From<AnswerError> for ApiError {
     fn from(e: AnswerError) -> Self {
         let message = e.to_string();
         match e {
-            AnswerError::NotFound(_) => Self::new(ErrorCode::NotFound, message)
-                .hint("`posthaste needs` lists them; what was answered long ago is forgotten"),
+            AnswerError::NotFound(_) => not_found(message),
             AnswerError::Closed(need) => {
                 let outcome = need.closed.map(|closed| closed.outcome.as_str());
                 Self::new(ErrorCode::AlreadyAnswered, message)

@@ -449,7 +449,7 @@ impl Ledger {
             if let Some(entry) = self.assignments.all.get_mut(&task) {
                 entry.settling = true;
             }
-            let needs = self.needs_of_message(&message, to_human);
+            let needs = self.needs_of_message(&message, to_human && !ending.by_operator);
             let settles = report.map(|report| (task, report));
             let mut plan = AppendPlan::decided(message, places, settles);
             plan.needs = needs;

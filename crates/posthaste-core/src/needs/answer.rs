@@ -1,6 +1,6 @@
 //! The operator's side: looking at needs, and answering them.
 
-use super::{Need, NeedId, NeedKind, Outcome, Remembered, clipped};
+use super::{Need, NeedId, NeedKind, Outcome, Remembered};
 use crate::Hub;
 use crate::address::{Address, Name};
 use crate::ledger::{DISMISS, REQUEUE};
@@ -54,7 +54,7 @@ fn outcome_of(need: &Need) -> String {
 /// What an answer of the right form says.
 enum Decision {
     Say(String),
-    Close(Outcome, Option<String>),
+    Close(Outcome),
     Requeue,
 }
 
@@ -85,9 +85,8 @@ impl Hub {
         let mut sent = None;
         match decide(&need, answer)? {
             Decision::Say(text) => sent = Some(self.reply(&need, text, via).await?),
-            Decision::Close(outcome, text) => {
-                let text = text.map(|text| clipped(&text, self.limits.need_text_chars));
-                let closed = self.engine.close_need(id, outcome, text, remember).await?;
+            Decision::Close(outcome) => {
+                let closed = self.engine.close_need(id, outcome, None, remember).await?;
                 if !closed {
                     return Err(AnswerError::Closed(Box::new(self.need(id).await?)));
                 }
@@ -97,7 +96,8 @@ impl Hub {
         Ok(Answered { need: self.need(id).await?, sent })
     }
 
-    async fn need(&self, id: NeedId) -> Result<Need, AnswerError> {
+    /// Returns one need.
+    pub async fn need(&self, id: NeedId) -> Result<Need, AnswerError> {
         let found = self.needs(NeedsLook::These(vec![id])).await?;
         found.into_iter().next().ok_or(AnswerError::NotFound(id))
     }
@@ -186,13 +186,14 @@ fn decide(need: &Need, answer: Answer) -> Result<Decision, AnswerError> {
             (_, _, Some(_)) if remember && !is_rememberable(need) => {
                 wrong("remember", "this request has no subject that could be remembered")
             }
-            (_, _, Some(true)) => Ok(Decision::Close(Outcome::Allowed, None)),
-            (_, _, Some(false)) => Ok(Decision::Close(Outcome::Denied, None)),
+            (_, _, Some(true)) => Ok(Decision::Close(Outcome::Allowed)),
+            (_, _, Some(false)) => Ok(Decision::Close(Outcome::Denied)),
         },
-        NeedKind::Failed => match (option, allow) {
-            (Some(_), _) => wrong("option", "a failure is only noted as seen: leave it out"),
-            (_, Some(_)) => wrong("allow", "a failure is only noted as seen: leave it out"),
-            (None, None) => Ok(Decision::Close(Outcome::Seen, text)),
+        NeedKind::Failed => match (text, option, allow) {
+            (Some(_), _, _) => wrong("text", "a failed worker reads no answer: leave it out"),
+            (_, Some(_), _) => wrong("option", "a failed worker offers no answers: leave it out"),
+            (_, _, Some(_)) => wrong("allow", "a failed worker asks for nothing: leave it out"),
+            (None, None, None) => Ok(Decision::Close(Outcome::Seen)),
         },
         NeedKind::Dead => match (text, option.as_deref(), allow) {
             (Some(_), _, _) => wrong("text", "dead mail is requeued or dismissed: leave it out"),
@@ -200,9 +201,7 @@ fn decide(need: &Need, answer: Answer) -> Result<Decision, AnswerError> {
                 wrong("option", "say it once: requeue is allow, dismiss is not")
             }
             (_, Some(REQUEUE), _) | (_, _, Some(true)) => Ok(Decision::Requeue),
-            (_, Some(DISMISS), _) | (_, _, Some(false)) => {
-                Ok(Decision::Close(Outcome::Dismissed, None))
-            }
+            (_, Some(DISMISS), _) | (_, _, Some(false)) => Ok(Decision::Close(Outcome::Dismissed)),
             (_, Some(_), _) => wrong("option", "it is one of: requeue, dismiss"),
             (_, None, None) => wrong("allow", "dead mail is requeued or dismissed"),
         },

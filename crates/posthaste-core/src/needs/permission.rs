@@ -4,12 +4,13 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Outcome;
+use super::{Need, NeedKind, Outcome};
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::engine::Permission;
 use crate::orchestration::AgentsConfig;
 use crate::ports::StoreError;
+use crate::time::Timestamp;
 
 /// A request of an agent to do something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +111,12 @@ impl Hub {
             self.engine.close_need(id, Outcome::TimedOut, None, false).await?;
         }
         Ok(())
+    }
+
+    /// Returns when an open permission request is denied because nobody answered.
+    pub fn expires_at(&self, need: &Need) -> Option<Timestamp> {
+        let waits = need.kind == NeedKind::Permission && need.closed.is_none();
+        waits.then(|| need.created_at + self.permission_timeout())
     }
 
     fn permission_timeout(&self) -> Duration {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::line::Staff;
+use super::stop::STOPPED_BY_OPERATOR;
 use crate::Hub;
 use crate::address::InstanceId;
 use crate::messaging::message::{Principal, Seq};
@@ -244,7 +245,9 @@ fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
         obituary.push_str(&tail);
     }
     let obituary = clip(obituary, most);
-    Ending { status: end.into(), acked: Vec::new(), answer, why: Some(why), code, obituary }
+    let by_operator = end == Ended::Stopped && why == STOPPED_BY_OPERATOR;
+    let (status, acked, why) = (end.into(), Vec::new(), Some(why));
+    Ending { status, acked, answer, why, code, obituary, by_operator }
 }
 
 /// Cuts a text to at most so many bytes, at a character.

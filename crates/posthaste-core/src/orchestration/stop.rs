@@ -9,6 +9,10 @@ use crate::messaging::message::Principal;
 use crate::ports::{Ended, Outcome};
 use crate::registry::{Instance, RegistryError, Status};
 
+/// The reason of an end that the operator asked for. Launchers keep it, also over a
+/// restart.
+pub(super) const STOPPED_BY_OPERATOR: &str = "stopped by the human";
+
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StopError {
     #[error("only those above an agent, the leaders of its team and the human may stop it")]
@@ -45,7 +49,7 @@ impl Hub {
             return Err(RegistryError::Ended(view.instance.address.to_string()).into());
         }
         let why = match by {
-            Principal::Operator => "stopped by the human".to_owned(),
+            Principal::Operator => STOPPED_BY_OPERATOR.to_owned(),
             Principal::Instance(me) if me == id => "it stopped itself".to_owned(),
             Principal::Instance(me) => match self.engine.ledger(|l| l.instance(me)) {
                 Some(view) => format!("stopped by {}", view.instance.address),
@@ -65,9 +69,9 @@ impl Hub {
     /// Stops all workers that were started for the operator.
     pub async fn stop_all(self: &Arc<Self>) -> usize {
         let hub = Arc::clone(self);
-        let why = "stopped by the human";
-        let stopping =
-            self.tasks.spawn(async move { hub.stop_below(Principal::Operator, why).await });
+        let stopping = self
+            .tasks
+            .spawn(async move { hub.stop_below(Principal::Operator, STOPPED_BY_OPERATOR).await });
         stopping.await.unwrap_or(0)
     }
 

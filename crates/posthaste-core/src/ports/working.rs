@@ -72,6 +72,8 @@ pub struct Ending {
     pub code: Option<i32>,
     /// The text of that report.
     pub obituary: String,
+    /// The operator ended it, and needs not to be told that it failed.
+    pub by_operator: bool,
 }
 
 impl Ending {
@@ -79,6 +81,6 @@ impl Ending {
     pub fn plain(status: Status, acked: Vec<(AnswerId, DeliveryNo)>) -> Self {
         let (answer, why, code) = (None, None, None);
         let obituary = "it left without a result".to_owned();
-        Self { status, acked, answer, why, code, obituary }
+        Self { status, acked, answer, why, code, obituary, by_operator: false }
     }
 }

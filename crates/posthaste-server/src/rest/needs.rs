@@ -8,7 +8,7 @@ use posthaste_api::needs::{
     NeedsQuery, RememberedVerdicts,
 };
 use posthaste_core::address::Name;
-use posthaste_core::needs::{Answer, NeedId, NeedKind};
+use posthaste_core::needs::{Answer, Need, NeedId, NeedKind};
 use posthaste_core::ports::store::NeedsLook;
 
 use crate::App;
@@ -21,6 +21,7 @@ use crate::words::params::within;
 pub(crate) fn routes() -> Router<App> {
     Router::new()
         .on(&wire::LIST, list)
+        .on(&wire::SHOW, show)
         .on(&wire::ANSWER, answer)
         .on(&wire::REMEMBERED, remembered)
         .on(&wire::FORGET, forget)
@@ -42,8 +43,23 @@ async fn list(
     let open_only = query.open.unwrap_or(true);
     let found = app.hub.needs(NeedsLook::After { after, kind, open_only, most }).await?;
     let cursor = found.last().filter(|_| found.len() == most).map(|need| need.id.to_string());
-    let needs = found.into_iter().map(NeedView::from).collect();
+    let needs = found.into_iter().map(|need| view(&app, need)).collect();
     Ok(Json(Needs { needs, open: app.hub.open_needs(), cursor }))
+}
+
+/// `GET /v1/needs/{id}`
+async fn show(
+    State(app): State<App>,
+    _: Operator,
+    PathPart(id): PathPart,
+) -> Result<Json<NeedView>, Failure> {
+    let need = app.hub.need(known(&id)?).await?;
+    Ok(Json(view(&app, need)))
+}
+
+fn view(app: &App, need: Need) -> NeedView {
+    let expires_at = app.hub.expires_at(&need).map(|at| at.to_string());
+    NeedView { expires_at, ..need.into() }
 }
 
 fn kind(word: &str) -> Result<NeedKind, Failure> {
@@ -56,6 +72,10 @@ fn number(text: &str) -> Option<NeedId> {
     text.parse().ok().filter(|id| i64::try_from(*id).is_ok()).map(NeedId)
 }
 
+fn known(text: &str) -> Result<NeedId, Failure> {
+    number(text).ok_or_else(|| NeedView::missing(text).into())
+}
+
 /// `POST /v1/needs/{id}/answer`
 async fn answer(
     State(app): State<App>,
@@ -64,7 +84,7 @@ async fn answer(
     headers: HeaderMap,
     Json(request): Json<AnswerRequest>,
 ) -> Result<Json<AnsweredNeed>, Failure> {
-    let id = number(&id).ok_or_else(|| not_found("need"))?;
+    let id = known(&id)?;
     let AnswerRequest { text, option, allow, remember } = request;
     let answer = Answer { text, option, allow, remember };
     Ok(Json(app.hub.answer_need(id, answer, auth::via(&headers)).await?.into()))

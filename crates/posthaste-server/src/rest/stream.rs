@@ -74,6 +74,7 @@ async fn stream(
         caller,
         id,
         after,
+        tail: query.tail,
         follows,
         next: VecDeque::from([SseEvent::default().event(ALIVE).data("{}")]),
         over: false,
@@ -91,6 +92,8 @@ struct Watcher {
     caller: Principal,
     id: InstanceId,
     after: u64,
+    /// Number of entries to begin with, until the first look.
+    tail: Option<u64>,
     follows: bool,
     next: VecDeque<SseEvent>,
     over: bool,
@@ -116,7 +119,8 @@ impl Watcher {
                 Ok(true) => continue,
                 Ok(false) if ended || !self.follows => {
                     self.over = true;
-                    return Some(SseEvent::default().event(END).data("{}"));
+                    let id = self.after.to_string();
+                    return Some(SseEvent::default().id(id).event(END).data("{}"));
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -132,6 +136,11 @@ impl Watcher {
 
     /// Fetches what is new. Returns whether there is anything.
     async fn look(&mut self) -> std::io::Result<bool> {
+        if let Some(tail) = self.tail {
+            let page = self.app.hub.transcript(self.id, u64::MAX, 0).await?;
+            let last = page.map_or(0, |page| page.last);
+            (self.after, self.tail) = (self.after.max(last.saturating_sub(tail)), None);
+        }
         let Some(page) = self.app.hub.transcript(self.id, self.after, ENTRIES).await? else {
             return self.look_at_output().await;
         };

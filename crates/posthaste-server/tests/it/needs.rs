@@ -229,12 +229,38 @@ async fn a_permission_waits_for_the_operator_also_over_a_restart_and_is_remember
 }
 
 #[tokio::test]
+async fn one_need_is_shown_and_a_permission_says_when_it_is_denied() {
+    let house = House::new().await;
+    let operator = house.operator();
+    let (mason, as_mason) = house.agent("mason").await;
+    let asked = asks(&house, &mason.instance, "r-1").await;
+    let need = one(&operator).await;
+    let at = need.expires_at.as_deref().expect("a time");
+    assert!(at > &*need.created_at, "{need:?}");
+    let id = need.id.to_string();
+    assert_eq!(operator.need(&id).await.expect("a need"), need);
+    operator.answer_need(&id, &allow(true)).await.expect("allowed");
+    within("a verdict", asked).await.expect("no panic");
+    let closed = operator.need(&id).await.expect("a need");
+    assert_eq!((closed.outcome.as_deref(), closed.expires_at), (Some("allowed"), None));
+
+    as_mason.send(&question("red?")).await.expect("asked");
+    assert_eq!(one(&operator).await.expires_at, None, "a question waits as long as its asker");
+    let told = |error: posthaste_api::ApiError| (error.code, error.message, error.hint);
+    let missing = told(refusal(operator.need("99").await));
+    assert_eq!((missing.0, &*missing.1), (ErrorCode::NotFound, "there is no need 99"));
+    let unread = told(refusal(operator.answer_need("foo", &text("x")).await));
+    assert_eq!((&*unread.1, unread.2), ("there is no need foo", missing.2));
+}
+
+#[tokio::test]
 async fn only_the_operator_sees_and_answers() {
     let house = House::new().await;
     let (_, as_alice) = house.agent("alice").await;
     as_alice.send(&question("red?")).await.expect("asked");
     let refused = [
         refusal(as_alice.needs(&NeedsQuery::default()).await),
+        refusal(as_alice.need("1").await),
         refusal(as_alice.answer_need("1", &text("yes")).await),
         refusal(as_alice.remembered().await),
         refusal(as_alice.forget_verdicts("alice", &ForgetQuery::default()).await),

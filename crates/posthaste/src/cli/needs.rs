@@ -5,6 +5,9 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct NeedsArgs {
+    /// Only this one, whole: the number that the list shows
+    #[arg(conflicts_with_all = ["all", "kind"])]
+    pub(crate) id: Option<String>,
     /// Also what was answered or withdrawn
     #[arg(long)]
     pub(crate) all: bool,

@@ -72,7 +72,7 @@ pub(crate) struct StopArgs {
 
 #[derive(Args)]
 pub(crate) struct LogsArgs {
-    /// Its name if nobody else has it, its address, or its id of 8 hex digits
+    /// Its name if nobody else has it or it was the last to end, its address, or its id of 8 hex digits
     #[arg(value_name = "AGENT")]
     pub(crate) instance: String,
     /// Go on until it ends
@@ -81,7 +81,7 @@ pub(crate) struct LogsArgs {
     /// What it wrote to stderr instead of stdout
     #[arg(long)]
     pub(crate) stderr: bool,
-    /// Only the last lines
+    /// Only the last lines, or the last entries of its conversation
     #[arg(long, value_name = "N", value_parser = number::<usize>)]
     pub(crate) tail: Option<usize>,
     /// Its bytes as they are, also on a terminal; a pipe or a file always gets them so

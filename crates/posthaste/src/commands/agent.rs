@@ -5,6 +5,7 @@ use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::{Address, Name};
 
 use crate::failure::{Failure, invalid};
+use crate::output::Output;
 
 /// The most candidates that an error lists.
 const LISTED: usize = 8;
@@ -16,6 +17,38 @@ pub(super) async fn find(text: &str, client: &Client) -> Result<String, Failure>
         Ok(Address::Named { name, team }) => of_name(&name, team.as_ref(), client).await,
         _ => Err(not_one(text)),
     }
+}
+
+/// Returns the id of the named agent, whose work is only looked at. If nobody of the name
+/// is here, it means the one that ended last.
+pub(super) async fn find_to_read(
+    text: &str,
+    client: &Client,
+    output: &mut Output,
+) -> Result<String, Failure> {
+    let Ok(Address::Named { name, team }) = text.parse::<Address>() else {
+        return find(text, client).await;
+    };
+    let (name, team) = (&name, team.as_ref());
+    if !named(name, team, None, client).await?.is_empty() {
+        return of_name(name, team, client).await;
+    }
+    let ended = named(name, team, Some("all"), client).await?;
+    let Some(last) = last_ended(&ended) else { return Err(gone(name, team, client).await?) };
+    let shown = shown(name, team);
+    output.note(&match ended.len() {
+        1 => format!("{} has ended: {}", last.address, last.status),
+        count => format!(
+            "{count} agents called {shown} have ended; this is the last: {} ({})",
+            last.address, last.status
+        ),
+    });
+    Ok(last.instance.clone())
+}
+
+/// Returns the agent that ended last.
+fn last_ended(agents: &[InstanceView]) -> Option<&InstanceView> {
+    agents.iter().max_by_key(|agent| (&agent.ended_at, &agent.created_at))
 }
 
 /// Returns the ids of all named agents. A name means every agent here that has it.

@@ -1,11 +1,14 @@
 //! `posthaste answer`: answers what waits for the operator.
 
+use posthaste_api::ErrorCode;
+use posthaste_api::client::ClientError;
 use posthaste_api::needs::{AnswerRequest, AnsweredNeed};
 
-use super::{Session, send};
+use super::{Session, needs, send};
 use crate::cli::AnswerArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::terminal::quoted;
 
 pub(super) async fn run(
     args: AnswerArgs,
@@ -23,7 +26,14 @@ pub(super) async fn run(
         (false, false) => None,
     };
     let request = AnswerRequest { text, option: args.option, allow, remember: args.remember };
-    let answered = client.answer_need(&args.id, &request).await?;
+    let answered = match client.answer_need(&args.id, &request).await {
+        Err(ClientError::Api(error)) if error.code == ErrorCode::InvalidArgument => {
+            // The hub does not say how this kind is answered.
+            let kind = client.need(&args.id).await?.kind;
+            return Err(error.hint(needs::how(&kind, &args.id)).into());
+        }
+        answered => answered?,
+    };
     match output.json() {
         true => output.answer(&answered),
         false => output.say(&told(&answered, args.remember)),
@@ -43,7 +53,11 @@ fn told(answered: &AnsweredNeed, remember: bool) -> String {
             let subject = need.subject.as_deref().unwrap_or_default();
             let profile = need.from.split('.').next().unwrap_or_default();
             let also = match remember {
-                true => format!("; from now on {subject} is {verdict} for every {profile}"),
+                true => format!(
+                    "; from now on {subject} is {verdict} for every {profile}\n\
+                     undo: posthaste needs forget {profile} {}",
+                    quoted(subject)
+                ),
                 false => String::new(),
             };
             format!("{verdict} for {}{also}", need.from)

@@ -21,6 +21,7 @@ pub(super) async fn run(
         return output.answer(&given);
     }
     output.say(&told(&given))?;
+    output.flush()?;
     let acting = session.acting.as_ref().map(|name| format!(" --as {name}")).unwrap_or_default();
     let report = format!("its report comes by `posthaste inbox --wait-for all{acting}`");
     output.note(&match given.status.as_str() {

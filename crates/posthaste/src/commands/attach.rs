@@ -26,7 +26,7 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let client = session.client()?;
-    let id = agent::find(&args.instance, &client).await?;
+    let id = agent::find_to_read(&args.instance, &client, output).await?;
     match client.terminal(&id).await {
         Ok(terminal) => terminal::attach(terminal, args.read_only, output),
         // It has none, or has ended.

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use posthaste_api::Client;
 use posthaste_api::client::ClientError;
+use posthaste_api::instances::InstanceView;
 use posthaste_api::work::{OutputQuery, OutputView};
 use tokio::time::sleep;
 
-use super::{Session, agent};
+use super::{Session, agent, needs};
 use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -26,7 +27,7 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let mut client = session.client()?;
-    let id = agent::find(&args.instance, &client).await?;
+    let id = agent::find_to_read(&args.instance, &client, output).await?;
     let logs = Logs { id, stream: if args.stderr { "stderr" } else { "stdout" } };
     let mut from = match args.tail {
         Some(lines) => logs.tail(&client, lines).await?,
@@ -34,6 +35,7 @@ pub(super) async fn run(
     };
     let raw = output.is_raw(args.raw);
     let mut is_line_open = false;
+    let mut said = false;
     let mut away = false;
     loop {
         let read = match raw {
@@ -54,10 +56,12 @@ pub(super) async fn run(
             Err(e) => return Err(e.into()),
         };
         if part.transcript && !args.stderr {
-            return transcript::show(&logs.id, args, session, output).await;
+            let said = transcript::show(&logs.id, args, session, output).await?;
+            return logs.tell_state(said, session, output).await;
         }
         away = false;
         from = part.next;
+        said |= part.total > 0;
         if raw {
             output.raw(&bytes)?;
         } else if !output.json() {
@@ -71,7 +75,11 @@ pub(super) async fn run(
             continue;
         }
         if part.ended || !args.follow {
-            return close(is_line_open, part.dropped, output);
+            close(is_line_open, part.dropped, output)?;
+            return match args.stderr {
+                true => Ok(()),
+                false => logs.tell_state(said, session, output).await,
+            };
         }
         sleep(PAUSE).await;
     }
@@ -98,6 +106,25 @@ impl Logs {
     fn query(&self, from: u64, most: usize) -> OutputQuery {
         let stream = Some(self.stream.to_owned());
         OutputQuery { stream, from: Some(from), most: Some(most), ..OutputQuery::default() }
+    }
+
+    /// Says why a worker has no more to say: it failed, it ended without a word, or it waits
+    /// for the operator.
+    async fn tell_state(
+        &self,
+        said: bool,
+        session: &Session,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        output.flush()?;
+        let client = session.client()?;
+        let who = client.instance(&self.id).await?;
+        if let Some(note) = ending(&who, said) {
+            output.note(&note);
+        } else if let Some(need) = needs::awaited(&client, &self.id, 0).await {
+            output.note(&needs::waits(&need));
+        }
+        Ok(())
     }
 
     /// Reads a stretch as text, for people and for JSON.
@@ -135,6 +162,19 @@ impl Logs {
         }
         let skip = line_starts(&end, lines).unwrap_or(0);
         Ok(begin + skip as u64)
+    }
+}
+
+/// Says how a worker ended, where what it said does not.
+fn ending(who: &InstanceView, said: bool) -> Option<String> {
+    let why = who.why.as_deref().unwrap_or(&who.status);
+    match (&*who.status, said) {
+        ("failed", true) => Some(format!("it failed: {why}")),
+        ("failed" | "stopped" | "finished", false) => {
+            let id = &who.instance;
+            Some(format!("it said nothing; it ended: {why} (posthaste logs --stderr {id})"))
+        }
+        _ => None,
     }
 }
 

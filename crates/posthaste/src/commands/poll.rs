@@ -2,7 +2,7 @@
 
 use posthaste_api::instances::InstanceView;
 
-use super::{Session, agent};
+use super::{Session, agent, needs};
 use crate::cli::PollArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -15,12 +15,19 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let client = session.client()?;
-    let id = agent::find(&args.instance, &client).await?;
+    let id = agent::find_to_read(&args.instance, &client, output).await?;
     let view = client.instance(&id).await?;
-    match output.json() {
-        true => output.answer(&view),
-        false => output.paint(&told(&view, when::now().timestamp())),
+    if output.json() {
+        return output.answer(&view);
     }
+    output.paint(&told(&view, when::now().timestamp()))?;
+    output.flush()?;
+    if view.activity == "waiting_user"
+        && let Some(need) = needs::awaited(&client, &view.instance, 0).await
+    {
+        output.note(&needs::waits(&need));
+    }
+    Ok(())
 }
 
 fn told(view: &InstanceView, now: jiff::Timestamp) -> Text {

@@ -15,6 +15,7 @@ mod odd;
 mod stage;
 mod stories;
 mod terminal;
+mod told;
 mod window;
 
 use cast::Cast;

@@ -18,7 +18,8 @@ fn a_name_means_the_one_agent_that_has_it() {
 
     assert!(world.say(&["stop", other]).contains("has ended"));
     assert!(world.say(&["stop", "bob"]).starts_with(&bob), "one of the name is left");
-    world.run(&["logs", "bob"]).failed(3, "nobody called bob is here", &bob);
+    world.run(&["logs", "bob"]).failed(3, "came by itself", "only workers");
+    world.run(&["stop", "bob"]).failed(3, "nobody called bob is here", &bob);
     world.run(&["poll", "nobody"]).failed(3, "nobody called nobody is here", "posthaste agents");
     world.run(&["poll", "@everyone"]).failed(2, "is not one agent", "posthaste agents");
 }

@@ -5,7 +5,7 @@ use posthaste_api::inbox::{InboxQuery, SettleRequest};
 use posthaste_api::messages::MessageRef;
 use serde_json::{Value, json};
 
-use crate::world::{Hub, World, eventually};
+use crate::world::{Hub, Started, World, eventually};
 
 fn open(world: &World) -> Vec<Value> {
     let told = world.json(&["needs"]);
@@ -65,11 +65,19 @@ fn what_needs_the_operator_is_listed_survives_a_restart_and_is_answered() {
     let of_kind = world.json(&["needs", "--kind", "dead"]);
     assert_eq!(of_kind["needs"][0]["message"], letter["seq"]);
 
-    world.run(&["answer", "1"]).failed(2, "TEXT: a question is answered in words", "--help");
-    world.run(&["answer", "1", "--allow"]).failed(2, "--allow or --deny: a question", "--help");
-    world.run(&["answer", "2", "please"]).failed(2, "TEXT: dead mail is requeued", "--help");
+    let how = "posthaste answer 1 TEXT";
+    world.run(&["answer", "1"]).failed(2, "TEXT: a question is answered in words", how);
+    world.run(&["answer", "1", "--allow"]).failed(2, "--allow or --deny: a question", how);
+    world.run(&["answer", "2", "please"]).failed(2, "TEXT: dead mail", "answer 2 --allow");
+    let how = "posthaste answer 3 notes that you have seen it";
+    world.run(&["answer", "3", "I", "know"]).failed(2, "TEXT: a failed worker reads no", how);
+    world.run(&["answer", "3", "--deny"]).failed(2, "--deny: a failed worker asks", how);
     assert_eq!(world.run(&["answer", "1", "--allow", "--deny"]).code, Some(2));
     world.run(&["answer", "99", "red"]).failed(3, "there is no need 99", "posthaste needs");
+    world.run(&["answer", "foo", "red"]).failed(3, "there is no need foo", "posthaste needs");
+    world.run(&["needs", "foo"]).failed(3, "there is no need foo", "posthaste needs");
+    assert!(world.say(&["needs", "1"]).starts_with("1  question, open\n  from       alice."));
+    assert_eq!(world.json(&["needs", "1"]), open(&world)[0]);
     world.run(&["answer", "1", "red", "--as", "alice"]).failed(6, "only the operator", "");
 
     let told = world.say(&["answer", "1", "rather", "red"]);
@@ -95,6 +103,21 @@ fn what_needs_the_operator_is_listed_survives_a_restart_and_is_answered() {
     let events = world.say(&["tail", "--after", "0", "--type", "need", "--count", "6"]);
     assert_eq!(events.matches("need.opened").count(), 3, "{events}");
     assert!(events.contains(&format!("need 1 question of {alice} (answered): red or blue?")));
+}
+
+#[test]
+fn on_a_narrow_terminal_a_question_is_shown_to_its_last_letter() {
+    let world = World::new();
+    let _hub = world.hub();
+    world.joined("alice");
+    let question = format!("shall I run `find . {}-delete`?", "-name 'some file' ".repeat(9));
+    world.json(&["send", "human", &question, "--type", "question", "--as", "alice"]);
+    let mut command = world.on_terminal(50, &["needs"]);
+    command.env("NO_COLOR", "1");
+    let shown = Started::new(command).end().out.replace('\r', "");
+    assert!(shown.lines().all(|line| line.len() <= 50), "{shown}");
+    assert!(shown.replace("\n    ", "").contains(&question), "{shown}");
+    assert!(shown.contains("    posthaste answer 1 TEXT\n"), "{shown}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ stories![
     a_message_that_cannot_be_requeued_leaves_the_need_open,
     mail_that_dies_otherwise_needs_nobody,
     a_worker_that_fails_for_the_operator_needs_to_be_seen,
+    a_worker_that_the_operator_stops_needs_nobody_and_reports,
     the_failure_of_an_agents_worker_is_the_agents,
 ];
 
@@ -133,16 +134,34 @@ async fn a_worker_that_fails_for_the_operator_needs_to_be_seen(world: World) {
     assert_eq!(one(&world).await.id, need.id, "reading the report does not close it");
     assert_eq!(refused(answers(&world, &need, allow(true)).await), "allow");
     assert_eq!(refused(answers(&world, &need, option("x")).await), "option");
-    let answered = answers(&world, &need, text("I know")).await.expect("seen");
-    assert!(answered.sent.is_none(), "nobody is left who could read it");
-    let closed = answered.need.closed.expect("closed");
-    assert_eq!((closed.outcome, closed.text.as_deref()), (Outcome::Seen, Some("I know")));
+    let told = refused(answers(&world, &need, text("I know")).await);
+    assert_eq!(told, "text", "nobody is left who could read it");
+    let answered = answers(&world, &need, Answer::default()).await.expect("seen");
+    assert!(answered.sent.is_none());
+    assert_eq!(answered.need.closed.expect("closed").outcome, Outcome::Seen);
     // Without a word.
     let assigned = world.hub.assign(wish(&world.operator(), "again")).await.expect("assigned");
     workers.runs(assigned.instance.id).await;
     workers.fails(&world.hub, assigned.instance.id, 1, "").await;
     answers(&world, &one(&world).await, Answer::default()).await.expect("seen");
     assert!(open(&world).await.is_empty());
+}
+
+async fn a_worker_that_the_operator_stops_needs_nobody_and_reports(world: World) {
+    let (workers, _) = employs(&world).await;
+    let assigned = world.hub.assign(wish(&world.operator(), "build")).await.expect("assigned");
+    let id = assigned.instance.id;
+    workers.runs(id).await;
+    world.hub.stop(Principal::Operator, id).await.expect("stopped");
+    let mail = loop {
+        match world.operator().takes().await {
+            mail if mail.mail.is_empty() => tokio::task::yield_now().await,
+            mail => break mail,
+        }
+    };
+    let report = &mail.mail[0].leased.message;
+    assert!(report.body.contains("stopped by the human"), "{}", report.body.as_str());
+    assert!(open(&world).await.is_empty(), "the operator knows");
 }
 
 async fn the_failure_of_an_agents_worker_is_the_agents(world: World) {

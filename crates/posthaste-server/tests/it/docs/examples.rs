@@ -333,6 +333,7 @@ async fn needs(scribe: &mut Scribe, alice: &Value) {
     let open = json!({ "kind": "permission" });
     let list = Scribe::example(ask(Token::Operator, "GET /v1/needs").with(open));
     let list: Value = json_of(scribe.say(&list).await).await;
+    scribe.plays(ask(Token::Operator, "GET /v1/needs/{id}").of(&list["needs"][0]["id"])).await;
     let yes = ask(Token::Operator, "POST /v1/needs/{id}/answer");
     let yes = yes.of(&list["needs"][0]["id"]).body(json!({ "allow": true, "remember": true }));
     scribe.say(&Scribe::example(yes)).await;

@@ -147,6 +147,7 @@ fn examples() -> Vec<Example> {
         get("/v1/events", &[("topics", "agent:00000001,team:main"), ("types", "message")]),
         get("/v1/events", &[("after", "3")]),
         get("/v1/needs", &[("kind", "dead"), ("open", "false"), ("limit", "9"), ("cursor", "0")]),
+        get("/v1/needs/{message}", &[]),
         with("POST", "/v1/needs/{message}/answer", json!({ "text": "yes" })),
         with("POST", "/v1/needs/{message}/answer", json!({ "option": "requeue" })),
         with("POST", "/v1/needs/{message}/answer", json!({ "allow": true, "remember": true })),

@@ -10,7 +10,7 @@ use crate::house::{refusal, within};
 use crate::staff::house;
 
 fn after(offset: u64) -> StreamQuery {
-    StreamQuery { offset: Some(offset), follow: None }
+    StreamQuery { offset: Some(offset), ..StreamQuery::default() }
 }
 
 /// The number, the kind and the text of the next entry.
@@ -69,6 +69,27 @@ async fn what_is_there_is_all_for_whoever_does_not_follow() {
     assert_eq!(next(&mut watching).await, entry(1, "text", "one"));
     let end = within("its end", watching.next()).await.expect("no error");
     assert_eq!(end, Some(Watched::End));
+}
+
+#[tokio::test]
+async fn a_follower_may_begin_with_the_last_entries_and_goes_on_after_the_end() {
+    let (house, staff) = house().await;
+    let given = assign(&house.operator(), "worker", "count").await;
+    for text in ["one", "two", "three"] {
+        staff.notes(&given.instance, TranscriptKind::Text, text).await;
+    }
+    let last = |tail| StreamQuery { tail: Some(tail), follow: Some(false), ..after(0) };
+    let operator = house.operator();
+    let mut watching = operator.watch(&given.instance, &last(2)).await.expect("a stream");
+    assert_eq!(next(&mut watching).await, entry(2, "text", "two"));
+    assert_eq!(next(&mut watching).await, entry(3, "text", "three"));
+    let later = StreamQuery { offset: Some(2), ..last(9) };
+    let mut watching = operator.watch(&given.instance, &later).await.expect("a stream");
+    assert_eq!(next(&mut watching).await, entry(3, "text", "three"));
+
+    let mut none = operator.watch(&given.instance, &last(0)).await.expect("a stream");
+    assert_eq!(within("its end", none.next()).await.expect("no error"), Some(Watched::End));
+    assert_eq!(none.last(), 3, "the next stream begins here");
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ use crate::output::Output;
 
 /// Number of lines that may wait for the hub.
 const AHEAD: usize = 16;
+/// The note after a line that was typed to a busy agent.
+const LATER: &str = "it gets this when its turn ends; begin with ! to send it at once";
 /// The smallest piece of output that the hub returns.
 const LEAST: usize = 16;
 
@@ -32,34 +34,41 @@ pub(in super::super) async fn attach(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let address = &who.address;
-    let mut lines = if args.read_only { None } else { typed()? };
+    let ended = matches!(&*who.status, "finished" | "failed" | "stopped");
+    // What is typed is read in any case: else the shell would get it later.
+    let mut lines = typed()?;
     let how = match leaving {
         Leaving::ByKeys => "Ctrl-D leaves",
         Leaving::ByTmux => "detach to leave (tmux: Ctrl-B D)",
     };
-    if lines.is_some() {
+    if lines.is_some() && !args.read_only && !ended {
         output.note(&format!(
             "each line goes to {address} as a message, at once if it begins with `!`; {how}"
         ));
     }
     let mut interrupt = Interrupt::new()?;
-    let mut shown = Shown::of_last(Some(args.tail));
-    let mut following = Following::new(&who.instance, session, true);
+    let mut shown = Shown::default();
+    let following = Following::new(&who.instance, session, true);
+    let mut following = following.of_last(Some(args.tail)).with_needs();
     loop {
         match interrupt.or(next(&mut following, &mut lines)).await {
             Ok(Next::Seen(seen)) => {
                 if !shown.see(seen?, output)? {
-                    let status = session.client()?.instance(&who.instance).await?.status;
-                    output.note(&format!("{address} has ended: {status}"));
+                    let now = session.client()?.instance(&who.instance).await?;
+                    let why = now.why.map(|why| format!(" ({why})")).unwrap_or_default();
+                    output.note(&format!("{address} has ended: {}{why}", now.status));
                     return Ok(());
                 }
             }
+            Ok(Next::Typed(Some(_))) if args.read_only || ended => {}
             Ok(Next::Typed(Some(line))) => {
                 let Some(request) = message(&line, &who.instance, args.urgent, session) else {
                     continue;
                 };
-                if let Err(failure) = interrupt.or(send(&request, session)).await? {
-                    output.fail(&told(failure));
+                match interrupt.or(send(&who.instance, &request, session)).await? {
+                    Ok(waits) if waits => output.note(LATER),
+                    Ok(_) => {}
+                    Err(failure) => output.fail(&told(failure)),
                 }
             }
             Ok(Next::Typed(None)) if leaving == Leaving::ByTmux => {
@@ -158,9 +167,16 @@ fn message(line: &str, to: &str, urgent: bool, session: &Session) -> Option<Send
     })
 }
 
-async fn send(request: &SendRequest, session: &Session) -> Result<(), Failure> {
-    session.client()?.send(request).await?;
-    Ok(())
+/// Sends a message. Returns whether the agent gets it only after its turn.
+async fn send(to: &str, request: &SendRequest, session: &Session) -> Result<bool, Failure> {
+    let client = session.client()?;
+    // Before the message, which may begin a turn.
+    let waits = match &request.priority {
+        Some(_) => false,
+        None => matches!(&*client.instance(to).await?.activity, "busy" | "quiet"),
+    };
+    client.send(request).await?;
+    Ok(waits)
 }
 
 #[cfg(test)]

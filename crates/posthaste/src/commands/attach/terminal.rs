@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, internal};
 use crate::output::Output;
+use crate::terminal::quoted;
 
 /// The variable by which tmux tells its panes where they are.
 const TMUX: &str = "TMUX";
@@ -54,15 +55,6 @@ fn words(terminal: &TerminalView, read_only: bool, inside: &OsString) -> Vec<Str
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns a word for the shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "%+,-./:=@_".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 #[expect(clippy::disallowed_methods, reason = "this process becomes that program")]
 fn command(program: &std::path::Path) -> Command {
     Command::new(program)
@@ -94,7 +86,5 @@ mod tests {
             said(false, "/tmp/tmux-0/default,7,0"),
             "tmux -S /tmp/tmux-0/default switch-client -t %3"
         );
-        assert_eq!(quoted("/tmp/it's here"), "'/tmp/it'\\''s here'");
-        assert_eq!(quoted("%3"), "%3");
     }
 }

@@ -1,15 +1,15 @@
 //! The transcript of a worker, as a person reads it.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use posthaste_api::client::{Watched, Watching};
+use posthaste_api::needs::NeedView;
 use posthaste_api::stream::{StreamEntry, StreamQuery};
 use posthaste_api::{ApiError, ErrorCode};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::super::Session;
+use super::super::{Session, needs};
 use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -17,19 +17,22 @@ use crate::paint::{Text, Tone};
 
 /// The time before a lost hub is asked again.
 const PAUSE: Duration = Duration::from_millis(300);
+/// Number of looks for the need of a request: the hub opens it after the entry is there.
+const LOOKS: u8 = 10;
 /// The longest line about a tool, in characters.
 const DETAIL: usize = 160;
 
+/// Shows the transcript of a worker. Returns whether there was an entry.
 pub(super) async fn show(
     id: &str,
     args: &LogsArgs,
     session: &Session,
     output: &mut Output,
-) -> Result<(), Failure> {
-    let mut shown = Shown::of_last(args.tail);
-    let mut following = Following::new(id, session, args.follow);
+) -> Result<bool, Failure> {
+    let mut shown = Shown::default();
+    let mut following = Following::new(id, session, args.follow).of_last(args.tail).with_needs();
     while shown.see(following.next().await?, output)? {}
-    Ok(())
+    Ok(following.last() > 0)
 }
 
 /// The transcript of one worker: what is there first, and then what comes, also from the
@@ -42,6 +45,10 @@ pub(in crate::commands) struct Following<'a> {
     follows: bool,
     /// The hub did not answer, which was told.
     away: bool,
+    /// The last need that was told; `None` if needs are not looked for.
+    told: Option<u64>,
+    /// Number of looks for a need that are left.
+    looks: u8,
 }
 
 /// What comes next of a transcript.
@@ -51,6 +58,8 @@ pub(in crate::commands) enum Seen {
     Gap,
     /// All that was there at the beginning has come.
     UpToNow,
+    /// The worker waits for the operator.
+    Waits(Box<NeedView>),
     /// The hub does not answer, and is asked again.
     Away(ApiError),
     /// Nothing more comes.
@@ -61,18 +70,58 @@ impl<'a> Following<'a> {
     /// Begins with the oldest entry; `follows` says whether it goes on until the worker
     /// ends.
     pub(in crate::commands) fn new(id: &'a str, session: &'a Session, follows: bool) -> Self {
-        let query = StreamQuery { offset: Some(0), follow: Some(false) };
-        Self { id, session, query, watching: None, follows, away: false }
+        let query = StreamQuery { offset: Some(0), tail: None, follow: Some(false) };
+        let (watching, away, told, looks) = (None, false, None, 0);
+        Self { id, session, query, watching, follows, away, told, looks }
+    }
+
+    /// Begins with the last so many entries.
+    pub(in crate::commands) fn of_last(mut self, entries: Option<usize>) -> Self {
+        self.query.tail = entries.map(|entries| entries as u64);
+        self
+    }
+
+    /// Also says when the worker waits for the operator.
+    pub(in crate::commands) fn with_needs(mut self) -> Self {
+        self.told = Some(0);
+        self
+    }
+
+    /// Returns the number of the last entry; 0 if there was none.
+    fn last(&self) -> u64 {
+        self.query.offset.unwrap_or(0)
     }
 
     /// Waits for the next thing. The future may be dropped at any point, without loss.
     pub(in crate::commands) async fn next(&mut self) -> Result<Seen, Failure> {
         loop {
-            match self.read().await {
-                Ok(Some(Watched::Entry(entry))) => return Ok(Seen::Entry(entry)),
+            let read = match self.looks {
+                0 => self.read().await,
+                _ => {
+                    let read = tokio::select! {
+                        biased;
+                        read = self.read() => Some(read),
+                        () = sleep(PAUSE) => None,
+                    };
+                    match read {
+                        Some(read) => read,
+                        None => match self.look().await {
+                            Some(need) => return Ok(Seen::Waits(need)),
+                            None => continue,
+                        },
+                    }
+                }
+            };
+            match read {
+                Ok(Some(Watched::Entry(entry))) => {
+                    if entry.kind == "permission" && self.query.follow == Some(true) {
+                        self.looks = LOOKS;
+                    }
+                    return Ok(Seen::Entry(entry));
+                }
                 Ok(Some(Watched::Gap)) => return Ok(Seen::Gap),
                 Ok(Some(Watched::End)) if self.follows && self.query.follow == Some(false) => {
-                    (self.query.follow, self.watching) = (Some(true), None);
+                    (self.query.follow, self.watching, self.looks) = (Some(true), None, 1);
                     return Ok(Seen::UpToNow);
                 }
                 Ok(Some(Watched::End)) => return Ok(Seen::End),
@@ -93,6 +142,14 @@ impl<'a> Following<'a> {
         }
     }
 
+    /// Looks for something that the worker waits for and that was not told.
+    async fn look(&mut self) -> Option<Box<NeedView>> {
+        self.looks -= 1;
+        let need = needs::awaited(&self.session.client().ok()?, self.id, self.told?).await?;
+        (self.told, self.looks) = (Some(need.id), 0);
+        Some(Box::new(need))
+    }
+
     /// Reads from the stream, or opens it behind the last entry.
     async fn read(&mut self) -> Result<Option<Watched>, Failure> {
         let watching = match &mut self.watching {
@@ -103,9 +160,12 @@ impl<'a> Following<'a> {
                 closed.insert(opened)
             }
         };
-        let next = watching.next().await;
+        let next = watching.next().await?;
         self.query.offset = Some(watching.last());
-        Ok(next?)
+        if matches!(next, Some(Watched::Entry(_) | Watched::End)) {
+            self.query.tail = None;
+        }
+        Ok(next)
     }
 }
 
@@ -114,27 +174,9 @@ impl<'a> Following<'a> {
 pub(in crate::commands) struct Shown {
     /// The last text of the model: its answer is not shown twice.
     last_text: String,
-    tail: Option<Tail>,
-}
-
-/// The last entries, of which so many are shown.
-struct Tail {
-    most: usize,
-    entries: VecDeque<StreamEntry>,
-}
-
-impl Tail {
-    fn new(most: usize) -> Self {
-        Self { most, entries: VecDeque::new() }
-    }
 }
 
 impl Shown {
-    /// Shows everything; of what is there at the beginning only so many entries.
-    pub(in crate::commands) fn of_last(entries: Option<usize>) -> Self {
-        Self { tail: entries.map(Tail::new), ..Self::default() }
-    }
-
     /// Shows what came; `false` if it was the end.
     pub(in crate::commands) fn see(
         &mut self,
@@ -142,35 +184,14 @@ impl Shown {
         output: &mut Output,
     ) -> Result<bool, Failure> {
         match seen {
-            Seen::Entry(entry) => self.take(*entry, output)?,
+            Seen::Entry(entry) => self.write(&entry, output)?,
             Seen::Gap => output.note("what came before is kept no more"),
-            Seen::UpToNow => self.let_go(output)?,
+            Seen::UpToNow => {}
+            Seen::Waits(need) => output.note(&needs::waits(&need)),
             Seen::Away(error) => output.note(&format!("{error}; trying again")),
-            Seen::End => {
-                self.let_go(output)?;
-                return Ok(false);
-            }
+            Seen::End => return Ok(false),
         }
         Ok(true)
-    }
-
-    fn take(&mut self, entry: StreamEntry, output: &mut Output) -> Result<(), Failure> {
-        match &mut self.tail {
-            Some(tail) => {
-                tail.entries.push_back(entry);
-                if tail.entries.len() > tail.most {
-                    tail.entries.pop_front();
-                }
-                Ok(())
-            }
-            None => self.write(&entry, output),
-        }
-    }
-
-    /// Shows the entries that were held back to find the last ones.
-    fn let_go(&mut self, output: &mut Output) -> Result<(), Failure> {
-        let held = self.tail.take().map(|tail| tail.entries).unwrap_or_default();
-        held.iter().try_for_each(|entry| self.write(entry, output))
     }
 
     fn write(&mut self, entry: &StreamEntry, output: &mut Output) -> Result<(), Failure> {
@@ -202,7 +223,9 @@ impl Shown {
             }
             ("tool", Some("failed")) => line("  ", Tone::Bad, &short(&entry.text)),
             ("tool", _) => line("  ", Tone::Faint, &short(&entry.text)),
-            ("permission", _) => line("? ", Tone::Warn, &entry.text),
+            ("permission", _) => {
+                line("? ", Tone::Warn, "it asks for permission: ").plain(&entry.text)
+            }
             ("screen", _) => line("", Tone::Plain, &entry.text),
             _ => line("- ", Tone::Faint, &entry.text),
         })
@@ -248,21 +271,17 @@ mod tests {
         let (mut output, out, _) = overheard(false);
         let mut shown = Shown::default();
         for (kind, text) in [("prompt", "go"), ("text", "done"), ("answer", "done")] {
-            assert!(shown.take(entry(kind, text), &mut output).is_ok());
+            assert!(shown.write(&entry(kind, text), &mut output).is_ok());
         }
         assert_eq!(out.text(), "> go\ndone\n");
     }
 
     #[test]
-    fn the_tail_is_the_last_entries() {
+    fn a_request_for_permission_says_that_it_is_one() {
         let (mut output, out, _) = overheard(false);
-        let mut shown = Shown::of_last(Some(1));
-        for text in ["one", "two"] {
-            assert!(shown.take(entry("text", text), &mut output).is_ok());
-        }
-        assert_eq!(out.text(), "");
-        assert!(shown.let_go(&mut output).is_ok());
-        assert_eq!(out.text(), "two\n");
+        let asked = entry("permission", "Bash {\"command\":\"rm x\"}");
+        assert!(Shown::default().write(&asked, &mut output).is_ok());
+        assert_eq!(out.text(), "? it asks for permission: Bash {\"command\":\"rm x\"}\n");
     }
 
     #[test]
@@ -273,7 +292,7 @@ mod tests {
             [posthaste] 2 more wait: call check_inbox.";
         let (mut output, out, _) = overheard(false);
         let mut shown = Shown::default();
-        assert!(shown.take(entry("prompt", prompt), &mut output).is_ok());
+        assert!(shown.write(&entry("prompt", prompt), &mut output).is_ok());
         assert_eq!(out.text(), "> human (urgent): faster\n> bob.5b0c9e21@main: mind the step\n");
         for text in ["count to {\"three\"}", "[posthaste] nothing", "{\"from\": 1}"] {
             assert_eq!(mail_in(text), text);

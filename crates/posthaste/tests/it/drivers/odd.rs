@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::world::{Hub, World, eventually};
 
 /// A hub whose profile `odd` runs the script.
-fn stage() -> (World, Hub) {
+pub(super) fn stage() -> (World, Hub) {
     let world = World::new();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/drivers/odd_agent.sh");
     let profiles = world.file("profiles");
@@ -21,7 +21,7 @@ fn stage() -> (World, Hub) {
 }
 
 /// Alice gives it a task; returns the instance.
-fn assign(world: &World, task: &str) -> String {
+pub(super) fn assign(world: &World, task: &str) -> String {
     let given = world.json(&["assign", "odd", task, "--as", "alice"]);
     given["instance"].as_str().unwrap_or_else(|| panic!("{given}")).to_owned()
 }
@@ -34,7 +34,7 @@ fn report(world: &World) -> Value {
 }
 
 /// Returns the one thing that needs the operator.
-fn need(world: &World) -> Value {
+pub(super) fn need(world: &World) -> Value {
     let mut need = Value::Null;
     eventually(|| {
         need = world.json(&["needs"])["needs"][0].clone();

@@ -24,8 +24,10 @@ fn a_poll_tells_how_a_worker_is_doing() {
     assert!(told.contains("exit code  0") && told.contains("settled by message 2"), "{told}");
 
     office.run(&["poll", "00000000"]).failed(3, "no such instance", "");
-    let ended = format!("patient.{id}@main (finished)");
-    office.run(&["poll", "patient"]).failed(3, "nobody called patient is here", &ended);
+    let by_name = office.run(&["poll", "patient"]);
+    assert_eq!(by_name.out, told, "it was the only one");
+    assert!(by_name.err.contains(&format!("patient.{id}@main has ended")), "{by_name:?}");
+    office.run(&["stop", "patient"]).failed(3, "nobody called patient is here", &id);
 }
 
 #[test]
@@ -63,7 +65,9 @@ fn what_a_worker_wrote_to_stderr_is_kept_apart() {
     let given = office.json(&["assign", "failing", "try"]);
     let id = given["instance"].as_str().expect("an instance");
     eventually(|| office.json(&["poll", id])["status"] == "failed");
-    assert_eq!(office.run(&["logs", id]).out, "half of it\n");
+    let ran = office.run(&["logs", id]);
+    assert_eq!(ran.out, "half of it\n");
+    assert!(ran.err.contains("it failed: exit code 3"), "{ran:?}");
     assert_eq!(office.run(&["logs", id, "--stderr", "-f"]).out, "the disk is gone\n");
 }
 
