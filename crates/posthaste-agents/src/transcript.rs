@@ -119,7 +119,7 @@ impl Transcript {
     /// Returns entries after this number from memory; `None` if they are on disk.
     pub(crate) fn recent(&self, after: u64, most: usize) -> Option<TranscriptPage> {
         let state = self.state.lock();
-        let oldest = state.recent.front()?.no;
+        let oldest = state.recent.front().map_or(state.last + 1, |entry| entry.no);
         if after.saturating_add(1) < oldest {
             return None;
         }

@@ -3,8 +3,11 @@
 pub(super) mod conversation;
 mod terminal;
 
-use posthaste_api::ErrorCode;
+use std::time::Duration;
+
 use posthaste_api::client::ClientError;
+use posthaste_api::{Client, ErrorCode};
+use tokio::time::sleep;
 
 use super::{Session, agent};
 use crate::cli::AttachArgs;
@@ -20,6 +23,9 @@ pub(super) enum Leaving {
     ByTmux,
 }
 
+/// The time between two looks at a worker that has not started.
+const PAUSE: Duration = Duration::from_millis(200);
+
 pub(super) async fn run(
     args: &AttachArgs,
     session: &Session,
@@ -27,6 +33,7 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let client = session.client()?;
     let id = agent::find_to_read(&args.instance, &client, output).await?;
+    until_started(&id, &client, output).await?;
     match client.terminal(&id).await {
         Ok(terminal) => terminal::attach(terminal, args.read_only, output),
         // It has none, or has ended.
@@ -39,4 +46,16 @@ pub(super) async fn run(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Waits for a worker that is in line, or about to start.
+async fn until_started(id: &str, client: &Client, output: &mut Output) -> Result<(), Failure> {
+    let mut told = false;
+    while client.instance(id).await?.status == "starting" {
+        if !std::mem::replace(&mut told, true) {
+            output.note("it has not started yet; this waits until it has");
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(())
 }

@@ -47,6 +47,21 @@ fn a_person_who_watches_is_told_that_the_agent_waits_for_them() {
 }
 
 #[test]
+fn a_person_may_attach_to_an_agent_that_has_not_started() {
+    let (world, _hub) = stage();
+    // All places are taken, so the next one waits in line.
+    let first: Vec<String> = (0..8).map(|_| assign(&world, "Please wait for ever.")).collect();
+    let worker = assign(&world, "Say hello.");
+    let mut person = world.start(&["attach", &worker]);
+    eventually(|| person.complained().contains("it has not started yet"));
+    world.say(&["stop", &first[0]]);
+    assert!(person.until("Done.").contains("> Say hello."));
+    for worker in first[1..].iter().chain([&worker]) {
+        world.say(&["stop", worker]);
+    }
+}
+
+#[test]
 fn a_line_that_is_typed_to_a_busy_agent_says_when_it_is_read() {
     let (world, _hub) = stage();
     let worker = assign(&world, "Please wait for ever.");
