@@ -133,8 +133,8 @@ pub(crate) enum ToolState {
 pub(crate) struct PermissionRequest {
     /// The program's own id of the request.
     pub(crate) request: String,
-    /// The part that can be remembered, such as `Bash(git push)` or `Edit`: without the
-    /// details of one call.
+    /// The text under which a verdict is remembered, such as `Bash(git push)` or
+    /// `Edit(/home/me/a.rs)`: the whole act, never shortened.
     pub(crate) subject: String,
     /// The tool and its arguments, for a person.
     pub(crate) text: String,

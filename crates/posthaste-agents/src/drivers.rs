@@ -9,6 +9,7 @@ mod codex;
 mod command;
 mod external;
 mod limits;
+mod subject;
 mod terminal;
 
 use std::path::Path;

@@ -11,6 +11,7 @@
 
 #[cfg(test)]
 mod fuzz;
+mod permission;
 mod talk;
 #[cfg(test)]
 mod tests;

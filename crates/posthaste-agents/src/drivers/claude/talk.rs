@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::permission;
 use crate::conversation::{
     Activity, Conversation, Heard, PermissionRequest, PromptNo, ToolState, ToolUse, TurnEnd, Usage,
     line, one_line,
@@ -307,15 +308,9 @@ impl Talk {
         }
         let (tool, input) = (word(&request["tool_name"]), &request["input"]);
         self.asked.insert(id.to_owned(), input.clone());
-        let suggested = request["permission_suggestions"].as_array().into_iter().flatten();
-        let rule = suggested.flat_map(|s| s["rules"].as_array().into_iter().flatten()).next();
-        let subject = match rule.map(|rule| (word(&rule["toolName"]), word(&rule["ruleContent"]))) {
-            Some((tool, content)) if !content.is_empty() => format!("{tool}({content})"),
-            _ => tool.to_owned(),
-        };
         vec![Heard::Asks(PermissionRequest {
             request: id.to_owned(),
-            subject: one_line(&subject, 200),
+            subject: permission::subject(tool, input, &request["permission_suggestions"]),
             text: one_line(&format!("{tool} {input}"), 4_000),
         })]
     }
