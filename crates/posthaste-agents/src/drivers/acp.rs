@@ -18,14 +18,13 @@ mod updates;
 
 use agent_client_protocol_schema::RequestPermissionRequest;
 use posthaste_core::ports::LaunchError;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::launch::HUB;
 use self::talk::Talk;
 use self::tools::Call;
 use super::{Brief, Driver, Launch, Limit};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, resumed};
 
 pub(super) struct Acp;
 
@@ -44,7 +43,7 @@ impl Driver for Acp {
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
-        Some(Box::new(Talk::deserialize(state).ok()?))
+        Some(Box::new(resumed::<Talk>(state)?))
     }
 }
 

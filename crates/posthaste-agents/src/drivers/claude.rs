@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use self::talk::Talk;
 use super::{Brief, Driver, Launch, Limit, program_of};
-use crate::conversation::{Conversation, one_line};
+use crate::conversation::{Conversation, one_line, resumed};
 use crate::settings::Stdin;
 
 pub(super) struct Claude;
@@ -86,8 +86,7 @@ impl Driver for Claude {
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
-        let talk: Talk = serde_json::from_value(state.clone()).ok()?;
-        Some(Box::new(talk))
+        Some(Box::new(resumed::<Talk>(state)?))
     }
 
     fn explains(&self, stderr: &str) -> Option<String> {

@@ -16,12 +16,11 @@ mod tests;
 mod turns;
 
 use posthaste_core::ports::LaunchError;
-use serde::Deserialize;
 use serde_json::Value;
 
 use self::talk::Talk;
 use super::{Brief, Driver, Launch, Limit};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, resumed};
 
 pub(super) struct Codex;
 
@@ -51,7 +50,7 @@ impl Driver for Codex {
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
-        Some(Box::new(Talk::deserialize(state).ok()?))
+        Some(Box::new(resumed::<Talk>(state)?))
     }
 
     fn explains(&self, stderr: &str) -> Option<String> {

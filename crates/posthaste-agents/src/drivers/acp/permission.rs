@@ -27,7 +27,8 @@ const SHOWN: usize = 2_000;
 const WHAT: usize = 200;
 
 /// A request for permission that waits for its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Request {
     /// The options that stand for yes and for no.
     allow: Option<String>,

@@ -22,7 +22,8 @@ const LINE: usize = 200;
 pub(super) struct Calls(VecDeque<Call>);
 
 /// A call that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Call {
     id: String,
     pub(super) name: String,

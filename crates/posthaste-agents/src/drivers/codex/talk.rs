@@ -10,7 +10,7 @@ use super::item::text;
 use super::launch::HUB;
 use super::permission::{self, Call, Request};
 use crate::conversation::{
-    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, line,
+    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, line, mended,
 };
 
 /// The notifications that the hub has no use for and that Codex is asked to leave out: the
@@ -38,6 +38,7 @@ const UNKNOWN_METHOD: i64 = -32_601;
 
 /// The state of the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Talk {
     /// The way to start the thread, until there is one.
     start: Option<Start>,
@@ -68,7 +69,8 @@ pub(super) struct Talk {
     pub(super) spent: Tokens,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Start {
     pub(super) params: Value,
     /// The hub as an MCP server, if Codex cannot take the one in the parameters.
@@ -90,7 +92,8 @@ pub(super) enum Asked {
     Interrupt,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Prompt {
     pub(super) no: PromptNo,
     /// The turn in which it is to be, once that is known.
@@ -108,6 +111,7 @@ impl Prompt {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Answer {
     pub(super) text: String,
     /// The model meant it as its answer, and not as a remark before going on.
@@ -115,6 +119,7 @@ pub(super) struct Answer {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Tokens {
     pub(super) input: u64,
     pub(super) output: u64,
@@ -131,7 +136,7 @@ impl Conversation for Talk {
     }
 
     fn heard(&mut self, line: &[u8]) -> Vec<Heard> {
-        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+        let Ok(message) = serde_json::from_slice::<Value>(&mended(line)) else {
             return vec![unknown(line)];
         };
         let known = match (message["method"].as_str(), message.get("id")) {

@@ -302,3 +302,13 @@ fn a_remembered_verdict_covers_no_act_that_nobody_saw() {
     let silent = subject(json!({ "kind": "edit" }));
     assert_eq!(silent, "Edit(c)", "nothing is known but the call itself");
 }
+
+#[test]
+fn a_text_that_was_cut_within_a_character_is_the_answer() {
+    let mut talk = busy("javascript");
+    let line = words("cut HALF here", "m1").to_string().replace("HALF", "\\ud83d");
+    talk.heard(line.as_bytes());
+    let heard = tell(&mut talk, ended("end_turn"));
+    let answer = TurnEnd::Answer("cut \u{fffd} here".to_owned());
+    assert_eq!(heard.last(), Some(&Heard::TurnEnded(answer)));
+}

@@ -378,3 +378,9 @@ fn a_remembered_verdict_covers_no_act_that_nobody_saw() {
         assert_ne!(edit(other.clone()), update, "{other}");
     }
 }
+
+#[test]
+fn a_text_that_was_cut_within_a_character_is_shown() {
+    let line = br#"{"method":"item/completed","params":{"threadId":"id-1","item":{"type":"agentMessage","id":"m","text":"cut \ud83d here"}}}"#;
+    assert_eq!(idle().heard(line), [text("cut \u{fffd} here")]);
+}
