@@ -20,6 +20,7 @@ use posthaste_core::ports::LaunchError;
 use serde_json::{Value, json};
 
 use self::talk::Talk;
+use super::limits::is_every;
 use super::{Brief, Driver, Launch, Limit, program_of};
 use crate::conversation::{Conversation, one_line, resumed};
 use crate::settings::Stdin;
@@ -33,6 +34,10 @@ const INSTRUCTIONS: &str = "claude-instructions.md";
 /// The name of the hub among the program's MCP servers.
 const HUB: &str = "posthaste";
 
+/// Tools that only a person at the program's own screen can answer. The hub's `ask_user`
+/// is there instead.
+const NOT_OFFERED: [&str; 1] = ["AskUserQuestion"];
+
 /// The words of `--permission-mode`.
 const MODES: [&str; 7] =
     ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"];
@@ -44,9 +49,14 @@ impl Driver for Claude {
 
     fn keeps(&self, limit: Limit) -> bool {
         match limit {
-            Limit::Tools | Limit::AllowedTools => true,
+            Limit::Tools | Limit::AllowedTools | Limit::PermissionMode => true,
             Limit::Services => false,
         }
+    }
+
+    /// Claude Code takes no `*` for the names of all tools.
+    fn asks_nothing(&self) -> Option<&'static str> {
+        Some("`permission_mode: bypassPermissions`")
     }
 
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
@@ -75,6 +85,7 @@ impl Driver for Claude {
         let mut allowed = vec![format!("mcp__{HUB}")];
         allowed.extend(template.allowed_tools.iter().flatten().cloned());
         words.push(format!("--allowedTools={}", allowed.join(",")));
+        words.push(format!("--disallowedTools={}", NOT_OFFERED.join(",")));
         let servers = servers(brief)?;
         Ok(Some(Launch {
             line: crate::settings::Line::Words(words),
@@ -96,10 +107,6 @@ impl Driver for Claude {
             one_line(unknown.trim(), 120)
         ))
     }
-}
-
-fn is_every(list: &[String]) -> bool {
-    list.iter().any(|tool| tool == "*")
 }
 
 /// Returns the file of MCP servers: the hub, and those of the profile. The program fills

@@ -223,6 +223,7 @@ fn as_profile(
     fill_in(&mut config, wanted, session, env);
     let driver = template.and_then(|template| template.driver.as_deref()).unwrap_or_default();
     let allowed_tools = wanted.allowed_tools.as_ref();
+    allow_every(&mut config, driver, allowed_tools);
     Ok(Terms {
         config: Some(Value::Object(config).to_string()),
         allowed_tools: allowed_tools.and_then(|list| provider::tools_for(driver, list)),
@@ -254,6 +255,7 @@ fn with(
     fill_in(&mut config, wanted, session, env);
     let of_profile = template.and_then(|template| template.allowed_tools.as_ref());
     let list = wanted.allowed_tools.as_ref().or(of_profile);
+    allow_every(&mut config, provider.driver, list);
     let allowed_tools = match provider.name {
         // The echo agent uses no tool.
         provider::MOCK => Some(vec!["*".to_owned()]),
@@ -265,6 +267,15 @@ fn with(
         allowed_tools,
         record: None,
     })
+}
+
+/// Lets an agent that may use every tool ask for nothing, unless its profile says how much
+/// it may do.
+fn allow_every(config: &mut Map<String, Value>, driver: &str, list: Option<&Vec<String>>) {
+    let every = list.is_some_and(|list| provider::is_every(list));
+    if let Some(mode) = provider::mode_for_every_tool(driver).filter(|_| every) {
+        config.entry("permission_mode").or_insert(mode.into());
+    }
 }
 
 fn config_of(template: Option<&Template>) -> Map<String, Value> {
@@ -387,5 +398,39 @@ pub(super) fn told(app: &App, all: &Map<String, Value>) -> Result<Map<String, Va
             let why = format!("it has at most {most} bytes as JSON (limits.metadata_bytes)");
             Err(invalid("metadata", why))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_core::registry::AgentKind;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_that_may_use_every_tool_runs_in_the_mode_that_asks_for_nothing() {
+        let every = vec!["*".to_owned()];
+        for (driver, mode) in [
+            ("claude", json!("bypassPermissions")),
+            ("codex", json!("danger-full-access never")),
+            ("acp", Value::Null),
+        ] {
+            let mut config = Map::new();
+            allow_every(&mut config, driver, Some(&every));
+            assert_eq!(Value::Object(config.clone())["permission_mode"], mode, "{driver}");
+            let mut template =
+                Template::new("planner".parse().expect("a name"), AgentKind::External);
+            template.tools = Some(vec!["Read".to_owned()]);
+            template.allowed_tools = Some(every.clone());
+            let allowed_tools = provider::tools_for(driver, &every);
+            Terms { allowed_tools, ..Terms::default() }.apply(&mut template);
+            assert_eq!((template.tools, template.allowed_tools), (None, None), "{driver}");
+        }
+        let mut careful = Map::from_iter([("permission_mode".to_owned(), json!("plan"))]);
+        allow_every(&mut careful, "claude", Some(&every));
+        assert_eq!(careful["permission_mode"], "plan", "its profile says how much it may do");
+        let mut asking = Map::new();
+        allow_every(&mut asking, "claude", Some(&vec!["fs_read".to_owned()]));
+        assert!(asking.is_empty());
     }
 }

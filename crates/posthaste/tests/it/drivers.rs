@@ -9,6 +9,7 @@ mod claude;
 mod codex;
 mod demo;
 mod examples;
+mod keys;
 mod kills;
 mod odd;
 mod stage;

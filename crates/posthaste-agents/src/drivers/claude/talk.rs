@@ -12,8 +12,8 @@ use crate::conversation::{
 /// Tries after which a provider that refuses the key will not take it.
 const REFUSALS: u64 = 3;
 
-const NOT_LOGGED_IN: &str = "claude is not logged in: run `claude` once as the hub's user and log \
-    in, or set ANTHROPIC_API_KEY";
+const NOT_LOGGED_IN: &str = "claude is not logged in: run `claude` once as the user of its agents \
+    and log in, or set ANTHROPIC_API_KEY";
 
 const NO_HUB: &str = "claude cannot reach the hub's MCP server `posthaste`: look for a proxy or a \
     policy in its settings that forbids it (`claude mcp list`)";

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::item::text;
 use super::launch::HUB;
 use super::permission::{self, Call, Request};
+use super::too_old;
 use crate::conversation::{
-    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, line, mended,
+    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, line, mended, one_line,
 };
 
 /// The notifications that the hub has no use for and that Codex is asked to leave out: the
@@ -32,6 +33,9 @@ pub(super) const LEFT_OUT: [&str; 12] = [
 
 /// Before the number of a prompt in the id that Codex keeps with a user's message.
 pub(super) const OURS: &str = "posthaste-";
+
+/// Number of characters of an error that a sentence quotes.
+const SAID: usize = 120;
 
 /// The code of JSON-RPC for an unknown method.
 const UNKNOWN_METHOD: i64 = -32_601;
@@ -145,8 +149,12 @@ impl Conversation for Talk {
                 Some(asks.unwrap_or_else(|| vec![refuse(id, method), unknown(line)]))
             }
             (Some(method), None) => self.told(method, &message["params"]),
-            (None, Some(id)) => self.answered(id, &message),
-            (None, None) => None,
+            (None, id) => {
+                let answered = id.and_then(|id| self.answered(id, &message));
+                // An error about a request that it does not know may not name the request.
+                let error = text(&message["error"]["message"]);
+                answered.or_else(|| Some(vec![Heard::Fails(is_too_old(&error)?)]))
+            }
         };
         known.unwrap_or_else(|| vec![unknown(line)])
     }
@@ -230,6 +238,9 @@ impl Talk {
     fn answered(&mut self, id: &Value, message: &Value) -> Option<Vec<Heard>> {
         let asked = self.asked.remove(&id.as_u64()?)?;
         let error = message.get("error").map(|error| text(&error["message"]));
+        if let Some(why) = error.as_deref().and_then(is_too_old) {
+            return Some(vec![Heard::Fails(why)]);
+        }
         let result = &message["result"];
         Some(match (asked, error) {
             (Asked::Initialize, None) => {
@@ -323,6 +334,12 @@ impl Talk {
         self.open.insert(request.clone(), open);
         Some(vec![Heard::Asks(PermissionRequest { request, subject, text })])
     }
+}
+
+/// Returns the sentence about a Codex that does not know a request of the hub.
+fn is_too_old(error: &str) -> Option<String> {
+    let unknown = error.contains("unknown variant") || error.contains("ethod not found");
+    unknown.then(|| too_old(&one_line(error, SAID)))
 }
 
 fn name(prompt: PromptNo) -> String {

@@ -65,7 +65,8 @@ pub(super) const OPENCODE: Cast = Cast {
     driver: "acp",
     config: |tools| json!({ "command": [clients::opencode_binary(tools), "acp", "--pure"] }),
     surround: |command, model, _| {
-        let models = json!({ "m": { "name": "m", "tool_call": true } });
+        let named = |name: &str| json!({ "name": name, "tool_call": true });
+        let models = json!({ "m": named("m"), "granite": named("granite") });
         let options = json!({ "baseURL": format!("{model}/v1"), "apiKey": "test-key" });
         let provider =
             json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });

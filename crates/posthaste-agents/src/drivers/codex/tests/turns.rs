@@ -384,3 +384,20 @@ fn a_text_that_was_cut_within_a_character_is_shown() {
     let line = br#"{"method":"item/completed","params":{"threadId":"id-1","item":{"type":"agentMessage","id":"m","text":"cut \ud83d here"}}}"#;
     assert_eq!(idle().heard(line), [text("cut \u{fffd} here")]);
 }
+
+#[test]
+fn a_codex_that_does_not_know_a_request_of_the_hub_is_too_old() {
+    for error in [
+        json!({ "id": 1, "error": { "code": -32600, "message":
+            "Invalid request: unknown variant `thread/start`, expected one of `newConversation`" } }),
+        json!({ "error": { "code": -32600, "message": "unknown variant `initialize`" } }),
+        json!({ "id": 1, "error": { "code": -32601, "message": "Method not found" } }),
+    ] {
+        let mut talk = begin("{}");
+        talk.open();
+        let heard = talk.heard(error.to_string().as_bytes());
+        let [Heard::Fails(why)] = heard.as_slice() else { panic!("{heard:?}") };
+        assert!(why.contains("too old") && why.contains("0.166"), "{why}");
+        assert!(why.contains("npm install -g @openai/codex"), "{why}");
+    }
+}
