@@ -38,6 +38,9 @@ const HUB: &str = "posthaste";
 /// is there instead.
 const NOT_OFFERED: [&str; 1] = ["AskUserQuestion"];
 
+/// The words on stderr of a Claude Code that refuses to do everything as root.
+const AS_ROOT: &str = "cannot be used with root/sudo privileges";
+
 /// The words of `--permission-mode`.
 const MODES: [&str; 7] =
     ["acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"];
@@ -101,6 +104,11 @@ impl Driver for Claude {
     }
 
     fn explains(&self, stderr: &str) -> Option<String> {
+        if stderr.contains(AS_ROOT) {
+            let why = "claude does not run as root with `permission_mode: bypassPermissions`: run \
+                       its agents as another user (`agents.user`), or choose another mode";
+            return Some(why.to_owned());
+        }
         let unknown = stderr.lines().find(|line| line.contains("unknown option"))?;
         Some(format!(
             "this claude is too old ({}): update it with npm install -g @anthropic-ai/claude-code",

@@ -163,6 +163,9 @@ pub(super) async fn plan(app: &App, wanted: Wanted) -> Result<Planned, Failure> 
         Run::AsProfile => Some(as_profile(profile.as_ref(), &wanted, &session, &env)?),
         Run::With(provider) => Some(with(provider, profile.as_ref(), &wanted, &session, &env)?),
     };
+    let trusts = trusts_all(app, wanted.by) || wanted.allowed_tools.is_none();
+    let terms =
+        terms.map(|terms| if trusts { ask_nothing(terms, profile.as_ref()) } else { terms });
     let record = Some(record.to_text()?);
     let terms = terms.map(|terms| Terms { record, ..terms });
     let Wanted { by, directory, worktree, key, .. } = wanted;
@@ -223,7 +226,6 @@ fn as_profile(
     fill_in(&mut config, wanted, session, env);
     let driver = template.and_then(|template| template.driver.as_deref()).unwrap_or_default();
     let allowed_tools = wanted.allowed_tools.as_ref();
-    allow_every(&mut config, driver, allowed_tools);
     Ok(Terms {
         config: Some(Value::Object(config).to_string()),
         allowed_tools: allowed_tools.and_then(|list| provider::tools_for(driver, list)),
@@ -255,7 +257,6 @@ fn with(
     fill_in(&mut config, wanted, session, env);
     let of_profile = template.and_then(|template| template.allowed_tools.as_ref());
     let list = wanted.allowed_tools.as_ref().or(of_profile);
-    allow_every(&mut config, provider.driver, list);
     let allowed_tools = match provider.name {
         // The echo agent uses no tool.
         provider::MOCK => Some(vec!["*".to_owned()]),
@@ -269,13 +270,25 @@ fn with(
     })
 }
 
+/// Returns whether the caller may let a terminal use every tool unasked: the operator, and
+/// a terminal that may so itself.
+fn trusts_all(app: &App, caller: Principal) -> bool {
+    let Some(id) = caller.instance() else { return true };
+    let own = Terminal::find(app, id).and_then(|terminal| terminal.record?.allowed_tools);
+    own.is_some_and(|list| provider::is_every(&list))
+}
+
 /// Lets an agent that may use every tool ask for nothing, unless its profile says how much
 /// it may do.
-fn allow_every(config: &mut Map<String, Value>, driver: &str, list: Option<&Vec<String>>) {
-    let every = list.is_some_and(|list| provider::is_every(list));
-    if let Some(mode) = provider::mode_for_every_tool(driver).filter(|_| every) {
-        config.entry("permission_mode").or_insert(mode.into());
-    }
+fn ask_nothing(terms: Terms, profile: Option<&Profile>) -> Terms {
+    let of_profile = profile.and_then(|profile| profile.template.driver.as_deref());
+    let driver = terms.driver.as_deref().or(of_profile).unwrap_or_default();
+    let every = terms.allowed_tools.as_ref().is_some_and(|list| provider::is_every(list));
+    let Some(mode) = provider::mode_for_every_tool(driver).filter(|_| every) else { return terms };
+    let config = terms.config.as_deref().and_then(|config| serde_json::from_str(config).ok());
+    let mut config: Map<String, Value> = config.unwrap_or_default();
+    config.entry("permission_mode").or_insert(mode.into());
+    Terms { config: Some(Value::Object(config).to_string()), ..terms }
 }
 
 fn config_of(template: Option<&Template>) -> Map<String, Value> {
@@ -409,28 +422,37 @@ mod tests {
 
     #[test]
     fn an_agent_that_may_use_every_tool_runs_in_the_mode_that_asks_for_nothing() {
-        let every = vec!["*".to_owned()];
-        for (driver, mode) in [
+        let terms = |driver: &str, config: &str, list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|tool| (*tool).to_owned()).collect();
+            let terms = Terms {
+                driver: Some(driver.to_owned()),
+                config: Some(config.to_owned()),
+                allowed_tools: provider::tools_for(driver, &list),
+                record: None,
+            };
+            ask_nothing(terms, None)
+        };
+        let mode = |terms: &Terms| {
+            let config: Value =
+                serde_json::from_str(terms.config.as_deref().expect("one")).expect("JSON");
+            config["permission_mode"].clone()
+        };
+        for (driver, expected) in [
             ("claude", json!("bypassPermissions")),
             ("codex", json!("danger-full-access never")),
             ("acp", Value::Null),
         ] {
-            let mut config = Map::new();
-            allow_every(&mut config, driver, Some(&every));
-            assert_eq!(Value::Object(config.clone())["permission_mode"], mode, "{driver}");
-            let mut template =
-                Template::new("planner".parse().expect("a name"), AgentKind::External);
+            let every = terms(driver, "{}", &["*"]);
+            assert_eq!(mode(&every), expected, "{driver}");
+            let name = "planner".parse().expect("a name");
+            let mut template = Template::new(name, AgentKind::External);
             template.tools = Some(vec!["Read".to_owned()]);
-            template.allowed_tools = Some(every.clone());
-            let allowed_tools = provider::tools_for(driver, &every);
-            Terms { allowed_tools, ..Terms::default() }.apply(&mut template);
+            template.allowed_tools = Some(vec!["*".to_owned()]);
+            every.apply(&mut template);
             assert_eq!((template.tools, template.allowed_tools), (None, None), "{driver}");
         }
-        let mut careful = Map::from_iter([("permission_mode".to_owned(), json!("plan"))]);
-        allow_every(&mut careful, "claude", Some(&every));
-        assert_eq!(careful["permission_mode"], "plan", "its profile says how much it may do");
-        let mut asking = Map::new();
-        allow_every(&mut asking, "claude", Some(&vec!["fs_read".to_owned()]));
-        assert!(asking.is_empty());
+        let careful = terms("claude", r#"{"permission_mode": "plan"}"#, &["*"]);
+        assert_eq!(mode(&careful), "plan", "its profile says how much it may do");
+        assert_eq!(mode(&terms("claude", "{}", &["fs_read"])), Value::Null);
     }
 }

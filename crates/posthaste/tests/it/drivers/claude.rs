@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use posthaste_testkit::model_server::HALF;
 use serde_json::{Value, json};
 
 use super::Cast;
@@ -98,4 +99,14 @@ async fn a_claude_that_is_not_logged_in_fails_its_task_and_says_what_to_do() {
     let told = report["message"].as_str().unwrap_or_default();
     assert!(told.contains("claude is not logged in: run `claude` once"), "{report}");
     assert_eq!(stage.look(&worker).status, "failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_cut_within_a_character_is_reported() {
+    let Some(mut stage) = Stage::set(CAST).await else { return };
+    let worker = stage.assign("Say something.");
+    stage.turn().await.say(&format!("cut {HALF} here"));
+    assert_eq!(stage.alice_reads()["message"], "cut \u{fffd} here");
+    stage.until_proved_by(worker.task, "turn");
+    stage.until_activity(&worker, "idle");
 }
