@@ -72,7 +72,7 @@ pub(super) const OPENCODE: Cast = Cast {
             json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
         let settings = json!({
             "provider": { "scripted": provider }, "model": "scripted/m",
-            "permission": { "bash": "ask" },
+            "permission": { "bash": "ask", "edit": "ask", "webfetch": "ask" },
         });
         command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());
         for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
@@ -115,4 +115,35 @@ async fn a_program_that_is_not_logged_in_fails_its_task_and_says_what_to_do() {
         command.env_remove("ANTHROPIC_API_KEY");
     };
     fails_and_says(Cast { surround, ..CLAUDE }, "run `claude` once").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verdict_on_one_file_or_address_does_not_count_for_another() {
+    let Some(mut stage) = Stage::set(OPENCODE).await else { return };
+    let worker = stage.assign("Write files.");
+    let folder = stage.look(&worker).working_directory.expect("a folder");
+    let write = |file: &str| {
+        let arguments = json!({ "filePath": format!("{folder}/{file}"), "content": "x" });
+        ("write", arguments)
+    };
+    let fetch = |page: &str| {
+        let arguments = json!({ "url": format!("http://127.0.0.1:9/{page}"), "format": "text" });
+        ("webfetch", arguments)
+    };
+    for ((tool, arguments), subject) in [
+        (write("made"), format!("Edit({folder}/made)")),
+        (write("other"), format!("Edit({folder}/other)")),
+        (fetch("made"), "Fetch(http://127.0.0.1:9/made)".to_owned()),
+        (fetch("other"), "Fetch(http://127.0.0.1:9/other)".to_owned()),
+    ] {
+        stage.turn().await.call(tool, arguments);
+        stage.until_activity(&worker, "waiting_user");
+        let need = stage.need();
+        assert_eq!(need["subject"], subject, "{need}");
+        stage.world.say(&["answer", &need["id"].to_string(), "--allow", "--remember"]);
+    }
+    let turn = stage.turn().await;
+    assert!(Path::new(&folder).join("made").exists(), "it was allowed");
+    turn.say("They are written.");
+    assert_eq!(stage.alice_reads()["message"], "They are written.");
 }
