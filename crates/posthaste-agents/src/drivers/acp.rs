@@ -62,15 +62,20 @@ impl Driver for Acp {
             return Some(format!("Gemini CLI does not trust its folder: {TRUST}"));
         }
         let said = |line: &&str| NOT_SPOKEN.iter().any(|words| line.to_lowercase().contains(words));
-        let line = stderr.lines().map(str::trim).find(said)?;
+        let line = stderr.lines().map(str::trim).find(said);
+        // The usage may be longer than the end of stderr that is kept.
+        let usage = stderr.contains(USAGE).then_some("it shows its usage");
         Some(format!(
             "the program does not know its arguments ({}): it is too old to speak the Agent \
              Client Protocol, or another argument makes it speak it; update the program, or \
              correct `command` in the profile (`[opencode, acp]`, `[gemini, --acp]`)",
-            one_line(line, 120)
+            one_line(line.or(usage)?, 120)
         ))
     }
 }
+
+/// Stands in the usage of programs.
+const USAGE: &str = " --help ";
 
 /// The words of programs that know no such argument, or that want a terminal instead.
 const NOT_SPOKEN: [&str; 11] = [

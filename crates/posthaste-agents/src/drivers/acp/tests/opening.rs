@@ -220,6 +220,7 @@ fn a_program_that_does_not_know_the_protocol_is_told_apart_from_a_broken_one() {
         "error: unrecognized subcommand 'acp'",
         "Error: Failed to change directory to /home/me/acp",
         "Error: stdin is not a terminal",
+        "  -v, --version  Show version number\n  -h, --help  Show help",
     ] {
         let told = super::Acp.explains(stderr).expect(stderr);
         assert!(told.contains("too old") && told.contains("`command`"), "{told}");
