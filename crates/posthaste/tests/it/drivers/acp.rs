@@ -64,25 +64,28 @@ pub(super) const GEMINI: Cast = Cast {
 pub(super) const OPENCODE: Cast = Cast {
     driver: "acp",
     config: |tools| json!({ "command": [clients::opencode_binary(tools), "acp", "--pure"] }),
-    surround: |command, model, _| {
-        let named = |name: &str| json!({ "name": name, "tool_call": true });
-        let models = json!({ "m": named("m"), "granite": named("granite") });
-        let options = json!({ "baseURL": format!("{model}/v1"), "apiKey": "test-key" });
-        let provider =
-            json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
-        let settings = json!({
-            "provider": { "scripted": provider }, "model": "scripted/m",
-            "permission": { "bash": "ask", "edit": "ask", "webfetch": "ask" },
-        });
-        command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());
-        for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
-            command.env(format!("OPENCODE_DISABLE_{switch}"), "1");
-        }
-    },
+    surround: |command, model, _| opencode(command, model, json!({ "bash": "ask" })),
     dangerous: || ("bash", json!({ "command": "touch made", "description": "make a file" })),
     denied: "The operator denied it",
     steers: true,
 };
+
+/// OpenCode with a model that the test plays, and with what it asks for.
+fn opencode(command: &mut Command, model: &str, permission: Value) {
+    let named = |name: &str| json!({ "name": name, "tool_call": true });
+    let models = json!({ "m": named("m"), "granite": named("granite") });
+    let options = json!({ "baseURL": format!("{model}/v1"), "apiKey": "test-key" });
+    let provider =
+        json!({ "npm": "@ai-sdk/openai-compatible", "options": options, "models": models });
+    let settings = json!({
+        "provider": { "scripted": provider }, "model": "scripted/m",
+        "permission": permission,
+    });
+    command.env("OPENCODE_CONFIG_CONTENT", settings.to_string());
+    for switch in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS"] {
+        command.env(format!("OPENCODE_DISABLE_{switch}"), "1");
+    }
+}
 
 /// The profile of an adapter from the protocol's own project.
 fn adapter(tools: &Path, name: &str) -> Value {
@@ -119,7 +122,10 @@ async fn a_program_that_is_not_logged_in_fails_its_task_and_says_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_verdict_on_one_file_or_address_does_not_count_for_another() {
-    let Some(mut stage) = Stage::set(OPENCODE).await else { return };
+    let surround = |command: &mut Command, model: &str, _: &Path| {
+        opencode(command, model, json!({ "edit": "ask", "webfetch": "ask" }));
+    };
+    let Some(mut stage) = Stage::set(Cast { surround, ..OPENCODE }).await else { return };
     let worker = stage.assign("Write files.");
     let folder = stage.look(&worker).working_directory.expect("a folder");
     let write = |file: &str| {
