@@ -5,6 +5,10 @@
 //! and no file, so recorded lines test it. Its state is a value: the hub keeps it together
 //! with the number of bytes heard, and the hub's next start goes on from there.
 
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The number of a prompt within its conversation. The session gives the numbers, counted
@@ -138,8 +142,8 @@ pub(crate) enum ToolState {
 pub(crate) struct PermissionRequest {
     /// The program's own id of the request.
     pub(crate) request: String,
-    /// The part that can be remembered, such as `Bash(git push)` or `Edit`: without the
-    /// details of one call.
+    /// The text under which a verdict is remembered, such as `Bash(git push)` or
+    /// `Edit(/home/me/a.rs)`: the whole act, never shortened.
     pub(crate) subject: String,
     /// The tool and its arguments, for a person.
     pub(crate) text: String,
@@ -181,5 +185,83 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
+    }
+}
+
+/// The start of an escape of JSON that stands for half of a character.
+const HALF: &[u8; 3] = b"\\ud";
+
+/// Returns a line of JSON in which each half of a character without its other half is
+/// replaced. A model's text may be cut within a character, and JavaScript writes such
+/// halves, which no other reader of JSON takes.
+pub(crate) fn mended(line: &[u8]) -> Cow<'_, [u8]> {
+    if !line.windows(HALF.len()).any(|bytes| bytes.eq_ignore_ascii_case(HALF)) {
+        return Cow::Borrowed(line);
+    }
+    let (mut mended, mut at) = (Vec::with_capacity(line.len()), 0);
+    while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
+        let length = match (unit(rest), rest.get(6..).and_then(unit)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                mended.extend(br"\ufffd");
+                at += 6;
+                continue;
+            }
+            _ if rest[0] == b'\\' => rest.len().min(2),
+            _ => 1,
+        };
+        mended.extend(&rest[..length]);
+        at += length;
+    }
+    Cow::Owned(mended)
+}
+
+/// Returns the number of the escape with which a text begins.
+fn unit(text: &[u8]) -> Option<u16> {
+    let digits = text.strip_prefix(br"\u")?.get(..4)?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+/// Reads the state that a hub kept, perhaps an older one: a field that it did not know has
+/// its default. `None`: it has no field of such a state.
+pub(crate) fn resumed<T: DeserializeOwned + Serialize + Default>(state: &Value) -> Option<T> {
+    let known = serde_json::to_value(T::default()).ok()?;
+    state.as_object()?.keys().any(|key| known.get(key).is_some()).then_some(())?;
+    T::deserialize(state).ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns a state without each of its fields in turn, as an older hub kept it.
+    pub(crate) fn older_states(state: &Value) -> Vec<Value> {
+        let fields = state.as_object().expect("a state");
+        let without = |key: &String| {
+            let mut fewer = fields.clone();
+            fewer.remove(key);
+            Value::Object(fewer)
+        };
+        fields.keys().map(without).collect()
+    }
+
+    #[test]
+    fn half_a_character_is_replaced_and_everything_else_stays() {
+        for (line, text) in [
+            (r#""cut \ud83d here""#, "cut \u{fffd} here"),
+            (r#""cut \uDE00""#, "cut \u{fffd}"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""whole \ud83d\ude00""#, "whole 😀"),
+            (r#""\\ud83d \u00e4 \n""#, "\\ud83d ä \n"),
+            (r#""\ud83d\n""#, "\u{fffd}\n"),
+        ] {
+            let read: Value = serde_json::from_slice(&mended(line.as_bytes())).expect(line);
+            assert_eq!(read, text, "{line}");
+        }
+        for odd in [r#""\ud8"#, r"\ud83d\", r"\u", "\\udZZZ", r"\ud83d\u"] {
+            assert!(!mended(odd.as_bytes()).is_empty());
+        }
+        assert!(matches!(mended(br#"{"text": "\u00e4"}"#), Cow::Borrowed(_)));
     }
 }

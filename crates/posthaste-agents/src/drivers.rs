@@ -9,6 +9,7 @@ mod codex;
 mod command;
 mod external;
 mod limits;
+mod subject;
 mod terminal;
 
 use std::path::Path;
@@ -29,6 +30,18 @@ pub(crate) trait Driver: Sync {
 
     /// Returns whether the driver enforces this limit of the profile on its agents.
     fn keeps(&self, limit: Limit) -> bool;
+
+    /// Returns how an agent is limited instead by a driver that enforces no list of tools,
+    /// as the rest of a sentence.
+    fn other_limits(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the setting with which the agent asks for no permission, if its program asks
+    /// for any.
+    fn asks_nothing(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Returns how a worker is run; `None` if such an agent connects by itself and the
     /// hub runs nothing. A setting of the profile that the program cannot honour is an
@@ -112,7 +125,7 @@ pub(crate) fn launch(profile: &Profile, brief: &Brief<'_>) -> Result<Option<Laun
     let driver = of(profile)?;
     let launch = driver.launch(brief)?;
     if launch.is_some() {
-        limits::check(&profile.template, driver)?;
+        limits::check(&profile.template, brief.settings, driver)?;
     }
     Ok(launch)
 }

@@ -7,13 +7,17 @@ use posthaste_core::ports::LaunchError;
 use rustix::fs::{Access, access};
 
 /// Instructions to install the programs that agents use.
-const INSTALL: [(&str, &str); 14] = [
+const INSTALL: [(&str, &str); 18] = [
     ("claude", "npm install -g @anthropic-ai/claude-code"),
     ("codex", "npm install -g @openai/codex"),
     ("gemini", "npm install -g @google/gemini-cli"),
     ("opencode", "npm install -g opencode-ai"),
     ("copilot", "npm install -g @github/copilot"),
     ("qwen", "npm install -g @qwen-code/qwen-code"),
+    ("claude-agent-acp", "npm install -g @agentclientprotocol/claude-agent-acp"),
+    ("codex-acp", "npm install -g @agentclientprotocol/codex-acp"),
+    ("kiro-cli", "install Kiro's command line as https://kiro.dev/docs/cli says"),
+    ("kimi", "uv tool install kimi-cli"),
     ("python3", "install Python with your system's packages, for example apt install python3"),
     ("node", "install Node.js with your system's packages, for example apt install nodejs"),
     ("git", "install it with your system's packages, for example apt install git"),
@@ -101,6 +105,10 @@ mod tests {
         let error = find("codex", None, Some(OsStr::new("/nowhere"))).expect_err("not there");
         assert!(error.why.contains("`codex`"), "{error}");
         assert!(error.hint.expect("a hint").contains("npm install"));
+        for adapter in ["claude-agent-acp", "codex-acp"] {
+            let error = find(adapter, None, None).expect_err("not there");
+            assert!(error.hint.expect("a hint").contains(adapter));
+        }
         let error = find("frobnicate", None, None).expect_err("not there");
         assert!(error.hint.expect("a hint").contains("full path"));
         let error = find("/etc/passwd", None, None).expect_err("no program");

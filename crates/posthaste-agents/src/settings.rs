@@ -123,6 +123,12 @@ impl Settings {
         };
         let mcp_config = match (get("mcp_config"), get("mcpServers")) {
             (None, None) => None,
+            (Some(_), Some(_)) => {
+                return Err(wrong(
+                    "mcp_config",
+                    "means the same as `mcpServers`: keep one of them",
+                ));
+            }
             (Some(own @ Value::Object(_)), _) => Some(own.to_string()),
             (None, Some(servers @ Value::Object(_))) => {
                 Some(serde_json::json!({ "mcpServers": servers }).to_string())
@@ -169,15 +175,29 @@ impl Settings {
     /// Returns the profile's own MCP servers by name.
     pub(crate) fn mcp_servers(&self) -> Result<Map<String, Value>, LaunchError> {
         let Some(config) = &self.mcp_config else { return Ok(Map::new()) };
-        let config: Value = serde_json::from_str(config).unwrap_or_default();
-        match &config["mcpServers"] {
-            Value::Object(servers) => Ok(servers.clone()),
-            Value::Null => Ok(Map::new()),
-            _ => Err(LaunchError::new(
-                format!("{}: `mcp_config` has servers of a wrong form", self.profile),
+        let wrong = |why: String| {
+            LaunchError::new(
+                format!("{}: {why}", self.profile),
                 "for example `mcp_config: {mcpServers: {files: {command: files-mcp}}}`",
             )
-            .about("mcp_config")),
+            .about("mcp_config")
+        };
+        let mut config: Map<String, Value> = serde_json::from_str(config).unwrap_or_default();
+        let servers = config.remove("mcpServers");
+        if let Some(key) = config.keys().next() {
+            return Err(wrong(format!(
+                "its `mcp_config` has `{key}`, which nothing reads: MCP servers stand under \
+                 `mcpServers`"
+            )));
+        }
+        let servers = match servers {
+            Some(Value::Object(servers)) => servers,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Err(wrong("`mcp_config` has servers of a wrong form".to_owned())),
+        };
+        match servers.iter().find(|(_, server)| !server.is_object()) {
+            Some((name, _)) => Err(wrong(format!("the MCP server {name} is no object"))),
+            None => Ok(servers),
         }
     }
 }
@@ -318,6 +338,7 @@ pub(crate) mod tests {
             (r#"{"working_directory": 7}"#, "`working_directory`"),
             (r#"{"worktree": "yes"}"#, "`worktree`"),
             (r#"{"mcp_config": "x"}"#, "`mcp_config`"),
+            (r#"{"mcp_config": {}, "mcpServers": {}}"#, "`mcp_config`"),
             (r#"{"model": 3}"#, "`model`"),
             (r#"{"wake": 3}"#, "`wake`"),
             (r#"{"session": "a:b"}"#, "`session`"),
@@ -333,6 +354,26 @@ pub(crate) mod tests {
             assert!(error.why.contains(key), "{config}: {error}");
             assert_eq!(error.key, Some(key.trim_matches('`')), "{config}");
             assert!(error.hint.is_some(), "{config}");
+        }
+    }
+
+    #[test]
+    fn servers_that_nothing_would_read_are_an_error() {
+        for (config, why) in [
+            (r#"{"mcp_config": {"files": {"command": "x"}}}"#, "`files`"),
+            (r#"{"mcp_config": {"servers": {}}}"#, "`mcpServers`"),
+            (r#"{"mcp_config": {"mcpServers": {}, "inputs": []}}"#, "`inputs`"),
+            (r#"{"mcp_config": {"mcpServers": []}}"#, "wrong form"),
+            (r#"{"mcpServers": {"files": "x"}}"#, "files is no object"),
+        ] {
+            for driver in ["claude", "codex", "acp"] {
+                let mut config: Value = serde_json::from_str(config).expect("JSON");
+                config["command"] = serde_json::json!(["x"]);
+                let profile = profile(Some(driver), &config.to_string());
+                let error = crate::check_profile(&profile.template).expect_err(why);
+                assert!(error.why.contains(why) && error.hint.is_some(), "{driver}: {error}");
+                assert_eq!(error.key, Some("mcp_config"), "{driver}");
+            }
         }
     }
 

@@ -248,6 +248,9 @@ impl ProfileInput {
             return Err(ApiError::new(ErrorCode::InvalidArgument, told));
         }
         let kind = self.kind.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+        let mut config = self.config;
+        one_permission_mode(&mut config)
+            .map_err(|why| ApiError::new(ErrorCode::InvalidArgument, format!("config: {why}")))?;
         Ok(Template {
             name,
             title: self.title,
@@ -259,8 +262,17 @@ impl ProfileInput {
             tools: self.tools,
             allowed_tools: self.allowed_tools,
             services: self.services,
-            config: Value::Object(self.config).to_string(),
+            config: Value::Object(config).to_string(),
         })
+    }
+}
+
+/// Takes CAO's `permissionMode` for `permission_mode`. A profile may have one of them.
+pub fn one_permission_mode(config: &mut Map<String, Value>) -> Result<(), &'static str> {
+    let Some(mode) = config.remove("permissionMode") else { return Ok(()) };
+    match config.insert("permission_mode".to_owned(), mode) {
+        None => Ok(()),
+        Some(_) => Err("permissionMode: it means the same as `permission_mode`; keep one of them"),
     }
 }
 

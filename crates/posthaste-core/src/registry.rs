@@ -228,7 +228,7 @@ pub struct Terms {
     pub driver: Option<String>,
     /// In place of the profile's `config`: a JSON object, as text.
     pub config: Option<String>,
-    /// In place of both lists of tools of the profile.
+    /// In place of both lists of tools of the profile; `*` is no list.
     pub allowed_tools: Option<Vec<String>>,
     /// The record of the door that made the worker, in that door's own form; the core
     /// does not read it. A worker with a record may start without a task and may stay
@@ -246,8 +246,9 @@ impl Terms {
             template.config.clone_from(config);
         }
         if let Some(tools) = &self.allowed_tools {
+            let every = tools.iter().any(|tool| tool == "*");
             template.tools = None;
-            template.allowed_tools = Some(tools.clone());
+            template.allowed_tools = Some(tools.clone()).filter(|_| !every);
         }
     }
 }

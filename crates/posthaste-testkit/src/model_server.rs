@@ -41,6 +41,10 @@ pub struct ModelServer {
     listening: Listening,
 }
 
+/// Stands for half of a character in the words of the model, as a provider may send it.
+/// No text of Rust can have one.
+pub const HALF: char = '\u{f8ff}';
+
 /// One turn of the model: the request, and the way to answer it.
 ///
 /// A request is hundreds of kilobytes: a failing test prints the turn (`{turn:?}`), or
@@ -293,6 +297,7 @@ async fn answer(
         None => format!("data: {event}\n\n"),
     };
     let mut stream: String = events.into_iter().map(line).collect();
+    stream = stream.replace(HALF, r"\ud83d");
     if provider == Provider::Chat {
         stream.push_str("data: [DONE]\n\n");
     }

@@ -18,14 +18,13 @@ mod updates;
 
 use agent_client_protocol_schema::RequestPermissionRequest;
 use posthaste_core::ports::LaunchError;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::launch::HUB;
 use self::talk::Talk;
 use self::tools::Call;
 use super::{Brief, Driver, Launch, Limit};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, one_line, resumed};
 
 pub(super) struct Acp;
 
@@ -39,9 +38,20 @@ impl Driver for Acp {
          such as `acp` or `--acp`"
     }
 
-    /// Enforces no limit: the protocol knows no list of tools that an agent may use.
-    fn keeps(&self, _: Limit) -> bool {
-        false
+    /// Enforces no list: the protocol knows none of tools that an agent may use.
+    fn keeps(&self, limit: Limit) -> bool {
+        limit == Limit::PermissionMode
+    }
+
+    fn other_limits(&self) -> Option<&'static str> {
+        Some(
+            "limit the program by a mode of its own (`permission_mode`), or in its own \
+             configuration",
+        )
+    }
+
+    fn asks_nothing(&self) -> Option<&'static str> {
+        Some("a `permission_mode` of its program that says so, for example `yolo` of Gemini CLI")
     }
 
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
@@ -49,9 +59,48 @@ impl Driver for Acp {
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
-        Some(Box::new(Talk::deserialize(state).ok()?))
+        Some(Box::new(resumed::<Talk>(state)?))
+    }
+
+    fn explains(&self, stderr: &str) -> Option<String> {
+        if stderr.contains(UNTRUSTED) {
+            return Some(format!("Gemini CLI does not trust its folder: {TRUST}"));
+        }
+        let said = |line: &&str| NOT_SPOKEN.iter().any(|words| line.to_lowercase().contains(words));
+        let line = stderr.lines().map(str::trim).find(said);
+        // The usage may be longer than the end of stderr that is kept.
+        let usage = stderr.contains(USAGE).then_some("it shows its usage");
+        Some(format!(
+            "the program does not know its arguments ({}): it is too old to speak the Agent \
+             Client Protocol, or another argument makes it speak it; update the program, or \
+             correct `command` in the profile (`[opencode, acp]`, `[gemini, --acp]`)",
+            one_line(line.or(usage)?, 120)
+        ))
     }
 }
+
+/// Stands in the usage of programs.
+const USAGE: &str = " --help ";
+
+/// The words of programs that know no such argument, or that want a terminal instead.
+const NOT_SPOKEN: [&str; 11] = [
+    "unknown argument",
+    "unknown option",
+    "unknown command",
+    "unrecognized",
+    "unexpected argument",
+    "no such option",
+    "no such command",
+    "failed to change directory to",
+    "raw mode is not supported",
+    "not a terminal",
+    "not a tty",
+];
+
+/// The words of Gemini CLI in a folder that its user has not trusted.
+const UNTRUSTED: &str = "in an untrusted folder";
+const TRUST: &str = "run `gemini` there once and trust it, or add `--skip-trust` to `command` in \
+    the profile";
 
 /// What was measured of a program, beyond the protocol.
 struct Program {

@@ -11,6 +11,7 @@
 
 #[cfg(test)]
 mod fuzz;
+mod permission;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,9 @@ use posthaste_core::ports::LaunchError;
 use serde_json::{Value, json};
 
 use self::talk::Talk;
+use super::limits::is_every;
 use super::{Brief, Driver, Launch, Limit, program_of};
-use crate::conversation::{Conversation, one_line};
+use crate::conversation::{Conversation, one_line, resumed};
 use crate::settings::Stdin;
 
 pub(super) struct Claude;
@@ -31,6 +33,13 @@ const INSTRUCTIONS: &str = "claude-instructions.md";
 
 /// The name of the hub among the program's MCP servers.
 const HUB: &str = "posthaste";
+
+/// Tools that only a person at the program's own screen can answer. The hub's `ask_user`
+/// is there instead.
+const NOT_OFFERED: [&str; 1] = ["AskUserQuestion"];
+
+/// The words on stderr of a Claude Code that refuses to do everything as root.
+const AS_ROOT: &str = "cannot be used with root/sudo privileges";
 
 /// The words of `--permission-mode`.
 const MODES: [&str; 7] =
@@ -43,9 +52,14 @@ impl Driver for Claude {
 
     fn keeps(&self, limit: Limit) -> bool {
         match limit {
-            Limit::Tools | Limit::AllowedTools => true,
+            Limit::Tools | Limit::AllowedTools | Limit::PermissionMode => true,
             Limit::Services => false,
         }
+    }
+
+    /// Claude Code takes no `*` for the names of all tools.
+    fn asks_nothing(&self) -> Option<&'static str> {
+        Some("`permission_mode: bypassPermissions`")
     }
 
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
@@ -74,6 +88,7 @@ impl Driver for Claude {
         let mut allowed = vec![format!("mcp__{HUB}")];
         allowed.extend(template.allowed_tools.iter().flatten().cloned());
         words.push(format!("--allowedTools={}", allowed.join(",")));
+        words.push(format!("--disallowedTools={}", NOT_OFFERED.join(",")));
         let servers = servers(brief)?;
         Ok(Some(Launch {
             line: crate::settings::Line::Words(words),
@@ -85,21 +100,21 @@ impl Driver for Claude {
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
-        let talk: Talk = serde_json::from_value(state.clone()).ok()?;
-        Some(Box::new(talk))
+        Some(Box::new(resumed::<Talk>(state)?))
     }
 
     fn explains(&self, stderr: &str) -> Option<String> {
+        if stderr.contains(AS_ROOT) {
+            let why = "claude does not run as root with `permission_mode: bypassPermissions`: run \
+                       its agents as another user (`agents.user`), or choose another mode";
+            return Some(why.to_owned());
+        }
         let unknown = stderr.lines().find(|line| line.contains("unknown option"))?;
         Some(format!(
             "this claude is too old ({}): update it with npm install -g @anthropic-ai/claude-code",
             one_line(unknown.trim(), 120)
         ))
     }
-}
-
-fn is_every(list: &[String]) -> bool {
-    list.iter().any(|tool| tool == "*")
 }
 
 /// Returns the file of MCP servers: the hub, and those of the profile. The program fills

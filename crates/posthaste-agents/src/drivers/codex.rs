@@ -16,12 +16,11 @@ mod tests;
 mod turns;
 
 use posthaste_core::ports::LaunchError;
-use serde::Deserialize;
 use serde_json::Value;
 
 use self::talk::Talk;
 use super::{Brief, Driver, Launch, Limit};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, resumed};
 
 pub(super) struct Codex;
 
@@ -33,6 +32,9 @@ const TOO_OLD: [&str; 3] = [
     "stdin is not a terminal",
 ];
 
+/// The version of Codex with which the hub was tried.
+const TRIED: &str = "0.166";
+
 /// The words on stderr of a Codex that lost the race for the first use of its folder.
 const NO_DATABASE: &str = "failed to initialize sqlite state runtime";
 
@@ -41,9 +43,17 @@ impl Driver for Codex {
         "codex"
     }
 
-    /// Enforces no limit: Codex knows no list of tools that an agent may use.
-    fn keeps(&self, _: Limit) -> bool {
-        false
+    /// Enforces no list: Codex knows none of tools that an agent may use.
+    fn keeps(&self, limit: Limit) -> bool {
+        limit == Limit::PermissionMode
+    }
+
+    fn other_limits(&self) -> Option<&'static str> {
+        Some("limit Codex by its sandbox, for example `permission_mode: read-only never`")
+    }
+
+    fn asks_nothing(&self) -> Option<&'static str> {
+        Some("`permission_mode: danger-full-access never`")
     }
 
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
@@ -51,7 +61,7 @@ impl Driver for Codex {
     }
 
     fn resume(&self, state: &Value) -> Option<Box<dyn Conversation>> {
-        Some(Box::new(Talk::deserialize(state).ok()?))
+        Some(Box::new(resumed::<Talk>(state)?))
     }
 
     fn explains(&self, stderr: &str) -> Option<String> {
@@ -60,10 +70,13 @@ impl Driver for Codex {
                        after it was installed or updated; give the task again";
             return Some(why.to_owned());
         }
-        TOO_OLD.iter().any(|words| stderr.contains(words)).then(|| {
-            "this Codex is too old to be led by the hub: it has no app-server; \
-             npm install -g @openai/codex installs a newer one"
-                .to_owned()
-        })
+        TOO_OLD.iter().any(|words| stderr.contains(words)).then(|| too_old("it has no app-server"))
     }
+}
+
+fn too_old(why: &str) -> String {
+    format!(
+        "this Codex is too old to be led by the hub, which was tried with {TRIED}: {why}; \
+         npm install -g @openai/codex installs a newer one"
+    )
 }

@@ -72,9 +72,28 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PROVIDERS.iter().map(|provider| provider.name)
 }
 
+/// Returns whether a list of CAO's stands for every tool, as `--yolo` asks for.
+pub fn is_every(list: &[String]) -> bool {
+    list.iter().any(|tool| tool == "*")
+}
+
+/// Returns the permission mode of the program that this driver runs in which it asks for
+/// nothing, if it is known here.
+pub fn mode_for_every_tool(driver: &str) -> Option<&'static str> {
+    match driver {
+        "claude" => Some("bypassPermissions"),
+        "codex" => Some("danger-full-access never"),
+        _ => None,
+    }
+}
+
 /// Returns a list of tools in the words of the program that this driver runs; `None` if
-/// no words of that program are known here. Such a program is not kept to the list.
+/// no words of that program are known here. Such a program is not kept to the list. A list
+/// of every tool limits no program.
 pub fn tools_for(driver: &str, list: &[String]) -> Option<Vec<String>> {
+    if is_every(list) {
+        return Some(vec!["*".to_owned()]);
+    }
     if driver != "claude" {
         return None;
     }
@@ -134,6 +153,10 @@ mod tests {
         let words = tools_for("claude", &list).expect("known");
         assert_eq!(words, ["Read", "mcp__cao-mcp-server", "Bash(git *)"]);
         assert_eq!(tools_for("terminal", &list), None);
-        assert_eq!(tools_for("claude", &["*".to_owned()]), Some(vec!["*".to_owned()]));
+        let every = ["fs_read".to_owned(), "*".to_owned()];
+        assert_eq!(tools_for("acp", &every), Some(vec!["*".to_owned()]));
+        assert!(is_every(&every) && !is_every(&list));
+        assert_eq!(mode_for_every_tool("claude"), Some("bypassPermissions"));
+        assert_eq!(mode_for_every_tool("terminal"), None);
     }
 }

@@ -163,6 +163,9 @@ pub(super) async fn plan(app: &App, wanted: Wanted) -> Result<Planned, Failure> 
         Run::AsProfile => Some(as_profile(profile.as_ref(), &wanted, &session, &env)?),
         Run::With(provider) => Some(with(provider, profile.as_ref(), &wanted, &session, &env)?),
     };
+    let trusts = trusts_all(app, wanted.by) || wanted.allowed_tools.is_none();
+    let terms =
+        terms.map(|terms| if trusts { ask_nothing(terms, profile.as_ref()) } else { terms });
     let record = Some(record.to_text()?);
     let terms = terms.map(|terms| Terms { record, ..terms });
     let Wanted { by, directory, worktree, key, .. } = wanted;
@@ -267,6 +270,27 @@ fn with(
         allowed_tools,
         record: None,
     })
+}
+
+/// Returns whether the caller may let a terminal use every tool unasked: the operator, and
+/// a terminal that may so itself.
+fn trusts_all(app: &App, caller: Principal) -> bool {
+    let Some(id) = caller.instance() else { return true };
+    let own = Terminal::find(app, id).and_then(|terminal| terminal.record?.allowed_tools);
+    own.is_some_and(|list| provider::is_every(&list))
+}
+
+/// Lets an agent that may use every tool ask for nothing, unless its profile says how much
+/// it may do.
+fn ask_nothing(terms: Terms, profile: Option<&Profile>) -> Terms {
+    let of_profile = profile.and_then(|profile| profile.template.driver.as_deref());
+    let driver = terms.driver.as_deref().or(of_profile).unwrap_or_default();
+    let every = terms.allowed_tools.as_ref().is_some_and(|list| provider::is_every(list));
+    let Some(mode) = provider::mode_for_every_tool(driver).filter(|_| every) else { return terms };
+    let config = terms.config.as_deref().and_then(|config| serde_json::from_str(config).ok());
+    let mut config: Map<String, Value> = config.unwrap_or_default();
+    config.entry("permission_mode").or_insert(mode.into());
+    Terms { config: Some(Value::Object(config).to_string()), ..terms }
 }
 
 fn config_of(template: Option<&Template>) -> Map<String, Value> {
@@ -389,5 +413,48 @@ pub(super) fn told(app: &App, all: &Map<String, Value>) -> Result<Map<String, Va
             let why = format!("it has at most {most} bytes as JSON (limits.metadata_bytes)");
             Err(invalid("metadata", why))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_core::registry::AgentKind;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_that_may_use_every_tool_runs_in_the_mode_that_asks_for_nothing() {
+        let terms = |driver: &str, config: &str, list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|tool| (*tool).to_owned()).collect();
+            let terms = Terms {
+                driver: Some(driver.to_owned()),
+                config: Some(config.to_owned()),
+                allowed_tools: provider::tools_for(driver, &list),
+                record: None,
+            };
+            ask_nothing(terms, None)
+        };
+        let mode = |terms: &Terms| {
+            let config: Value =
+                serde_json::from_str(terms.config.as_deref().expect("one")).expect("JSON");
+            config["permission_mode"].clone()
+        };
+        for (driver, expected) in [
+            ("claude", json!("bypassPermissions")),
+            ("codex", json!("danger-full-access never")),
+            ("acp", Value::Null),
+        ] {
+            let every = terms(driver, "{}", &["*"]);
+            assert_eq!(mode(&every), expected, "{driver}");
+            let name = "planner".parse().expect("a name");
+            let mut template = Template::new(name, AgentKind::External);
+            template.tools = Some(vec!["Read".to_owned()]);
+            template.allowed_tools = Some(vec!["*".to_owned()]);
+            every.apply(&mut template);
+            assert_eq!((template.tools, template.allowed_tools), (None, None), "{driver}");
+        }
+        let careful = terms("claude", r#"{"permission_mode": "plan"}"#, &["*"]);
+        assert_eq!(mode(&careful), "plan", "its profile says how much it may do");
+        assert_eq!(mode(&terms("claude", "{}", &["fs_read"])), Value::Null);
     }
 }

@@ -380,3 +380,19 @@ async fn a_profile_whose_file_is_wrong_is_named_with_the_file_by_everybody_who_a
     let other = refusal(operator.profile("reviewr").await);
     assert!(!other.message.contains("reviewer.md"), "{}", other.message);
 }
+
+#[tokio::test]
+async fn the_permission_mode_of_cao_is_the_one_of_a_profile() {
+    let house = House::new().await;
+    let operator = house.operator();
+    let mut input = described("planner", "plans");
+    input.config = serde_json::from_value(json!({"permissionMode": "plan"})).expect("object");
+    let made = operator.create_profile(&input).await.expect("created");
+    let config = made.config.expect("whole");
+    assert_eq!(json!(config), json!({"permission_mode": "plan"}));
+    let both = json!({"permissionMode": "plan", "permission_mode": "auto"});
+    input.name = Some("other".into());
+    input.config = serde_json::from_value(both).expect("object");
+    let refused = operator.create_profile(&input).await.expect_err("none of them wins");
+    assert!(refused.to_string().contains("permissionMode"), "{refused}");
+}

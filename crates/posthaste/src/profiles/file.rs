@@ -10,14 +10,15 @@
 //! ```
 //!
 //! CAO's keys mean the same here: `provider` is run by the driver of that program,
-//! `allowedTools` is `allowed_tools`, `capabilities` are tags. Keys that neither knows are kept under
-//! `config`, so that nothing is lost.
+//! `allowedTools` is `allowed_tools`, `permissionMode` is `permission_mode`, `capabilities`
+//! are tags. Keys that neither knows are kept under `config`, so that nothing is lost.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use posthaste_api::cao::provider;
+use posthaste_api::profiles::one_permission_mode;
 use posthaste_core::Limits;
 use posthaste_core::address::Name;
 use posthaste_core::profiles::Template;
@@ -51,6 +52,8 @@ impl Parsed {
         let names: &[&str] = match field {
             "driver" => &["driver", "provider"],
             "allowed_tools" => &ALLOWED_TOOLS,
+            "permission_mode" => &PERMISSION_MODE,
+            "mcp_config" => &["mcp_config", "mcpServers"],
             "allowed_builtin_service_aliases" => &SERVICES,
             "tags" => &["tags", "capabilities"],
             "title" => &["title", "display_name"],
@@ -88,6 +91,7 @@ impl Parsed {
 
 /// Two names for one list. A file may have one of them.
 const ALLOWED_TOOLS: [&str; 2] = ["allowedTools", "allowed_tools"];
+const PERMISSION_MODE: [&str; 2] = ["permission_mode", "permissionMode"];
 const SERVICES: [&str; 2] = ["allowed_builtin_service_aliases", "allowed_services"];
 
 /// Reads a file of at most `limit` bytes. A fault names the profile: by the file's
@@ -229,6 +233,8 @@ fn template(
     for (key, value) in fields {
         config.entry(key).or_insert(value);
     }
+    one_permission_mode(&mut config)
+        .map_err(|why| fault(PERMISSION_MODE.into_iter().rev().find_map(at), why))?;
     if let Some(provider) = provider.filter(|_| made.driver.is_none()) {
         run_by(&mut made, &mut config, provider);
     }
@@ -254,10 +260,14 @@ fn run_by(made: &mut Template, config: &mut Map<String, Value>, provider: String
             config.entry(key).or_insert(value);
         }
     }
-    let list = made.allowed_tools.as_ref();
-    if let Some(words) = list.and_then(|list| provider::tools_for(known.driver, list)) {
-        made.allowed_tools = Some(words);
+    let Some(list) = made.allowed_tools.take() else { return };
+    if provider::is_every(&list) {
+        if let Some(mode) = provider::mode_for_every_tool(known.driver) {
+            config.entry("permission_mode").or_insert(mode.into());
+        }
+        return;
     }
+    made.allowed_tools = Some(provider::tools_for(known.driver, &list).unwrap_or(list));
 }
 
 /// Reads a list that has two names.
@@ -382,6 +392,34 @@ mod tests {
         assert_eq!(ours.driver.as_deref(), Some("external"));
         let unknown = good("---\nname: a\nprovider: ouija\n---\n");
         assert_eq!(unknown.driver.as_deref(), Some("ouija"));
+    }
+
+    #[test]
+    fn a_permission_mode_has_the_name_of_cao_or_of_ours_and_not_both() {
+        for key in ["permissionMode", "permission_mode"] {
+            let made = good(&format!("---\nname: a\ndriver: claude\n{key}: plan\n---\n"));
+            assert_eq!(made.config, r#"{"permission_mode":"plan"}"#, "{key}");
+        }
+        let both = "---\nname: a\npermission_mode: plan\npermissionMode: auto\n---\n";
+        let (line, why) = bad(both);
+        assert_eq!(line, Some(4));
+        assert!(why.contains("`permission_mode`") && why.contains("permissionMode"), "{why}");
+        bad("---\nname: a\npermissionMode: auto\nconfig: {permission_mode: plan}\n---\n");
+        let wrong = "---\nname: a\ndriver: claude\npermissionMode: frob\n---\n";
+        let fault = parse(wrong).expect("a profile").not_startable().expect("a fault");
+        assert_eq!(fault.line, Some(4), "{fault:?}");
+    }
+
+    #[test]
+    fn every_tool_of_cao_is_a_mode_in_which_nothing_is_asked() {
+        let every = "---\nname: a\nprovider: claude_code\nallowedTools: [\"*\"]\n---\n";
+        let parsed = parse(every).expect("a profile");
+        assert_eq!(parsed.template.config, r#"{"permission_mode":"bypassPermissions"}"#);
+        assert_eq!(parsed.template.allowed_tools, None);
+        assert_eq!(parsed.not_startable(), None);
+        let own = every.replace("provider: claude_code", "driver: claude");
+        let fault = parse(&own).expect("a profile").not_startable().expect("a fault");
+        assert!(fault.why.contains("bypassPermissions") && fault.line == Some(4), "{fault:?}");
     }
 
     #[test]

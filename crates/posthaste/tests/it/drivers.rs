@@ -10,6 +10,7 @@ mod codex;
 mod demo;
 mod examples;
 mod installed;
+mod keys;
 mod kills;
 mod odd;
 mod stage;

@@ -15,6 +15,9 @@ use crate::settings::{Settings, Stdin};
 /// The name of the hub among the MCP servers of the program.
 pub(super) const HUB: &str = "posthaste";
 
+/// The keys of an MCP server that the protocol has.
+const KEYS: [&str; 6] = ["args", "command", "env", "headers", "type", "url"];
+
 pub(super) fn launch(brief: &Brief<'_>) -> Result<Launch, LaunchError> {
     let settings = brief.settings;
     let Some(line) = &settings.command else {
@@ -69,9 +72,12 @@ fn own_servers(settings: &Settings) -> Result<Vec<McpServer>, LaunchError> {
     translated.collect()
 }
 
-fn translate(name: &str, server: &Value) -> Result<McpServer, &'static str> {
-    if server.to_string().contains("${") {
-        return Err("uses a variable, which no program replaces over ACP");
+fn translate(name: &str, server: &Value) -> Result<McpServer, String> {
+    let variables = "uses a variable, which no program replaces over ACP";
+    (!server.to_string().contains("${")).then_some(()).ok_or(variables)?;
+    let mut keys = server.as_object().into_iter().flat_map(|server| server.keys());
+    if let Some(key) = keys.find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("has `{key}`, which the Agent Client Protocol cannot say"));
     }
     let url = server["url"].as_str();
     let headers = || -> Result<Vec<HttpHeader>, &'static str> {
@@ -97,7 +103,7 @@ fn translate(name: &str, server: &Value) -> Result<McpServer, &'static str> {
                 .env(env.collect());
             Ok(McpServer::Stdio(stdio))
         }
-        _ => Err("has neither a `command` nor a `url`, or both"),
+        _ => Err("has neither a `command` nor a `url`, or both".to_owned()),
     }
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::talk::{Start, Step, Talk};
 use super::turns::plain;
+use super::{TRUST, UNTRUSTED};
 use crate::conversation::{Heard, one_line};
 
 /// Number of characters of a name or of an error that are kept.
@@ -61,6 +62,9 @@ impl Talk {
     /// Returns the sentence for an error that leaves the program without work.
     pub(super) fn refusal(&self, did: &str, error: &Error) -> String {
         let (title, words) = (&self.title, words(error));
+        if words.contains(UNTRUSTED) {
+            return format!("{title} does not trust its folder: {TRUST} ({words})");
+        }
         if error.code != ErrorCode::AuthRequired {
             return format!("{title} {did}: {words}");
         }

@@ -8,13 +8,14 @@ use agent_client_protocol_schema::{
     RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome, ToolKind,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::launch::HUB;
 use super::talk::{Talk, refuse};
-use super::tools::{command, content, name};
+use super::tools::{command, content, files, whole_name};
 use super::turns::Sign;
 use crate::conversation::{Heard, PermissionRequest, one_line};
+use crate::drivers::subject;
 
 /// Number of requests that may be open at once.
 const OPEN: usize = 32;
@@ -26,7 +27,8 @@ const SHOWN: usize = 2_000;
 const WHAT: usize = 200;
 
 /// A request for permission that waits for its answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Request {
     /// The options that stand for yes and for no.
     allow: Option<String>,
@@ -115,19 +117,54 @@ impl Talk {
 /// which its call was shown.
 fn describe(request: &RequestPermissionRequest, known: Option<String>) -> (String, String) {
     let (call, fields) = (&request.tool_call, &request.tool_call.fields);
-    let title = fields.title.as_deref().unwrap_or_default();
     if let Some(command) = command(fields) {
         let text = format!("Bash: {command}");
-        return (format!("Bash({command})"), shown(text, &content(fields)));
+        return (subject::of_command(command, None), shown(text, &content(fields)));
     }
-    let name = name(fields, call.meta.as_ref()).or(known).unwrap_or_default();
-    // A title that is no name (Qwen Code has the arguments there) is not to be remembered:
-    // another tool may have the same.
-    let is_name = name.starts_with(|first: char| first.is_alphabetic());
-    let subject = if is_name { name.clone() } else { format!("Tool({})", call.tool_call_id) };
+    let name = whole_name(fields, call.meta.as_ref()).or(known).unwrap_or_default();
+    let title = fields.title.as_deref().unwrap_or_default();
     let arguments = fields.raw_input.as_ref().map(Value::to_string).unwrap_or_default();
     let more = format!("{title} {arguments} {}", content(fields));
-    (subject, shown(format!("{name}:"), &more))
+    (subject(request, &name), shown(format!("{name}:"), &more))
+}
+
+/// Returns the subject of a request that is about no command: the files, the address, or
+/// all that is said of the call.
+fn subject(request: &RequestPermissionRequest, name: &str) -> String {
+    let (call, fields) = (&request.tool_call, &request.tool_call.fields);
+    // A title that is no name (Qwen Code has the arguments there) is not to be remembered:
+    // another tool may have the same.
+    if !name.starts_with(|first: char| first.is_alphabetic()) {
+        return subject::of("Tool", &call.tool_call_id.to_string());
+    }
+    let input = fields.raw_input.as_ref();
+    match fields.kind {
+        Some(ToolKind::Read | ToolKind::Edit | ToolKind::Delete) => {
+            let files = files(fields);
+            if !files.is_empty() {
+                return subject::of_files(name, &files);
+            }
+        }
+        Some(ToolKind::Fetch) => {
+            if let Some(url) = input.and_then(|input| input["url"].as_str()) {
+                return subject::of(name, url);
+            }
+        }
+        _ => {}
+    }
+    let said = input.filter(|input| !input.as_object().map_or(input.is_null(), Map::is_empty));
+    if let Some(input) = said {
+        return subject::of_call(name, input);
+    }
+    let title = fields.title.as_deref().filter(|title| *title != name).unwrap_or_default();
+    let content = content(fields);
+    match (title, content.as_str()) {
+        // A tool without arguments says so; nothing at all may mean any call.
+        ("", "") if input.is_none() => subject::of(name, &call.tool_call_id.to_string()),
+        ("", "") => subject::of_call(name, &Value::Null),
+        ("", more) | (more, "") => subject::of(name, more),
+        (title, content) => subject::of_call(name, &json!([title, content])),
+    }
 }
 
 fn shown(start: String, more: &str) -> String {

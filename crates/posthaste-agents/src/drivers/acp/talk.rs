@@ -16,7 +16,7 @@ use super::permission::{self, Request};
 use super::tools::Calls;
 use super::turns::{Answer, Prompt, Shown};
 use super::{Program, program};
-use crate::conversation::{Activity, Conversation, Heard, PromptNo, line, one_line};
+use crate::conversation::{Activity, Conversation, Heard, PromptNo, line, mended, one_line};
 
 /// Number of bytes of an unknown line that are looked at, and of characters that are shown.
 const UNKNOWN: (usize, usize) = (2_000, 300);
@@ -26,6 +26,7 @@ const CANCELLED: i32 = -32_800;
 
 /// The state of the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Talk {
     /// The session that is to be opened, until it is.
     pub(super) start: Option<Start>,
@@ -75,7 +76,8 @@ pub(super) struct Talk {
 }
 
 /// The session that is to be opened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Start {
     pub(super) directory: String,
     pub(super) servers: Vec<McpServer>,
@@ -221,6 +223,7 @@ impl Talk {
 
     /// Takes a line; `None` if it means nothing.
     fn take(&mut self, line: &[u8]) -> Option<Vec<Heard>> {
+        let line = &*mended(line);
         let message: Message<'_> = serde_json::from_slice(line).ok()?;
         let params = message.params.map_or("null", RawValue::get);
         match (message.method.as_deref(), message.id.map(RawValue::get)) {

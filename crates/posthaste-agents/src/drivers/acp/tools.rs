@@ -1,6 +1,6 @@
 //! The calls of tools, as the hub shows them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use agent_client_protocol_schema::{
     ContentBlock, Meta, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
@@ -22,7 +22,8 @@ const LINE: usize = 200;
 pub(super) struct Calls(VecDeque<Call>);
 
 /// A call that runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Call {
     id: String,
     pub(super) name: String,
@@ -94,12 +95,17 @@ fn is_of_hub(call: &ToolCall) -> bool {
     of_server == Some(&Value::Bool(true)) && server.and_then(Value::as_str) == Some(HUB)
 }
 
+/// Returns the name of a tool on one line, if the fields have it.
+fn name(fields: &ToolCallUpdateFields, meta: Option<&Meta>) -> Option<String> {
+    whole_name(fields, meta).map(|name| one_line(&name, LINE))
+}
+
 /// Returns the name of a tool, if the fields have it. The title of a tool with a kind is
 /// about the call; that of any other tool is its name.
-pub(super) fn name(fields: &ToolCallUpdateFields, meta: Option<&Meta>) -> Option<String> {
+pub(super) fn whole_name(fields: &ToolCallUpdateFields, meta: Option<&Meta>) -> Option<String> {
     let said = meta.and_then(|meta| meta.get("claudeCode")).map(|claude| &claude["toolName"]);
     if let Some(name) = said.and_then(Value::as_str) {
-        return Some(one_line(name, LINE));
+        return Some(name.to_owned());
     }
     let name = match fields.kind? {
         ToolKind::Read => "Read",
@@ -111,17 +117,31 @@ pub(super) fn name(fields: &ToolCallUpdateFields, meta: Option<&Meta>) -> Option
         ToolKind::Think => "Think",
         ToolKind::Fetch => "Fetch",
         ToolKind::SwitchMode => "Mode",
-        _ => return fields.title.as_ref().map(|title| one_line(title, LINE)),
+        _ => return fields.title.clone(),
     };
     Some(name.to_owned())
 }
 
-/// Returns the command that a call runs. Gemini CLI has it in the title alone.
+/// Returns the command that a call runs. Gemini CLI has it in the title alone. A tool of
+/// another kind may have an argument of that name.
 pub(super) fn command(fields: &ToolCallUpdateFields) -> Option<&str> {
-    match &fields.raw_input {
-        Some(input) => input["command"].as_str(),
-        None => fields.title.as_deref().filter(|_| fields.kind == Some(ToolKind::Execute)),
+    match (fields.kind, &fields.raw_input) {
+        (Some(ToolKind::Execute), Some(input)) => input["command"].as_str(),
+        (Some(ToolKind::Execute), None) => fields.title.as_deref(),
+        _ => None,
     }
+}
+
+/// Returns the files that a call is about.
+pub(super) fn files(fields: &ToolCallUpdateFields) -> Vec<String> {
+    let changed = fields.content.iter().flatten().filter_map(|piece| match piece {
+        ToolCallContent::Diff(diff) => Some(&diff.path),
+        _ => None,
+    });
+    let places = fields.locations.iter().flatten().map(|place| &place.path);
+    let files: BTreeSet<String> =
+        changed.chain(places).map(|path| path.to_string_lossy().into_owned()).collect();
+    files.into_iter().collect()
 }
 
 /// Returns a line about the arguments of a call.

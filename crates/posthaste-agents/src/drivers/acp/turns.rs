@@ -31,7 +31,8 @@ const LINE: usize = 1_000;
 const SENTENCE: usize = 500;
 
 /// A prompt that the program has not answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Prompt {
     /// The number of the request.
     pub(super) id: u64,
@@ -55,6 +56,7 @@ pub(super) enum Sign<'a> {
 
 /// The answer of a turn: the last message in which the model said something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Answer {
     /// The answer before a prompt that came too late for it.
     earlier: String,
@@ -69,6 +71,7 @@ pub(super) struct Answer {
 
 /// Text that waits for the end of its line, so that it is shown whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Shown {
     is_thought: bool,
     text: String,

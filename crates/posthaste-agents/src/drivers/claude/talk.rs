@@ -3,19 +3,52 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::{HUB, permission};
 use crate::conversation::{
     Activity, Conversation, Heard, PermissionRequest, PromptNo, ToolState, ToolUse, TurnEnd, Usage,
-    line, one_line,
+    line, mended, one_line,
 };
 
 /// Tries after which a provider that refuses the key will not take it.
 const REFUSALS: u64 = 3;
 
-const NOT_LOGGED_IN: &str = "claude is not logged in: run `claude` once as the hub's user and log \
-    in, or set ANTHROPIC_API_KEY";
+const NOT_LOGGED_IN: &str = "claude is not logged in: run `claude` once as the user of its agents \
+    and log in, or set ANTHROPIC_API_KEY";
+
+const NO_HUB: &str = "claude cannot reach the hub's MCP server `posthaste`: look for a proxy or a \
+    policy in its settings that forbids it (`claude mcp list`)";
+
+/// The states of an MCP server that gives no tools.
+const FAILED: [&str; 2] = ["failed", "needs-auth"];
+
+/// News about the program itself that say nothing more than other lines do.
+const SILENT: [&str; 21] = [
+    "commands_changed",
+    "control_request_progress",
+    "elicitation_complete",
+    "file_snapshot",
+    "files_persisted",
+    "hook_progress",
+    "hook_response",
+    "hook_started",
+    "memory_recall",
+    "memory_saved",
+    "permission_denied",
+    "post_turn_summary",
+    "session_metadata",
+    "session_state_changed",
+    "session_title_changed",
+    "status",
+    "task_notification",
+    "task_progress",
+    "task_started",
+    "task_updated",
+    "thinking_tokens",
+];
 
 /// The conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Talk {
     /// Prompts whose turn has not ended.
     prompts: Vec<Open>,
@@ -33,9 +66,14 @@ pub(super) struct Talk {
     helpers: Vec<String>,
     /// The turn has ended, and the program begins another one when a sub-agent is done.
     waits: bool,
+    /// The program has said that it is there.
+    met: bool,
+    /// MCP servers that did not answer when the last turn began.
+    failed: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 struct Open {
     no: PromptNo,
     /// Claude Code has taken it and asks its model next.
@@ -49,7 +87,7 @@ impl Conversation for Talk {
     }
 
     fn heard(&mut self, line: &[u8]) -> Vec<Heard> {
-        let Ok(value) = serde_json::from_slice::<Value>(line) else {
+        let Ok(value) = serde_json::from_slice::<Value>(&mended(line)) else {
             return vec![unknown(line)];
         };
         match value["type"].as_str() {
@@ -135,7 +173,9 @@ impl Talk {
     fn system(&mut self, value: &Value) -> Vec<Heard> {
         match value["subtype"].as_str() {
             Some("init") => {
-                vec![Heard::ConversationId(word(&value["session_id"]).to_owned())]
+                let mut heard = vec![Heard::ConversationId(word(&value["session_id"]).to_owned())];
+                heard.extend(self.servers(&value["mcp_servers"]));
+                heard
             }
             Some("api_retry") => {
                 let (error, attempt) = (word(&value["error"]), value["attempt"].as_u64());
@@ -159,8 +199,28 @@ impl Talk {
             Some("task_notification") if value["status"] == "stopped" => {
                 self.helper_stopped(word(&value["task_id"]))
             }
-            _ => Vec::new(),
+            Some(silent) if SILENT.contains(&silent) => Vec::new(),
+            _ => vec![unknown(value.to_string().as_bytes())],
         }
+    }
+
+    /// Takes the state of the MCP servers, which the program tells at the beginning of each
+    /// turn. An agent that begins without the hub cannot work; one that had it may come
+    /// back to it.
+    fn servers(&mut self, servers: &Value) -> Vec<Heard> {
+        let begins = !std::mem::replace(&mut self.met, true);
+        let servers = servers.as_array().into_iter().flatten();
+        let failed = servers.filter(|server| FAILED.contains(&word(&server["status"])));
+        let failed: Vec<String> = failed.map(|server| word(&server["name"]).to_owned()).collect();
+        let mut heard = Vec::new();
+        for name in failed.iter().filter(|name| !self.failed.contains(*name)) {
+            heard.push(match name == HUB && begins {
+                true => Heard::Fails(NO_HUB.to_owned()),
+                false => Heard::Unknown(format!("its MCP server {name} does not answer")),
+            });
+        }
+        self.failed = failed;
+        heard
     }
 
     /// Notes that a sub-agent was stopped. The program begins no turn for that.
@@ -184,9 +244,8 @@ impl Talk {
             }
             return Vec::new();
         }
-        let results = blocks(value).filter(|block| block["type"] == "tool_result");
-        let tool = |block: &Value| {
-            Heard::Tool(ToolUse {
+        let heard = blocks(value).filter_map(|block| match block["type"].as_str() {
+            Some("tool_result") => Some(Heard::Tool(ToolUse {
                 id: word(&block["tool_use_id"]).to_owned(),
                 name: String::new(),
                 detail: one_line(&text_of(&block["content"]), 300),
@@ -194,9 +253,12 @@ impl Talk {
                     true => ToolState::Failed,
                     false => ToolState::Done,
                 },
-            })
-        };
-        results.map(tool).collect()
+            })),
+            // What a sub-agent is told.
+            Some("text" | "image" | "document") => None,
+            _ => Some(unknown(block.to_string().as_bytes())),
+        });
+        heard.collect()
     }
 
     fn assistant(&mut self, value: &Value) -> Vec<Heard> {
@@ -220,26 +282,25 @@ impl Talk {
                 detail: one_line(&block["input"].to_string(), 300),
                 state: ToolState::Began,
             })),
-            _ => None,
+            // Words of a sub-agent, and thoughts that nobody can read.
+            Some("text" | "thinking" | "redacted_thinking") => None,
+            _ => Some(unknown(block.to_string().as_bytes())),
         }));
         heard
     }
 
     fn result(&mut self, value: &Value) -> Vec<Heard> {
-        let named = value["user_message_uuids"].as_array();
-        let over = |prompt: &Open| match named {
-            Some(ids) => ids.iter().any(|id| number_of(word(id)) == Some(prompt.no)),
-            None => prompt.taken,
-        };
+        let subtype = word(&value["subtype"]);
+        let failed = value["is_error"] == true || subtype.starts_with("error");
+        let cut = std::mem::take(&mut self.interrupts)
+            || word(&value["terminal_reason"]).starts_with("aborted");
+        let (over, proved) = self.over(value, cut);
         let mut heard = Vec::new();
-        if value["is_error"] != true {
-            // A command of the program's own has no words of a model: its result is the
-            // proof.
-            let unproven = self.prompts.iter().filter(|p| named.is_some() && over(p) && !p.began);
-            heard.extend(unproven.map(|prompt| Heard::Began(prompt.no)));
+        if !failed {
+            let proved = |prompt: &&Open| proved.contains(&prompt.no) && !prompt.began;
+            heard.extend(self.prompts.iter().filter(proved).map(|own| Heard::Began(own.no)));
         }
-        // A cut turn may name none.
-        self.prompts.retain(|prompt| !(over(prompt) || prompt.taken && self.interrupts));
+        self.prompts.retain(|prompt| !over.contains(&prompt.no));
         let cost = value["total_cost_usd"].as_f64().unwrap_or(self.cost_usd);
         let count = |key: &str| value["usage"][key].as_u64().unwrap_or_default();
         heard.push(Heard::Usage(Usage {
@@ -248,9 +309,7 @@ impl Talk {
             cost_usd: Some(cost - self.cost_usd),
         }));
         self.cost_usd = cost;
-        let cut = std::mem::take(&mut self.interrupts)
-            || word(&value["terminal_reason"]).starts_with("aborted");
-        let (text, failed) = (word(&value["result"]), value["is_error"] == true);
+        let text = word(&value["result"]);
         if !cut && !failed {
             self.answers.push(text.to_owned());
             self.waits = !self.helpers.is_empty();
@@ -266,16 +325,35 @@ impl Talk {
             (false, true) if text.contains("/login") || text.contains("Invalid API key") => {
                 TurnEnd::Failed(format!("{NOT_LOGGED_IN} (it said: {text})"))
             }
-            (false, true) => {
-                let why = match text.is_empty() {
-                    true => word(&value["subtype"]),
-                    false => text,
-                };
-                TurnEnd::Failed(format!("claude: {}", one_line(why, 500)))
-            }
+            (false, true) => TurnEnd::Failed(format!("claude: {}", failure(value))),
         };
         heard.extend(self.ended(end));
         heard
+    }
+
+    /// Returns the prompts that a result ends, and those of them that it proves: it names
+    /// them, or is about all that were taken. A command of the program's own has no words of
+    /// a model: its result is the proof.
+    fn over(&self, value: &Value, cut: bool) -> (Vec<PromptNo>, Vec<PromptNo>) {
+        let numbers = |which: &dyn Fn(&Open) -> bool| -> Vec<PromptNo> {
+            self.prompts.iter().filter(|prompt| which(prompt)).map(|prompt| prompt.no).collect()
+        };
+        let ids = value["user_message_uuids"].as_array().into_iter().flatten();
+        let named: Vec<PromptNo> = ids.filter_map(|id| number_of(word(id))).collect();
+        let named = numbers(&|prompt| named.contains(&prompt.no));
+        let taken = numbers(&|prompt| prompt.taken);
+        let all = numbers(&|_| true);
+        match (cut, named.is_empty()) {
+            // A cut turn may name none.
+            (true, _) => (numbers(&|own| own.taken || named.contains(&own.no)), named),
+            (false, false) => (named.clone(), named),
+            (false, true) if !taken.is_empty() => (taken, Vec::new()),
+            // A turn that the program began by itself.
+            (false, true) if self.waits => (Vec::new(), Vec::new()),
+            // The program tells in another way which prompts it takes. Nobody waits for
+            // ever: what the oldest prompt does not prove goes back.
+            (false, true) => (all.clone(), all.into_iter().take(1).collect()),
+        }
     }
 
     /// Returns all answers since the last end of a turn.
@@ -307,17 +385,26 @@ impl Talk {
         }
         let (tool, input) = (word(&request["tool_name"]), &request["input"]);
         self.asked.insert(id.to_owned(), input.clone());
-        let suggested = request["permission_suggestions"].as_array().into_iter().flatten();
-        let rule = suggested.flat_map(|s| s["rules"].as_array().into_iter().flatten()).next();
-        let subject = match rule.map(|rule| (word(&rule["toolName"]), word(&rule["ruleContent"]))) {
-            Some((tool, content)) if !content.is_empty() => format!("{tool}({content})"),
-            _ => tool.to_owned(),
-        };
         vec![Heard::Asks(PermissionRequest {
             request: id.to_owned(),
-            subject: one_line(&subject, 200),
+            subject: permission::subject(tool, input, &request["permission_suggestions"]),
             text: one_line(&format!("{tool} {input}"), 4_000),
         })]
+    }
+}
+
+/// Returns why a turn ended without an answer.
+fn failure(value: &Value) -> String {
+    let error = value["errors"].as_array().and_then(|errors| errors.first());
+    let said = [word(&value["result"]), error.map_or("", word)];
+    let subtype = word(&value["subtype"]);
+    match (said.into_iter().find(|text| !text.is_empty()), subtype) {
+        (Some(said), _) => one_line(said, 500),
+        (None, "error_max_turns") => "it reached its limit of turns (error_max_turns)".to_owned(),
+        (None, "error_max_budget_usd") => {
+            "it reached its limit of costs (error_max_budget_usd)".to_owned()
+        }
+        (None, subtype) => one_line(subtype, 500),
     }
 }
 

@@ -12,6 +12,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Claude;
+use crate::conversation::tests::older_states;
 use crate::conversation::{Activity, Conversation, Heard, PromptNo, ToolState, TurnEnd};
 use crate::drivers::{Brief, Driver, Launch};
 use crate::settings::Settings;
@@ -189,5 +190,19 @@ fn after_each_recorded_turn_the_agent_takes_the_next_prompt() {
         assert_eq!(talk.activity(), Activity::Idle, "{name}");
         assert!(talk.prompt(99, "hello").is_some(), "{name}");
         assert_eq!(talk.activity(), Activity::Busy, "{name}");
+    }
+}
+
+#[test]
+fn a_hub_of_another_version_takes_up_its_agents_again() {
+    for (_, lines) in RECORDINGS {
+        let mut talk = begin();
+        talk.open();
+        for step in steps(lines) {
+            take(&mut talk, &step);
+            for older in older_states(&talk.state()) {
+                resume(&older);
+            }
+        }
     }
 }

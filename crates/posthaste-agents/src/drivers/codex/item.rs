@@ -53,7 +53,7 @@ fn tool(item: &Value) -> Option<(String, String)> {
     let plain = |name: &str, detail: &str| Some((name.to_owned(), one_line(detail, LINE)));
     match item["type"].as_str()? {
         "commandExecution" => plain("Bash", &command(item)),
-        "fileChange" => plain("Edit", &changes(item)),
+        "fileChange" => plain("Edit", &changes(item).join(", ")),
         "mcpToolCall" => {
             let name = mcp_name(&text(&item["server"]), &text(&item["tool"]));
             plain(&name, &item["arguments"].to_string())
@@ -88,14 +88,18 @@ fn is_shell(word: &str) -> bool {
     matches!(word.rsplit('/').next(), Some("bash" | "zsh" | "sh")) && !word.contains(' ')
 }
 
-/// Returns the files that an item changes.
-pub(super) fn changes(item: &Value) -> String {
+/// Returns the files that an item changes, each with what becomes of it.
+pub(super) fn changes(item: &Value) -> Vec<String> {
     let changes = item["changes"].as_array().into_iter().flatten();
     let each = changes.map(|change| {
         let kind = change["kind"]["type"].as_str().unwrap_or("change");
-        format!("{kind} {}", text(&change["path"]))
+        let path = text(&change["path"]);
+        match change["kind"]["move_path"].as_str() {
+            Some(to) => format!("move {path} to {to}"),
+            None => format!("{kind} {path}"),
+        }
     });
-    each.collect::<Vec<_>>().join(", ")
+    each.collect()
 }
 
 /// Returns the texts of a list of texts, or of a list of blocks with a text.

@@ -147,6 +147,9 @@ fn translate(theirs: &Value) -> Result<Value, &'static str> {
     if server.remove("type").is_some_and(|kind| kind == "sse") {
         return Err("is of type sse, which Codex does not speak");
     }
+    if let Some(Value::Bool(disabled)) = server.remove("disabled") {
+        server.insert("enabled".to_owned(), (!disabled).into());
+    }
     if let Some(milliseconds) = server.remove("timeout").and_then(|timeout| timeout.as_u64()) {
         server.insert("tool_timeout_sec".to_owned(), milliseconds.div_ceil(1_000).into());
     }

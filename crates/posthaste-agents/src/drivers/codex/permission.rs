@@ -9,13 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::item::{changes, command, mcp_name, text};
+use crate::drivers::subject;
 
 /// Number of characters of a change of files that a person is shown.
 const SHOWN: usize = 2_000;
-
-/// Characters by which a shell does more than to run one program with the words that follow.
-const SHELL: [char; 16] =
-    [';', '&', '|', '<', '>', '(', ')', '{', '}', '$', '`', '\\', '"', '\'', '\n', '\r'];
 
 /// A request for permission that waits for its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,8 +34,13 @@ enum Form {
 /// A call that runs, as far as a request about it needs to know.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Call {
-    /// The changes of files, as a person is shown them.
-    Edit(String),
+    /// Changes of files.
+    Edit {
+        /// Each file, and what becomes of it.
+        files: Vec<String>,
+        /// The changes as a person is shown them.
+        shown: String,
+    },
     Mcp {
         server: String,
         tool: String,
@@ -49,7 +51,7 @@ pub(super) enum Call {
 impl Call {
     pub(super) fn of(item: &Value) -> Option<Self> {
         match item["type"].as_str()? {
-            "fileChange" => Some(Self::Edit(shown(item))),
+            "fileChange" => Some(Self::Edit { files: changes(item), shown: shown(item) }),
             "mcpToolCall" => Some(Self::Mcp {
                 server: text(&item["server"]),
                 tool: text(&item["tool"]),
@@ -73,13 +75,19 @@ pub(super) fn read(
             (Form::Decision, subject, what)
         }
         "item/fileChange/requestApproval" => {
-            let subject = match params["grantRoot"].as_str() {
-                Some(root) => format!("Edit({root})"),
-                None => "Edit".to_owned(),
+            let id = text(&params["itemId"]);
+            let (subject, mut what) = match calls.get(&id) {
+                Some(Call::Edit { files, shown }) => {
+                    (subject::of_files("Edit", files), shown.clone())
+                }
+                _ => (subject::of("Edit", &id), "change files".to_owned()),
             };
-            let what = match calls.get(&text(&params["itemId"])) {
-                Some(Call::Edit(what)) => what.clone(),
-                _ => "change files".to_owned(),
+            let subject = match params["grantRoot"].as_str() {
+                Some(root) => {
+                    what = format!("{what}, and from now on any file below {root}");
+                    subject::of("Edit below", root)
+                }
+                None => subject,
             };
             (Form::Decision, subject, what)
         }
@@ -88,11 +96,11 @@ pub(super) fn read(
             let meta = &params["_meta"];
             (meta["codex_approval_kind"] == "mcp_tool_call").then_some(())?;
             let (server, arguments) = (text(&params["serverName"]), &meta["tool_params"]);
-            let subject = match tool(calls, &server, arguments) {
+            let name = match tool(calls, &server, arguments) {
                 Some(tool) => mcp_name(&server, tool),
                 None => text(&params["message"]),
             };
-            (Form::Elicitation, subject.clone(), format!("{subject} {arguments}"))
+            (Form::Elicitation, subject::of_call(&name, arguments), format!("{name} {arguments}"))
         }
         "item/permissions/requestApproval" => {
             let asked = params["permissions"].as_object()?;
@@ -133,23 +141,29 @@ impl Request {
 fn of_command(params: &Value) -> (String, String) {
     if let Some(host) = params["networkApprovalContext"]["host"].as_str() {
         let protocol = text(&params["networkApprovalContext"]["protocol"]);
-        return (format!("Network({host})"), format!("reach {host} by {protocol}"));
+        let subject = subject::of("Network", &format!("{protocol} {host}"));
+        return (subject, format!("reach {host} by {protocol}"));
     }
     let command = command(params);
-    let name = if params["kind"] == "writeStdin" { "Stdin" } else { "Bash" };
-    let beginning = beginning(&command, &params["proposedExecpolicyAmendment"]);
-    let subject = format!("{name}({})", beginning.unwrap_or_else(|| command.clone()));
-    (subject, format!("{name}: {command}"))
+    if params["kind"] == "writeStdin" {
+        // The same command takes other input the next time.
+        let subject = subject::of("Stdin", &text(&params["itemId"]));
+        return (subject, format!("Stdin: {command}"));
+    }
+    let (more, what) = (&params["additionalPermissions"], format!("Bash: {command}"));
+    if !more.is_null() {
+        let subject = subject::of_call("Bash", &json!({ "command": command, "with": more }));
+        return (subject, format!("{what} with {more}"));
+    }
+    let beginning = beginning(&params["proposedExecpolicyAmendment"]);
+    (subject::of_command(&command, beginning.as_deref()), what)
 }
 
 /// Returns the first words of a command by which Codex would remember it. The model may
-/// have chosen them, so they count only if the command is one program that begins so.
-fn beginning(command: &str, proposed: &Value) -> Option<String> {
+/// have chosen them.
+fn beginning(proposed: &Value) -> Option<String> {
     let words: Option<Vec<&str>> = proposed.as_array()?.iter().map(Value::as_str).collect();
-    let words = words?.join(" ");
-    let rest = command.strip_prefix(&words)?;
-    let whole_words = rest.is_empty() || rest.starts_with(' ');
-    (!words.is_empty() && whole_words && !command.contains(SHELL)).then_some(words)
+    words.map(|words| words.join(" "))
 }
 
 /// Returns the tool of the running call that asks; `None` if calls of several tools could.
@@ -175,7 +189,7 @@ fn shown(item: &Value) -> String {
     let changed = item["changes"].as_array().into_iter().flatten();
     let differences: String =
         changed.map(|change| format!("\n{}", text(&change["diff"]))).collect();
-    let whole = format!("Edit: {}{}", changes(item), differences.trim_end());
+    let whole = format!("Edit: {}{}", changes(item).join(", "), differences.trim_end());
     match whole.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &whole[..end]),
         None => whole,

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::item::text;
 use super::launch::HUB;
 use super::permission::{self, Call, Request};
+use super::too_old;
 use crate::conversation::{
-    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, line,
+    Activity, Conversation, Heard, PermissionRequest, PromptNo, TurnEnd, line, mended, one_line,
 };
 
 /// The notifications that the hub has no use for and that Codex is asked to leave out: the
@@ -33,11 +34,15 @@ pub(super) const LEFT_OUT: [&str; 12] = [
 /// Before the number of a prompt in the id that Codex keeps with a user's message.
 pub(super) const OURS: &str = "posthaste-";
 
+/// Number of characters of an error that a sentence quotes.
+const SAID: usize = 120;
+
 /// The code of JSON-RPC for an unknown method.
 const UNKNOWN_METHOD: i64 = -32_601;
 
 /// The state of the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Talk {
     /// The way to start the thread, until there is one.
     start: Option<Start>,
@@ -68,7 +73,8 @@ pub(super) struct Talk {
     pub(super) spent: Tokens,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Start {
     pub(super) params: Value,
     /// The hub as an MCP server, if Codex cannot take the one in the parameters.
@@ -90,7 +96,8 @@ pub(super) enum Asked {
     Interrupt,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Prompt {
     pub(super) no: PromptNo,
     /// The turn in which it is to be, once that is known.
@@ -108,6 +115,7 @@ impl Prompt {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Answer {
     pub(super) text: String,
     /// The model meant it as its answer, and not as a remark before going on.
@@ -115,6 +123,7 @@ pub(super) struct Answer {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Tokens {
     pub(super) input: u64,
     pub(super) output: u64,
@@ -131,7 +140,7 @@ impl Conversation for Talk {
     }
 
     fn heard(&mut self, line: &[u8]) -> Vec<Heard> {
-        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+        let Ok(message) = serde_json::from_slice::<Value>(&mended(line)) else {
             return vec![unknown(line)];
         };
         let known = match (message["method"].as_str(), message.get("id")) {
@@ -140,8 +149,12 @@ impl Conversation for Talk {
                 Some(asks.unwrap_or_else(|| vec![refuse(id, method), unknown(line)]))
             }
             (Some(method), None) => self.told(method, &message["params"]),
-            (None, Some(id)) => self.answered(id, &message),
-            (None, None) => None,
+            (None, id) => {
+                let answered = id.and_then(|id| self.answered(id, &message));
+                // An error about a request that it does not know may not name the request.
+                let error = text(&message["error"]["message"]);
+                answered.or_else(|| Some(vec![Heard::Fails(is_too_old(&error)?)]))
+            }
         };
         known.unwrap_or_else(|| vec![unknown(line)])
     }
@@ -225,6 +238,9 @@ impl Talk {
     fn answered(&mut self, id: &Value, message: &Value) -> Option<Vec<Heard>> {
         let asked = self.asked.remove(&id.as_u64()?)?;
         let error = message.get("error").map(|error| text(&error["message"]));
+        if let Some(why) = error.as_deref().and_then(is_too_old) {
+            return Some(vec![Heard::Fails(why)]);
+        }
         let result = &message["result"];
         Some(match (asked, error) {
             (Asked::Initialize, None) => {
@@ -318,6 +334,12 @@ impl Talk {
         self.open.insert(request.clone(), open);
         Some(vec![Heard::Asks(PermissionRequest { request, subject, text })])
     }
+}
+
+/// Returns the sentence about a Codex that does not know a request of the hub.
+fn is_too_old(error: &str) -> Option<String> {
+    let unknown = error.contains("unknown variant") || error.contains("ethod not found");
+    unknown.then(|| too_old(&one_line(error, SAID)))
 }
 
 fn name(prompt: PromptNo) -> String {

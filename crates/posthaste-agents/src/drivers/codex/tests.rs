@@ -12,6 +12,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::Codex;
+use crate::conversation::tests::older_states;
 use crate::conversation::{Conversation, Heard, PromptNo, TOKEN};
 use crate::drivers::{Brief, Driver, Launch};
 use crate::settings::Settings;
@@ -179,6 +180,20 @@ fn a_hub_that_starts_again_at_any_line_goes_on_as_if_it_had_never_stopped() {
                 assert_eq!(&again, unbroken, "{name}, cut at {cut}");
             }
             assert_eq!(resumed.state(), unbroken.state(), "{name}, cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_hub_of_another_version_takes_up_its_agents_again() {
+    for (_, config, lines) in RECORDINGS {
+        let mut talk = begin(config);
+        talk.open();
+        for step in steps(lines) {
+            take(&mut talk, &step);
+            for older in older_states(&talk.state()) {
+                resume(&older);
+            }
         }
     }
 }

@@ -187,6 +187,7 @@ fn convert(text: &str) -> Result<Copy, file::Fault> {
     }
     let driver = keys.get("driver").and_then(Value::as_str).unwrap_or_default().to_owned();
     limit_tools(&mut keys, &driver, &mut notes);
+    translate_mode(&mut keys, &driver, &mut notes);
     let unread: Vec<&str> = UNREAD.into_iter().filter(|key| keys.contains_key(*key)).collect();
     if !unread.is_empty() {
         notes.push(format!("nothing here reads {}", unread.join(", ")));
@@ -206,6 +207,14 @@ fn limit_tools(keys: &mut Map<String, Value>, driver: &str, notes: &mut Vec<Stri
     let of_role = role.and_then(provider::tools_of_role);
     let tools = given.or_else(|| Some(of_role?.iter().map(|&tool| tool.to_owned()).collect()));
     let Some(tools) = tools else { return };
+    if provider::is_every(&tools) {
+        match provider::mode_for_every_tool(driver) {
+            Some(_) if keys.contains_key("permissionMode") => {}
+            Some(mode) => drop(keys.entry("permission_mode").or_insert(mode.into())),
+            None => notes.push("it may use every tool, and its program may ask first".to_owned()),
+        }
+        return;
+    }
     match provider::tools_for(driver, &tools) {
         Some(words) => drop(keys.insert("allowed_tools".into(), words.into())),
         None => {
@@ -215,10 +224,32 @@ fn limit_tools(keys: &mut Map<String, Value>, driver: &str, notes: &mut Vec<Stri
     }
 }
 
+/// Puts CAO's permission mode, a word of Claude Code, under our name for it. No other
+/// program knows it: there it stays in the file under another name, as CAO ignores it.
+fn translate_mode(keys: &mut Map<String, Value>, driver: &str, notes: &mut Vec<String>) {
+    let Some(mode) = keys.remove("permissionMode") else { return };
+    match driver {
+        "claude" | "" => drop(keys.insert("permission_mode".into(), mode)),
+        _ => {
+            notes.push(format!("its program has no permission mode {mode}"));
+            keys.insert("cao_permission_mode".into(), mode);
+        }
+    }
+}
+
 /// Writes a file: one key a line, as JSON, which is YAML, too.
 fn written(mut keys: Map<String, Value>, body: &str) -> String {
     let mut text = "---\n".to_owned();
-    let first = ["name", "description", "driver", "command", "stdin", "model", "allowed_tools"];
+    let first = [
+        "name",
+        "description",
+        "driver",
+        "command",
+        "stdin",
+        "model",
+        "permission_mode",
+        "allowed_tools",
+    ];
     for key in first {
         if let Some(value) = keys.remove(key) {
             text.push_str(&format!("{key}: {value}\n"));
@@ -286,10 +317,33 @@ mod tests {
     fn limits_that_nobody_keeps_are_named_and_stay_in_the_file() {
         let kiro = REVIEWER.replace("claude_code", "kiro_cli");
         let copy = convert(&kiro).expect("a good profile");
-        assert_eq!(copy.parsed.template.driver.as_deref(), Some("terminal"));
+        assert_eq!(copy.parsed.template.driver.as_deref(), Some("acp"));
         assert_eq!(copy.parsed.template.allowed_tools, None);
         assert!(copy.notes[0].contains("fs_read"), "{:?}", copy.notes);
         assert!(copy.text.contains("cao_allowed_tools"), "{}", copy.text);
+    }
+
+    #[test]
+    fn the_permission_mode_is_that_of_claude_and_of_no_other_program() {
+        let planner = REVIEWER.replace("role: reviewer\n", "permissionMode: plan\n");
+        let copy = convert(&planner).expect("a good profile");
+        assert!(copy.text.contains("\npermission_mode: \"plan\"\n"), "{}", copy.text);
+        assert_eq!(copy.parsed.not_startable(), None);
+        let other = convert(&planner.replace("claude_code", "codex")).expect("a good profile");
+        assert!(other.text.contains("cao_permission_mode"), "{}", other.text);
+        assert!(other.notes.iter().any(|note| note.contains("plan")), "{:?}", other.notes);
+        let both = planner.replace("permissionMode:", "permission_mode: auto\npermissionMode:");
+        assert!(convert(&both).is_err());
+    }
+
+    #[test]
+    fn every_tool_is_a_mode_in_which_nothing_is_asked() {
+        let every = REVIEWER.replace("role: reviewer\n", "allowedTools: [\"*\"]\n");
+        let copy = convert(&every).expect("a good profile");
+        assert_eq!(copy.parsed.template.allowed_tools, None);
+        assert!(copy.text.contains("permission_mode: \"bypassPermissions\""), "{}", copy.text);
+        let codex = convert(&every.replace("claude_code", "codex")).expect("a good profile");
+        assert_eq!(codex.parsed.not_startable(), None);
     }
 
     #[test]

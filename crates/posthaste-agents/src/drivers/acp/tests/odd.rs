@@ -252,3 +252,63 @@ fn the_state_of_another_driver_is_not_taken() {
     let state = busy("x").state();
     assert_eq!(resume(&state).state(), state);
 }
+
+#[test]
+fn a_remembered_verdict_covers_no_act_that_nobody_saw() {
+    let subject = |call: Value| {
+        let mut call = call;
+        call["toolCallId"] = json!("c");
+        let params =
+            json!({ "sessionId": "s", "toolCall": call, "options": [option("allow_once")] });
+        let asks = json!({ "id": 7, "method": "session/request_permission", "params": params });
+        match tell(&mut busy("careful"), asks).pop() {
+            Some(Heard::Asks(request)) => request.subject,
+            other => panic!("{other:?}"),
+        }
+    };
+    let run = |command: &str| {
+        subject(json!({ "kind": "execute", "title": "x", "rawInput": { "command": command } }))
+    };
+    assert_eq!(run("npm test"), "Bash(npm test)");
+    assert_eq!(run("npm test; rm -rf x"), "Bash(npm test; rm -rf x)");
+    let remote =
+        json!({ "kind": "other", "title": "run_remote", "rawInput": { "command": "npm test" } });
+    assert_ne!(subject(remote), run("npm test"), "it is another tool");
+    let edit = |path: &str| {
+        let diff = json!({ "type": "diff", "path": path, "oldText": "a", "newText": "b" });
+        subject(json!({ "kind": "edit", "title": "edit", "content": [diff] }))
+    };
+    assert_eq!(edit("/home/me/a"), "Edit(/home/me/a)");
+    assert_ne!(edit("/home/me/a"), edit("/home/me/.bashrc"));
+    let place = json!([{ "path": "/home/me/a" }]);
+    let delete = json!({ "kind": "delete", "title": "x", "locations": place });
+    assert_eq!(subject(delete), "Delete(/home/me/a)");
+    let fetch = |url: &str| {
+        subject(json!({ "kind": "fetch", "title": "Fetch", "rawInput": { "url": url } }))
+    };
+    assert_eq!(fetch("https://example.com/a"), "Fetch(https://example.com/a)");
+    assert_ne!(fetch("https://example.com/a"), fetch("https://example.com/b"));
+    // Gemini CLI says all in the content,
+    let said = |text: &str| {
+        let content = json!([{ "type": "content", "content": { "type": "text", "text": text } }]);
+        subject(json!({ "kind": "fetch", "title": "Confirm Web Fetch", "content": content }))
+    };
+    assert_ne!(said("https://example.com/a"), said("https://example.com/b"));
+    // and other programs in the arguments.
+    let call =
+        |input: Value| subject(json!({ "kind": "other", "title": "query", "rawInput": input }));
+    assert_ne!(call(json!({ "sql": "select 1" })), call(json!({ "sql": "drop table users" })));
+    assert_eq!(call(json!({})), "query");
+    let silent = subject(json!({ "kind": "edit" }));
+    assert_eq!(silent, "Edit(c)", "nothing is known but the call itself");
+}
+
+#[test]
+fn a_text_that_was_cut_within_a_character_is_the_answer() {
+    let mut talk = busy("javascript");
+    let line = words("cut HALF here", "m1").to_string().replace("HALF", "\\ud83d");
+    talk.heard(line.as_bytes());
+    let heard = tell(&mut talk, ended("end_turn"));
+    let answer = TurnEnd::Answer("cut \u{fffd} here".to_owned());
+    assert_eq!(heard.last(), Some(&Heard::TurnEnded(answer)));
+}

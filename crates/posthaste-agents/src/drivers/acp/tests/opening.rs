@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{begin, heard_in, try_launch, written};
 use crate::check_profile;
 use crate::conversation::{Activity, Conversation, Heard, TOKEN};
+use crate::drivers::Driver;
 use crate::settings::tests::profile;
 use crate::settings::{Line, Stdin};
 
@@ -208,4 +209,43 @@ fn instructions_come_before_the_task_where_no_system_prompt_can_be_given() {
     assert_eq!(blocks(talk.prompt(1, "the task")), json!([text("You are bob."), text("the task")]));
     talk.heard(br#"{"id": 3, "result": {"stopReason": "end_turn"}}"#);
     assert_eq!(blocks(talk.prompt(2, "more")), json!([text("more")]));
+}
+
+#[test]
+fn a_program_that_does_not_know_the_protocol_is_told_apart_from_a_broken_one() {
+    for stderr in [
+        "Unknown argument: acp",
+        "Usage: gemini\n\nUnknown arguments: acp, skip-trust\n",
+        "error: unknown option '--acp'",
+        "error: unrecognized subcommand 'acp'",
+        "Error: Failed to change directory to /home/me/acp",
+        "Error: stdin is not a terminal",
+        "  -v, --version  Show version number\n  -h, --help  Show help",
+    ] {
+        let told = super::Acp.explains(stderr).expect(stderr);
+        assert!(told.contains("too old") && told.contains("`command`"), "{told}");
+    }
+    assert_eq!(super::Acp.explains("Killed"), None);
+}
+
+#[test]
+fn a_folder_that_gemini_does_not_trust_is_told_with_the_way_to_trust_it() {
+    let words = "Cannot enable privileged approval modes in an untrusted folder.";
+    let session = json!({ "sessionId": "s", "modes": { "currentModeId": "ask",
+        "availableModes": [{ "id": "yolo", "name": "YOLO" }] } });
+    let (mut talk, _) = open(json!({ "permission_mode": "yolo" }), json!({}), session);
+    let refusal = json!({ "id": 3, "error": { "code": -32603, "message": words } });
+    let heard = talk.heard(refusal.to_string().as_bytes());
+    assert!(fails(&heard).contains("`--skip-trust`"), "{heard:?}");
+    assert!(super::Acp.explains(words).is_some_and(|told| told.contains("`--skip-trust`")));
+}
+
+#[test]
+fn a_key_of_a_server_that_the_protocol_cannot_say_is_an_error() {
+    for key in ["timeout", "disabled", "cwd"] {
+        let server = json!({ "command": "x", key: 1 });
+        let config = json!({ "command": ["x"], "mcpServers": { "files": server } });
+        let error = super::try_launch(&config.to_string()).expect_err(key);
+        assert!(error.why.contains("files") && error.why.contains(key), "{error}");
+    }
 }

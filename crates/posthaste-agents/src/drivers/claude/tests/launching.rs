@@ -108,7 +108,7 @@ fn the_name_of_the_hub_among_the_servers_is_taken() {
 #[test]
 fn lists_of_tools_are_kept_by_the_program_and_the_tools_of_the_hub_are_always_allowed() {
     let usual = limited(|_| ());
-    assert_eq!(usual.last().map(String::as_str), Some("--allowedTools=mcp__posthaste"));
+    assert!(usual.contains(&"--allowedTools=mcp__posthaste".to_owned()), "{usual:?}");
     assert!(!usual.iter().any(|word| word.starts_with("--tools")), "{usual:?}");
     let tools = limited(|p| p.template.tools = list(&["Read", "Grep"]));
     assert!(tools.contains(&"--tools=Read,Grep".to_owned()), "{tools:?}");
@@ -127,6 +127,8 @@ fn lists_of_tools_are_kept_by_the_program_and_the_tools_of_the_hub_are_always_al
 fn an_old_claude_is_told_apart_from_a_broken_one() {
     let old = Claude.explains("error: unknown option '--replay-user-messages'\n").expect("old");
     assert!(old.contains("--replay-user-messages") && old.contains("npm install"), "{old}");
+    let root = "--dangerously-skip-permissions cannot be used with root/sudo privileges for x";
+    assert!(Claude.explains(root).is_some_and(|told| told.contains("`agents.user`")));
     assert_eq!(Claude.explains("Killed"), None);
 }
 

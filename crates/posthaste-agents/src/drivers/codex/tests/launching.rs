@@ -136,3 +136,10 @@ fn a_state_of_another_driver_is_none_of_codex() {
         assert!(codex.resume(&state).is_none(), "{state}");
     }
 }
+
+#[test]
+fn a_server_that_is_switched_off_stays_so() {
+    let config = json!({ "mcpServers": { "files": { "command": "x", "disabled": true } } });
+    let servers = &thread(&config.to_string())["config"]["mcp_servers"];
+    assert_eq!(servers["files"], json!({ "command": "x", "enabled": false }));
+}

@@ -1,6 +1,6 @@
 //! The meaning of the recorded lines.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{RECORDINGS, Step, begin, heard_in, steps, take};
 use crate::conversation::{
@@ -170,10 +170,18 @@ fn permission_is_asked_for_commands_changes_and_tools_of_other_servers() {
             r#"Bash(echo "a b" > new; git push)"#,
             &format!(r#"Bash: echo "a b" > new; git push {place}: May I?"#),
         ],
-        ["3", "Edit", "Edit: add /home/me/project/one.txt\nhi"],
-        ["4", "Edit", "Edit: add /home/me/project/two.txt\nhi"],
-        ["5", "mcp__other__send_message", r#"mcp__other__send_message {"message":"hi"}"#],
-        ["6", "mcp__other__send_message", r#"mcp__other__send_message {"message":"ho"}"#],
+        ["3", "Edit(add /home/me/project/one.txt)", "Edit: add /home/me/project/one.txt\nhi"],
+        ["4", "Edit(add /home/me/project/two.txt)", "Edit: add /home/me/project/two.txt\nhi"],
+        [
+            "5",
+            r#"mcp__other__send_message({"message":"hi"})"#,
+            r#"mcp__other__send_message {"message":"hi"}"#,
+        ],
+        [
+            "6",
+            r#"mcp__other__send_message({"message":"ho"})"#,
+            r#"mcp__other__send_message {"message":"ho"}"#,
+        ],
         ["7", "Bash(git push)", &format!("Bash: git push {place}: Now?")],
     ];
     assert_eq!(asked, expected);
@@ -322,4 +330,74 @@ fn an_older_codex_that_does_not_name_messages_proves_them_in_order() {
     assert_eq!(hear(&mut talk, of(json!({ "type": "userMessage", "id": "u" }))), []);
     let heard = hear(&mut talk, of(json!({ "type": "agentMessage", "id": "a" })));
     assert_eq!(heard, [Heard::Began(1)]);
+}
+
+#[test]
+fn a_remembered_verdict_covers_no_act_that_nobody_saw() {
+    let command = |command: &str, proposed: &[&str], more: Value| {
+        let mut params =
+            json!({ "command": command, "itemId": "i", "proposedExecpolicyAmendment": proposed });
+        params.as_object_mut().expect("it").extend(more.as_object().cloned().unwrap_or_default());
+        let asks = json!({ "id": 7, "method": "item/commandExecution/requestApproval",
+            "params": params });
+        match idle().heard(asks.to_string().as_bytes()).pop() {
+            Some(Heard::Asks(request)) => request.subject,
+            other => panic!("{other:?}"),
+        }
+    };
+    let plain = |line: &str, proposed: &[&str]| command(line, proposed, json!({}));
+    let seen = plain("git push", &["git", "push"]);
+    assert_eq!(seen, "Bash(git push)");
+    assert_eq!(plain("git push --force", &["git", "push"]), "Bash(git push *)");
+    assert_eq!(plain("git push; rm -rf x", &["git", "push"]), "Bash(git push; rm -rf x)");
+    let rights = json!({ "additionalPermissions": { "network": { "enabled": true } } });
+    assert_ne!(command("git push", &["git", "push"], rights), seen);
+    let input = |item: &str| command("cat", &[], json!({ "kind": "writeStdin", "itemId": item }));
+    assert_ne!(input("i1"), input("i2"), "a running command takes other input");
+
+    let edit = |changes: Value| {
+        let mut talk = idle();
+        let item = json!({ "type": "fileChange", "id": "e", "changes": changes });
+        let params = json!({ "threadId": "id-1", "item": item });
+        talk.heard(json!({ "method": "item/started", "params": params }).to_string().as_bytes());
+        let asks = json!({ "id": 7, "method": "item/fileChange/requestApproval",
+            "params": { "threadId": "id-1", "itemId": "e" } });
+        match talk.heard(asks.to_string().as_bytes()).pop() {
+            Some(Heard::Asks(request)) => request.subject,
+            other => panic!("{other:?}"),
+        }
+    };
+    let change = |path: &str, kind: Value| json!({ "path": path, "kind": kind, "diff": "x" });
+    let update = edit(json!([change("/a", json!({ "type": "update" }))]));
+    assert_eq!(update, "Edit(update /a)");
+    for other in [
+        json!([change("/a", json!({ "type": "delete" }))]),
+        json!([change("/a", json!({ "type": "update", "move_path": "/b" }))]),
+        json!([change("/a", json!({ "type": "update" })), change("/b", json!({ "type": "add" }))]),
+    ] {
+        assert_ne!(edit(other.clone()), update, "{other}");
+    }
+}
+
+#[test]
+fn a_text_that_was_cut_within_a_character_is_shown() {
+    let line = br#"{"method":"item/completed","params":{"threadId":"id-1","item":{"type":"agentMessage","id":"m","text":"cut \ud83d here"}}}"#;
+    assert_eq!(idle().heard(line), [text("cut \u{fffd} here")]);
+}
+
+#[test]
+fn a_codex_that_does_not_know_a_request_of_the_hub_is_too_old() {
+    for error in [
+        json!({ "id": 1, "error": { "code": -32600, "message":
+            "Invalid request: unknown variant `thread/start`, expected one of `newConversation`" } }),
+        json!({ "error": { "code": -32600, "message": "unknown variant `initialize`" } }),
+        json!({ "id": 1, "error": { "code": -32601, "message": "Method not found" } }),
+    ] {
+        let mut talk = begin("{}");
+        talk.open();
+        let heard = talk.heard(error.to_string().as_bytes());
+        let [Heard::Fails(why)] = heard.as_slice() else { panic!("{heard:?}") };
+        assert!(why.contains("too old") && why.contains("0.166"), "{why}");
+        assert!(why.contains("npm install -g @openai/codex"), "{why}");
+    }
 }
