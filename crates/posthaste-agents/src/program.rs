@@ -54,17 +54,28 @@ pub(crate) fn find(
     }
     let folders = path.map(std::env::split_paths).into_iter().flatten();
     let found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(program));
-    found.into_iter().find(|whole| is_program(whole)).ok_or_else(|| missing(program))
+    found.into_iter().find(|whole| is_program(whole)).ok_or_else(|| missing_for_hub(program))
 }
 
 /// Returns the absolute path of a program in the folders of `path`. The error says how to
 /// install it.
 pub fn find_program(program: &str, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
-    find(program, None, path)
+    find(program, None, path).map_err(|_| missing(program))
 }
 
 fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
+}
+
+/// Returns the error for a program that the hub does not find. Its user may have it all the
+/// same: in a folder that the shell searches from which the hub was not started.
+fn missing_for_hub(program: &str) -> LaunchError {
+    let mut error = missing(program);
+    if INSTALL.iter().any(|(name, _)| *name == program) {
+        let hint = error.hint.get_or_insert_default();
+        hint.push_str("; if you have it, start the hub again from a shell that finds it");
+    }
+    error
 }
 
 fn missing(program: &str) -> LaunchError {
@@ -104,7 +115,8 @@ mod tests {
     fn a_missing_program_is_named_with_the_way_to_get_it() {
         let error = find("codex", None, Some(OsStr::new("/nowhere"))).expect_err("not there");
         assert!(error.why.contains("`codex`"), "{error}");
-        assert!(error.hint.expect("a hint").contains("npm install"));
+        let hint = error.hint.expect("a hint");
+        assert!(hint.contains("npm install") && hint.contains("start the hub again"), "{hint}");
         for adapter in ["claude-agent-acp", "codex-acp"] {
             let error = find(adapter, None, None).expect_err("not there");
             assert!(error.hint.expect("a hint").contains(adapter));

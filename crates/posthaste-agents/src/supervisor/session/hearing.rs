@@ -118,8 +118,9 @@ impl Session {
             }
             Heard::Usage(usage) => {
                 let cost = usage.cost_usd.map(|cost| format!(", {cost:.4} USD"));
+                let tokens = if usage.input_tokens == 1 { "token" } else { "tokens" };
                 self.note(&format!(
-                    "{} tokens in, {} out{}",
+                    "{} {tokens} in, {} out{}",
                     usage.input_tokens,
                     usage.output_tokens,
                     cost.unwrap_or_default()
