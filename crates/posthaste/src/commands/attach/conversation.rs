@@ -39,7 +39,7 @@ pub(in super::super) async fn attach(
     let mut lines = typed()?;
     let how = match leaving {
         Leaving::ByKeys => "Ctrl-D leaves",
-        Leaving::ByTmux => "detach to leave (tmux: Ctrl-B D)",
+        Leaving::ByTmux => "Ctrl-B D leaves",
     };
     if lines.is_some() && !args.read_only && !ended {
         output.note(&format!(

@@ -109,7 +109,11 @@ async fn do_their_tasks(program: Installed, asking: &[&str]) {
         turn.say(&format!("The {role} is done."));
         let report = world.json(&["inbox", "--wait-for", "all"]);
         let report = &report["messages"][0];
-        assert_eq!(report["message"], format!("The {role} is done."), "{given} {report}");
+        let told = report["message"].as_str().unwrap_or_default();
+        // A worktree is named below the answer.
+        let (answer, place) = told.split_once('\n').unwrap_or((told, ""));
+        assert_eq!(answer, format!("The {role} is done."), "{given} {report}");
+        assert_eq!(place.starts_with("[its worktree is "), role == "implementer", "{report}");
     }
 }
 

@@ -34,7 +34,7 @@ async fn a_person_who_attaches_to_the_session_sees_the_agent_and_talks_to_it() {
     assert!(!seen.iter().any(|words| words.contains(&worker.id)), "others see its id: {seen:?}");
 
     tmux.run(&["send-keys", "-t", "=shop:", "C-c"]);
-    eventually(|| screen().contains("detach to leave (tmux: Ctrl-B D); to end it"));
+    eventually(|| screen().contains("Ctrl-B D leaves; to end it"));
     tmux.run(&["send-keys", "-t", "=shop:", "and paint it", "Enter"]);
     eventually(|| stage.world.say(&["history"]).contains("and paint it"));
     stage.kill_the_hub();
