@@ -24,18 +24,33 @@ use crate::profiles::markdown_files;
 /// CAO's folders of profiles, in the order in which CAO looks into them.
 const FOLDERS: [&str; 2] = ["agent-store", "agent-context"];
 
-/// Keys of CAO's that nothing here reads. They stay in the file.
-const UNREAD: [&str; 9] = [
-    "claudeConfig",
-    "codexConfig",
-    "codexProfile",
-    "container",
-    "engine",
-    "hooks",
-    "native_agent",
-    "skills",
-    "toolsSettings",
+/// Keys that mean something here. Others stay in the file, and nothing reads them.
+const READ: [&str; 22] = [
+    "allowed_tools",
+    "capabilities",
+    "command",
+    "description",
+    "driver",
+    "env",
+    "kind",
+    "mcpServers",
+    "mcp_config",
+    "model",
+    "name",
+    "patterns",
+    "permission_mode",
+    "role",
+    "session",
+    "stdin",
+    "system_prompt",
+    "tags",
+    "timeout",
+    "wake",
+    "working_directory",
+    "worktree",
 ];
+/// What this import itself keeps under another name, and has noted.
+const KEPT: &str = "cao_";
 
 /// What becomes of one file.
 #[derive(Debug, Serialize)]
@@ -188,7 +203,12 @@ fn convert(text: &str) -> Result<Copy, file::Fault> {
     let driver = keys.get("driver").and_then(Value::as_str).unwrap_or_default().to_owned();
     limit_tools(&mut keys, &driver, &mut notes);
     translate_mode(&mut keys, &driver, &mut notes);
-    let unread: Vec<&str> = UNREAD.into_iter().filter(|key| keys.contains_key(*key)).collect();
+    if let Some(tools) = keys.remove("tools") {
+        notes.push("its `tools` are words of CAO's, which no program here takes".to_owned());
+        keys.insert("cao_tools".into(), tools);
+    }
+    let unread = |key: &&str| !READ.contains(key) && !key.starts_with(KEPT);
+    let unread: Vec<&str> = keys.keys().map(String::as_str).filter(unread).collect();
     if !unread.is_empty() {
         notes.push(format!("nothing here reads {}", unread.join(", ")));
     }
@@ -311,6 +331,11 @@ mod tests {
         assert_eq!(tools, ["Read", "Glob", "Grep", "mcp__cao-mcp-server"]);
         assert!(template.config.contains("mcpServers"), "{}", template.config);
         assert_eq!(copy.notes, ["nothing here reads skills"]);
+        let more = "skills: [a]\ntools: [fs_read]\nresources: [x]\nhermesProfile: y";
+        let copy = convert(&REVIEWER.replace("skills: [a]", more)).expect("a good profile");
+        assert_eq!(copy.parsed.template.tools, None, "{}", copy.text);
+        assert!(copy.notes[0].contains("`tools`"), "{:?}", copy.notes);
+        assert_eq!(copy.notes[1], "nothing here reads hermesProfile, resources, skills");
     }
 
     #[test]
