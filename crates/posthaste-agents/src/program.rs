@@ -54,25 +54,24 @@ pub(crate) fn find(
     }
     let folders = path.map(std::env::split_paths).into_iter().flatten();
     let found = folders.filter(|folder| folder.is_absolute()).map(|folder| folder.join(program));
-    found.into_iter().find(|whole| is_program(whole)).ok_or_else(|| missing_for_hub(program))
+    found.into_iter().find(|whole| is_program(whole)).ok_or_else(|| missing(program))
 }
 
 /// Returns the absolute path of a program in the folders of `path`. The error says how to
 /// install it.
 pub fn find_program(program: &str, path: Option<&OsStr>) -> Result<PathBuf, LaunchError> {
-    find(program, None, path).map_err(|_| missing(program))
+    find(program, None, path)
 }
 
 fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Returns the error for a program that the hub does not find. Its user may have it all the
-/// same: in a folder that the shell searches from which the hub was not started.
-fn missing_for_hub(program: &str) -> LaunchError {
-    let mut error = missing(program);
-    if INSTALL.iter().any(|(name, _)| *name == program) {
-        let hint = error.hint.get_or_insert_default();
+/// Adds to the error of a missing program what else may be wrong if the hub does not find
+/// it: its user may have it, in a folder that the hub does not search.
+pub(crate) fn asked_of_hub(mut error: LaunchError) -> LaunchError {
+    let installs = |hint: &str| INSTALL.iter().any(|(_, how)| *how == hint);
+    if let Some(hint) = error.hint.as_mut().filter(|hint| installs(hint)) {
         hint.push_str("; if you have it, start the hub again from a shell that finds it");
     }
     error
@@ -115,7 +114,8 @@ mod tests {
     fn a_missing_program_is_named_with_the_way_to_get_it() {
         let error = find("codex", None, Some(OsStr::new("/nowhere"))).expect_err("not there");
         assert!(error.why.contains("`codex`"), "{error}");
-        let hint = error.hint.expect("a hint");
+        assert!(error.hint.as_ref().is_some_and(|hint| hint.ends_with("@openai/codex")));
+        let hint = asked_of_hub(error).hint.expect("a hint");
         assert!(hint.contains("npm install") && hint.contains("start the hub again"), "{hint}");
         for adapter in ["claude-agent-acp", "codex-acp"] {
             let error = find(adapter, None, None).expect_err("not there");

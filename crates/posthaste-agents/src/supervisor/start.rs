@@ -93,7 +93,8 @@ impl Shared {
         if let Some(directory) = directory {
             check_directory(directory)?;
         }
-        resolve(&launch.line, &settings, &self.environment(base, &settings))?;
+        resolve(&launch.line, &settings, &self.environment(base, &settings))
+            .map_err(program::asked_of_hub)?;
         if launch.stdin == Stdin::Terminal {
             self.tmux()?;
         }
