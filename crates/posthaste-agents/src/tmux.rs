@@ -104,14 +104,15 @@ impl Tmux {
         let folder = std::path::absolute(pane.folder).map_err(|e| failed(&e.to_string()))?;
         let pane = NewPane { folder: &folder, ..*pane };
         let is_there = is_there.status.success();
-        let mut ran = self.source(&script(&pane, is_there)).await?;
-        if !ran.status.success() {
-            // The session has ended meanwhile, or somebody else has opened it.
-            ran = self.source(&script(&pane, !is_there)).await?;
+        let first = self.source(&script(&pane, is_there)).await?;
+        if first.status.success() {
+            return Ok(());
         }
-        match ran.status.success() {
+        // The session has ended meanwhile, or somebody else has opened it.
+        let second = self.source(&script(&pane, !is_there)).await?;
+        match second.status.success() {
             true => Ok(()),
-            false => Err(failed(&said(&ran))),
+            false => Err(failed(&said(&first))),
         }
     }
 

@@ -44,7 +44,7 @@ use crate::transcript::Transcript;
 /// Time before a failed write, or a lost connection to the keeper, is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// The time after which a worker fails whose keeper, or terminal, cannot be reached.
+/// The time after which a worker fails whose keeper cannot be reached.
 const UNREACHABLE: Duration = Duration::from_secs(30);
 
 /// The reason why a worker fails that did not get its token from an earlier hub.
@@ -182,7 +182,8 @@ impl Session {
             away_since = Some(since);
             if let Err(error) = talked {
                 tracing::debug!(who = %self.who, %error, "no connection to a keeper");
-                if since.elapsed() > UNREACHABLE {
+                // A hub may be started where tmux is not found, and again where it is.
+                if since.elapsed() > UNREACHABLE && !self.kept.terminal {
                     self.stop.fail_quoting(&format!("the hub cannot reach it: {error}"));
                 }
             }
@@ -194,8 +195,9 @@ impl Session {
     /// Takes the mail and the requests up again that an earlier hub left.
     async fn take_up_again(&mut self) {
         self.note_activity();
-        let unproven: Vec<_> = self.kept.prompts.iter().filter(|p| !p.began).cloned().collect();
-        for prompt in unproven {
+        // A prompt without mail holds none.
+        let unproven = self.kept.prompts.iter().filter(|p| !p.began && !p.mail.is_empty());
+        for prompt in unproven.cloned().collect::<Vec<_>>() {
             match self.hub.mail_again(self.who, &prompt.seqs()).await {
                 Ok(batch) => drop(self.holds.insert(prompt.no, batch.handed)),
                 Err(error) => tracing::warn!(who = %self.who, %error, "mail was not taken again"),

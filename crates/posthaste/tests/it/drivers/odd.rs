@@ -157,16 +157,28 @@ fn urgent_mail_to_a_name_cuts_one_turn_and_leaves_the_other_alone() {
 
 #[test]
 fn a_turn_that_was_cut_for_mail_that_is_gone_is_gone_on_with() {
-    let (world, hub) = stage();
+    let (world, mut hub) = stage();
     let worker = assign(&world, "Please wait for ever.");
     let poll = world.json(&["poll", &worker]);
     let desk = std::path::PathBuf::from(poll["working_directory"].as_str().expect("a path"));
-    std::fs::write(desk.join("held"), "").expect("written");
+    for file in ["held", "slow"] {
+        std::fs::write(desk.join(file), "").expect("written");
+    }
     let sent = world.json(&["send", &worker, "the wall falls", "--urgent", "--as", "alice"]);
     eventually(|| world.say(&["logs", &worker]).contains("its turn is interrupted"));
     hub.kill();
-    let _hub = world.hub();
+    hub = world.hub();
     world.say(&["cancel", &sent["seq"].to_string(), "--as", "alice"]);
     std::fs::remove_file(desk.join("held")).expect("removed");
+    eventually(|| world.say(&["logs", &worker]).contains("was taken back"));
+    // A hub that is killed with this prompt under way takes no mail for it.
+    let sent = world.json(&["send", &worker, "paint the door", "--as", "alice"]);
+    hub.kill();
+    let _hub = world.hub();
+    std::fs::remove_file(desk.join("slow")).expect("removed");
     assert_eq!(report(&world)["message"], "I have gone on.");
+    let seq = sent["seq"].to_string();
+    eventually(|| world.json(&["read", &seq])["deliveries"][0]["state"] == "acked");
+    let shown = world.say(&["logs", &worker]);
+    assert_eq!(shown.matches("paint the door").count(), 1, "{shown}");
 }

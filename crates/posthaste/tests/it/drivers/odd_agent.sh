@@ -66,6 +66,7 @@ while IFS= read -r line; do
             ;;
         *'must ask'*) ask "$number" ;;
         *'taken back'*)
+            until [ ! -e slow ]; do sleep 0.02; done
             words "m$number" 'I have gone on.'
             done_with "$turn" end_turn
             ;;

@@ -255,8 +255,14 @@ pub(super) async fn urgent_mail_reaches_an_agent_that_waits_for_a_permission(mut
     stage.turn().await.call(tool, arguments);
     assert_eq!(stage.need()["kind"], "permission");
     let seq = stage.send(&worker, "stop at once: the wall falls", &["--urgent"]);
-    let turn = stage.turn().await;
+    let mut turn = stage.turn().await;
+    let mut cut = None;
+    if !turn.saw("the wall falls") {
+        // The turn that is cut may have asked its model once more.
+        cut = Some(std::mem::replace(&mut turn, stage.turn().await));
+    }
     turn.assert_saw_once("the wall falls");
+    drop(cut);
     turn.say("I have stopped.");
     stage.until_proved_by(seq, "turn");
     assert_eq!(stage.alice_reads()["message"], "I have stopped.");
