@@ -82,6 +82,8 @@ impl Session {
             Activity::Busy if self.kept.cut || self.urgent.is_some() => None,
             // A program that asks for permission takes text only afterwards.
             Activity::Busy if self.talk.can_steer() && !asks => Some(Waits::ForTurn),
+            // A prompt is under way: the program takes text again once it has begun.
+            Activity::Busy if !asks && self.kept.prompts.iter().any(|p| !p.began) => None,
             Activity::Busy if self.talk.can_interrupt() => Some(Waits::ToInterrupt),
             Activity::Busy if self.talk.can_steer() => Some(Waits::ForTurn),
             Activity::Busy => None,
