@@ -53,6 +53,8 @@ pub struct Hub {
     pub(crate) waiting: AtomicUsize,
     /// Callers that wait for an answer of the operator.
     asking: Counts,
+    /// The tools that the doors offer to assistants.
+    pub(crate) own_tools: tokio::sync::watch::Sender<Option<Arc<dyn crate::ports::OwnTools>>>,
     /// Changes whenever an instance has ended.
     pub(crate) endings: watch::Sender<()>,
     /// The follower of messages on their road, if there is one.
@@ -102,6 +104,7 @@ impl Hub {
             reminders: Mutex::default(),
             waiting: AtomicUsize::new(0),
             asking: Counts::default(),
+            own_tools: tokio::sync::watch::Sender::new(None),
             endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),

@@ -20,6 +20,7 @@
 
 mod assign;
 mod assignment;
+mod assistant;
 mod config;
 mod context;
 mod feeding;
@@ -32,6 +33,7 @@ mod waking;
 
 pub use self::assign::{Assign, AssignError, Assigned, OpenWorker};
 pub use self::assignment::{Assignment, Report, ReportState};
+pub use self::assistant::Utterance;
 pub use self::config::{AgentsConfig, AtShutdown};
 pub use self::context::Context;
 pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, Patience, WorkerReport};

@@ -8,6 +8,7 @@
 pub mod change;
 mod launcher;
 pub mod store;
+mod tools;
 mod transcript;
 mod working;
 
@@ -34,6 +35,7 @@ pub use self::reading::{
     OpenBox, Record, RecordState, ThreadSummary,
 };
 pub use self::store::Store;
+pub use self::tools::{OwnAnswer, OwnCall, OwnTool, OwnTools, ToolSet};
 pub use self::transcript::{TranscriptEntry, TranscriptKind, TranscriptPage};
 pub use self::working::{Ending, Given, Hire, Hired, Opening};
 pub use crate::time::Clock;

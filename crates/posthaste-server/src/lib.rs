@@ -96,5 +96,6 @@ pub async fn serve(
         making: Arc::default(),
         steps: TaskTracker::new(),
     };
+    let _offered = mcp::offer(&app);
     accept::run(listener, app, shutdown).await
 }

@@ -15,6 +15,7 @@
 //! Start with [`post`]; [`tools`] is the table of tools.
 
 mod asker;
+mod assistant;
 mod call;
 mod clients;
 mod dialects;
@@ -49,6 +50,7 @@ use crate::failure::{Failure, takes_only};
 use crate::unread::Inlet;
 use crate::written::{Outgoing, Reply, json};
 
+pub(crate) use self::assistant::offer;
 pub(crate) use self::events::Events;
 pub(crate) use self::tools::{INSTRUCTIONS, reference};
 

@@ -423,6 +423,12 @@ impl Proofs {
         Some((id, what))
     }
 
+    /// Returns the deliveries that an answer of this reader holds.
+    pub fn held_in(&self, who: Principal, id: AnswerId) -> Vec<DeliveryNo> {
+        let answer = self.answers.get(&id).filter(|a| a.who == who);
+        answer.map(|a| a.mail.iter().map(|h| h.delivery).collect()).unwrap_or_default()
+    }
+
     /// Notes a committed ack, whatever became of the answer since. The answer may still
     /// hold deliveries that another write was settling; they wait for another proof.
     pub fn acked(&mut self, by: Principal, id: AnswerId, proof: Proof, acked: &Acked) {

@@ -80,7 +80,7 @@ impl Hub {
         self.take_for_driver(who, filter, None).await
     }
 
-    async fn take_for_driver(
+    pub(super) async fn take_for_driver(
         self: &Arc<Self>,
         who: InstanceId,
         filter: Filter,

@@ -15,7 +15,7 @@ use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, OpenCall};
 use posthaste_core::orchestration::{
     Assign, Assigned, HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport,
 };
-use posthaste_core::ports::{StoreError, Survey};
+use posthaste_core::ports::{OwnCall, StoreError, Survey};
 use posthaste_core::registry::Status;
 use posthaste_core::road::TraceParent;
 use serde::Serialize;
@@ -60,7 +60,27 @@ pub(crate) struct Ctx {
     /// The share of the request in the budget for bodies, until the call waits or is
     /// answered.
     share: Option<Share>,
+    /// The door decides the proof of the mail in the answer, and whether it may carry mail
+    /// beside the tool's own result.
+    door: Door,
     open: OpenCall,
+}
+
+/// Opens a call by an assistant whose model the hub calls itself.
+pub(crate) fn open_for_assistant(app: &App, call: &OwnCall, tool: &'static str) -> Ctx {
+    let who = Principal::Instance(call.who);
+    let through = Call { tool, ..Call::through(Door::Driver) };
+    Ctx {
+        me: who,
+        client: Endurance::of_assistant(call.chars),
+        hears: false,
+        key: Some(key(&call.key, app.hub.limits().key_chars)),
+        trace: None,
+        share: None,
+        door: Door::Driver,
+        open: app.hub.open(who, &through),
+        app: app.clone(),
+    }
 }
 
 /// Opens the call of a tool.
@@ -90,6 +110,7 @@ pub(crate) fn open(
         key: call.unique_name().map(|name| key(&name, app.hub.limits().key_chars)),
         trace: asker.trace,
         share,
+        door: Door::Mcp,
         open: app.hub.open(who, &call),
         app: app.clone(),
     }
@@ -211,7 +232,9 @@ impl Ctx {
                 (refused(&error), true)
             }
         };
-        let with_mail = with_mail && self.app.hub.may_enclose(self.me, is_error);
+        // The runner of an assistant fetches its other mail itself.
+        let with_mail =
+            with_mail && self.door == Door::Mcp && self.app.hub.may_enclose(self.me, is_error);
         let mut blocks = vec![Block::from(first)];
         let room = self.client.chars.saturating_sub(blocks[0].text.len());
         let room = room.min(self.app.mcp.config.piggyback_chars);
@@ -245,7 +268,7 @@ impl Ctx {
 
     /// Assigns work to an agent and waits for its report, within the client's patience.
     pub(crate) async fn handoff(self, assign: Assign, timeout: Duration) -> HandoffResult {
-        let Self { app, me, client, hears, key, trace, share, open } = self;
+        let Self { app, me, client, hears, key, trace, share, door, open } = self;
         let budget = Budget::Json {
             chars: client.chars.saturating_sub(brief::WRAPPER),
             beside: brief::beside,
@@ -253,7 +276,7 @@ impl Ctx {
         let timeout = timeout.min(client.patience(hears));
         let handoff = Handoff { assign, timeout, budget, request: share };
         let handed_off = app.hub.handoff(open, handoff).await;
-        let goes_on = |open| Self { app, me, client, hears, key, trace, share: None, open };
+        let goes_on = |open| Self { app, me, client, hears, key, trace, share: None, door, open };
         match handed_off {
             Ok(HandedOff { assigned, status, end }) => match end {
                 HandoffEnd::Reported { report, batch } => {
@@ -274,7 +297,7 @@ impl Ctx {
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
         drop(self.share);
         let patience = self.client.patience(self.hears);
-        self.app.hub.receive_on(self.open, Ask { door: Door::Mcp, patience, ..ask }).await
+        self.app.hub.receive_on(self.open, Ask { door: self.door, patience, ..ask }).await
     }
 }
 

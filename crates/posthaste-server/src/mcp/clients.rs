@@ -36,6 +36,12 @@ impl Endurance {
         }
     }
 
+    /// Returns the limits of an assistant whose model the hub calls itself: it waits as
+    /// long as the hub does.
+    pub(crate) fn of_assistant(chars: usize) -> Self {
+        Self { program: &clients::UNKNOWN, chars, silent: Duration::MAX, patient: Duration::MAX }
+    }
+
     pub(crate) fn patience(&self, hears_progress: bool) -> Duration {
         if hears_progress { self.patient } else { self.silent }
     }

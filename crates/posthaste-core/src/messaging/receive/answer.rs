@@ -89,6 +89,10 @@ impl Handed {
         self.id.0
     }
 
+    pub(crate) fn id(&self) -> AnswerId {
+        self.id
+    }
+
     /// Notes that the answer is an error and carries no mail.
     pub fn erred(&self) {
         self.hub.desk.lock().erred(self.id);
