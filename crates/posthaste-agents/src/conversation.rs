@@ -7,9 +7,11 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::assistant::Served;
 
 /// The number of a prompt within its conversation. The session gives the numbers, counted
 /// from 1, which is the task.
@@ -48,6 +50,17 @@ pub(crate) trait Conversation: Send {
     /// Answers a request for permission. `None`: the request is not open any more.
     fn answer(&mut self, request: &str, allow: bool, why: &str) -> Option<Vec<u8>>;
 
+    /// Takes the hub's answer to a call of the program.
+    fn served(&mut self, _call: &str, _served: Served) -> Vec<Heard> {
+        Vec::new()
+    }
+
+    /// Returns whether the hub itself stores the conversation: then mail is stored before
+    /// the program is told of it, and a failed turn refuses none.
+    fn stores_mail(&self) -> bool {
+        false
+    }
+
     fn activity(&self) -> Activity;
 
     /// Returns the screen of the program's terminal, as it was seen last.
@@ -68,6 +81,8 @@ pub(crate) enum Activity {
     Idle,
     /// A turn runs, or a prompt was written and its turn has not begun.
     Busy,
+    /// The program has done its work and ends by itself. It takes nothing more.
+    Ending,
 }
 
 /// The meaning of a line.
@@ -96,6 +111,8 @@ pub(crate) enum Heard {
     Asks(PermissionRequest),
     /// The program does not wait for this permission any more.
     Withdrew(String),
+    /// The program asks the hub to do something, and waits for the answer.
+    Calls(HubCall),
     Usage(Usage),
     /// The program's own id of the conversation, with which its user can resume it.
     ConversationId(String),
@@ -147,6 +164,15 @@ pub(crate) struct PermissionRequest {
     pub(crate) subject: String,
     /// The tool and its arguments, for a person.
     pub(crate) text: String,
+}
+
+/// A call of the program to the hub.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HubCall {
+    /// The program's own id of the call, as JSON.
+    pub(crate) id: String,
+    pub(crate) method: String,
+    pub(crate) params: Value,
 }
 
 /// What a turn cost, as the program says.

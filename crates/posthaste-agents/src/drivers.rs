@@ -9,6 +9,7 @@ mod codex;
 mod command;
 mod external;
 mod limits;
+mod runner;
 mod subject;
 mod terminal;
 
@@ -86,6 +87,8 @@ pub(crate) struct Brief<'a> {
     /// The system prompt: that of the profile, and then who the worker is and how it
     /// reports.
     pub(crate) instructions: &'a str,
+    /// The worker's own thread.
+    pub(crate) thread: &'a str,
 }
 
 /// The way in which a worker is run.
@@ -101,21 +104,24 @@ pub(crate) struct Launch {
     /// The first state of the conversation, for [`Stdin::Session`] and
     /// [`Stdin::Terminal`].
     pub(crate) state: Option<Value>,
+    /// The hub calls the model and the tools for this program, which gets no secrets.
+    pub(crate) assistant: bool,
 }
 
 impl Launch {
     /// Runs a command whose output is its answer.
     pub(crate) fn plain(line: Line, stdin: Stdin) -> Self {
-        Self { line, env: Vec::new(), files: Vec::new(), stdin, state: None }
+        Self { line, env: Vec::new(), files: Vec::new(), stdin, state: None, assistant: false }
     }
 }
 
-const ALL: [&dyn Driver; 6] = [
+const ALL: [&dyn Driver; 7] = [
     &acp::Acp,
     &claude::Claude,
     &codex::Codex,
     &command::Command,
     &external::External,
+    &runner::Runner,
     &terminal::Terminal,
 ];
 
@@ -158,6 +164,7 @@ impl<'a> Brief<'a> {
             hub: "",
             binary: nowhere,
             instructions: "",
+            thread: "",
         }
     }
 }

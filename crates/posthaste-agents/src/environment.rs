@@ -103,6 +103,17 @@ impl Environment {
         own
     }
 
+    /// Returns the environment of a runner, which has no keys: the search path, the
+    /// language, the home folder, and the variables of its profile.
+    pub(crate) fn of_runner(base: &Self, settings: &Settings) -> Self {
+        let plain = |name: &OsStr| {
+            let text = name.to_string_lossy();
+            FOR_OTHER_USERS.contains(&&*text) || text.starts_with("LC_") || text == "HOME"
+        };
+        let kept = base.0.iter().filter(|(name, _)| plain(name));
+        Self(kept.map(|(name, value)| (name.clone(), value.clone())).collect()).with(settings)
+    }
+
     /// Adds the variables of the profile, except those with our prefix: a profile cannot
     /// set an identity.
     pub(crate) fn with(mut self, settings: &Settings) -> Self {

@@ -8,6 +8,7 @@
 //! A driver (`drivers.rs`, one file each) decides by which command an agent of a profile
 //! is run.
 
+mod assistant;
 mod conversation;
 mod drivers;
 mod environment;
@@ -19,12 +20,15 @@ mod git;
 mod installed;
 pub mod keeper;
 mod letters;
+mod models;
 mod process;
 mod program;
+mod runner_config;
 mod settings;
 mod supervisor;
 mod ticket;
 mod tmux;
+mod tools;
 mod transcript;
 mod user;
 mod worktree;
@@ -32,6 +36,10 @@ mod worktree;
 pub use self::drivers::check_profile;
 pub use self::environment::VARIABLES;
 pub use self::installed::installed;
+pub use self::models::{
+    ModelConfig, ModelError, ModelErrorKind, ModelReply, Models, ModelsConfig, Price, Provider,
+};
 pub use self::program::find_program;
+pub use self::runner_config::RunnerConfig;
 pub use self::supervisor::{CLIPPED, NOT_WHOLE, Supervisor, SupervisorConfig};
 pub use self::user::WorkerUser;

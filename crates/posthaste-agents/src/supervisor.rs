@@ -13,6 +13,7 @@ mod start;
 mod waking;
 mod watch;
 mod window;
+mod workshop;
 
 pub use self::outcome::{CLIPPED, NOT_WHOLE};
 pub(crate) use self::start::resolve;
@@ -31,20 +32,24 @@ use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::ports::{
-    Found, Job, LaunchError, Launcher, Letter, Output, Start, Stream, Terminal, TranscriptPage,
-    WakeRequest, Way, Workplace,
+    Found, Job, LaunchError, Launcher, Letter, ModelUse, Output, Start, Stream, Terminal,
+    TranscriptPage, WakeRequest, Way, Workplace,
 };
 use posthaste_core::registry::Instance;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::watch::Stop;
+use self::workshop::Workshop;
 use crate::environment::Environment;
 use crate::folder::{self, Folder};
 use crate::git::Git;
 use crate::keeper::{self, Manners};
+use crate::models::{Models, ModelsConfig};
+use crate::runner_config::RunnerConfig;
 use crate::ticket::Pane;
 use crate::tmux::Tmux;
+use crate::tools::Tools;
 use crate::transcript::Transcript;
 use crate::user::WorkerUser;
 use crate::{letters, transcript, worktree};
@@ -71,6 +76,9 @@ pub struct SupervisorConfig {
     pub manners: Manners,
     /// The longest answer that a message can carry, in bytes.
     pub answer_bytes: usize,
+    /// The models that assistants may use.
+    pub models: ModelsConfig,
+    pub runner: RunnerConfig,
 }
 
 /// Owns the processes of workers.
@@ -89,17 +97,24 @@ struct Shared {
     waking: Mutex<HashSet<InstanceId>>,
     /// The transcripts of running workers.
     transcripts: Mutex<HashMap<InstanceId, Arc<Transcript>>>,
+    workshop: Arc<Workshop>,
     closing: CancellationToken,
 }
 
 impl Supervisor {
     pub fn new(config: SupervisorConfig) -> Self {
+        let runner = config.runner.clone();
+        let models = Models::new(config.models.clone(), runner.clone(), &config.environment);
+        let tools = Tools::new(runner.tool_timeout, runner.result_chars);
+        let (environment, user) = (config.environment.clone(), config.worker_user.clone());
+        let workshop = Workshop::new(models, tools, runner, environment, user);
         let shared = Shared {
             git: Git::new(&config.environment),
             config,
             running: Mutex::default(),
             waking: Mutex::default(),
             transcripts: Mutex::default(),
+            workshop: Arc::new(workshop),
             closing: CancellationToken::new(),
         };
         Self { shared: Arc::new(shared), tasks: TaskTracker::new() }
@@ -241,6 +256,26 @@ impl Launcher for Supervisor {
         self.shared.running.lock().get(&who)?;
         let Pane { socket, session, pane } = Pane::noted(&folder)?;
         Some(Terminal { socket, session, pane })
+    }
+
+    fn cancel(&self, who: InstanceId) -> bool {
+        let is_busy = self.shared.workshop.find(who).is_some();
+        let stop = self.shared.running.lock().get(&who).cloned().filter(|_| is_busy);
+        stop.inspect(|stop| stop.cancel_turn()).is_some()
+    }
+
+    fn writing(&self, who: InstanceId) -> Option<tokio::sync::watch::Receiver<String>> {
+        self.shared.workshop.find(who).map(|assistant| assistant.writing())
+    }
+
+    fn usage(&self, who: InstanceId) -> Option<ModelUse> {
+        let spent = self.shared.workshop.find(who)?.spent();
+        Some(ModelUse {
+            calls: spent.calls as u64,
+            input_tokens: spent.usage.input_tokens,
+            output_tokens: spent.usage.output_tokens,
+            cost_usd: spent.cost_usd,
+        })
     }
 
     fn wake<'a>(

@@ -27,8 +27,8 @@ use crate::time::Timestamp;
 mod reading;
 
 pub use self::launcher::{
-    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, Task,
-    Terminal, Token, WakeRequest, Way, Workplace,
+    Ended, Found, Job, LaunchError, Launcher, Letter, ModelUse, Outcome, Output, Start, Stream,
+    Task, Terminal, Token, WakeRequest, Way, Workplace,
 };
 pub use self::reading::{
     DeliveryRecord, HeldMail, HistoryPage, HistoryQuery, Kept, Marked, Note, Noted, Oldest,

@@ -96,6 +96,7 @@ impl Driver for Claude {
             files: vec![(SERVERS, servers), (INSTRUCTIONS, brief.instructions.to_owned())],
             stdin: Stdin::Session,
             state: serde_json::to_value(Talk::default()).ok(),
+            assistant: false,
         }))
     }
 

@@ -13,6 +13,7 @@ mod kept;
 mod link;
 mod mail;
 mod pane;
+mod serving;
 
 use std::collections::HashMap;
 use std::io;
@@ -31,9 +32,11 @@ use tokio::time::{Instant, sleep};
 
 use self::kept::{Kept, Piece, Task};
 use self::link::Link;
-use self::mail::Wait;
+use self::mail::{Arrived, Wait};
 use super::watch::Stop;
-use crate::conversation::{Activity, Conversation, PromptNo};
+use super::workshop::Workshop;
+use crate::assistant::{Assistant, Served, Spec};
+use crate::conversation::{Activity, Conversation, Heard, PromptNo};
 use crate::drivers::{self, Driver};
 use crate::folder::Folder;
 use crate::frames::Frame;
@@ -74,6 +77,10 @@ pub(super) struct Session {
     rests_until: Option<Instant>,
     /// Verdicts that the operator has not given yet, by request.
     verdicts: HashMap<String, BoxFuture<'static, Verdict>>,
+    /// The hub's side of a runner, if the worker is one.
+    pub(super) assistant: Option<Arc<Assistant>>,
+    /// Calls of the runner that are being answered.
+    serving: HashMap<String, BoxFuture<'static, Served>>,
     stop: Arc<Stop>,
     /// The way to the worker's terminal, if it has one.
     tmux: Option<Tmux>,
@@ -103,12 +110,14 @@ impl Session {
         state: &Value,
         place: Place,
     ) -> io::Result<Self> {
+        // The task of an assistant is the first message of its conversation.
+        let is_assistant = Spec::read(&place.folder).is_some();
         let task = start.task.as_ref().map(|task| Task { seq: task.id.0, text: task.text.clone() });
         let kept = Kept {
             driver: driver.name().to_owned(),
             terminal: stdin == Stdin::Terminal,
             state: state.clone(),
-            task,
+            task: task.filter(|_| !is_assistant),
             ..Kept::default()
         };
         let mut session = Self::of(hub, start.worker.id, kept, place).ok_or_else(|| {
@@ -120,7 +129,10 @@ impl Session {
         session.token = Some(start.token.clone());
         let opens = session.talk.open();
         for heard in opens {
-            session.send(heard);
+            match heard {
+                Heard::Calls(call) => session.take_call(call),
+                heard => session.send(heard),
+            }
         }
         session.kept.state = session.talk.state();
         session.kept.write(&session.folder)?;
@@ -137,8 +149,19 @@ impl Session {
     fn of(hub: &Arc<Hub>, who: InstanceId, kept: Kept, place: Place) -> Option<Self> {
         let driver = drivers::named(&kept.driver)?;
         let talk = driver.resume(&kept.state)?;
-        let Place { folder, stop, transcript_bytes, opening, retry_after, tmux } = place;
+        let Place { folder, stop, transcript_bytes, opening, retry_after, tmux, workshop } = place;
         let transcript = Transcript::open(folder.path(), transcript_bytes, kept.heard);
+        let transcript = Arc::new(transcript);
+        let assistant = match talk.stores_mail() {
+            false => None,
+            true => {
+                let opened = workshop.assistant(hub, who, &folder, &transcript);
+                let opened = opened.inspect_err(|error| {
+                    tracing::error!(%who, %error, "the conversation of an assistant is lost");
+                });
+                Some(opened.ok()?)
+            }
+        };
         Some(Self {
             hub: Arc::clone(hub),
             who,
@@ -149,13 +172,15 @@ impl Session {
             sent: 0,
             dirty: false,
             line: Vec::new(),
-            transcript: Arc::new(transcript),
+            transcript,
             token: None,
             holds: HashMap::new(),
             wait: None,
             urgent: None,
             rests_until: None,
             verdicts: HashMap::new(),
+            assistant,
+            serving: HashMap::new(),
             stop,
             tmux,
             screen: None,
@@ -206,6 +231,7 @@ impl Session {
         for asked in self.kept.asked.clone() {
             self.ask(&asked);
         }
+        self.serve_again().await;
     }
 
     /// Talks over one connection, until it breaks.
@@ -230,8 +256,17 @@ impl Session {
                 },
                 arrived = mail::arrives(&mut self.wait) => {
                     self.wait = None;
-                    self.take_mail(arrived);
+                    match arrived {
+                        Arrived::ForPrompt(batch) if self.talk.stores_mail() => {
+                            self.store_and_tell(*batch).await;
+                        }
+                        arrived => self.take_mail(arrived),
+                    }
                 }
+                (call, served) = serving::served(&mut self.serving) => {
+                    self.hand_back(&call, served).await;
+                }
+                () = self.stop.cancelled_turn() => self.cancel_turn().await,
                 (request, verdict) = hearing::verdict(&mut self.verdicts) => {
                     self.verdicts.remove(&request);
                     self.answer(&request, &verdict);
@@ -368,7 +403,7 @@ impl Session {
             (Activity::Starting, true) => TurnActivity::Starting,
             (Activity::Idle, true) if self.kept.task.is_some() => TurnActivity::Starting,
             (Activity::Idle, true) => TurnActivity::Idle,
-            (Activity::Busy, true) => TurnActivity::Busy,
+            (Activity::Busy | Activity::Ending, true) => TurnActivity::Busy,
         };
         self.hub.note_activity(self.who, Some(activity));
     }
@@ -399,4 +434,5 @@ pub(super) struct Place {
     pub(super) retry_after: Duration,
     /// tmux, if this machine has it.
     pub(super) tmux: Option<Tmux>,
+    pub(super) workshop: Arc<Workshop>,
 }

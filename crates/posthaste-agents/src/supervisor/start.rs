@@ -17,6 +17,7 @@ use super::keepers::Keeper;
 use super::session::{Place, Session};
 use super::watch::{Stop, Watch};
 use super::{Shared, Supervisor, SupervisorConfig, outcome, remains, window};
+use crate::assistant::{Spec, SpecTask};
 use crate::drivers::{self, Brief, Launch};
 use crate::environment::{Environment, data_of};
 use crate::folder::{self, Folder};
@@ -77,15 +78,19 @@ impl Shared {
         // A terminal that was found again is tried to be reached until tmux is there.
         let tmux = self.tmux().ok();
         let (folder, stop) = (folder.clone(), Arc::clone(stop));
-        Place { folder, stop, transcript_bytes, opening, retry_after, tmux }
+        let workshop = Arc::clone(&self.workshop);
+        Place { folder, stop, transcript_bytes, opening, retry_after, tmux, workshop }
     }
 
     pub(super) fn check(&self, job: &Job) -> Result<Way, LaunchError> {
         let base = self.base();
         let settings = self.settings(&job.profile, &base)?;
-        let Some(launch) = launch_of_nobody(&job.profile, &settings)? else {
+        let Some(launch) = launch_of_nobody(&job.profile, &settings, &self.config.binary)? else {
             return Ok(Way::ByItself);
         };
+        if launch.assistant {
+            self.workshop.models.check(settings.model.as_deref())?;
+        }
         if job.task {
             drivers::of(&job.profile)?.check_task(&job.profile.template)?;
         }
@@ -167,7 +172,9 @@ impl Shared {
         job: &Job,
         directory: &Path,
     ) -> Result<(), LaunchError> {
-        let Some(launch) = launch_of_nobody(&job.profile, settings)? else { return Ok(()) };
+        let Some(launch) = launch_of_nobody(&job.profile, settings, &self.config.binary)? else {
+            return Ok(());
+        };
         let command = resolve(&launch.line, settings, &self.environment(self.base(), settings))?;
         let (user, directory) = (user.clone(), directory.to_owned());
         let look = move || user.check(&directory, command.first().expect("a program"));
@@ -193,6 +200,7 @@ impl Supervisor {
         let home = shared.home(start.worker.id);
         let directory = &start.place.directory;
         let instructions = letters::instructions(start);
+        let thread = start.worker.thread.to_string();
         let alias = folder.alias(&home);
         let brief = Brief {
             template: &profile.template,
@@ -202,15 +210,24 @@ impl Supervisor {
             hub: &shared.config.hub_url,
             binary: &shared.config.binary,
             instructions: &instructions,
+            thread: &thread,
         };
         let Some(launch) = drivers::launch(profile, &brief)? else {
             let why = format!("{} comes by itself; nobody starts it", profile.template.name);
             return Err(LaunchError::new(why, None));
         };
         let user = shared.config.worker_user.as_ref();
-        let mut environment = shared.environment(base, &settings);
+        let mut environment = match launch.assistant {
+            true => Environment::of_runner(&base, &settings),
+            false => shared.environment(base, &settings),
+        };
         launch.env.iter().for_each(|(name, value)| environment.set(name, value));
-        environment.worker(start, &home);
+        if launch.assistant {
+            let spec = spec_of(start, &settings, &instructions)?;
+            spec.write(&folder).map_err(|e| no_folder(folder.path(), &e))?;
+        } else {
+            environment.worker(start, &home);
+        }
         if let Some(session) = &settings.session {
             environment.set("CAO_SESSION_NAME", session);
         }
@@ -340,8 +357,34 @@ fn is_held_at_revoking(folder: &Folder) -> bool {
 }
 
 /// Returns how a worker of this profile would be run, before there is one.
-fn launch_of_nobody(profile: &Profile, settings: &Settings) -> Result<Option<Launch>, LaunchError> {
-    drivers::launch(profile, &Brief::of_nobody(&profile.template, settings))
+fn launch_of_nobody(
+    profile: &Profile,
+    settings: &Settings,
+    binary: &Path,
+) -> Result<Option<Launch>, LaunchError> {
+    let brief = Brief { binary, ..Brief::of_nobody(&profile.template, settings) };
+    drivers::launch(profile, &brief)
+}
+
+/// Returns the facts about an assistant that outlive the hub.
+fn spec_of(start: &Start, settings: &Settings, instructions: &str) -> Result<Spec, LaunchError> {
+    let template = &start.job.profile.template;
+    let task = start.task.as_ref();
+    Ok(Spec {
+        profile: template.name.to_string(),
+        address: start.worker.address.to_string(),
+        thread: start.worker.thread.to_string(),
+        instructions: instructions.to_owned(),
+        model: settings.model.clone(),
+        services: template.services.clone().unwrap_or_default(),
+        tools: template.tools.clone(),
+        servers: settings.mcp_servers()?,
+        directory: start.place.directory.clone(),
+        env: settings.env.clone(),
+        parent: start.parent.clone(),
+        stay: start.worker.work.as_deref().is_some_and(|work| work.record().is_some()),
+        task: task.map(|task| SpecTask { seq: task.id.0, text: task.text.clone() }),
+    })
 }
 
 /// Returns the longest time that a worker may run.

@@ -37,6 +37,8 @@ pub(super) struct Stop {
     /// The reason why the worker fails, if it is ended for that.
     fails: OnceLock<Failure>,
     asked: CancellationToken,
+    /// Wakes the session to cancel the running turn.
+    cancels: tokio::sync::Notify,
 }
 
 impl Stop {
@@ -55,6 +57,16 @@ impl Stop {
     pub(super) fn fail_quoting(&self, why: &str) {
         self.fails.get_or_init(|| Failure { why: why.to_owned(), quotes: true });
         self.ask(why);
+    }
+
+    /// Asks for the end of the running turn, and not of the worker.
+    pub(super) fn cancel_turn(&self) {
+        self.cancels.notify_one();
+    }
+
+    /// Completes when the running turn is to be cancelled.
+    pub(super) async fn cancelled_turn(&self) {
+        self.cancels.notified().await;
     }
 
     pub(super) fn failure(&self) -> Option<&Failure> {
@@ -130,6 +142,7 @@ impl Watch {
         // Not earlier: until then, a stop must not take the worker for gone.
         shared.running.lock().remove(&self.worker.id);
         shared.transcripts.lock().remove(&self.worker.id);
+        shared.workshop.forget(self.worker.id);
     }
 
     /// Asks the keeper to end, and kills it if it does not end in time. [`Watch::run`]

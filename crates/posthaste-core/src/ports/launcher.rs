@@ -257,6 +257,23 @@ pub trait Launcher: Send + Sync {
     /// Returns the terminal of a running worker. `None`: it has none.
     fn terminal(&self, who: InstanceId) -> Option<Terminal>;
 
+    /// Cancels the running turn of a worker, and not the worker. `false`: it runs none, or
+    /// its driver cannot.
+    fn cancel(&self, _who: InstanceId) -> bool {
+        false
+    }
+
+    /// Returns the answer that a worker's model is writing; empty while it writes none.
+    /// `None`: nobody knows.
+    fn writing(&self, _who: InstanceId) -> Option<watch::Receiver<String>> {
+        None
+    }
+
+    /// Returns what a running worker's model has used. `None`: nobody counts.
+    fn usage(&self, _who: InstanceId) -> Option<ModelUse> {
+        None
+    }
+
     /// Runs the wake command of an external agent's profile: the agent is idle and mail
     /// waits for it. `false` if the profile has none.
     fn wake<'a>(
@@ -271,6 +288,17 @@ pub trait Launcher: Send + Sync {
     /// Ends the workers, or leaves them for the next start, as configured, when the hub
     /// stops; returns when every end was told.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What the model of a worker has used.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelUse {
+    /// Number of requests.
+    pub calls: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// By the prices in the configuration; 0 without them.
+    pub cost_usd: f64,
 }
 
 /// A message on its way into a running worker.

@@ -116,6 +116,7 @@ impl Session {
                 self.verdicts.remove(&asked.name());
                 self.hub.withdraw_permission(self.who, &asked.name()).await;
             }
+            Heard::Calls(call) => self.take_call(call),
             Heard::Usage(usage) => {
                 let cost = usage.cost_usd.map(|cost| format!(", {cost:.4} USD"));
                 let tokens = if usage.input_tokens == 1 { "token" } else { "tokens" };
@@ -200,6 +201,12 @@ impl Session {
                 let unseen = unproven.iter().flat_map(|prompt| prompt.seqs()).collect();
                 self.hub.turn_ended(self.who, answer, unseen).await;
             }
+            TurnEnd::Interrupted if self.talk.stores_mail() => {
+                self.kept.cut = false;
+                if self.owes_a_report() {
+                    self.stop.fail("its turn was cancelled");
+                }
+            }
             TurnEnd::Interrupted => self.note("its turn was interrupted"),
             TurnEnd::Failed(why) => {
                 self.note(&format!("its turn failed: {why}"));
@@ -212,7 +219,9 @@ impl Session {
                 if self.owes_a_report() {
                     self.stop.fail(&why);
                 }
-                self.rest();
+                if !self.talk.stores_mail() {
+                    self.rest();
+                }
             }
         }
         // Mail that was written and never shown goes back, marked.

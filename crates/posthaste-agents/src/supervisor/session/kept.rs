@@ -12,7 +12,7 @@ use posthaste_core::ports::Token;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::conversation::{PermissionRequest, PromptNo, TOKEN};
+use crate::conversation::{HubCall, PermissionRequest, PromptNo, TOKEN};
 use crate::folder::{self, Folder};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,8 @@ pub(super) struct Kept {
     pub(super) prompts: Vec<Prompt>,
     /// Requests for permission that wait for a verdict.
     pub(super) asked: Vec<Asked>,
+    /// Calls of the program that are not answered.
+    pub(super) calls: Vec<HubCall>,
     /// The hub cut the last turn for urgent mail.
     pub(super) cut: bool,
     /// Number of turns that have failed since the last one that did not.

@@ -71,13 +71,16 @@ impl Session {
             // It is about to be ended.
             _ if self.stop.is_asked() => None,
             // It may wait for a person, who has no deadline.
+            Activity::Starting if self.talk.stores_mail() => Some(Waits::ToOpen),
             Activity::Starting if self.kept.task.is_some() && !asks => Some(Waits::ToOpen),
-            Activity::Starting => None,
+            Activity::Starting | Activity::Ending => None,
             _ if self.kept.task.is_some() => None,
             Activity::Idle if self.rests_until.is_some() => Some(Waits::ToRest),
             Activity::Idle if self.kept.cut => Some(Waits::AfterCut),
             Activity::Idle => Some(Waits::ForPrompt),
             // Before its turn has begun nothing can be put into it.
+            // Its runner looks for mail itself.
+            Activity::Busy if self.talk.stores_mail() => None,
             Activity::Busy if self.kept.prompts.iter().all(|prompt| !prompt.began) => None,
             Activity::Busy if self.kept.cut || self.urgent.is_some() => None,
             // A program that asks for permission takes text only afterwards.

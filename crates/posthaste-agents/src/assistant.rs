@@ -1,0 +1,230 @@
+//! The hub's side of a runner: it keeps the conversation, calls the model and the tools,
+//! and speaks to the human.
+//!
+//! Every call of a runner is answered from what the conversation's file has, or does its
+//! work, writes that down, and then answers. So a hub that is killed at any point answers
+//! the call again when it comes back, and nothing is asked, done or said twice.
+
+mod calls;
+mod dialogue;
+mod finish;
+mod loop_tools;
+mod model;
+mod record;
+mod store;
+mod tool;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use posthaste_core::Hub;
+use posthaste_core::address::InstanceId;
+use posthaste_core::messaging::message::Seq;
+use posthaste_core::messaging::receive::Batch;
+use posthaste_core::ports::{TranscriptEntry, TranscriptKind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::calls::{METHODS, START, Served};
+use self::dialogue::Dialogue;
+pub(crate) use self::dialogue::Spent;
+use self::record::{Mail, Record};
+use self::store::ConversationFile;
+use crate::folder::{self, Folder};
+use crate::models::Models;
+use crate::runner_config::RunnerConfig;
+use crate::tools::Toolbox;
+use crate::transcript::Transcript;
+
+/// The file of the conversation, in the worker's folder.
+pub(crate) const CONVERSATION: &str = "conversation";
+
+/// The facts about an assistant that outlive the hub.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Spec {
+    pub(crate) profile: String,
+    pub(crate) address: String,
+    pub(crate) thread: String,
+    /// The system prompt of the profile, and how the assistant reports.
+    pub(crate) instructions: String,
+    /// The name of its model in the configuration; `None`: the only one.
+    pub(crate) model: Option<String>,
+    pub(crate) services: Vec<String>,
+    /// The tools to which the profile limits it.
+    pub(crate) tools: Option<Vec<String>>,
+    /// The profile's own MCP servers.
+    pub(crate) servers: Map<String, Value>,
+    pub(crate) directory: std::path::PathBuf,
+    /// Variables of the profile, for its tools.
+    pub(crate) env: Vec<(String, String)>,
+    /// The giver of its work: an address, or `human`.
+    pub(crate) parent: String,
+    /// It waits for further mail when it has finished.
+    pub(crate) stay: bool,
+    /// The task with which it starts.
+    pub(crate) task: Option<SpecTask>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SpecTask {
+    pub(crate) seq: u64,
+    pub(crate) text: String,
+}
+
+/// The file of an assistant's spec, in the worker's folder.
+const SPEC: &str = "assistant.json";
+
+impl Spec {
+    /// Reads the spec of the assistant in this folder; `None` if it has none.
+    pub(crate) fn read(folder: &Folder) -> Option<Self> {
+        folder::read(&folder.path().join(SPEC))
+    }
+
+    pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {
+        let text = serde_json::to_vec(self).map_err(io::Error::other)?;
+        folder::replace(&folder.path().join(SPEC), &text)
+    }
+}
+
+/// One assistant.
+pub(crate) struct Assistant {
+    hub: Arc<Hub>,
+    who: InstanceId,
+    spec: Spec,
+    models: Arc<Models>,
+    toolbox: Toolbox,
+    limits: RunnerConfig,
+    transcript: Arc<Transcript>,
+    /// The answer that the model is writing.
+    writing: watch::Sender<String>,
+    state: Mutex<State>,
+    /// What the assistant has spent, for those who look.
+    spent: parking_lot::Mutex<Spent>,
+    /// Sums what the whole session of the assistant has spent.
+    session_cost: Box<dyn Fn() -> f64 + Send + Sync>,
+}
+
+struct State {
+    file: ConversationFile,
+    dialogue: Dialogue,
+    /// The beginning of the running turn, as far as this hub knows.
+    began: Instant,
+    /// Cancels the calls of the running turn.
+    cancel: CancellationToken,
+}
+
+/// The surroundings of an assistant.
+pub(crate) struct Surroundings {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) who: InstanceId,
+    pub(crate) models: Arc<Models>,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) limits: RunnerConfig,
+    pub(crate) transcript: Arc<Transcript>,
+    pub(crate) session_cost: Box<dyn Fn() -> f64 + Send + Sync>,
+}
+
+impl Assistant {
+    /// Opens the conversation in this folder, perhaps a new one.
+    pub(crate) fn open(folder: &Path, spec: Spec, around: Surroundings) -> io::Result<Self> {
+        let (file, records) = ConversationFile::open(&folder.join(CONVERSATION))?;
+        let dialogue = Dialogue::of(records);
+        let spent = dialogue.spent();
+        let Surroundings { hub, who, models, toolbox, limits, transcript, session_cost } = around;
+        let (began, cancel) = (Instant::now(), CancellationToken::new());
+        Ok(Self {
+            hub,
+            who,
+            spec,
+            models,
+            toolbox,
+            limits,
+            transcript,
+            writing: watch::Sender::new(String::new()),
+            state: Mutex::new(State { file, dialogue, began, cancel }),
+            spent: parking_lot::Mutex::new(spent),
+            session_cost,
+        })
+    }
+
+    pub(crate) fn spent(&self) -> Spent {
+        self.spent.lock().clone()
+    }
+
+    /// Returns the answer that the model is writing; empty while it writes none.
+    pub(crate) fn writing(&self) -> watch::Receiver<String> {
+        self.writing.subscribe()
+    }
+
+    /// Returns whether mail waits in the conversation for the runner.
+    pub(crate) async fn is_turn_open(&self) -> bool {
+        self.state.lock().await.dialogue.is_turn_open()
+    }
+
+    /// Stores mail for an idle assistant, and acks it.
+    pub(crate) async fn store_mail(&self, batch: Batch) -> io::Result<()> {
+        let mut state = self.state.lock().await;
+        self.keep_mail(&mut state, batch).await
+    }
+
+    /// Cancels the calls of the running turn. They are answered with an error.
+    pub(crate) async fn cancel(&self) {
+        self.state.lock().await.cancel.cancel();
+    }
+
+    /// Writes mail into the conversation, then acks it. Mail that stands there already, from
+    /// before a crash, is acked and not written again.
+    async fn keep_mail(&self, state: &mut State, batch: Batch) -> io::Result<()> {
+        let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
+        let seqs: Vec<Seq> = all.iter().map(|mail| Seq(mail.seq)).collect();
+        let new: Vec<Mail> =
+            all.into_iter().filter(|mail| !state.dialogue.has_mail(mail.seq)).collect();
+        if !state.dialogue.is_turn_open() && !new.is_empty() {
+            state.began = Instant::now();
+            state.cancel = CancellationToken::new();
+        }
+        for mail in &new {
+            self.tell(TranscriptKind::Prompt, &mail.text);
+        }
+        // If the disk is full, the batch is dropped here, and its mail goes back.
+        state.keep(new.into_iter().map(Record::Mail).collect())?;
+        batch.handed.names_nothing();
+        batch.handed.written();
+        self.hub.mail_stored(self.who, seqs).await;
+        Ok(())
+    }
+
+    fn tell(&self, kind: TranscriptKind, text: &str) {
+        self.add_entry(TranscriptEntry {
+            no: 0,
+            at: self.hub.now(),
+            kind,
+            text: text.to_owned(),
+            name: None,
+            id: None,
+            state: None,
+        });
+    }
+
+    fn add_entry(&self, entry: TranscriptEntry) {
+        // Entries of calls are written once: a call that is answered again writes none.
+        self.transcript.add(0, entry);
+    }
+}
+
+impl State {
+    /// Writes records down, then counts them.
+    fn keep(&mut self, records: Vec<Record>) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.file.append(&records)?;
+        self.dialogue.extend(records);
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! The conversation of an assistant, as the hub stores it, and what follows from it.
+//!
+//! A [`Dialogue`] is the list of its records and nothing else: which messages are open, what
+//! was spent, what a call was answered with. A call that is made again after a restart of
+//! the hub finds its own record, and is answered from there.
+
+use posthaste_runner::protocol::{ChatMessage, TokenUsage};
+
+use super::record::{Mail, Record, notice};
+
+/// Texts that want no answer of their own, in lower case and without punctuation.
+const SMALL_TALK: [&str; 12] = [
+    "hello",
+    "hi",
+    "hey",
+    "good morning",
+    "thanks",
+    "thank you",
+    "thx",
+    "ok",
+    "okay",
+    "great",
+    "cool",
+    "bye",
+];
+/// Number of characters of a message that a list of open ones quotes.
+const QUOTED: usize = 80;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Dialogue {
+    records: Vec<Record>,
+}
+
+/// What an assistant has spent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Spent {
+    pub(crate) calls: usize,
+    pub(crate) usage: TokenUsage,
+    pub(crate) cost_usd: f64,
+}
+
+impl Dialogue {
+    pub(crate) fn of(records: Vec<Record>) -> Self {
+        Self { records }
+    }
+
+    pub(crate) fn extend(&mut self, records: impl IntoIterator<Item = Record>) {
+        self.records.extend(records);
+    }
+
+    pub(crate) fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Counts the runners so far, the present one included.
+    pub(crate) fn starts(&self) -> usize {
+        self.records.iter().filter(|record| matches!(record, Record::Start)).count()
+    }
+
+    /// Returns whether a message stands in the conversation already.
+    pub(crate) fn has_mail(&self, seq: u64) -> bool {
+        self.records.iter().any(|record| matches!(record, Record::Mail(mail) if mail.seq == seq))
+    }
+
+    /// Returns whether there is something to do: mail after the end of the last turn.
+    pub(crate) fn is_turn_open(&self) -> bool {
+        self.turn().iter().any(|record| !matches!(record, Record::Start | Record::Given { .. }))
+    }
+
+    /// Returns the records since the last turn ended.
+    pub(crate) fn turn(&self) -> &[Record] {
+        let end = self.records.iter().rposition(|record| matches!(record, Record::Finish { .. }));
+        &self.records[end.map_or(0, |end| end + 1)..]
+    }
+
+    /// Returns the record of this call, if it was answered before.
+    pub(crate) fn answer_to(&self, key: &str) -> Option<&Record> {
+        self.records.iter().rev().find(|record| match record {
+            Record::Model { call, .. }
+            | Record::Tool { call, .. }
+            | Record::Notice { call, .. }
+            | Record::Given { call }
+            | Record::Finish { call, .. } => call == key,
+            Record::Start
+            | Record::Mail(_)
+            | Record::Said { .. }
+            | Record::Asked { .. }
+            | Record::Answered { .. } => false,
+        })
+    }
+
+    /// Returns the mail that the runner has not been given before this call.
+    pub(crate) fn not_given(&self, key: &str) -> Vec<&Mail> {
+        let upto = self
+            .records
+            .iter()
+            .position(|record| matches!(record, Record::Given { call } if call == key));
+        let until = &self.records[..upto.unwrap_or(self.records.len())];
+        let given = |record: &Record| matches!(record, Record::Given { .. } | Record::Start);
+        let from = until.iter().rposition(given).map_or(0, |at| at + 1);
+        let mail = |record| match record {
+            &Record::Mail(ref mail) => Some(mail),
+            _ => None,
+        };
+        until[from..].iter().filter_map(mail).collect()
+    }
+
+    /// Returns the conversation as the model is to see it, without its system prompt.
+    pub(crate) fn messages(&self) -> Vec<ChatMessage> {
+        let mut all: Vec<ChatMessage> = Vec::new();
+        let mut unanswered: Vec<String> = Vec::new();
+        for record in &self.records {
+            if !matches!(record, Record::Tool { .. }) {
+                let message = !matches!(
+                    record,
+                    Record::Given { .. }
+                        | Record::Said { .. }
+                        | Record::Asked { .. }
+                        | Record::Answered { .. }
+                );
+                if message {
+                    close(&mut all, &mut unanswered);
+                }
+            }
+            match record {
+                Record::Mail(mail) => all.extend(mail.messages()),
+                Record::Model { content, tool_calls, .. } => {
+                    unanswered = tool_calls.iter().map(|call| call.id.clone()).collect();
+                    let (content, tool_calls) = (content.clone(), tool_calls.clone());
+                    all.push(ChatMessage::Assistant { content, tool_calls });
+                }
+                Record::Tool { tool_call_id, text, .. } => {
+                    // The result of a call that the model did not make has no place.
+                    let Some(at) = unanswered.iter().position(|id| id == tool_call_id) else {
+                        continue;
+                    };
+                    unanswered.remove(at);
+                    let tool_call_id = tool_call_id.clone();
+                    all.push(ChatMessage::Tool { tool_call_id, content: text.clone() });
+                }
+                Record::Notice { text, .. } => all.push(notice(text)),
+                Record::Start
+                | Record::Given { .. }
+                | Record::Said { .. }
+                | Record::Asked { .. }
+                | Record::Answered { .. }
+                | Record::Finish { .. } => {}
+            }
+        }
+        close(&mut all, &mut unanswered);
+        if all.first().is_some_and(|first| !matches!(first, ChatMessage::User { .. })) {
+            all.insert(0, notice("You have mail."));
+        }
+        all
+    }
+
+    /// Returns the messages of the human that nothing has answered, oldest first.
+    pub(crate) fn open(&self) -> Vec<&Mail> {
+        let mut open: Vec<&Mail> = Vec::new();
+        for record in self.turn() {
+            match record {
+                Record::Mail(mail) if mail.human && self.is_request(mail) => open.push(mail),
+                Record::Said { answers } => open.retain(|mail| !answers.contains(&mail.seq)),
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// Returns whether a message of the human wants an answer: a reply to a question and
+    /// small talk do not.
+    fn is_request(&self, mail: &Mail) -> bool {
+        let asked = |record: &Record| matches!(record, Record::Asked { question } if Some(*question) == mail.in_reply_to);
+        let words = mail.text.to_lowercase();
+        let words = words.trim_matches(|c: char| !c.is_alphanumeric());
+        !SMALL_TALK.contains(&words) && !self.records.iter().any(asked)
+    }
+
+    /// Returns the human's messages of this turn, answered or not.
+    pub(crate) fn is_for_human(&self) -> bool {
+        self.turn().iter().any(|record| matches!(record, Record::Mail(mail) if mail.human))
+    }
+
+    /// Returns whether the assistant was reminded in this turn.
+    pub(crate) fn was_reminded(&self) -> bool {
+        self.turn().iter().any(|record| matches!(record, Record::Notice { .. }))
+    }
+
+    /// Returns what the running turn has spent.
+    pub(crate) fn spent_in_turn(&self) -> Spent {
+        spent(self.turn())
+    }
+
+    /// Returns what the assistant has spent in all.
+    pub(crate) fn spent(&self) -> Spent {
+        spent(&self.records)
+    }
+
+    /// Counts how often the last calls of the turn were this one, with this result.
+    pub(crate) fn repeats(
+        &self,
+        name: &str,
+        with: &serde_json::Map<String, serde_json::Value>,
+        result: &str,
+    ) -> usize {
+        let tools = self.turn().iter().rev().filter_map(|record| match record {
+            Record::Tool { name, arguments, text, .. } => Some((name, arguments, text)),
+            _ => None,
+        });
+        tools
+            .take_while(|(tool, arguments, text)| {
+                *tool == name && *arguments == with && text.starts_with(result)
+            })
+            .count()
+    }
+}
+
+/// Answers the calls that have no result: a runner or a hub ended in the middle of them.
+fn close(all: &mut Vec<ChatMessage>, unanswered: &mut Vec<String>) {
+    for tool_call_id in unanswered.drain(..) {
+        let content = "(this call was interrupted, and its outcome is unknown)".to_owned();
+        all.push(ChatMessage::Tool { tool_call_id, content });
+    }
+}
+
+fn spent(records: &[Record]) -> Spent {
+    let mut all = Spent::default();
+    for record in records {
+        if let Record::Model { usage, cost_usd, .. } = record {
+            all.calls += 1;
+            all.usage.input_tokens += usage.input_tokens;
+            all.usage.output_tokens += usage.output_tokens;
+            all.cost_usd += cost_usd;
+        }
+    }
+    all
+}
+
+/// Returns a list of messages with their numbers, one a line.
+pub(crate) fn listed(mail: &[&Mail]) -> String {
+    let line = |mail: &&Mail| {
+        format!("- {}: {}", mail.seq, crate::conversation::one_line(&mail.text, QUOTED))
+    };
+    mail.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Finds the open message that a reference of the model means: its number, or a quote that
+/// fits one message alone.
+pub(crate) fn referred<'a>(open: &[&'a Mail], reference: &str) -> Option<&'a Mail> {
+    let reference = reference.trim().trim_matches(['"', '\'', '“', '”', '«', '»']);
+    if let Ok(seq) = reference.trim_start_matches('#').parse::<u64>() {
+        return open.iter().find(|mail| mail.seq == seq).copied();
+    }
+    let quote = reference.to_lowercase();
+    if quote.is_empty() {
+        return None;
+    }
+    let fits = |mail: &&&Mail| mail.text.to_lowercase().contains(&quote);
+    let mut fitting = open.iter().filter(fits);
+    fitting.next().copied().filter(|_| fitting.next().is_none())
+}
+
+#[cfg(test)]
+mod tests;

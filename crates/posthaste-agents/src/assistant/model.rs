@@ -1,0 +1,111 @@
+//! The model's turn of a conversation, within the budgets.
+
+use std::sync::Arc;
+
+use humantime_serde::re::humantime::format_duration;
+use posthaste_core::ports::TranscriptKind;
+use posthaste_runner::protocol::{self, LlmReply, LlmRequest, TokenUsage, ToolSpec};
+use serde_json::Value;
+
+use super::calls::{Fault, value};
+use super::record::Record;
+use super::{Assistant, State};
+use crate::models::{ModelRequest, Progress};
+
+impl Assistant {
+    pub(super) async fn ask_model(
+        self: &Arc<Self>,
+        key: String,
+        request: LlmRequest,
+    ) -> Result<Value, Fault> {
+        let cancel = {
+            let state = self.state.lock().await;
+            if let Some(known) = state.dialogue.answer_to(&key) {
+                return reply(known);
+            }
+            self.within_budgets(&state)?;
+            state.cancel.clone()
+        };
+        let tools = self.offered(request.tools.as_deref()).await;
+        let asked = ModelRequest { messages: request.messages, tools };
+        let told = |progress: Progress<'_>| match progress {
+            Progress::Writing(text) => drop(self.writing.send_replace(text.to_owned())),
+            Progress::Retrying(why) => self.tell(TranscriptKind::Note, why),
+        };
+        let model = self.spec.model.as_deref();
+        let answered = tokio::select! {
+            answered = self.models.ask(model, &asked, &told) => answered,
+            () = cancel.cancelled() => {
+                self.writing.send_replace(String::new());
+                return Err(Fault::new(protocol::CANCELLED, "the turn was cancelled"));
+            }
+        };
+        self.writing.send_replace(String::new());
+        let answered = answered.map_err(|error| {
+            self.tell(TranscriptKind::Note, &error.why);
+            Fault::new(protocol::MODEL_FAILED, error.why)
+        })?;
+        if let Some(text) = answered.content.as_deref().filter(|text| !text.trim().is_empty()) {
+            self.tell(TranscriptKind::Text, text);
+        }
+        let record = Record::Model {
+            call: key,
+            content: answered.content,
+            tool_calls: answered.tool_calls,
+            usage: TokenUsage {
+                input_tokens: answered.usage.input_tokens,
+                output_tokens: answered.usage.output_tokens,
+            },
+            cost_usd: answered.usage.cost_usd.unwrap_or_default(),
+        };
+        let mut state = self.state.lock().await;
+        let answer = reply(&record);
+        state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+        *self.spent.lock() = state.dialogue.spent();
+        answer
+    }
+
+    /// Returns the tools that the model is offered.
+    async fn offered(&self, names: Option<&[String]>) -> Vec<ToolSpec> {
+        let mut tools = self.tools().await;
+        if let Some(names) = names {
+            tools.retain(|tool| names.contains(&tool.name));
+        }
+        tools
+    }
+
+    /// Refuses a call beyond a budget, in a sentence that names the setting.
+    fn within_budgets(&self, state: &State) -> Result<(), Fault> {
+        let (turn, all) = (state.dialogue.spent_in_turn(), state.dialogue.spent());
+        let limits = &self.limits;
+        let tokens = turn.usage.input_tokens + turn.usage.output_tokens;
+        let session = (self.session_cost)();
+        let why = if turn.calls >= limits.iterations {
+            format!("it asked its model {} times in one turn (runner.iterations)", turn.calls)
+        } else if state.began.elapsed() >= limits.turn {
+            format!("its turn took longer than {} (runner.turn)", format_duration(limits.turn))
+        } else if tokens >= limits.turn_tokens {
+            format!("its turn used {tokens} tokens (runner.turn_tokens)")
+        } else if limits.cost_usd > 0.0 && all.cost_usd >= limits.cost_usd {
+            format!("it has cost {:.4} USD (runner.cost_usd)", all.cost_usd)
+        } else if limits.session_cost_usd > 0.0 && session >= limits.session_cost_usd {
+            format!("its session has cost {session:.4} USD (runner.session_cost_usd)")
+        } else {
+            return Ok(());
+        };
+        self.tell(TranscriptKind::Note, &format!("a budget is reached: {why}"));
+        Err(Fault::new(protocol::BUDGET_REACHED, format!("a budget is reached: {why}")))
+    }
+}
+
+fn reply(record: &Record) -> Result<Value, Fault> {
+    let Record::Model { content, tool_calls, usage, .. } = record else {
+        return Err(Fault::new(protocol::WRONG_PARAMS, "this id was used by another call"));
+    };
+    value(&LlmReply {
+        role: "assistant".to_owned(),
+        content: content.clone(),
+        tool_calls: tool_calls.clone(),
+        usage: usage.clone(),
+    })
+}

@@ -1,0 +1,147 @@
+//! The records of a stored conversation.
+
+use posthaste_core::messaging::message::{Priority, SenderKind};
+use posthaste_core::messaging::receive::Entry;
+use posthaste_runner::protocol::{ChatMessage, TokenUsage, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// The tool whose result carries the mail of other agents.
+const MAIL_TOOL: &str = "check_inbox";
+
+/// One step of a conversation. The file of a conversation has one a line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// A runner was started; the calls of each have numbers of their own.
+    Start,
+    /// A message for the assistant: its task, or mail.
+    Mail(Mail),
+    /// The runner was given all mail above by this call.
+    Given { call: String },
+    /// The model answered.
+    Model {
+        call: String,
+        #[serde(default)]
+        content: Option<String>,
+        #[serde(default)]
+        tool_calls: Vec<ToolCall>,
+        #[serde(default)]
+        usage: TokenUsage,
+        #[serde(default)]
+        cost_usd: f64,
+    },
+    /// A tool answered.
+    Tool {
+        call: String,
+        tool_call_id: String,
+        name: String,
+        #[serde(default)]
+        arguments: Map<String, Value>,
+        text: String,
+        #[serde(default)]
+        is_error: bool,
+    },
+    /// The human was shown an answer, which closes these messages.
+    Said {
+        #[serde(default)]
+        answers: Vec<u64>,
+    },
+    /// The assistant asked the human.
+    Asked { question: u64 },
+    /// The human answered a question on which the assistant waited. The text is the result
+    /// of that call.
+    Answered { question: u64, text: String },
+    /// The hub reminded the assistant.
+    Notice { call: String, text: String },
+    /// A turn ended.
+    Finish {
+        call: String,
+        #[serde(default)]
+        result: Option<String>,
+        #[serde(default)]
+        failed: Option<String>,
+    },
+}
+
+/// A message for the assistant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Mail {
+    pub(crate) seq: u64,
+    pub(crate) from: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) text: String,
+    /// The human wrote it.
+    #[serde(default)]
+    pub(crate) human: bool,
+    /// It is the task with which the assistant was started.
+    #[serde(default)]
+    pub(crate) task: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) in_reply_to: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) urgent: bool,
+}
+
+impl Mail {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let message = &entry.leased.message;
+        Self {
+            seq: message.seq.0,
+            from: message.from.address.to_string(),
+            kind: message.kind.as_str().to_owned(),
+            text: entry.text().to_owned(),
+            human: message.from.kind == SenderKind::Human,
+            task: false,
+            label: message.label.clone(),
+            in_reply_to: message.in_reply_to.map(|seq| seq.0),
+            urgent: message.priority == Priority::Urgent,
+        }
+    }
+
+    /// Returns the message as the model sees it: the human's as it is, an agent's as the
+    /// result of a tool, which is data.
+    pub(crate) fn messages(&self) -> Vec<ChatMessage> {
+        if self.human {
+            return vec![ChatMessage::User { content: self.text.clone() }];
+        }
+        let id = format!("mail_{}", self.seq);
+        let mut fields = Map::new();
+        fields.insert("id".into(), self.seq.into());
+        fields.insert("from".into(), self.from.clone().into());
+        fields.insert("type".into(), self.kind.clone().into());
+        if let Some(label) = &self.label {
+            fields.insert("label".into(), label.clone().into());
+        }
+        if let Some(seq) = self.in_reply_to {
+            fields.insert("in_reply_to".into(), seq.into());
+        }
+        if self.urgent {
+            fields.insert("priority".into(), "urgent".into());
+        }
+        fields.insert("message".into(), self.text.clone().into());
+        let call = ToolCall { id: id.clone(), name: MAIL_TOOL.to_owned(), arguments: Map::new() };
+        let content = json!({ "messages": [fields] }).to_string();
+        let mut all = vec![
+            ChatMessage::Assistant { content: None, tool_calls: vec![call] },
+            ChatMessage::Tool { tool_call_id: id, content },
+        ];
+        if self.task {
+            let notice = format!(
+                "[posthaste] {} gives you a task. It stands in your inbox, below. Do it; your \
+                 final answer is sent to {0} as the result.",
+                self.from
+            );
+            all.insert(0, ChatMessage::User { content: notice });
+        }
+        all
+    }
+}
+
+/// Returns a notice of the hub as the model sees it.
+pub(crate) fn notice(text: &str) -> ChatMessage {
+    ChatMessage::User { content: format!("[posthaste] {text}") }
+}

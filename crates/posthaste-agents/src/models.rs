@@ -1,0 +1,270 @@
+//! Calling language models for assistants.
+//!
+//! A model has a name in the configuration, `[models.NAME]`. [`Models::ask`] sends one
+//! request in the provider's own format, streams the answer, tries again what may work
+//! later, and says in one sentence what does not.
+
+mod config;
+mod convert;
+mod error;
+mod script;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Once;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use genai::chat::{ChatOptions, ChatStreamEvent, StreamEnd};
+use genai::resolver::{AuthData, Endpoint};
+use genai::{Client, ModelIden, ServiceTarget};
+use posthaste_core::ports::LaunchError;
+use posthaste_runner::protocol::{ChatMessage, ToolCall, ToolSpec};
+use rand::RngExt;
+use tokio::time::{sleep, timeout};
+
+pub use self::config::{ModelConfig, ModelsConfig, Price, Provider};
+pub use self::error::{ModelError, ModelErrorKind};
+use crate::runner_config::RunnerConfig;
+
+/// A request to a model.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    pub messages: Vec<ChatMessage>,
+    pub tools: Vec<ToolSpec>,
+}
+
+/// The answer of a model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelReply {
+    pub content: Option<String>,
+    pub tool_calls: Vec<ToolCall>,
+    pub usage: ModelUsage,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelUsage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// `None`: the configuration has no price.
+    pub cost_usd: Option<f64>,
+}
+
+/// News of a call that is under way.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// The text of the answer so far.
+    Writing(&'a str),
+    /// One try failed, for this reason, and there is another one.
+    Retrying(&'a str),
+}
+
+/// The configured models.
+pub struct Models {
+    all: ModelsConfig,
+    limits: RunnerConfig,
+    /// The keys of the configured variables, as the hub was started with them.
+    keys: BTreeMap<String, String>,
+    client: Client,
+}
+
+impl Models {
+    /// Makes the models of a configuration. `environment` is that of the hub, of which only
+    /// the variables that the configuration names are kept.
+    pub fn new(
+        all: ModelsConfig,
+        limits: RunnerConfig,
+        environment: &[(OsString, OsString)],
+    ) -> Self {
+        let named = |name: &str| environment.iter().find(|(known, _)| known == name);
+        let variables = all.values().filter_map(|model| model.key_variable());
+        let keys = variables.filter_map(|name| {
+            let (_, value) = named(name)?;
+            Some((name.to_owned(), value.to_str()?.to_owned()))
+        });
+        let keys = keys.collect();
+        Self { all, limits, keys, client: client() }
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.all.keys().map(String::as_str).collect()
+    }
+
+    /// Returns the variables that hold keys: no tool gets them.
+    pub fn key_variables(&self) -> Vec<&str> {
+        self.all.values().filter_map(|model| model.key_variable()).collect()
+    }
+
+    /// Checks whether a profile's model is configured and its key is there. Asks nobody.
+    pub fn check(&self, name: Option<&str>) -> Result<(), LaunchError> {
+        let (name, model) = self.find(name)?;
+        let checked = match model.provider {
+            Provider::Script => script::Script::read(name, model).map(drop),
+            _ => self.key(name, model).map(drop),
+        };
+        checked.map_err(|error| LaunchError::new(error.why, None).about("model"))
+    }
+
+    fn find(&self, name: Option<&str>) -> Result<(&str, &ModelConfig), LaunchError> {
+        const HOW: &str = "add a section [models.NAME] with provider and model to the \
+            configuration: docs/guide/models.md";
+        let found = match name {
+            Some(name) => self.all.get_key_value(name),
+            None if self.all.len() == 1 => self.all.iter().next(),
+            None => None,
+        };
+        if let Some((name, model)) = found {
+            return Ok((name, model));
+        }
+        let known = self.names().join(", ");
+        let why = match (name, self.all.is_empty()) {
+            (_, true) => "no language model is configured".to_owned(),
+            (Some(name), false) => format!("no model is called `{name}`; configured: {known}"),
+            (None, false) => format!("its profile names no `model`; configured: {known}"),
+        };
+        Err(LaunchError::new(why, HOW).about("model"))
+    }
+
+    /// Returns the key of a model.
+    fn key(&self, name: &str, model: &ModelConfig) -> Result<String, ModelError> {
+        let no_key = |why| ModelError { kind: ModelErrorKind::NoKey, why };
+        if let Some(file) = &model.api_key_file {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                no_key(format!("the model {name} has no key: {}: {error}", file.display()))
+            })?;
+            return Ok(text.trim().to_owned());
+        }
+        let Some(variable) = model.key_variable() else { return Ok(String::new()) };
+        match self.keys.get(variable).filter(|key| !key.is_empty()) {
+            Some(key) => Ok(key.clone()),
+            None if model.provider.needs_key() || model.api_key_env.is_some() => {
+                Err(no_key(format!(
+                    "the model {name} has no key: the hub was started without the variable \
+                     {variable}"
+                )))
+            }
+            None => Ok(String::new()),
+        }
+    }
+
+    /// Asks a model. Dropping the future cancels the request.
+    pub async fn ask(
+        &self,
+        name: Option<&str>,
+        request: &ModelRequest,
+        progress: &(dyn Fn(Progress<'_>) + Send + Sync),
+    ) -> Result<ModelReply, ModelError> {
+        let (name, model) = self
+            .find(name)
+            .map_err(|error| ModelError { kind: ModelErrorKind::Refused, why: error.why })?;
+        if model.provider == Provider::Script {
+            return script::Script::read(name, model)?.play(name, request).await;
+        }
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tried = self.attempt(name, model, request, progress).await;
+            let last = tries >= self.limits.attempts.max(1);
+            match tried {
+                // A model that says nothing is asked once more.
+                Ok(reply) if tries > 1 || !reply.is_empty() || last => return Ok(reply),
+                Ok(_) => progress(Progress::Retrying(&format!("the model {name} said nothing"))),
+                Err((error, _)) if last || !error.kind.may_pass() => {
+                    let times =
+                        if tries == 1 { String::new() } else { format!(" ({tries} tries)") };
+                    return Err(ModelError { why: format!("{}{times}", error.why), ..error });
+                }
+                Err((error, wait)) => {
+                    progress(Progress::Retrying(&format!("{}; trying again", error.why)));
+                    sleep(self.pause(tries, wait)).await;
+                }
+            }
+        }
+    }
+
+    /// Returns the time before the next try: doubled each time, with some chance in it, and
+    /// what the provider asks for.
+    fn pause(&self, tries: usize, wanted: Option<Duration>) -> Duration {
+        let doubled = 1_u32 << tries.saturating_sub(1).min(16);
+        let base = self.limits.retry_after.saturating_mul(doubled);
+        let some = base.mul_f64(rand::rng().random_range(0.75..1.25));
+        some.max(wanted.unwrap_or_default()).min(self.limits.retry_most)
+    }
+
+    async fn attempt(
+        &self,
+        name: &str,
+        model: &ModelConfig,
+        request: &ModelRequest,
+        progress: &(dyn Fn(Progress<'_>) + Send + Sync),
+    ) -> Result<ModelReply, (ModelError, Option<Duration>)> {
+        let key = self.key(name, model).map_err(|error| (error, None))?;
+        let target = ServiceTarget {
+            endpoint: Endpoint::from_owned(model.endpoint()),
+            auth: AuthData::from_single(key.clone()),
+            model: ModelIden::new(model.provider.adapter(), model.model.as_str()),
+        };
+        let mut options = ChatOptions::default()
+            .with_capture_usage(true)
+            .with_capture_content(true)
+            .with_capture_tool_calls(true);
+        if let Some(most) = model.max_tokens {
+            options = options.with_max_tokens(most);
+        }
+        let work = async {
+            let asked = convert::request(request);
+            let answer = self.client.exec_chat_stream(target, asked, Some(&options)).await?;
+            let (mut stream, mut text) = (answer.stream, String::new());
+            while let Some(event) = stream.next().await {
+                match event? {
+                    ChatStreamEvent::Chunk(chunk) => {
+                        text.push_str(&chunk.content);
+                        progress(Progress::Writing(&text));
+                    }
+                    ChatStreamEvent::End(end) => return Ok(Some(end)),
+                    _ => {}
+                }
+            }
+            Ok::<Option<StreamEnd>, genai::Error>(None)
+        };
+        let failed = |error: ModelError, wait| (error.without(&key), wait);
+        match timeout(model.timeout, work).await {
+            Ok(Ok(Some(end))) => convert::reply(end, model.price.as_ref())
+                .map_err(|why| failed(ModelError::broken(name, &why), None)),
+            Ok(Ok(None)) => Err(failed(ModelError::broken(name, "its answer broke off"), None)),
+            Ok(Err(error)) => {
+                let wait = error::retry_after(&error);
+                Err(failed(ModelError::of(name, &error), wait))
+            }
+            Err(_) => Err(failed(ModelError::slow(name, model.timeout), None)),
+        }
+    }
+
+    /// Asks a model for one word, to see whether it can be used.
+    pub async fn probe(&self, name: &str) -> Result<ModelReply, ModelError> {
+        let content = "Answer with the word: ready".to_owned();
+        let request =
+            ModelRequest { messages: vec![ChatMessage::User { content }], tools: Vec::new() };
+        self.ask(Some(name), &request, &|_| {}).await
+    }
+}
+
+impl ModelReply {
+    fn is_empty(&self) -> bool {
+        self.tool_calls.is_empty()
+            && self.content.as_ref().is_none_or(|text| text.trim().is_empty())
+    }
+}
+
+/// Makes the client of providers: TLS by rustls with ring.
+fn client() -> Client {
+    static PROVIDER: Once = Once::new();
+    PROVIDER.call_once(|| {
+        // Another part of the program may have chosen one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let http = reqwest::Client::builder().build().unwrap_or_default();
+    Client::builder().with_reqwest(http).build().expect("a client without settings of its own")
+}

@@ -1,0 +1,161 @@
+//! The `[models.NAME]` sections of the configuration.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use genai::adapter::AdapterKind;
+use serde::{Deserialize, Serialize};
+
+/// The configured models, by name.
+pub type ModelsConfig = BTreeMap<String, ModelConfig>;
+
+/// One model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    pub provider: Provider,
+    /// The provider's name of the model; a script has none.
+    #[serde(default)]
+    pub model: String,
+    /// The address of a compatible endpoint, up to its version: `http://127.0.0.1:8080/v1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// The variable that holds the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// The file that holds the key and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<PathBuf>,
+    /// The longest time of one try.
+    #[serde(default = "patience", with = "humantime_serde")]
+    pub timeout: Duration,
+    /// The longest answer, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// The file of steps of a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+}
+
+/// The price of a million tokens, in USD.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    /// For input that the provider had cached; as `input` if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    Openai,
+    Anthropic,
+    Gemini,
+    Ollama,
+    /// Plays a file of steps: for tests, demonstrations and work without a network.
+    Script,
+}
+
+fn patience() -> Duration {
+    Duration::from_secs(120)
+}
+
+impl Provider {
+    pub(super) fn adapter(self) -> AdapterKind {
+        match self {
+            Self::Openai | Self::Script => AdapterKind::OpenAI,
+            Self::Anthropic => AdapterKind::Anthropic,
+            Self::Gemini => AdapterKind::Gemini,
+            Self::Ollama => AdapterKind::Ollama,
+        }
+    }
+
+    pub(super) fn needs_key(self) -> bool {
+        !matches!(self, Self::Ollama | Self::Script)
+    }
+
+    /// The variable that its users usually have.
+    fn usual_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Openai => Some("OPENAI_API_KEY"),
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::Ollama | Self::Script => None,
+        }
+    }
+
+    fn usual_endpoint(self) -> &'static str {
+        match self {
+            Self::Openai | Self::Script => "https://api.openai.com/v1/",
+            Self::Anthropic => "https://api.anthropic.com/v1/",
+            Self::Gemini => "https://generativelanguage.googleapis.com/v1beta/",
+            Self::Ollama => "http://127.0.0.1:11434/",
+        }
+    }
+}
+
+impl ModelConfig {
+    /// Returns the variable that holds the key, unless a file does.
+    pub(super) fn key_variable(&self) -> Option<&str> {
+        match (&self.api_key_file, &self.api_key_env) {
+            (Some(_), _) => None,
+            (None, Some(name)) => Some(name),
+            // A compatible endpoint of one's own may need none.
+            (None, None) if self.base_url.is_some() => None,
+            (None, None) => self.provider.usual_variable(),
+        }
+    }
+
+    /// Returns the address, with a slash at its end.
+    pub(super) fn endpoint(&self) -> String {
+        let mut url = match &self.base_url {
+            Some(url) => url.clone(),
+            None => self.provider.usual_endpoint().to_owned(),
+        };
+        if !url.ends_with('/') {
+            url.push('/');
+        }
+        url
+    }
+
+    /// Returns what is wrong with the section: the key, and why.
+    pub fn fault(&self) -> Option<(&'static str, String)> {
+        let wrong = |key, why: &str| Some((key, why.to_owned()));
+        if self.provider == Provider::Script {
+            return match &self.file {
+                None => wrong("file", "a script has a file of steps"),
+                Some(_) => None,
+            };
+        }
+        if self.model.is_empty() {
+            return wrong("model", "name the model, as its provider does");
+        }
+        if self.file.is_some() {
+            return wrong("file", "only a script has a file");
+        }
+        if self.api_key_env.is_some() && self.api_key_file.is_some() {
+            return wrong("api_key_file", "the key is in a variable or in a file, not in both");
+        }
+        if self.timeout.is_zero() {
+            return wrong("timeout", "it is longer than nothing");
+        }
+        let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+        if self.base_url.as_ref().is_some_and(|url| !is_url(url)) {
+            return wrong("base_url", "it begins with http:// or https://");
+        }
+        let prices = self
+            .price
+            .into_iter()
+            .flat_map(|price| [price.input, price.output, price.cached_input.unwrap_or_default()]);
+        if prices.into_iter().any(|usd| !usd.is_finite() || usd < 0.0) {
+            return wrong("price", "a price is a number that is not below zero");
+        }
+        None
+    }
+}

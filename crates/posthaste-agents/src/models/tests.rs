@@ -1,0 +1,1 @@
+//! Calls of models, with a server that speaks the formats of the providers.

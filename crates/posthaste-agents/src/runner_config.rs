@@ -1,0 +1,35 @@
+//! The settings of built-in assistants.
+
+use std::time::Duration;
+
+posthaste_core::settings! {
+    /// The `[runner]` section of the configuration: the budgets of built-in assistants.
+    pub struct RunnerConfig {
+        /// How often an assistant may ask its model in one turn.
+        iterations: usize = 100;
+        /// How long one turn may take.
+        turn: Duration = Duration::from_secs(3600), "humantime_serde";
+        /// How many tokens one turn may use, input and output together.
+        turn_tokens: u64 = 2_000_000;
+        /// How much one assistant may cost, in USD; 0: no limit.
+        cost_usd: f64 = 0.0;
+        /// How much the living assistants of one session may cost, in USD; 0: no limit.
+        session_cost_usd: f64 = 0.0;
+        /// How many characters of the conversation one request to the model may have; the
+        /// oldest results of tools are left out first.
+        context_chars: usize = 300_000;
+        /// How many characters of a tool's result reach the model.
+        result_chars: usize = 16_000;
+        /// How often one request to the model is tried.
+        attempts: usize = 4;
+        /// The time before the second try; twice as long before each further one.
+        retry_after: Duration = Duration::from_secs(1), "humantime_serde";
+        /// The longest time between two tries, also if the provider asks for more.
+        retry_most: Duration = Duration::from_secs(30), "humantime_serde";
+        /// How long a tool may run.
+        tool_timeout: Duration = Duration::from_secs(600), "humantime_serde";
+        /// After so many identical calls of a tool with the same result, the assistant is
+        /// advised to wait instead.
+        repeats: usize = 3;
+    }
+}

@@ -1,0 +1,109 @@
+//! Everything that assistants share: models, tools, budgets.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use posthaste_core::Hub;
+use posthaste_core::address::InstanceId;
+
+use crate::assistant::{Assistant, Spec, Surroundings};
+use crate::environment::Environment;
+use crate::folder::Folder;
+use crate::models::Models;
+use crate::runner_config::RunnerConfig;
+use crate::tools::{ToolboxSpec, Tools};
+use crate::transcript::Transcript;
+use crate::user::WorkerUser;
+
+pub(super) struct Workshop {
+    pub(super) models: Arc<Models>,
+    tools: Tools,
+    limits: RunnerConfig,
+    /// The environment that the hub was started with.
+    environment: Vec<(OsString, OsString)>,
+    user: Option<WorkerUser>,
+    assistants: Arc<Mutex<HashMap<InstanceId, Arc<Assistant>>>>,
+}
+
+impl Workshop {
+    pub(super) fn new(
+        models: Models,
+        tools: Tools,
+        limits: RunnerConfig,
+        environment: Vec<(OsString, OsString)>,
+        user: Option<WorkerUser>,
+    ) -> Self {
+        let (models, assistants) = (Arc::new(models), Arc::default());
+        Self { models, tools, limits, environment, user, assistants }
+    }
+
+    /// Opens the assistant of this folder.
+    pub(super) fn assistant(
+        &self,
+        hub: &Arc<Hub>,
+        who: InstanceId,
+        folder: &Folder,
+        transcript: &Arc<Transcript>,
+    ) -> io::Result<Arc<Assistant>> {
+        let spec = Spec::read(folder).ok_or(io::ErrorKind::NotFound)?;
+        let toolbox = self.tools.toolbox(ToolboxSpec {
+            services: spec.services.clone(),
+            directory: spec.directory.clone(),
+            environment: self.environment_of(&spec),
+            user: self.user.clone(),
+        });
+        let around = Surroundings {
+            hub: Arc::clone(hub),
+            who,
+            models: Arc::clone(&self.models),
+            toolbox,
+            limits: self.limits.clone(),
+            transcript: Arc::clone(transcript),
+            session_cost: self.session_cost(hub, who),
+        };
+        let assistant = Arc::new(Assistant::open(folder.path(), spec, around)?);
+        self.assistants.lock().insert(who, Arc::clone(&assistant));
+        Ok(assistant)
+    }
+
+    /// Returns the environment of the assistant's tools, without the keys of models.
+    fn environment_of(&self, spec: &Spec) -> Environment {
+        let keys = self.models.key_variables();
+        let is_key = |name: &OsString| keys.iter().any(|key| name == *key);
+        let all: Vec<_> =
+            self.environment.iter().filter(|(name, _)| !is_key(name)).cloned().collect();
+        let mut environment = match &self.user {
+            Some(user) => Environment::of_user(&all, user),
+            None => Environment::inherited(&all),
+        };
+        for (name, value) in &spec.env {
+            environment.set(name, value);
+        }
+        environment
+    }
+
+    /// Sums what the living assistants of a session have spent.
+    fn session_cost(&self, hub: &Arc<Hub>, who: InstanceId) -> Box<dyn Fn() -> f64 + Send + Sync> {
+        let (hub, assistants) = (Arc::downgrade(hub), Arc::downgrade(&self.assistants));
+        Box::new(move || {
+            let (Some(hub), Some(assistants)) = (hub.upgrade(), assistants.upgrade()) else {
+                return 0.0;
+            };
+            let session = hub.session(who);
+            let all = assistants.lock();
+            let of_session = all.iter().filter(|(id, _)| hub.session(**id) == session);
+            of_session.map(|(_, assistant)| assistant.spent().cost_usd).sum()
+        })
+    }
+
+    pub(super) fn find(&self, who: InstanceId) -> Option<Arc<Assistant>> {
+        self.assistants.lock().get(&who).cloned()
+    }
+
+    pub(super) fn forget(&self, who: InstanceId) {
+        self.assistants.lock().remove(&who);
+    }
+}

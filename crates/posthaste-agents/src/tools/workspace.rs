@@ -1,0 +1,376 @@
+//! The service `workspace`: files inside the working directory of an assistant.
+//!
+//! Every path is resolved by the kernel below the directory (`openat2` with
+//! `RESOLVE_BENEATH`), so neither `..` nor a symbolic link leads out of it, also if it is
+//! put there at the very moment.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use posthaste_runner::protocol::ToolSpec;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{read, spec};
+
+pub(super) const NAME: &str = "workspace";
+
+/// Number of files that a listing or a search looks at.
+const MOST_FILES: usize = 20_000;
+/// Number of lines that a listing or a search returns.
+const MOST_LINES: usize = 500;
+/// The largest file that is read whole, to be searched or edited.
+const LARGEST: u64 = 8 * 1024 * 1024;
+/// Folders that nobody means.
+const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
+
+pub(super) struct Workspace {
+    root: PathBuf,
+    /// Number of bytes of a file that one result shows.
+    shown: usize,
+}
+
+pub(super) fn specs() -> Vec<ToolSpec> {
+    let path = json!({ "type": "string", "description": "relative to the working directory" });
+    vec![
+        spec(
+            "read_file",
+            "Read a text file of the working directory.",
+            json!({ "type": "object", "required": ["path"], "properties": {
+                "path": path,
+                "offset": { "type": "integer", "description": "the first line, from 1" },
+                "limit": { "type": "integer", "description": "number of lines" } } }),
+        ),
+        spec(
+            "write_file",
+            "Write a whole text file in the working directory; folders are made.",
+            json!({ "type": "object", "required": ["path", "content"], "properties": {
+                "path": path, "content": { "type": "string" } } }),
+        ),
+        spec(
+            "edit_file",
+            "Replace one passage of a text file; `old` must stand there exactly once.",
+            json!({ "type": "object", "required": ["path", "old", "new"], "properties": {
+                "path": path, "old": { "type": "string" }, "new": { "type": "string" } } }),
+        ),
+        spec(
+            "list_files",
+            "List files and folders below a folder of the working directory.",
+            json!({ "type": "object", "properties": { "path": path,
+                "depth": { "type": "integer", "description": "default 3" } } }),
+        ),
+        spec(
+            "search",
+            "Find lines with a text in the files of the working directory.",
+            json!({ "type": "object", "required": ["query"], "properties": {
+                "query": { "type": "string" }, "path": path,
+                "regex": { "type": "boolean", "description": "query is a regular expression" } } }),
+        ),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadFile {
+    path: String,
+    #[serde(default)]
+    offset: Option<usize>,
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WriteFile {
+    path: String,
+    content: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EditFile {
+    path: String,
+    old: String,
+    new: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListFiles {
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    depth: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    query: String,
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    regex: bool,
+}
+
+impl Workspace {
+    pub(super) fn new(root: PathBuf, shown: usize) -> Self {
+        Self { root, shown }
+    }
+
+    pub(super) fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<String, String> {
+        match tool {
+            "read_file" => self.read_file(&read(arguments)?),
+            "write_file" => {
+                let WriteFile { path, content } = read(arguments)?;
+                self.write(&self.inside(&path)?, &content)?;
+                Ok(format!("{} bytes written to {path}", content.len()))
+            }
+            "edit_file" => self.edit(&read(arguments)?),
+            "list_files" => self.list(read(arguments)?),
+            "search" => self.search(read(arguments)?),
+            other => Err(format!("the service workspace has no tool {other}")),
+        }
+    }
+
+    /// Returns a path relative to the root. Paths that obviously leave it are refused in
+    /// words; the kernel refuses the others.
+    fn inside(&self, path: &str) -> Result<PathBuf, String> {
+        if path.contains('\0') {
+            return Err("the path has a zero byte".to_owned());
+        }
+        let path = Path::new(path);
+        let path = match path.strip_prefix(&self.root) {
+            Ok(relative) => relative,
+            Err(_) if path.is_absolute() => {
+                return Err(format!("{} is outside the working directory", path.display()));
+            }
+            Err(_) => path,
+        };
+        let mut inside = PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => inside.push(name),
+                Component::CurDir => {}
+                Component::ParentDir => {
+                    if !inside.pop() {
+                        return Err(format!("{} is outside the working directory", path.display()));
+                    }
+                }
+                Component::RootDir | Component::Prefix(_) => {
+                    return Err(format!("{} is outside the working directory", path.display()));
+                }
+            }
+        }
+        Ok(inside)
+    }
+
+    /// Opens a path below the root.
+    fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, String> {
+        let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&self.root, directory, Mode::empty())
+            .map_err(|error| format!("the working directory cannot be opened: {error}"))?;
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        // Never waits for the other end of a pipe.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        rustix::fs::openat2(&root, path, flags, Mode::empty(), how).map_err(|error| match error {
+            Errno::XDEV | Errno::LOOP => {
+                format!("{} leads out of the working directory", path.display())
+            }
+            error => format!("{}: {error}", path.display()),
+        })
+    }
+
+    /// Returns the content of a regular file, at most so many bytes.
+    fn content(&self, path: &Path, most: u64) -> Result<(Vec<u8>, u64), String> {
+        let wrong = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+        let file = File::from(self.open(path, OFlags::RDONLY)?);
+        let about = file.metadata().map_err(|error| wrong(&error))?;
+        if !about.is_file() {
+            return Err(wrong(&"it is no regular file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map_err(|error| wrong(&error))?;
+        Ok((bytes, about.len()))
+    }
+
+    fn text(&self, path: &Path) -> Result<String, String> {
+        let (bytes, length) = self.content(path, LARGEST)?;
+        if length > LARGEST {
+            return Err(format!("{} has {length} bytes: too large", path.display()));
+        }
+        String::from_utf8(bytes).map_err(|_| format!("{} is no text in UTF-8", path.display()))
+    }
+
+    fn read_file(&self, args: &ReadFile) -> Result<String, String> {
+        let text = self.text(&self.inside(&args.path)?)?;
+        let first = args.offset.unwrap_or(1).max(1);
+        let lines: Vec<&str> = text.lines().collect();
+        let (mut shown, mut number) = (String::new(), first);
+        for line in lines.iter().skip(first - 1).take(args.limit.unwrap_or(usize::MAX)) {
+            if shown.len() + line.len() > self.shown {
+                break;
+            }
+            shown.push_str(line);
+            shown.push('\n');
+            number += 1;
+        }
+        let wanted = args.limit.map_or(lines.len(), |limit| (first - 1 + limit).min(lines.len()));
+        if number <= wanted {
+            let all = lines.len();
+            shown.push_str(&format!("[{all} lines in all; go on with offset={number}]"));
+        }
+        Ok(shown)
+    }
+
+    fn edit(&self, args: &EditFile) -> Result<String, String> {
+        let path = self.inside(&args.path)?;
+        let text = self.text(&path)?;
+        match text.matches(args.old.as_str()).count() {
+            _ if args.old.is_empty() => Err("`old` is empty".to_owned()),
+            0 => Err(format!("{}: `old` does not stand there", args.path)),
+            1 => {
+                self.write(&path, &text.replacen(&args.old, &args.new, 1))?;
+                Ok(format!("{} changed", args.path))
+            }
+            times => Err(format!("{}: `old` stands there {times} times: quote more", args.path)),
+        }
+    }
+
+    /// Writes a file under another name, then gives it its own.
+    fn write(&self, path: &Path, content: &str) -> Result<(), String> {
+        let wrong = |error: Errno| format!("{}: {error}", path.display());
+        let name = path.file_name().ok_or_else(|| "the path names no file".to_owned())?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let folder = self.folder(parent)?;
+        let kind = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let mode = match kind {
+            Ok(known) if FileType::from_raw_mode(known.st_mode) != FileType::RegularFile => {
+                return Err(format!("{}: it is no regular file", path.display()));
+            }
+            Ok(known) => Mode::from_raw_mode(known.st_mode),
+            Err(_) => Mode::from_raw_mode(0o644),
+        };
+        let temporary = format!(".{:016x}.tmp", rand::random::<u64>());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, &temporary, flags, mode).map_err(wrong)?;
+        let mut file = File::from(file);
+        let written = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
+        let moved = written
+            .map_err(|error| format!("{}: {error}", path.display()))
+            .and_then(|()| rustix::fs::renameat(&folder, &temporary, &folder, name).map_err(wrong));
+        if moved.is_err() {
+            let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
+        }
+        moved
+    }
+
+    /// Opens a folder below the root, and makes what is missing of it.
+    fn folder(&self, path: &Path) -> Result<OwnedFd, String> {
+        let mut open = self.open(Path::new(""), OFlags::DIRECTORY)?;
+        let mut upto = PathBuf::new();
+        for part in path.components() {
+            upto.push(part);
+            match rustix::fs::mkdirat(&open, part.as_os_str(), Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(format!("{}: {error}", upto.display())),
+            }
+            open = self.open(&upto, OFlags::DIRECTORY)?;
+        }
+        Ok(open)
+    }
+
+    fn list(&self, args: ListFiles) -> Result<String, String> {
+        let start = self.inside(args.path.as_deref().unwrap_or(""))?;
+        let mut lines = Vec::new();
+        let depth = args.depth.unwrap_or(3).max(1);
+        let cut = self.walk(&start, &mut |path, is_folder| {
+            let below = path.strip_prefix(&start).unwrap_or(path).components().count();
+            if below <= depth {
+                let slash = if is_folder { "/" } else { "" };
+                lines.push(format!("{}{slash}", path.display()));
+            }
+            Ok(lines.len() < MOST_LINES)
+        })?;
+        lines.sort();
+        if cut {
+            lines.push("[there is more]".to_owned());
+        }
+        Ok(if lines.is_empty() { "(nothing)".to_owned() } else { lines.join("\n") })
+    }
+
+    fn search(&self, args: Search) -> Result<String, String> {
+        let pattern = if args.regex { args.query.clone() } else { regex::escape(&args.query) };
+        let pattern = regex::RegexBuilder::new(&pattern)
+            .size_limit(1 << 20)
+            .build()
+            .map_err(|error| format!("query: {error}"))?;
+        let start = self.inside(args.path.as_deref().unwrap_or(""))?;
+        let mut found = Vec::new();
+        let mut look = |path: &Path, is_folder: bool| {
+            if !is_folder && let Ok(text) = self.text(path) {
+                for (number, line) in text.lines().enumerate() {
+                    if pattern.is_match(line) {
+                        let line = crate::conversation::one_line(line, 300);
+                        found.push(format!("{}:{}: {line}", path.display(), number + 1));
+                    }
+                    if found.len() >= MOST_LINES {
+                        return Ok(false);
+                    }
+                }
+            }
+            Ok(true)
+        };
+        let is_file = self.content(&start, 0).is_ok();
+        let cut = match is_file {
+            true => look(&start, false).map(|goes_on: bool| !goes_on)?,
+            false => self.walk(&start, &mut look)?,
+        };
+        if cut {
+            found.push("[there is more]".to_owned());
+        }
+        Ok(if found.is_empty() { "(nothing found)".to_owned() } else { found.join("\n") })
+    }
+
+    /// Shows each file and folder below a folder, without following links, until `look` says
+    /// that it is enough. Returns whether something was left out.
+    fn walk(
+        &self,
+        start: &Path,
+        look: &mut dyn FnMut(&Path, bool) -> Result<bool, String>,
+    ) -> Result<bool, String> {
+        let (mut folders, mut seen) = (vec![start.to_owned()], 0);
+        while let Some(folder) = folders.pop() {
+            let open = match self.open(&folder, OFlags::RDONLY | OFlags::DIRECTORY) {
+                Ok(open) => open,
+                Err(why) if folder == start => return Err(why),
+                Err(_) => continue,
+            };
+            let entries = Dir::read_from(&open).map_err(|error| error.to_string())?;
+            for entry in entries.flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name == "." || name == ".." || SKIPPED.contains(&name.as_str()) {
+                    continue;
+                }
+                seen += 1;
+                let path = folder.join(&name);
+                let is_folder = entry.file_type() == FileType::Directory;
+                if seen > MOST_FILES || !look(&path, is_folder)? {
+                    return Ok(true);
+                }
+                if is_folder {
+                    folders.push(path);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;
