@@ -1,0 +1,105 @@
+//! Shortens a conversation for one request to the model.
+//!
+//! The conversation itself stays whole: what is left out of one request is still there for
+//! a later one with more room.
+
+use crate::protocol::ChatMessage;
+
+/// Stands where older messages were left out. It is a message of its own, directly after
+/// the system prompt, so that the list still begins with `user`, as some providers demand.
+pub const NOTICE: &str = "[posthaste] Older messages of this conversation were left out, \
+                          because it has grown too long.";
+
+/// Returns the messages with at most `limit` characters, if that can be done.
+///
+/// It leaves out, each time the oldest first and no more than needed:
+///
+/// 1. the texts of tool results before `last_round`, for which a short note with their
+///    length stands;
+/// 2. whole rounds before `last_round`: an answer of the model with the results of its
+///    calls, or mail of other agents;
+/// 3. messages of the user, but never the last one.
+///
+/// The messages from `last_round` on are what the model has not seen yet and its own answer
+/// before that. They stay, and so does `system`, even if they are too long: the provider of
+/// the model then says so. Every call keeps its result directly behind it, provided that
+/// this is so in `messages`.
+pub fn fit(messages: &[ChatMessage], limit: usize, last_round: usize) -> Vec<ChatMessage> {
+    let mut fitted = messages.to_vec();
+    let mut total: usize = fitted.iter().map(length).sum();
+    for message in fitted.iter_mut().take(last_round) {
+        if total <= limit {
+            return fitted;
+        }
+        if let ChatMessage::Tool { content, .. } = message {
+            let was = content.chars().count();
+            let note = format!("[posthaste] a result of {was} characters was left out");
+            if note.len() < was {
+                total = total - was + note.len();
+                *content = note;
+            }
+        }
+    }
+    if total <= limit {
+        return fitted;
+    }
+
+    total += NOTICE.len();
+    let lengths: Vec<usize> = fitted.iter().map(length).collect();
+    let last_user = fitted.iter().rposition(|m| matches!(m, ChatMessage::User { .. }));
+    let mut stays = vec![true; fitted.len()];
+    for (at, message) in fitted.iter().enumerate().take(last_round) {
+        if total <= limit {
+            break;
+        }
+        if matches!(message, ChatMessage::Assistant { .. }) {
+            for place in at..end_of_round(&fitted, at) {
+                stays[place] = false;
+                total -= lengths[place];
+            }
+        }
+    }
+    for (at, message) in fitted.iter().enumerate() {
+        if total <= limit {
+            break;
+        }
+        if matches!(message, ChatMessage::User { .. }) && Some(at) != last_user {
+            stays[at] = false;
+            total -= lengths[at];
+        }
+    }
+    if stays.iter().all(|stays| *stays) {
+        return fitted;
+    }
+    let mut stays = stays.into_iter();
+    fitted.retain(|_| stays.next().unwrap_or(true));
+    let after_system = fitted.iter().take_while(|m| matches!(m, ChatMessage::System { .. }));
+    let place = after_system.count();
+    fitted.insert(place, ChatMessage::User { content: NOTICE.to_owned() });
+    fitted
+}
+
+/// Returns the end of the round that begins with the answer at `start`.
+fn end_of_round(messages: &[ChatMessage], start: usize) -> usize {
+    let results = messages[start + 1..].iter();
+    start + 1 + results.take_while(|m| matches!(m, ChatMessage::Tool { .. })).count()
+}
+
+/// Returns the length of a message in characters, as the limit counts them.
+fn length(message: &ChatMessage) -> usize {
+    let chars = |text: &str| text.chars().count();
+    match message {
+        ChatMessage::System { content } | ChatMessage::User { content } => chars(content),
+        ChatMessage::Tool { tool_call_id, content } => chars(tool_call_id) + chars(content),
+        ChatMessage::Assistant { content, tool_calls } => {
+            let calls = tool_calls.iter().map(|call| {
+                let arguments = serde_json::to_string(&call.arguments).unwrap_or_default();
+                chars(&call.id) + chars(&call.name) + chars(&arguments)
+            });
+            content.as_deref().map_or(0, chars) + calls.sum::<usize>()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::conversation::tests::{assert_well_formed, calls, result, says, user};
+use crate::conversation::{LOST, mend};
+
+fn system() -> ChatMessage {
+    ChatMessage::System { content: "be brief".to_owned() }
+}
+
+fn total(messages: &[ChatMessage]) -> usize {
+    messages.iter().map(length).sum()
+}
+
+fn note(length: usize) -> String {
+    format!("[posthaste] a result of {length} characters was left out")
+}
+
+/// A conversation of two rounds with long results, and a message that has just come.
+fn long() -> Vec<ChatMessage> {
+    let text = "x".repeat(500);
+    vec![
+        system(),
+        user("mend it"),
+        calls(&["a"]),
+        result("a", &text),
+        user("and the weather?"),
+        calls(&["b"]),
+        result("b", &text),
+        calls(&["c"]),
+        result("c", &text),
+        user("hurry"),
+    ]
+}
+
+const LAST_ROUND: usize = 7;
+
+#[test]
+fn a_conversation_that_fits_is_unchanged() {
+    let messages = long();
+    assert_eq!(fit(&messages, total(&messages), LAST_ROUND), messages);
+}
+
+#[test]
+fn the_oldest_results_go_first_and_no_more_than_needed() {
+    let messages = long();
+    let mut one = messages.clone();
+    one[3] = result("a", &note(500));
+    assert_eq!(fit(&messages, total(&messages) - 1, LAST_ROUND), one);
+    assert_eq!(fit(&messages, total(&one), LAST_ROUND), one);
+    let mut two = one.clone();
+    two[6] = result("b", &note(500));
+    assert_eq!(fit(&messages, total(&one) - 1, LAST_ROUND), two);
+}
+
+#[test]
+fn then_whole_rounds_go_and_a_notice_says_so() {
+    let text = "x".repeat(500);
+    let rest = [
+        system(),
+        user(NOTICE),
+        user("mend it"),
+        user("and the weather?"),
+        calls(&["c"]),
+        result("c", &text),
+        user("hurry"),
+    ];
+    assert_eq!(fit(&long(), total(&rest), LAST_ROUND), rest);
+}
+
+#[test]
+fn then_messages_of_the_user_go_but_never_the_last_nor_the_last_round() {
+    let text = "x".repeat(500);
+    let least = [system(), user(NOTICE), calls(&["c"]), result("c", &text), user("hurry")];
+    assert_eq!(fit(&long(), total(&least), LAST_ROUND), least);
+    assert_eq!(fit(&long(), 0, LAST_ROUND), least);
+}
+
+#[test]
+fn an_answer_in_words_is_a_round_too() {
+    let long = "x".repeat(500);
+    let messages = [system(), user("hi"), says(&long), user("what?")];
+    let rest = [system(), user(NOTICE), user("hi"), user("what?")];
+    assert_eq!(fit(&messages, 300, messages.len()), rest);
+}
+
+#[test]
+fn nothing_is_said_to_be_left_out_where_nothing_can_be() {
+    let messages = [system(), user(&"x".repeat(500))];
+    assert_eq!(fit(&messages, 10, messages.len()), messages);
+    assert_eq!(fit(&[], 0, 0), []);
+}
+
+#[test]
+fn characters_are_counted_and_not_bytes() {
+    let messages = [system(), user("ä"), calls(&["a"]), result("a", &"ö".repeat(100)), user("ü")];
+    assert_eq!(fit(&messages, total(&messages), messages.len()), messages);
+}
+
+fn message() -> impl Strategy<Value = ChatMessage> {
+    prop_oneof![
+        "[aä]{0,90}".prop_map(|text| user(&text)),
+        "[bö]{0,90}".prop_map(|text| says(&text)),
+        proptest::sample::subsequence(vec!["1", "2", "3"], 1..=3).prop_map(|ids| calls(&ids)),
+        ("[1-3]", "[cü]{0,200}").prop_map(|(id, text)| result(&id, &text)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_left_is_well_formed_in_order_and_fits_if_it_can(
+        torn in proptest::collection::vec(message(), 0..30),
+        limit in 0_usize..3_000,
+        part in 0_usize..=100,
+    ) {
+        let mut messages = vec![system()];
+        messages.extend(mend(torn, LOST));
+        // A round is whole on either side.
+        let mut last_round = 1 + (messages.len() - 1) * part / 100;
+        while matches!(messages.get(last_round), Some(ChatMessage::Tool { .. })) {
+            last_round += 1;
+        }
+
+        let fitted = fit(&messages, limit, last_round);
+
+        assert_well_formed(&fitted);
+        prop_assert_eq!(&fitted[0], &system());
+        // The last message of the user stays, and so does the last round.
+        let users = |m: &&ChatMessage| matches!(m, ChatMessage::User { .. }) && **m != user(NOTICE);
+        prop_assert_eq!(fitted.iter().rfind(users), messages.iter().rfind(users));
+        let recent = |messages: &[ChatMessage], from: usize| -> Vec<ChatMessage> {
+            let recent = messages[from..].iter().filter(|m| !matches!(m, ChatMessage::User { .. }));
+            recent.cloned().collect()
+        };
+        let expected = recent(&messages, last_round);
+        let left = recent(&fitted, 0);
+        prop_assert!(left.ends_with(&expected));
+        // What stays is in its order, but for the notice and the notes.
+        let mut rest = messages.iter();
+        for message in fitted.iter().filter(|m| **m != user(NOTICE)) {
+            let same = |other: &&ChatMessage| match (message, other) {
+                (
+                    ChatMessage::Tool { tool_call_id: id, content },
+                    ChatMessage::Tool { tool_call_id: of, content: was },
+                ) => id == of && (content == was || *content == note(was.chars().count())),
+                (message, other) => message == *other,
+            };
+            prop_assert!(rest.any(|other| same(&other)), "{message:?}");
+        }
+        // It is short enough, or nothing more could go.
+        if total(&fitted) > limit {
+            prop_assert!(fitted.iter().filter(users).count() <= 1);
+            prop_assert_eq!(left.len(), expected.len() + 1, "system and the last round");
+        }
+    }
+}
