@@ -237,6 +237,10 @@ pub(crate) enum Command {
     /// Answer each line of mail with itself: the agent of CAO's provider mock_cli
     #[command(hide = true)]
     Echo,
+    /// Be the built-in assistant: speaks the protocol of runners on stdin and stdout; the hub
+    /// starts this
+    #[command(hide = true)]
+    Runner,
     /// Own one worker; the hub starts this
     #[command(hide = true)]
     Keep(KeepArgs),

@@ -45,6 +45,7 @@ mod program;
 mod read;
 mod reply;
 mod requeue;
+pub(crate) mod runner;
 mod send;
 mod service;
 mod start;
@@ -131,6 +132,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         | Command::Demo(_)
         | Command::Completions(_)
         | Command::Man(_)
+        | Command::Runner
         | Command::Keep(_)
         | Command::Window(_) => Ok(()),
     };

@@ -23,6 +23,7 @@ use figment::error::{Actual, Kind};
 use figment::providers::{Format, Toml};
 use figment::value::Value;
 use figment::value::magic::RelativePathBuf;
+use posthaste_agents::{ModelsConfig, RunnerConfig};
 use posthaste_api::ApiError;
 use posthaste_core::orchestration::AgentsConfig;
 use posthaste_core::{Limits, settings};
@@ -76,6 +77,9 @@ pub(crate) struct Config {
     pub(crate) profiles: ProfilesConfig,
     pub(crate) agents: AgentsConfig,
     pub(crate) hooks: HooksConfig,
+    pub(crate) runner: RunnerConfig,
+    /// The language models of built-in assistants, by name.
+    pub(crate) models: ModelsConfig,
 }
 
 settings! {
@@ -193,6 +197,10 @@ impl Config {
             ("agents.wake_after", self.agents.wake_after),
             ("agents.wake_again", self.agents.wake_again),
             ("agents.wake_timeout", self.agents.wake_timeout),
+            ("runner.turn", self.runner.turn),
+            ("runner.retry_after", self.runner.retry_after),
+            ("runner.retry_most", self.runner.retry_most),
+            ("runner.tool_timeout", self.runner.tool_timeout),
             ("hooks.sign_of_life", self.hooks.sign_of_life),
             ("hooks.patience", self.hooks.patience),
         ] {
@@ -226,6 +234,21 @@ impl Config {
         if self.profiles.rescan < SHORTEST_RESCAN {
             let told = "profiles.rescan is too short: the hub would do nothing else";
             return Err(invalid(told).hint("leave it out for the default, 30s"));
+        }
+        for (name, model) in &self.models {
+            if let Some((key, why)) = model.fault() {
+                return Err(invalid(format!("models.{name}.{key}: {why}"))
+                    .hint("docs/guide/models.md has an example for each provider"));
+            }
+        }
+        for (key, usd) in [
+            ("runner.cost_usd", self.runner.cost_usd),
+            ("runner.session_cost_usd", self.runner.session_cost_usd),
+        ] {
+            if !usd.is_finite() || usd < 0.0 {
+                return Err(invalid(format!("{key} is a number that is not below zero"))
+                    .hint("leave it out for no limit"));
+            }
         }
         let folder = &self.agents.folder;
         if !folder.as_os_str().is_empty() && !folder.is_absolute() {

@@ -59,6 +59,9 @@ fn main() -> ExitCode {
         // A keeper outlives the hub, and has a small runtime of its own.
         return posthaste_agents::keeper::run(args.words);
     }
+    if let Some(Command::Runner) = cli.command {
+        return commands::runner::run();
+    }
     if matches!(cli.command, None | Some(Command::Up(_))) {
         arena::have_one();
     }

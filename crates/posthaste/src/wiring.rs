@@ -84,6 +84,8 @@ pub(crate) fn launcher(
         environment: whole_environment(),
         manners,
         answer_bytes: config.limits.body_bytes,
+        models: config.models.clone(),
+        runner: config.runner.clone(),
     })))
 }
 

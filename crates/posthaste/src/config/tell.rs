@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use figment::Source;
+use posthaste_agents::RunnerConfig;
 use posthaste_api::ApiError;
 use posthaste_core::Limits;
 use posthaste_core::orchestration::AgentsConfig;
@@ -28,13 +29,14 @@ const DATA: &str = "data";
 const DATA_ABOUT: &str = "The data folder; in a file it is relative to that file.";
 
 /// The sections, as they stand in a file.
-const SECTIONS: [(&str, Keys); 11] = [
+const SECTIONS: [(&str, Keys); 12] = [
     ("server", ServerConfig::KEYS),
     ("store", StoreConfig::KEYS),
     ("limits", Limits::KEYS),
     ("profiles", ProfilesConfig::KEYS),
     ("agents", AgentsConfig::KEYS),
     ("hooks", HooksConfig::KEYS),
+    ("runner", RunnerConfig::KEYS),
     ("queue", QueueConfig::KEYS),
     ("log", LogConfig::KEYS),
     ("telemetry", TelemetryConfig::KEYS),

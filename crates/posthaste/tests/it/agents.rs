@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use posthaste_agents::keeper::Manners;
-use posthaste_agents::{Supervisor, SupervisorConfig, WorkerUser};
+use posthaste_agents::{ModelsConfig, RunnerConfig, Supervisor, SupervisorConfig, WorkerUser};
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::{Message, MessageRef, Principal, Via};
 use posthaste_core::orchestration::{AgentsConfig, Assign, AssignError, Assigned};
@@ -139,6 +139,8 @@ impl Office {
             ],
             manners: Manners { umask: 0o022, open_files: None },
             answer_bytes: limits.body_bytes,
+            models: ModelsConfig::default(),
+            runner: RunnerConfig::default(),
         }));
         hub.employ(Arc::clone(&launcher) as Arc<dyn Launcher>, agents).await;
         Self { scratch, hub, launcher }

@@ -94,6 +94,7 @@ fn try_launch(config: &str) -> Result<Launch, LaunchError> {
         hub: "http://127.0.0.1:9889",
         binary: Path::new("/usr/bin/posthaste"),
         instructions: "You are bob.",
+        thread: "t-0000000a",
     };
     Acp.launch(&brief).map(|launch| launch.expect("a program"))
 }

@@ -53,6 +53,7 @@ fn launch(config: &str) -> Launch {
         hub: "http://127.0.0.1:9889",
         binary: Path::new("/usr/bin/posthaste"),
         instructions: "You are bob.",
+        thread: "t-0000000a",
     };
     Claude.launch(&brief).expect("a good profile").expect("a program")
 }
@@ -133,7 +134,11 @@ fn brief(heard: &Heard) -> Option<String> {
         Heard::Unknown(line) => format!("unknown: {line}"),
         Heard::Fails(why) => format!("cannot work: {why}"),
         Heard::Screen(_) => "screen".to_owned(),
-        Heard::Send(_) | Heard::SendWithToken(_) | Heard::Usage(_) | Heard::ConversationId(_) => {
+        Heard::Send(_)
+        | Heard::SendWithToken(_)
+        | Heard::Calls(_)
+        | Heard::Usage(_)
+        | Heard::ConversationId(_) => {
             return None;
         }
     })

@@ -69,6 +69,7 @@ pub(super) fn launch(config: &str) -> Launch {
         hub: "http://127.0.0.1:9889",
         binary: Path::new("/usr/bin/posthaste"),
         instructions: "You are bob.",
+        thread: "t-0000000a",
     };
     Codex.launch(&brief).expect("a good profile").expect("a program")
 }
