@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -67,7 +67,8 @@ pub struct Models {
     limits: RunnerConfig,
     /// The keys of the configured variables, as the hub was started with them.
     keys: BTreeMap<String, String>,
-    client: Client,
+    /// Made for the first request: it reads the system's certificates.
+    client: OnceLock<Client>,
 }
 
 impl Models {
@@ -85,7 +86,7 @@ impl Models {
             Some((name.to_owned(), value.to_str()?.to_owned()))
         });
         let keys = keys.collect();
-        Self { all, limits, keys, client: client() }
+        Self { all, limits, keys, client: OnceLock::new() }
     }
 
     pub fn names(&self) -> Vec<&str> {
@@ -215,7 +216,11 @@ impl Models {
         }
         let work = async {
             let asked = convert::request(request);
-            let answer = self.client.exec_chat_stream(target, asked, Some(&options)).await?;
+            let answer = self
+                .client
+                .get_or_init(client)
+                .exec_chat_stream(target, asked, Some(&options))
+                .await?;
             let (mut stream, mut text) = (answer.stream, String::new());
             while let Some(event) = stream.next().await {
                 match event? {
@@ -260,11 +265,8 @@ impl ModelReply {
 
 /// Makes the client of providers: TLS by rustls with ring.
 fn client() -> Client {
-    static PROVIDER: Once = Once::new();
-    PROVIDER.call_once(|| {
-        // Another part of the program may have chosen one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
+    // Another part of the program may have installed one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().build().unwrap_or_default();
     Client::builder().with_reqwest(http).build().expect("a client without settings of its own")
 }

@@ -82,11 +82,7 @@ impl Client {
         if !base.username().is_empty() || base.password().is_some() {
             return Err(bad("a token does not belong into the address"));
         }
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|e| bad(&e.to_string()))?;
+        let http = crate::http::plain().build().map_err(|e| bad(&e.to_string()))?;
         Ok(Self { base, token: None, agent: "posthaste-client", who: Vec::new(), http })
     }
 

@@ -13,6 +13,7 @@ pub mod error;
 pub mod events;
 pub mod health;
 pub mod hooks;
+pub mod http;
 pub mod inbox;
 pub mod instances;
 mod json;

@@ -20,7 +20,13 @@ async fn house() -> House {
 
 /// CAO's long poll; nobody is impatient here.
 async fn waited(url: String) -> Value {
-    let answer = reqwest::Client::new().get(url).bearer_auth(OPERATOR).send().await;
+    let answer = posthaste_api::http::plain()
+        .build()
+        .expect("a client")
+        .get(url)
+        .bearer_auth(OPERATOR)
+        .send()
+        .await;
     answer.expect("an answer").json().await.expect("JSON")
 }
 

@@ -54,7 +54,14 @@ async fn following_the_events_is_a_lasting_connection() {
     let house = House::new().await;
     let (bob, _) = house.agent("bob").await;
     let url = format!("http://{}/v1/events", house.address);
-    let follow = || reqwest::Client::new().get(&url).bearer_auth(&bob.token).send();
+    let follow = || {
+        posthaste_api::http::plain()
+            .build()
+            .expect("a client")
+            .get(&url)
+            .bearer_auth(&bob.token)
+            .send()
+    };
     let response = follow().await.expect("an answer");
     assert_eq!(response.status(), 200);
     drop(response);

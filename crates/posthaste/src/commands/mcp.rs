@@ -101,9 +101,7 @@ impl Bridge {
             // The bridge finds its hub by the folder.
             flags: vec!["--any-port".to_owned()],
         };
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
+        let http = posthaste_api::http::plain()
             .connect_timeout(CONNECTING)
             .tcp_keepalive(KEEPALIVE)
             .user_agent(concat!("posthaste-mcp/", env!("CARGO_PKG_VERSION")))

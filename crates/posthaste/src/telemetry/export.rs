@@ -42,9 +42,7 @@ impl Collector {
             .map_err(|()| wrong("it has no path"))?
             .pop_if_empty()
             .extend(["v1", "traces"]);
-        let http = Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
+        let http = posthaste_api::http::plain()
             .timeout(PATIENCE)
             .default_headers(parse(headers)?)
             .build()

@@ -17,7 +17,6 @@ use posthaste_core::ports::TranscriptKind;
 use posthaste_core::registry::{InstanceFilter, Status};
 use posthaste_store::Place;
 use posthaste_testkit::staff::Staff;
-use reqwest::redirect::Policy;
 use serde_json::{Map, Value, json};
 
 use self::standins::StandIns;
@@ -71,7 +70,7 @@ impl Scribe {
             House::with(Plan { place: Place::File(folder.to_owned()), ..Plan::default() }).await;
         let staff = Arc::new(Staff::default());
         house.hub.employ(Arc::clone(&staff) as _, AgentsConfig::default()).await;
-        let client = reqwest::Client::builder().redirect(Policy::none());
+        let client = posthaste_api::http::plain();
         Self {
             house,
             client: client.build().expect("a client"),

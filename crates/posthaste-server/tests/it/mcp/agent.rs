@@ -118,7 +118,7 @@ impl Agent {
     /// A client that has said nothing yet.
     pub(crate) fn silent(house: &House, token: &str, era: Era, client: &str) -> Self {
         Self {
-            http: reqwest::Client::new(),
+            http: posthaste_api::http::plain().build().expect("a client"),
             url: format!("http://{}/mcp", house.address),
             token: token.to_owned(),
             era,

@@ -114,7 +114,7 @@ pub(crate) async fn over_http(
     token: &str,
     session: &Session,
 ) -> Result<Proved, ApiError> {
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+    let http = posthaste_api::http::plain().timeout(PATIENCE).build();
     let http = http.map_err(|e| failed(&e.to_string()))?;
     let label = format!("check-{:016x}", rand::random::<u64>());
     let ask = async |message: Value| -> Result<Value, ApiError> {
