@@ -26,6 +26,8 @@ posthaste_core::settings! {
         retry_after: Duration = Duration::from_secs(1), "humantime_serde";
         /// The longest time between two tries, also if the provider asks for more.
         retry_most: Duration = Duration::from_secs(30), "humantime_serde";
+        /// How many calls a runner may have open at the same time.
+        open_calls: usize = 32;
         /// How long a tool may run.
         tool_timeout: Duration = Duration::from_secs(600), "humantime_serde";
         /// After so many identical calls of a tool with the same result, the assistant is
