@@ -1,0 +1,1 @@
+//! Assistants that give work to others.

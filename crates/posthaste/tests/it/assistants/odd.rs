@@ -1,0 +1,1 @@
+//! Runners that do not keep to the protocol.
