@@ -81,7 +81,9 @@ impl Assistant {
             .iter()
             .filter(|given| given.assignment.report.is_none())
             .map(|given| {
-                format!("- assignment {} to {}", given.assignment.task.0, given.assignment.worker)
+                let worker = given.assignment.worker.to_string();
+                let worker = given.address.as_deref().unwrap_or(&worker);
+                format!("- assignment {} to {worker}", given.assignment.task.0)
             })
             .collect();
         let mut parts = Vec::new();

@@ -36,6 +36,10 @@ impl Driver for Runner {
         Some("limit the agent by `tools`, which names the tools that it has")
     }
 
+    fn tools_of_hub(&self) -> &'static str {
+        "your tools"
+    }
+
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError> {
         let own = brief.binary.to_string_lossy();
         let words = program_of(brief.settings, &[&own, "runner"])?;

@@ -21,6 +21,8 @@ pub(super) enum Runner {
 pub(super) struct Stage {
     pub(super) world: World,
     model: ModelServer,
+    /// Requests of assistants that the test has not come to.
+    turns: Vec<Turn>,
     hub: Option<Hub>,
     url: String,
 }
@@ -52,7 +54,7 @@ impl Stage {
         ));
         let hub = world.hub_of(command(&world, "127.0.0.1:0"));
         let url = hub.url.clone();
-        let stage = Self { world, model, hub: Some(hub), url };
+        let stage = Self { world, model, turns: Vec::new(), hub: Some(hub), url };
         stage.profile(NAME, "You mend logins.", runner);
         stage
     }
@@ -64,6 +66,11 @@ impl Stage {
             let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/runner.py");
             config["command"] = json!(["python3", program]);
         }
+        self.profile_with(name, prompt, &config);
+    }
+
+    /// Makes a profile with these settings.
+    pub(super) fn profile_with(&self, name: &str, prompt: &str, config: &Value) {
         let text = format!(
             "---\nname: {name}\ndescription: helps\ndriver: runner\nconfig: {config}\n\
              allowed_builtin_service_aliases: [workspace, shell, assistant]\n---\n{prompt}\n"
@@ -81,7 +88,12 @@ impl Stage {
 
     /// An agent gives the assistant work.
     pub(super) fn assign_as(&self, who: &str, task: &str) -> Assistant {
-        self.assigned(&["assign", NAME, task, "--as", who, "--dir", self.place()])
+        self.assign_agent_as(who, NAME, task)
+    }
+
+    /// An agent gives an assistant of this profile work.
+    pub(super) fn assign_agent_as(&self, who: &str, agent: &str, task: &str) -> Assistant {
+        self.assigned(&["assign", agent, task, "--as", who, "--dir", self.place()])
     }
 
     fn assigned(&self, words: &[&str]) -> Assistant {
@@ -98,6 +110,17 @@ impl Stage {
     /// The next request to the model.
     pub(super) async fn turn(&mut self) -> Turn {
         Turn { asked: self.model.asked().await }
+    }
+
+    /// The next request to the model by the assistant with this in its system prompt.
+    pub(super) async fn turn_of(&mut self, prompt: &str) -> Turn {
+        loop {
+            if let Some(at) = self.turns.iter().position(|turn| turn.system().contains(prompt)) {
+                return self.turns.remove(at);
+            }
+            let turn = self.turn().await;
+            self.turns.push(turn);
+        }
     }
 
     /// Whether the model is not being asked.
