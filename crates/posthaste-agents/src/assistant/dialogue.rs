@@ -167,6 +167,20 @@ impl Dialogue {
         open
     }
 
+    /// Returns the open messages that the model had seen when it answered last: only those
+    /// can be answered by that.
+    pub(crate) fn open_and_seen(&self) -> Vec<&Mail> {
+        let answered = |record: &Record| matches!(record, Record::Model { .. });
+        let Some(last) = self.records.iter().rposition(answered) else { return Vec::new() };
+        let later = |seq: u64| {
+            let is_it = |record: &Record| matches!(record, Record::Mail(mail) if mail.seq == seq);
+            self.records[last..].iter().any(is_it)
+        };
+        let mut open = self.open();
+        open.retain(|mail| !later(mail.seq));
+        open
+    }
+
     /// Returns whether a message of the human wants an answer: a reply to a question and
     /// small talk do not.
     fn is_request(&self, mail: &Mail) -> bool {

@@ -6,6 +6,7 @@
 
 mod delegation;
 mod endings;
+mod examples;
 mod flows;
 mod gaps;
 mod kills;

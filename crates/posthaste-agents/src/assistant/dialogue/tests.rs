@@ -103,6 +103,19 @@ fn each_message_of_the_human_is_open_until_an_answer_names_it_or_the_turn_ends()
 }
 
 #[test]
+fn an_answer_is_for_the_messages_that_the_model_had_seen() {
+    let seen = |dialogue: &Dialogue| -> Vec<u64> {
+        dialogue.open_and_seen().iter().map(|mail| mail.seq).collect()
+    };
+    let mut dialogue = Dialogue::of(vec![Record::Mail(mail(1, "fix the login bug"))]);
+    assert!(seen(&dialogue).is_empty());
+    dialogue.extend([model("1:2", Some("fixed"), &[]), Record::Mail(mail(2, "the weather?"))]);
+    assert_eq!((seen(&dialogue), open(&dialogue)), (vec![1], vec![1, 2]));
+    dialogue.extend([given("1:3"), said(&[1]), model("1:4", Some("sunny"), &[])]);
+    assert_eq!(seen(&dialogue), [2]);
+}
+
+#[test]
 fn a_reply_to_a_question_is_no_request_of_its_own() {
     let reply = Mail { in_reply_to: Some(7), ..mail(8, "JWT") };
     let dialogue = Dialogue::of(vec![

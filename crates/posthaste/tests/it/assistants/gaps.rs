@@ -63,6 +63,7 @@ pub(super) async fn a_message_during_the_final_answer_makes_it_a_partial_one(mut
         (&partial["type"], &partial["in_reply_to"]),
         (&json!("answer"), &json!(helper.task))
     );
+    assert_eq!(partial["metadata"], json!({ "partial": true, "answers": [helper.task] }));
     let turn = stage.turn().await;
     turn.assert_talk(&[
         ("user", "fix the login bug"),

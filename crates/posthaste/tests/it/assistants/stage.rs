@@ -83,7 +83,12 @@ impl Stage {
 
     /// The operator gives the assistant work.
     pub(super) fn assign(&self, task: &str) -> Assistant {
-        self.assigned(&["assign", NAME, task, "--dir", self.place()])
+        self.assign_agent(NAME, task)
+    }
+
+    /// The operator gives an assistant of this profile work.
+    pub(super) fn assign_agent(&self, agent: &str, task: &str) -> Assistant {
+        self.assigned(&["assign", agent, task, "--dir", self.place()])
     }
 
     /// An agent gives the assistant work.
