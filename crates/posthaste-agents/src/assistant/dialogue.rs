@@ -98,10 +98,12 @@ impl Dialogue {
         let until = &self.records[..upto.unwrap_or(self.records.len())];
         let given = |record: &Record| matches!(record, Record::Given { .. } | Record::Start);
         let from = until.iter().rposition(given).map_or(0, |at| at + 1);
-        let mail = |record| match record {
-            &Record::Mail(ref mail) => Some(mail),
-            _ => None,
-        };
+        fn mail(record: &Record) -> Option<&Mail> {
+            match record {
+                Record::Mail(mail) => Some(mail),
+                _ => None,
+            }
+        }
         until[from..].iter().filter_map(mail).collect()
     }
 
