@@ -4,9 +4,11 @@
 //! request in the provider's own format, streams the answer, tries again what may work
 //! later, and says in one sentence what does not.
 
+mod attempt;
 mod config;
 mod convert;
 mod error;
+mod frames;
 mod script;
 #[cfg(test)]
 mod tests;
@@ -16,14 +18,11 @@ use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use genai::chat::{ChatOptions, ChatStreamEvent, StreamEnd};
-use genai::resolver::{AuthData, Endpoint};
-use genai::{Client, ModelIden, ServiceTarget};
+use genai::Client;
 use posthaste_core::ports::LaunchError;
 use posthaste_runner::protocol::{ChatMessage, ToolCall, ToolSpec};
 use rand::RngExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 pub use self::config::{ModelConfig, ModelsConfig, Price, Provider};
 pub use self::error::{ModelError, ModelErrorKind};
@@ -135,11 +134,16 @@ impl Models {
             let text = std::fs::read_to_string(file).map_err(|error| {
                 no_key(format!("the model {name} has no key: {}: {error}", file.display()))
             })?;
-            return Ok(text.trim().to_owned());
+            return match text.trim() {
+                "" => {
+                    Err(no_key(format!("the model {name} has no key: {} is empty", file.display())))
+                }
+                key => Ok(key.to_owned()),
+            };
         }
         let Some(variable) = model.key_variable() else { return Ok(String::new()) };
-        match self.keys.get(variable).filter(|key| !key.is_empty()) {
-            Some(key) => Ok(key.clone()),
+        match self.keys.get(variable).map(|key| key.trim()).filter(|key| !key.is_empty()) {
+            Some(key) => Ok(key.to_owned()),
             None if model.provider.needs_key() || model.api_key_env.is_some() => {
                 Err(no_key(format!(
                     "the model {name} has no key: the hub was started without the variable \
@@ -164,14 +168,23 @@ impl Models {
             return script::Script::read(name, model)?.play(name, request).await;
         }
         let mut tries = 0;
+        // The provider wants to be paid for an empty answer as well.
+        let mut spent = ModelUsage::default();
         loop {
             tries += 1;
             let tried = self.attempt(name, model, request, progress).await;
             let last = tries >= self.limits.attempts.max(1);
+            // What was written in this try does not go on in the next one.
+            progress(Progress::Writing(""));
             match tried {
                 // A model that says nothing is asked once more.
-                Ok(reply) if tries > 1 || !reply.is_empty() || last => return Ok(reply),
-                Ok(_) => progress(Progress::Retrying(&format!("the model {name} said nothing"))),
+                Ok(reply) if tries > 1 || !reply.is_empty() || last => {
+                    return Ok(ModelReply { usage: spent.and(reply.usage), ..reply });
+                }
+                Ok(reply) => {
+                    spent = spent.and(reply.usage);
+                    progress(Progress::Retrying(&format!("the model {name} said nothing")));
+                }
                 Err((error, _)) if last || !error.kind.may_pass() => {
                     let times =
                         if tries == 1 { String::new() } else { format!(" ({tries} tries)") };
@@ -194,59 +207,6 @@ impl Models {
         some.max(wanted.unwrap_or_default()).min(self.limits.retry_most)
     }
 
-    async fn attempt(
-        &self,
-        name: &str,
-        model: &ModelConfig,
-        request: &ModelRequest,
-        progress: &(dyn Fn(Progress<'_>) + Send + Sync),
-    ) -> Result<ModelReply, (ModelError, Option<Duration>)> {
-        let key = self.key(name, model).map_err(|error| (error, None))?;
-        let target = ServiceTarget {
-            endpoint: Endpoint::from_owned(model.endpoint()),
-            auth: AuthData::from_single(key.clone()),
-            model: ModelIden::new(model.provider.adapter(), model.model.as_str()),
-        };
-        let mut options = ChatOptions::default()
-            .with_capture_usage(true)
-            .with_capture_content(true)
-            .with_capture_tool_calls(true);
-        if let Some(most) = model.max_tokens {
-            options = options.with_max_tokens(most);
-        }
-        let work = async {
-            let asked = convert::request(request);
-            let answer = self
-                .client
-                .get_or_init(client)
-                .exec_chat_stream(target, asked, Some(&options))
-                .await?;
-            let (mut stream, mut text) = (answer.stream, String::new());
-            while let Some(event) = stream.next().await {
-                match event? {
-                    ChatStreamEvent::Chunk(chunk) => {
-                        text.push_str(&chunk.content);
-                        progress(Progress::Writing(&text));
-                    }
-                    ChatStreamEvent::End(end) => return Ok(Some(end)),
-                    _ => {}
-                }
-            }
-            Ok::<Option<StreamEnd>, genai::Error>(None)
-        };
-        let failed = |error: ModelError, wait| (error.without(&key), wait);
-        match timeout(model.timeout, work).await {
-            Ok(Ok(Some(end))) => convert::reply(end, model.price.as_ref())
-                .map_err(|why| failed(ModelError::broken(name, &why), None)),
-            Ok(Ok(None)) => Err(failed(ModelError::broken(name, "its answer broke off"), None)),
-            Ok(Err(error)) => {
-                let wait = error::retry_after(&error);
-                Err(failed(ModelError::of(name, &error), wait))
-            }
-            Err(_) => Err(failed(ModelError::slow(name, model.timeout), None)),
-        }
-    }
-
     /// Asks a model for one word, to see whether it can be used.
     pub async fn probe(&self, name: &str) -> Result<ModelReply, ModelError> {
         let content = "Answer with the word: ready".to_owned();
@@ -256,17 +216,23 @@ impl Models {
     }
 }
 
+impl ModelUsage {
+    fn and(self, other: Self) -> Self {
+        let cost_usd = match (self.cost_usd, other.cost_usd) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
+        };
+        Self {
+            input_tokens: self.input_tokens + other.input_tokens,
+            output_tokens: self.output_tokens + other.output_tokens,
+            cost_usd,
+        }
+    }
+}
+
 impl ModelReply {
     fn is_empty(&self) -> bool {
         self.tool_calls.is_empty()
             && self.content.as_ref().is_none_or(|text| text.trim().is_empty())
     }
-}
-
-/// Makes the client of providers: TLS by rustls with ring.
-fn client() -> Client {
-    // Another part of the program may have installed one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let http = reqwest::Client::builder().build().unwrap_or_default();
-    Client::builder().with_reqwest(http).build().expect("a client without settings of its own")
 }

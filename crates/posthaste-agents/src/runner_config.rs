@@ -28,6 +28,9 @@ posthaste_core::settings! {
         retry_most: Duration = Duration::from_secs(30), "humantime_serde";
         /// How many calls a runner may have open at the same time.
         open_calls: usize = 32;
+        /// How many bytes one answer of a model may have, with everything that its provider
+        /// sends around the text.
+        answer_bytes: usize = 64 << 20;
         /// How long a tool may run.
         tool_timeout: Duration = Duration::from_secs(600), "humantime_serde";
         /// After so many identical calls of a tool with the same result, the assistant is

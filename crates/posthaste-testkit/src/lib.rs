@@ -5,6 +5,7 @@
 //! runs them all by one macro. [`world`] is a whole hub for stories. [`model_server`] lets
 //! a test play the model of a real agent program, and [`tap`] records the requests of such
 //! a program to a hub. [`fuzz`] breaks valid examples for the tests of parsers.
+//! [`provider`] is the API of a provider of models, for the hub's own calls.
 //! [`mod@excerpt`] shortens long texts that a failing test prints.
 
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod fuzz;
 mod listening;
 pub mod model_server;
 pub mod profiles_suite;
+pub mod provider;
 pub mod queue_suite;
 pub mod staff;
 pub mod store_suite;

@@ -9,37 +9,41 @@ use genai::chat::{
 use posthaste_runner::protocol::{ChatMessage, ToolCall};
 use serde_json::{Map, Value};
 
-use super::{ModelReply, ModelRequest, ModelUsage, Price};
+use super::{ModelReply, ModelRequest, ModelUsage, Price, Provider, frames};
 
 /// Stands for arguments that are no JSON object, so that the model can be told.
 const UNREADABLE: &str = "_unreadable";
 const MILLION: f64 = 1_000_000.0;
 
-pub(super) fn request(request: &ModelRequest) -> ChatRequest {
+/// Makes the request for genai. Providers want turns to take turns: what the assistant said
+/// in several messages is one, and so are the results of its calls.
+pub(super) fn request(request: &ModelRequest, provider: Provider) -> ChatRequest {
     // Some providers want the name of the tool beside its result.
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut systems: Vec<&str> = Vec::new();
-    let mut said: Vec<Said> = Vec::new();
+    let mut turns: Vec<Turn> = Vec::new();
     for message in &request.messages {
         match message {
             ChatMessage::System { content } => systems.push(content),
-            ChatMessage::User { content } => said.push(Said::user(content.clone())),
+            ChatMessage::User { content } => turns.push(Turn::User(content.clone())),
             ChatMessage::Assistant { content, tool_calls } => {
-                let mut parts: Vec<ContentPart> = Vec::new();
-                if let Some(text) = content.as_deref().filter(|text| !text.is_empty()) {
-                    parts.push(ContentPart::Text(text.to_owned()));
+                let text = content.as_deref().filter(|text| !text.is_empty());
+                if text.is_none() && tool_calls.is_empty() {
+                    continue;
                 }
-                for call in tool_calls {
-                    names.insert(&call.id, &call.name);
-                    parts.push(ContentPart::ToolCall(Called {
-                        call_id: call.id.clone(),
-                        fn_name: call.name.clone(),
-                        fn_arguments: Value::Object(call.arguments.clone()),
-                        thought_signatures: None,
-                    }));
+                names.extend(tool_calls.iter().map(|call| (&*call.id, &*call.name)));
+                if !matches!(turns.last(), Some(Turn::Assistant { calls, .. }) if calls.is_empty())
+                {
+                    turns.push(Turn::Assistant { text: String::new(), calls: Vec::new() });
                 }
-                if !parts.is_empty() {
-                    said.push(Said::assistant(MessageContent::from_parts(parts)));
+                if let Some(Turn::Assistant { text: all, calls }) = turns.last_mut() {
+                    if let Some(text) = text {
+                        if !all.is_empty() {
+                            all.push_str("\n\n");
+                        }
+                        all.push_str(text);
+                    }
+                    calls.extend(tool_calls.iter().map(called));
                 }
             }
             ChatMessage::Tool { tool_call_id, content } => {
@@ -47,7 +51,11 @@ pub(super) fn request(request: &ModelRequest) -> ChatRequest {
                 if let Some(name) = names.get(tool_call_id.as_str()) {
                     result = result.with_fn_name(*name);
                 }
-                said.push(Said::from(result));
+                match turns.last_mut() {
+                    // In Ollama's format a message has room for one.
+                    Some(Turn::Results(all)) if provider != Provider::Ollama => all.push(result),
+                    _ => turns.push(Turn::Results(vec![result])),
+                }
             }
         }
     }
@@ -60,7 +68,7 @@ pub(super) fn request(request: &ModelRequest) -> ChatRequest {
                 .with_schema(tool.input_schema.clone())
         })
         .collect();
-    let mut asked = ChatRequest::new(said);
+    let mut asked = ChatRequest::new(turns.into_iter().map(Said::from).collect());
     if !systems.is_empty() {
         asked = asked.with_system(systems.join("\n\n"));
     }
@@ -70,7 +78,44 @@ pub(super) fn request(request: &ModelRequest) -> ChatRequest {
     }
 }
 
-pub(super) fn reply(end: StreamEnd, price: Option<&Price>) -> Result<ModelReply, String> {
+/// Several messages that a provider sees as one.
+enum Turn {
+    User(String),
+    Assistant { text: String, calls: Vec<Called> },
+    Results(Vec<ToolResponse>),
+}
+
+impl From<Turn> for Said {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::User(text) => Self::user(text),
+            Turn::Assistant { text, calls } => {
+                let text = (!text.is_empty()).then_some(ContentPart::Text(text));
+                let calls = calls.into_iter().map(ContentPart::ToolCall);
+                Self::assistant(MessageContent::from_parts(
+                    text.into_iter().chain(calls).collect::<Vec<_>>(),
+                ))
+            }
+            Turn::Results(all) => Self::from(all),
+        }
+    }
+}
+
+fn called(call: &ToolCall) -> Called {
+    Called {
+        call_id: call.id.clone(),
+        fn_name: call.name.clone(),
+        fn_arguments: Value::Object(call.arguments.clone()),
+        thought_signatures: None,
+    }
+}
+
+/// Makes our answer of genai's; `calls` are those that were collected in its place.
+pub(super) fn reply(
+    end: StreamEnd,
+    calls: Option<Vec<frames::Called>>,
+    price: Option<&Price>,
+) -> Result<ModelReply, String> {
     let usage = end.captured_usage.clone().unwrap_or_default();
     let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or_default()).unwrap_or_default();
     let (input, output) = (tokens(usage.prompt_tokens), tokens(usage.completion_tokens));
@@ -91,6 +136,14 @@ pub(super) fn reply(end: StreamEnd, price: Option<&Price>) -> Result<ModelReply,
             ContentPart::ToolCall(call) => tool_calls.push(read_call(call)?),
             _ => {}
         }
+    }
+    for call in calls.into_iter().flatten() {
+        tool_calls.push(read_call(Called {
+            call_id: call.id,
+            fn_name: call.name,
+            fn_arguments: Value::String(call.arguments),
+            thought_signatures: None,
+        })?);
     }
     // A provider may leave ids out, or give the same one twice.
     for (number, at) in (0..tool_calls.len()).enumerate() {
@@ -113,6 +166,7 @@ fn read_call(call: Called) -> Result<ToolCall, String> {
         Value::Null => Map::new(),
         Value::String(text) => match serde_json::from_str(&text) {
             Ok(Value::Object(arguments)) => arguments,
+            Ok(Value::Null) => Map::new(),
             _ if text.trim().is_empty() => Map::new(),
             _ => Map::from_iter([(UNREADABLE.to_owned(), Value::String(text))]),
         },

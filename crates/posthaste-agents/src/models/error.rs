@@ -1,5 +1,6 @@
 //! Why a model did not answer, in one sentence.
 
+use std::error::Error;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
@@ -23,6 +24,8 @@ pub enum ModelErrorKind {
     Refused,
     RateLimited,
     Broken,
+    /// The answer is larger than the hub takes.
+    TooLong,
     NoKey,
     Script,
 }
@@ -35,36 +38,46 @@ impl ModelErrorKind {
 }
 
 impl ModelError {
-    pub(super) fn of(name: &str, error: &genai::Error) -> Self {
-        let (kind, why) = match status(error) {
-            Some((429, body)) => (ModelErrorKind::RateLimited, format!("limits our rate: {body}")),
+    /// Makes the error of a failed request; `key` does not appear in it.
+    pub(super) fn of(name: &str, error: &genai::Error, key: &str) -> Self {
+        let (kind, why) = match status(error, key) {
+            Some((429, body)) => (ModelErrorKind::RateLimited, format!("limits our rate{body}")),
             Some((401 | 403, body)) => {
-                (ModelErrorKind::Refused, format!("refuses our key (models.{name}): {body}"))
+                (ModelErrorKind::Refused, format!("refuses our key (models.{name}){body}"))
             }
             Some((404, body)) => (
                 ModelErrorKind::Refused,
-                format!("does not know the model or the address (models.{name}): {body}"),
+                format!("does not know the model or the address (models.{name}){body}"),
             ),
             Some((status @ (408 | 409 | 500..), body)) => {
-                (ModelErrorKind::Unreachable, format!("cannot answer now ({status}): {body}"))
+                (ModelErrorKind::Unreachable, format!("cannot answer now ({status}){body}"))
             }
             Some((status, body)) => {
-                (ModelErrorKind::Refused, format!("refuses the request ({status}): {body}"))
+                (ModelErrorKind::Refused, format!("refuses the request ({status}){body}"))
             }
             None => match is_connection(error) {
                 true => (
                     ModelErrorKind::Unreachable,
-                    format!("cannot be reached: {}", quoted(&cause(error))),
+                    format!("cannot be reached: {}", quoted(&cause(error), key)),
                 ),
-                false => (ModelErrorKind::Broken, format!("broke off: {}", quoted(&cause(error)))),
+                false => {
+                    (ModelErrorKind::Broken, format!("broke off: {}", quoted(&cause(error), key)))
+                }
             },
         };
         Self { kind, why: format!("the provider of the model {name} {why}") }
     }
 
-    pub(super) fn broken(name: &str, why: &str) -> Self {
-        let why = format!("the model {name} answered with something unreadable: {}", quoted(why));
+    pub(super) fn broken(name: &str, why: &str, key: &str) -> Self {
+        let why = quoted(why, key);
+        let why = format!("the answer of the model {name} cannot be read: {why}");
         Self { kind: ModelErrorKind::Broken, why }
+    }
+
+    /// Makes the error of an answer that has nothing of the provider's format.
+    pub(super) fn foreign(name: &str) -> Self {
+        let why = "it has nothing of the format of its provider; are provider and base_url right?";
+        Self::broken(name, why, "")
     }
 
     pub(super) fn slow(name: &str, limit: Duration) -> Self {
@@ -73,84 +86,96 @@ impl ModelError {
         Self { kind: ModelErrorKind::Slow, why }
     }
 
-    /// Takes a key out of the sentence, in case the provider repeated it.
-    pub(super) fn without(self, key: &str) -> Self {
-        match key.len() < 4 {
-            true => self,
-            false => Self { why: self.why.replace(key, "[key]"), ..self },
-        }
+    pub(super) fn too_long(name: &str, most: usize) -> Self {
+        let why =
+            format!("the answer of the model {name} is over {most} bytes (runner.answer_bytes)");
+        Self { kind: ModelErrorKind::TooLong, why }
     }
 }
 
-/// Returns the status of an answer, and the provider's words.
-fn status(error: &genai::Error) -> Option<(u16, String)> {
-    match error {
-        genai::Error::HttpError { status, body, .. } => Some((status.as_u16(), said(body))),
-        genai::Error::WebModelCall { webc_error, .. }
-        | genai::Error::WebAdapterCall { webc_error, .. } => {
-            let status = webc_error.status()?.as_u16();
-            let body = match webc_error {
-                genai::webc::Error::ResponseFailedStatus { body, .. } => said(body),
-                _ => String::new(),
-            };
-            Some((status, body))
+/// Returns the status of an answer, and the provider's words after a colon.
+fn status(error: &genai::Error, key: &str) -> Option<(u16, String)> {
+    let body = match error {
+        genai::Error::HttpError { body, .. }
+        | genai::Error::WebModelCall {
+            webc_error: genai::webc::Error::ResponseFailedStatus { body, .. },
+            ..
+        } => said(body, key),
+        genai::Error::WebStream { error, .. } => {
+            return status(error.downcast_ref::<genai::Error>()?, key);
         }
-        _ => None,
-    }
+        _ => String::new(),
+    };
+    let body = if body.is_empty() { body } else { format!(": {body}") };
+    Some((error.status()?.as_u16(), body))
 }
 
 /// Returns the message in a provider's error, in whichever of their forms.
-fn said(body: &str) -> String {
+fn said(body: &str, key: &str) -> String {
     let json: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    let message = json.as_ref().and_then(|json| {
-        let error = json.get(0).unwrap_or(json).get("error")?;
-        error.get("message").unwrap_or(error).as_str()
-    });
-    quoted(message.unwrap_or(body))
+    let message = json.as_ref().and_then(message);
+    quoted(message.unwrap_or(body), key)
 }
 
-fn quoted(text: &str) -> String {
-    one_line(text, QUOTED)
+fn message(json: &serde_json::Value) -> Option<&str> {
+    let json = json.get(0).unwrap_or(json);
+    let error = json.get("error").unwrap_or(json);
+    error.get("message").unwrap_or(error).as_str()
+}
+
+/// Shortens a text to one line, after the key was taken out of it.
+fn quoted(text: &str, key: &str) -> String {
+    match key.is_empty() {
+        true => one_line(text, QUOTED),
+        false => one_line(&text.replace(key, "[key]"), QUOTED),
+    }
 }
 
 /// Returns the time after which the provider wants to be asked again.
 pub(super) fn retry_after(error: &genai::Error) -> Option<Duration> {
-    let headers = match error {
-        genai::Error::HttpError { headers, .. } => headers,
-        genai::Error::WebModelCall {
-            webc_error: genai::webc::Error::ResponseFailedStatus { headers, .. },
-            ..
-        } => headers,
-        _ => return None,
+    let error = match error {
+        genai::Error::WebStream { error, .. } => error.downcast_ref()?,
+        other => other,
     };
-    let seconds = headers.get("retry-after")?.to_str().ok()?.trim().parse::<f64>().ok()?;
+    let headers = error.headers()?;
+    let read = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = match read("retry-after-ms") {
+        Some(milliseconds) => milliseconds / 1000.0,
+        None => read("retry-after")?,
+    };
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// Returns whether there was no answer at all.
 fn is_connection(error: &genai::Error) -> bool {
-    chain(error).iter().any(|text| {
-        ["connect", "dns", "Connection refused", "error sending request"]
-            .iter()
-            .any(|word| text.contains(word))
-    })
+    let is_ours = |error: &(dyn Error + 'static)| {
+        let known = error.downcast_ref::<reqwest::Error>();
+        known.is_some_and(|error| error.is_connect() || error.is_request())
+    };
+    causes(error).into_iter().any(is_ours)
 }
 
 /// Returns the last cause, which says most.
 fn cause(error: &genai::Error) -> String {
-    chain(error).pop().unwrap_or_else(|| error.to_string())
+    if let genai::Error::ChatResponse { body, .. } = error {
+        return message(body).map_or_else(|| body.to_string(), str::to_owned);
+    }
+    let last = causes(error).pop().map(ToString::to_string);
+    last.unwrap_or_else(|| error.to_string())
 }
 
-fn chain(error: &genai::Error) -> Vec<String> {
-    let mut all = vec![error.to_string()];
-    let mut next: Option<&(dyn std::error::Error + 'static)> = match error {
+fn causes(error: &genai::Error) -> Vec<&(dyn Error + 'static)> {
+    let mut next: Option<&(dyn Error + 'static)> = match error {
         genai::Error::WebModelCall { webc_error: genai::webc::Error::Reqwest(error), .. } => {
             Some(error)
         }
         genai::Error::WebStream { error, .. } => Some(error.as_ref()),
-        _ => std::error::Error::source(error),
+        genai::Error::StreamParse { serde_error, .. } => Some(serde_error),
+        _ => error.source(),
     };
+    let mut all = Vec::new();
     while let Some(error) = next {
-        all.push(error.to_string());
+        all.push(error);
         next = error.source();
     }
     all

@@ -37,6 +37,12 @@ struct Step {
     call: Vec<Call>,
 }
 
+impl Step {
+    fn is_empty(&self) -> bool {
+        self.call.is_empty() && self.say.as_deref().is_none_or(str::is_empty)
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Call {
@@ -52,9 +58,17 @@ impl Script {
         let text = std::fs::read(file).map_err(|error| {
             wrong(format!("the script of the model {name}: {}: {error}", file.display()))
         })?;
-        serde_json::from_slice(&text).map_err(|error| {
-            wrong(format!("the script of the model {name}: {}: {error}", file.display()))
-        })
+        let wrong = |why: &dyn std::fmt::Display| {
+            wrong(format!("the script of the model {name}: {}: {why}", file.display()))
+        };
+        let script: Self = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+        if script.steps.is_empty() {
+            return Err(wrong(&"it has no steps"));
+        }
+        match script.steps.iter().position(Step::is_empty) {
+            Some(at) => Err(wrong(&format!("step {} neither says nor calls anything", at + 1))),
+            None => Ok(script),
+        }
     }
 
     pub(super) async fn play(
@@ -71,7 +85,8 @@ impl Script {
         };
         let number = request.messages.iter().filter(answered).count();
         let Some(step) = self.steps.get(number) else {
-            let why = format!("the script of the model {name} has {number} steps, and is over");
+            let steps = self.steps.len();
+            let why = format!("the script of the model {name} has {steps} steps, and is over");
             return Err(wrong(why));
         };
         if let Some(expected) = &step.expect {

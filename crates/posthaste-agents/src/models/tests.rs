@@ -1,1 +1,75 @@
 //! Calls of models, with a server that speaks the formats of the providers.
+
+mod answers;
+mod faults;
+mod keys;
+mod requests;
+mod retries;
+mod scripts;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use posthaste_testkit::provider::{Format, KEY, ProviderServer};
+use serde_json::json;
+
+use super::*;
+
+const ALL: [Format; 4] = [Format::OpenAi, Format::Anthropic, Format::Gemini, Format::Ollama];
+
+/// Returns limits with so little time between tries that a test need not wait.
+fn quick() -> RunnerConfig {
+    RunnerConfig {
+        retry_after: Duration::from_millis(1),
+        retry_most: Duration::from_millis(20),
+        ..RunnerConfig::default()
+    }
+}
+
+/// Returns the configuration of a model of this server, with its key in a variable.
+fn config(server: &ProviderServer, format: Format) -> ModelConfig {
+    let provider = match format {
+        Format::OpenAi => "openai",
+        Format::Anthropic => "anthropic",
+        Format::Gemini => "gemini",
+        Format::Ollama => "ollama",
+    };
+    let section = json!({
+        "provider": provider, "model": "a-model", "base_url": server.base_url(),
+        "api_key_env": "A_KEY", "timeout": "20s", "max_tokens": 500,
+        "price": { "input": 2.0, "output": 10.0, "cached_input": 0.5 },
+    });
+    serde_json::from_value(section).expect("a section of the configuration")
+}
+
+fn models(model: ModelConfig, limits: RunnerConfig) -> Models {
+    let environment = [(OsString::from("A_KEY"), OsString::from(KEY))];
+    Models::new(ModelsConfig::from([("large".to_owned(), model)]), limits, &environment)
+}
+
+fn user(content: &str) -> ChatMessage {
+    ChatMessage::User { content: content.to_owned() }
+}
+
+fn hello() -> ModelRequest {
+    ModelRequest { messages: vec![user("hello")], tools: Vec::new() }
+}
+
+/// Asks the model, and returns what was told meanwhile as well.
+async fn asked(
+    models: &Models,
+    request: &ModelRequest,
+) -> (Result<ModelReply, ModelError>, Vec<String>) {
+    let told = Mutex::new(Vec::new());
+    let tell = |progress: Progress<'_>| match progress {
+        Progress::Writing(text) => told.lock().push(text.to_owned()),
+        Progress::Retrying(why) => told.lock().push(format!("again: {why}")),
+    };
+    let answered = models.ask(Some("large"), request, &tell).await;
+    (answered, told.into_inner())
+}
+
+async fn ask(models: &Models, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    asked(models, request).await.0
+}

@@ -1,0 +1,128 @@
+//! One try of a request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use genai::chat::{ChatOptions, ChatStreamEvent, StreamEnd};
+use genai::resolver::{AuthData, Endpoint};
+use genai::{Client, ModelIden, ServiceTarget};
+use tokio::time::timeout;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+use super::frames::Frames;
+use super::{
+    ModelConfig, ModelError, ModelReply, ModelRequest, Models, Progress, Provider, convert, error,
+};
+
+/// A try that failed, and the time after which the provider wants to be asked again.
+pub(super) type Failed = (ModelError, Option<Duration>);
+
+enum Stopped {
+    Failed(genai::Error),
+    TooLong,
+}
+
+impl From<genai::Error> for Stopped {
+    fn from(error: genai::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Models {
+    pub(super) async fn attempt(
+        &self,
+        name: &str,
+        model: &ModelConfig,
+        request: &ModelRequest,
+        progress: &(dyn Fn(Progress<'_>) + Send + Sync),
+    ) -> Result<ModelReply, Failed> {
+        let key = self.key(name, model).map_err(|error| (error, None))?;
+        let target = ServiceTarget {
+            endpoint: Endpoint::from_owned(model.endpoint()),
+            auth: AuthData::from_single(key.clone()),
+            model: ModelIden::new(model.provider.adapter(), model.model.as_str()),
+        };
+        let frames = Arc::new(Frames::new(model.provider, self.limits.answer_bytes));
+        let options = options(model, &key, &frames);
+        let work = async {
+            let asked = convert::request(request, model.provider);
+            let client = self.client.get_or_init(client);
+            let answer = client.exec_chat_stream(target, asked, Some(&options)).await?;
+            let (mut stream, mut text) = (answer.stream, String::new());
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    () = frames.too_many() => return Err(Stopped::TooLong),
+                    event = stream.next() => event,
+                };
+                match event.transpose()? {
+                    Some(ChatStreamEvent::Chunk(chunk)) => {
+                        text.push_str(&chunk.content);
+                        progress(Progress::Writing(&text));
+                    }
+                    Some(ChatStreamEvent::End(end)) => {
+                        return Ok::<Option<StreamEnd>, Stopped>(Some(end));
+                    }
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
+            }
+        };
+        // genai logs the texts of providers, which are data and may repeat the key.
+        let work = work.with_subscriber(NoSubscriber::new());
+        let failed = |error: ModelError| (error, None);
+        match timeout(model.timeout, work).await {
+            Ok(Ok(Some(end))) if is_whole(&end, model.provider) => {
+                convert::reply(end, frames.calls(), model.price.as_ref())
+                    .map_err(|why| failed(ModelError::broken(name, &why, &key)))
+            }
+            Ok(Ok(_)) if frames.is_empty() => Err(failed(ModelError::foreign(name))),
+            Ok(Ok(_)) => Err(failed(ModelError::broken(name, "it broke off", &key))),
+            Ok(Err(Stopped::TooLong)) => {
+                Err(failed(ModelError::too_long(name, self.limits.answer_bytes)))
+            }
+            Ok(Err(Stopped::Failed(error))) => {
+                let wait = error::retry_after(&error);
+                Err((ModelError::of(name, &error, &key), wait))
+            }
+            Err(_) => Err(failed(ModelError::slow(name, model.timeout))),
+        }
+    }
+}
+
+fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions {
+    let mut options = ChatOptions::default()
+        .with_capture_usage(true)
+        .with_capture_content(true)
+        // See `Frames::calls`.
+        .with_capture_tool_calls(model.provider != Provider::Openai)
+        .with_raw_frame_sink_arc(Arc::clone(frames) as _);
+    if let Some(most) = model.max_tokens {
+        options = options.with_max_tokens(most);
+    }
+    if model.provider == Provider::Ollama && !key.is_empty() {
+        // genai sends Ollama no key. One behind a gateway may want it.
+        let bearer = ("Authorization".to_owned(), format!("Bearer {key}"));
+        options = options.with_extra_headers(bearer);
+    }
+    options
+}
+
+/// Returns whether an answer came to its end. For these two genai makes up an end when the
+/// stream stops before it.
+fn is_whole(end: &StreamEnd, provider: Provider) -> bool {
+    let makes_up = matches!(provider, Provider::Gemini | Provider::Ollama);
+    !makes_up || end.captured_stop_reason.is_some()
+}
+
+/// Makes the client of providers: TLS by rustls with ring.
+fn client() -> Client {
+    // Another part of the program may have installed one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // A redirect would carry the key to another host.
+    let redirects = reqwest::redirect::Policy::none();
+    let http = reqwest::Client::builder().redirect(redirects).build().unwrap_or_default();
+    Client::builder().with_reqwest(http).build().expect("a client without settings of its own")
+}

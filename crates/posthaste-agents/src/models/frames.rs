@@ -1,0 +1,151 @@
+//! The frames of an answer, as they come: their size, and the calls of tools in them.
+
+use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::Provider;
+
+pub(super) struct Frames {
+    provider: Provider,
+    /// The most bytes of all frames together.
+    most: usize,
+    seen: Mutex<Seen>,
+    too_many: Notify,
+}
+
+#[derive(Default)]
+struct Seen {
+    bytes: usize,
+    calls: Vec<Called>,
+}
+
+/// A call of a tool, as far as it has come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Called {
+    index: u64,
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON, or what a model takes for it.
+    pub(super) arguments: String,
+}
+
+impl Frames {
+    pub(super) fn new(provider: Provider, most: usize) -> Self {
+        Self { provider, most, seen: Mutex::default(), too_many: Notify::new() }
+    }
+
+    /// Waits until the frames are larger than allowed.
+    pub(super) async fn too_many(&self) {
+        self.too_many.notified().await;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.seen.lock().bytes == 0
+    }
+
+    /// Returns the calls of OpenAI's format; `None` for the others, whose calls genai
+    /// collects. In this format an answer names the place of each call in the list, and
+    /// genai makes its list as long as the answer says, however long that is.
+    pub(super) fn calls(&self) -> Option<Vec<Called>> {
+        (self.provider == Provider::Openai).then(|| self.seen.lock().calls.clone())
+    }
+}
+
+impl ChatFrameSink for Frames {
+    fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
+        let mut seen = self.seen.lock();
+        seen.bytes = seen.bytes.saturating_add(frame.data.len());
+        if seen.bytes > self.most {
+            self.too_many.notify_one();
+            return;
+        }
+        if self.provider == Provider::Openai && frame.data.contains("tool_calls") {
+            let pieces = frame.json().unwrap_or_default();
+            let pieces = pieces["choices"][0]["delta"]["tool_calls"].as_array();
+            pieces.into_iter().flatten().for_each(|piece| seen.add(piece));
+        }
+    }
+}
+
+impl Seen {
+    fn add(&mut self, piece: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (id, name) = (text(&piece["id"]), text(&piece["function"]["name"]));
+        let arguments = match &piece["function"]["arguments"] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            whole => whole.to_string(),
+        };
+        let index = piece["index"].as_u64();
+        // A piece without an index goes on with the last call.
+        let known = match index {
+            Some(index) => self.calls.iter_mut().rev().find(|call| call.index == index),
+            None => self.calls.last_mut(),
+        };
+        // Some endpoints give every call of an answer the same index.
+        let is_other = |call: &Called| !name.is_empty() && !id.is_empty() && call.id != id;
+        match known.filter(|call| !is_other(call)) {
+            Some(call) => {
+                call.arguments.push_str(&arguments);
+                if call.id.is_empty() {
+                    call.id = id;
+                }
+                if call.name.is_empty() {
+                    call.name = name;
+                }
+            }
+            None => {
+                let index = index.unwrap_or(self.calls.len() as u64);
+                self.calls.push(Called { index, id, name, arguments });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn calls(pieces: &[Value]) -> Vec<(String, String, String)> {
+        let mut seen = Seen::default();
+        pieces.iter().for_each(|piece| seen.add(piece));
+        seen.calls.into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
+    }
+
+    fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
+        (id.to_owned(), name.to_owned(), arguments.to_owned())
+    }
+
+    #[test]
+    fn a_call_is_put_together_from_its_pieces() {
+        let pieces = [
+            json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "" } }),
+            json!({ "index": 1, "id": "b", "function": { "name": "read", "arguments": "{\"x\"" } }),
+            json!({ "index": 0, "function": { "arguments": "{}" } }),
+            json!({ "index": 1, "function": { "arguments": ":1}" } }),
+        ];
+        assert_eq!(calls(&pieces), [call("a", "look", "{}"), call("b", "read", "{\"x\":1}")]);
+    }
+
+    #[test]
+    fn calls_with_an_index_that_says_nothing_stay_apart() {
+        let same = [
+            json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{}" } }),
+            json!({ "index": 0, "id": "b", "function": { "name": "look", "arguments": "{}" } }),
+        ];
+        assert_eq!(calls(&same), [call("a", "look", "{}"), call("b", "look", "{}")]);
+        let none = [
+            json!({ "id": "a", "function": { "name": "look", "arguments": { "x": 1 } } }),
+            json!({ "id": "b", "function": { "name": "read" } }),
+            json!({ "function": { "arguments": "{}" } }),
+        ];
+        assert_eq!(calls(&none), [call("a", "look", "{\"x\":1}"), call("b", "read", "{}")]);
+        // An index is a name, and no number of calls to make room for.
+        let far = json!({ "index": 4_000_000_000_u64, "id": "a", "function": { "name": "look" } });
+        assert_eq!(calls(&[far]), [call("a", "look", "")]);
+    }
+}

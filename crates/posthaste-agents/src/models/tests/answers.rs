@@ -1,0 +1,183 @@
+//! What becomes of the answers of providers.
+
+use std::sync::Arc;
+
+use posthaste_testkit::provider::{Reply, Turn};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::*;
+
+async fn answer(format: Format, reply: impl Into<Reply>) -> (ModelReply, Vec<String>) {
+    let server = ProviderServer::start(format).await;
+    server.plan(reply);
+    let models = models(config(&server, format), quick());
+    let (answered, told) = asked(&models, &hello()).await;
+    (answered.unwrap_or_else(|error| panic!("{format:?}: {error:?}")), told)
+}
+
+fn calls(reply: &ModelReply) -> Vec<(&str, String)> {
+    let arguments = |call: &ToolCall| serde_json::Value::Object(call.arguments.clone()).to_string();
+    reply.tool_calls.iter().map(|call| (call.name.as_str(), arguments(call))).collect()
+}
+
+#[tokio::test]
+async fn a_text_grows_as_it_is_written() {
+    for format in ALL {
+        let (reply, told) = answer(format, Turn::says(&["Hel", "lo ", "wörld"])).await;
+        assert_eq!(reply.content.as_deref(), Some("Hello wörld"), "{format:?}");
+        assert_eq!(told, ["Hel", "Hello ", "Hello wörld", ""], "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_may_be_torn_anywhere() {
+    for format in ALL {
+        let turn = Turn::says(&["Grüße ", "aus Köln ✓"]).calls("a", "read", "{\"ä\":\"ß\"}");
+        let (reply, _) = answer(format, Reply::from(turn).torn()).await;
+        assert_eq!(reply.content.as_deref(), Some("Grüße aus Köln ✓"), "{format:?}");
+        assert_eq!(calls(&reply), [("read", "{\"ä\":\"ß\"}".to_owned())], "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_is_seen_before_the_answer_is_complete() {
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        let gate = Arc::new(Semaphore::new(0));
+        server.plan(Reply::from(Turn::says(&["one", " two"])).gated(&gate));
+        let models = models(config(&server, format), quick());
+        let (writing, mut written) = mpsc::unbounded_channel();
+        let tell = |progress: Progress<'_>| {
+            if let Progress::Writing(text) = progress {
+                let _ = writing.send(text.to_owned());
+            }
+        };
+        let request = hello();
+        let asking = models.ask(Some("large"), &request, &tell);
+        let watching = async {
+            // Piece after piece, until the first word is there.
+            let mut first = None;
+            while first.is_none() {
+                gate.add_permits(1);
+                let soon = tokio::time::timeout(Duration::from_millis(50), written.recv()).await;
+                first = soon.ok().flatten();
+            }
+            assert_eq!(first.as_deref(), Some("one"), "{format:?}");
+            gate.add_permits(100);
+        };
+        let (reply, ()) = tokio::join!(asking, watching);
+        assert_eq!(reply.expect("whole").content.as_deref(), Some("one two"), "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn several_calls_of_tools_come_in_their_order() {
+    for format in ALL {
+        let turn = Turn::says(&["I look."])
+            .calls("a", "read", "{\"path\":\"x\"}")
+            .calls("b", "list", "{}")
+            .calls("c", "read", "{\"path\":\"y\"}");
+        let (reply, _) = answer(format, turn).await;
+        assert_eq!(reply.content.as_deref(), Some("I look."), "{format:?}");
+        let expected = [
+            ("read", "{\"path\":\"x\"}".to_owned()),
+            ("list", "{}".to_owned()),
+            ("read", "{\"path\":\"y\"}".to_owned()),
+        ];
+        assert_eq!(calls(&reply), expected, "{format:?}");
+        let ids: Vec<&str> = reply.tool_calls.iter().map(|call| call.id.as_str()).collect();
+        assert_eq!(ids, ["a", "b", "c"], "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_without_an_id_or_with_the_same_one_get_ids_of_their_own() {
+    for format in ALL {
+        for id in [None, Some("same")] {
+            let turn = Turn::says(&[]).calls(id, "read", "{\"n\":1}").calls(id, "read", "{}");
+            let (reply, _) = answer(format, turn).await;
+            assert_eq!(calls(&reply).len(), 2, "{format:?} {id:?}: {reply:?}");
+            assert_eq!(reply.tool_calls[0].arguments["n"], 1, "{format:?} {id:?}");
+            let [one, two] = [0, 1].map(|at| reply.tool_calls[at].id.clone());
+            assert!(!one.is_empty() && !two.is_empty() && one != two, "{format:?} {id:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_object_are_kept_for_the_model_to_read() {
+    for format in ALL {
+        for (wrong, kept) in
+            [("{\"path\":", "{\"path\":"), ("[1,2]", "[1,2]"), ("7", "7"), ("soon", "soon")]
+        {
+            let (reply, _) = answer(format, Turn::says(&[]).calls("a", "read", wrong)).await;
+            let read = &reply.tool_calls[0].arguments["_unreadable"];
+            assert_eq!(read, kept, "{format:?} {wrong}: {reply:?}");
+        }
+        let (reply, _) = answer(format, Turn::says(&[]).calls("a", "read", "null")).await;
+        assert!(reply.tool_calls[0].arguments.is_empty(), "{format:?}");
+    }
+    // These formats send arguments as text, which may be empty.
+    for format in [Format::OpenAi, Format::Anthropic] {
+        let (reply, _) = answer(format, Turn::says(&[]).calls("a", "read", "")).await;
+        assert!(reply.tool_calls[0].arguments.is_empty(), "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_finish_reason_that_nobody_knows_ends_an_answer_like_any_other() {
+    for format in ALL {
+        let (reply, _) = answer(format, Turn::says(&["done"]).finished("BECAUSE")).await;
+        assert_eq!(reply.content.as_deref(), Some("done"), "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn tokens_are_counted_and_paid_in_the_same_way_for_every_provider() {
+    for format in ALL {
+        // 1000 tokens at 2 USD a million, 3000 cached ones at 0.5, 200 at 10.
+        let (reply, _) = answer(format, Turn::says(&["done"]).used(4000, 3000, 200)).await;
+        assert_eq!(
+            (reply.usage.input_tokens, reply.usage.output_tokens),
+            (4000, 200),
+            "{format:?}"
+        );
+        let cost = reply.usage.cost_usd.expect("it has a price");
+        assert!((cost - 0.0055).abs() < 1e-9, "{format:?}: {cost}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_price_there_is_no_cost_and_without_a_cached_one_all_input_costs_the_same() {
+    let server = ProviderServer::start(Format::Anthropic).await;
+    let section = config(&server, Format::Anthropic);
+    let same = Price { cached_input: None, input: 2.0, output: 10.0 };
+    for (price, cost) in [(None, None), (Some(same), Some(0.01))] {
+        server.plan(Turn::says(&["done"]).used(4000, 3000, 200));
+        let models = models(ModelConfig { price, ..section.clone() }, quick());
+        let reply = ask(&models, &hello()).await.expect("an answer");
+        assert_eq!(reply.usage.cost_usd, cost);
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_says_nothing_is_asked_once_more_and_both_are_paid() {
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&[]).used(100, 0, 1));
+        server.plan(Turn::says(&["here"]).used(100, 0, 9));
+        let models = models(config(&server, format), quick());
+        let (reply, told) = asked(&models, &hello()).await;
+        let reply = reply.unwrap_or_else(|error| panic!("{format:?}: {error:?}"));
+        assert_eq!(reply.content.as_deref(), Some("here"), "{format:?}");
+        assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (200, 10), "{format:?}");
+        assert!(told.contains(&"again: the model large said nothing".to_owned()), "{told:?}");
+
+        // Twice nothing is an answer, and no reason to go on for ever.
+        server.plan(Turn::says(&[]));
+        server.plan(Turn::says(&[]));
+        let reply = ask(&models, &hello()).await.expect("an empty answer");
+        assert_eq!((reply.content, reply.tool_calls.len()), (None, 0), "{format:?}");
+        assert_eq!(server.heard().len(), 4, "{format:?}");
+    }
+}

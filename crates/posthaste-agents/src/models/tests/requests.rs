@@ -1,0 +1,141 @@
+//! What the providers get to see.
+
+use posthaste_testkit::provider::{Said, Turn};
+use serde_json::Value;
+
+use super::*;
+
+fn assistant(content: &str, calls: &[(&str, &str, Value)]) -> ChatMessage {
+    let call = |(id, name, with): &(&str, &str, Value)| ToolCall {
+        id: (*id).to_owned(),
+        name: (*name).to_owned(),
+        arguments: with.as_object().cloned().unwrap_or_default(),
+    };
+    let content = Some(content.to_owned()).filter(|text| !text.is_empty());
+    ChatMessage::Assistant { content, tool_calls: calls.iter().map(call).collect() }
+}
+
+fn result(id: &str, content: &str) -> ChatMessage {
+    ChatMessage::Tool { tool_call_id: id.to_owned(), content: content.to_owned() }
+}
+
+/// A conversation as the hub keeps it: two turns, calls in pairs, mail of another agent.
+fn long_talk() -> ModelRequest {
+    let messages = vec![
+        ChatMessage::System { content: "You are a post office.".to_owned() },
+        user("Compare the two files."),
+        assistant(
+            "I read both.",
+            &[("a", "read", json!({ "path": "one" })), ("b", "list", json!({ "deep": true }))],
+        ),
+        result("a", "ä \"quoted\" line"),
+        result("b", "nothing"),
+        assistant("They differ.", &[]),
+        assistant("", &[("mail_7", "check_inbox", json!({}))]),
+        result("mail_7", "{\"messages\":[]}"),
+        user("And now?"),
+        assistant("", &[]),
+        user("Well?"),
+    ];
+    let schema = json!({
+        "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"],
+    });
+    let tool = |name: &str, about: &str, input_schema: Value| ToolSpec {
+        name: name.to_owned(),
+        description: about.to_owned(),
+        input_schema,
+    };
+    let none = json!({ "type": "object", "properties": {} });
+    let tools = vec![tool("read", "Reads a file.", schema), tool("list", "Lists files.", none)];
+    ModelRequest { messages, tools }
+}
+
+#[tokio::test]
+async fn every_provider_gets_the_whole_conversation_in_its_own_format() {
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&["fine"]));
+        let models = models(config(&server, format), quick());
+        let request = long_talk();
+        let reply = ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        assert_eq!(reply.content.as_deref(), Some("fine"), "{format:?}");
+
+        let heard = server.heard();
+        assert_eq!(heard.len(), 1, "{format:?}");
+        let heard = &heard[0];
+        assert_eq!(heard.model, "a-model", "{format:?}");
+        assert!(heard.has_key, "{format:?}");
+        assert_eq!(heard.system, "You are a post office.", "{format:?}");
+        assert_eq!(heard.max_tokens, Some(500), "{format:?}");
+        let calls = [("read", json!({ "path": "one" })), ("list", json!({ "deep": true }))];
+        let said = [
+            Said::user("Compare the two files."),
+            Said::assistant("I read both.", &calls),
+            Said::result("read", "ä \"quoted\" line"),
+            Said::result("list", "nothing"),
+            // The mail of an agent stands in the turn in which it was found.
+            Said::assistant("They differ.", &[("check_inbox", json!({}))]),
+            Said::result("check_inbox", "{\"messages\":[]}"),
+            Said::user("And now?"),
+            Said::user("Well?"),
+        ];
+        assert_eq!(heard.said, said, "{format:?}");
+        let tools: Vec<_> = request
+            .tools
+            .iter()
+            .map(|tool| (tool.name.clone(), tool.description.clone(), tool.input_schema.clone()))
+            .collect();
+        assert_eq!(heard.tools, tools, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_model_made_can_be_told_to_it_again() {
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        let twice = Turn::says(&[]).calls("x", "read", "{}").calls("y", "list", "{\"n\":1}");
+        server.plan(twice);
+        server.plan(Turn::says(&["done"]));
+        let models = models(config(&server, format), quick());
+        let mut request = long_talk();
+        request.messages = vec![user("Go.")];
+        let reply = ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let ids: Vec<String> = reply.tool_calls.iter().map(|call| call.id.clone()).collect();
+        request
+            .messages
+            .push(ChatMessage::Assistant { content: reply.content, tool_calls: reply.tool_calls });
+        request.messages.extend(ids.iter().map(|id| result(id, "ok")));
+        ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let calls = [("read", json!({})), ("list", json!({ "n": 1 }))];
+        let said = [
+            Said::user("Go."),
+            Said::assistant("", &calls),
+            Said::result("read", "ok"),
+            Said::result("list", "ok"),
+        ];
+        assert_eq!(server.heard()[1].said, said, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_of_ones_own_needs_no_key_unless_one_is_named() {
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&["fine"]));
+        let model = ModelConfig { api_key_env: None, ..config(&server, format) };
+        let models = models(model, quick());
+        assert_eq!(models.key_variables(), Vec::<&str>::new(), "{format:?}");
+        ask(&models, &hello()).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        assert!(!server.heard()[0].has_key, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_probed_with_one_word() {
+    let server = ProviderServer::start(Format::OpenAi).await;
+    server.plan(Turn::says(&["ready"]));
+    let models = models(config(&server, Format::OpenAi), quick());
+    let reply = models.probe("large").await.expect("an answer");
+    assert_eq!(reply.content.as_deref(), Some("ready"));
+    assert_eq!(server.heard()[0].tools, []);
+}

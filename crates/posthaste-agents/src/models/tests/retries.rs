@@ -1,0 +1,102 @@
+//! Which errors are tried again, and when.
+
+use posthaste_testkit::provider::{Ending, Reply, Turn};
+
+use super::*;
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again_until_it_works() {
+    for format in ALL {
+        let server = ProviderServer::start(format).await;
+        server.plan(Reply::error(529, "overloaded"));
+        server.plan(Reply::from(Turn::says(&["half ", "of "])).ends(Ending::Breaks(2)));
+        server.plan(Reply::error(429, "slow down"));
+        server.plan(Turn::says(&["at last"]));
+        let models = models(config(&server, format), quick());
+        let (answered, told) = asked(&models, &hello()).await;
+        let reply = answered.unwrap_or_else(|error| panic!("{format:?}: {error:?}"));
+        assert_eq!(reply.content.as_deref(), Some("at last"), "{format:?}");
+        assert_eq!(server.heard().len(), 4, "{format:?}");
+        let again: Vec<&String> = told.iter().filter(|told| told.starts_with("again: ")).collect();
+        assert!(again[0].contains("(529): overloaded; trying again"), "{again:?}");
+        assert!(again[1].contains("broke off"), "{again:?}");
+        assert!(again[2].contains("limits our rate: slow down; trying again"), "{again:?}");
+        // What was written of an answer that broke off does not stay on the screen.
+        let before = told.iter().position(|told| told == again[1]).expect("told");
+        assert_eq!(told[before - 1], "", "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_will_not_pass_is_not_tried_again() {
+    for format in ALL {
+        for status in [400, 401, 403, 404, 413, 422] {
+            let server = ProviderServer::start(format).await;
+            server.plan(Reply::error(status, "no"));
+            let models = models(config(&server, format), quick());
+            let error = ask(&models, &hello()).await.expect_err("refused");
+            assert_eq!(server.heard().len(), 1, "{format:?} {status}");
+            assert!(error.why.ends_with(": no"), "{format:?}: {}", error.why);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_number_of_tries_is_the_configured_one() {
+    for (attempts, sent, ends) in [(0, 1, "busy"), (1, 1, "busy"), (3, 3, "busy (3 tries)")] {
+        let server = ProviderServer::start(Format::OpenAi).await;
+        (0..5).for_each(|_| server.plan(Reply::error(500, "busy")));
+        let limits = RunnerConfig { attempts, ..quick() };
+        let models = models(config(&server, Format::OpenAi), limits);
+        let error = ask(&models, &hello()).await.expect_err("busy");
+        assert_eq!(server.heard().len(), sent);
+        assert!(error.why.ends_with(ends), "{}", error.why);
+    }
+}
+
+#[tokio::test]
+async fn the_pause_doubles_and_ends_at_its_limit() {
+    let server = ProviderServer::start(Format::OpenAi).await;
+    let limits = RunnerConfig {
+        retry_after: Duration::from_secs(1),
+        retry_most: Duration::from_secs(30),
+        ..RunnerConfig::default()
+    };
+    let models = models(config(&server, Format::OpenAi), limits);
+    let between = |tries, from, to| {
+        for _ in 0..50 {
+            let pause = models.pause(tries, None).as_secs_f64();
+            assert!((from..=to).contains(&pause), "after {tries}: {pause}");
+        }
+    };
+    between(1, 0.75, 1.25);
+    between(2, 1.5, 2.5);
+    between(3, 3.0, 5.0);
+    between(60, 30.0, 30.0);
+    // A provider may ask for more, up to the same limit, and never for less.
+    assert_eq!(models.pause(1, Some(Duration::from_secs(12))), Duration::from_secs(12));
+    assert_eq!(models.pause(1, Some(Duration::from_secs(3600))), Duration::from_secs(30));
+    assert!(models.pause(2, Some(Duration::ZERO)) >= Duration::from_millis(1500));
+}
+
+#[tokio::test]
+async fn the_time_for_which_a_provider_asks_is_read_from_its_answer() {
+    for format in ALL {
+        for (header, value, wanted) in [
+            ("retry-after", "7", Some(7_000)),
+            ("retry-after", " 0.25 ", Some(250)),
+            ("retry-after-ms", "40", Some(40)),
+            ("retry-after", "soon", None),
+            ("retry-after", "-5", None),
+            ("x-other", "7", None),
+        ] {
+            let server = ProviderServer::start(format).await;
+            server.plan(Reply::error(429, "slow down").header(header, value));
+            let models = models(config(&server, format), quick());
+            let model = models.all["large"].clone();
+            let tried = models.attempt("large", &model, &hello(), &|_| {}).await;
+            let (_, wait) = tried.expect_err("limited");
+            assert_eq!(wait, wanted.map(Duration::from_millis), "{format:?} {header}: {value}");
+        }
+    }
+}
