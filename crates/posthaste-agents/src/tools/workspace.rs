@@ -1,8 +1,9 @@
 //! The service `workspace`: files inside the working directory of an assistant.
 //!
-//! Every path is resolved by the kernel below the directory (`openat2` with
-//! `RESOLVE_BENEATH`), so neither `..` nor a symbolic link leads out of it, also if it is
-//! put there at the very moment.
+//! Every path is resolved by the kernel below the directory (`inside.rs`), so neither `..`
+//! nor a symbolic link leads out of it, also if it is put there at the very moment.
+
+mod inside;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use posthaste_runner::protocol::ToolSpec;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -175,15 +176,9 @@ impl Workspace {
         let root = rustix::fs::open(&self.root, directory, Mode::empty())
             .map_err(|error| format!("the working directory cannot be opened: {error}"))?;
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         // Never waits for the other end of a pipe.
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        rustix::fs::openat2(&root, path, flags, Mode::empty(), how).map_err(|error| match error {
-            Errno::XDEV | Errno::LOOP => {
-                format!("{} leads out of the working directory", path.display())
-            }
-            error => format!("{}: {error}", path.display()),
-        })
+        inside::open(&root, path, flags)
     }
 
     /// Returns the content of a regular file, at most so many bytes.
