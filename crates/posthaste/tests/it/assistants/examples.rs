@@ -1,4 +1,4 @@
-//! The examples, as a newcomer uses them.
+//! The examples and the providers, as a newcomer uses them.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -44,4 +44,27 @@ async fn a_copy_of_the_example_runner_beside_a_profile_is_run_by_it() {
     turn.say("hello");
     assert_eq!(stage.hears()["message"], "hello");
     stage.until_status(&assistant, "finished");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_works_with_the_models_of_other_providers_as_well() {
+    for provider in ["anthropic", "gemini"] {
+        let mut stage = Stage::set_of(provider, Runner::BuiltIn, "").await;
+        let helper = stage.assign("fix the login bug");
+        let turn = stage.turn().await;
+        turn.asked().assert_saw("fix the login bug");
+        turn.asked().assert_saw("You mend logins.");
+        let weather = stage.says(&helper, "what is the weather?");
+        turn.call("builtin_shell__run", json!({ "command": "echo the clouds" }));
+        let turn = stage.turn().await;
+        assert!(turn.asked().result().contains("the clouds"), "{provider}: {turn:?}");
+        turn.asked().assert_saw("what is the weather?");
+        turn.call("respondToUser", json!({ "message": "Cloudy.", "inReplyTo": weather }));
+        assert_eq!(stage.hears()["in_reply_to"], weather, "{provider}");
+        let turn = stage.turn().await;
+        assert!(turn.asked().result().contains("delivered"), "{provider}: {turn:?}");
+        turn.say("The login bug is fixed.");
+        assert_eq!(stage.hears()["message"], "The login bug is fixed.", "{provider}");
+        stage.until_status(&helper, "finished");
+    }
 }

@@ -34,6 +34,7 @@ pub(super) struct Assistant {
 }
 
 /// One request to the model.
+#[derive(Debug)]
 pub(super) struct Turn {
     asked: Asked,
 }
@@ -45,10 +46,15 @@ impl Stage {
 
     /// A hub with these sections in its configuration, beside the model.
     pub(super) async fn set_with(runner: Runner, more: &str) -> Self {
+        Self::set_of("openai", runner, more).await
+    }
+
+    /// A hub whose model is of this provider.
+    pub(super) async fn set_of(provider: &str, runner: Runner, more: &str) -> Self {
         let world = World::new();
         let model = ModelServer::start().await;
         world.config(&format!(
-            "{more}\n[runner]\niterations = 8\nretry_after = \"10ms\"\n[models.play]\nprovider = \"openai\"\nmodel = \"scripted\"\n\
+            "{more}\n[runner]\niterations = 8\nretry_after = \"10ms\"\n[models.play]\nprovider = \"{provider}\"\nmodel = \"scripted\"\n\
              base_url = \"{}/v1\"\n",
             model.url()
         ));
@@ -262,6 +268,11 @@ impl Turn {
 
     pub(super) fn tools(&self) -> Vec<String> {
         self.asked.tools().into_iter().map(|tool| tool.name).collect()
+    }
+
+    /// The request, for another format than that of `messages`.
+    pub(super) fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     pub(super) fn say(self, text: &str) {
