@@ -33,6 +33,11 @@ posthaste_core::settings! {
         answer_bytes: usize = 64 << 20;
         /// How long a tool may run.
         tool_timeout: Duration = Duration::from_secs(600), "humantime_serde";
+        /// How long an MCP server of a profile may take to start and to list its tools.
+        server_start: Duration = Duration::from_secs(30), "humantime_serde";
+        /// An MCP server ends when no assistant has called it for so long; the next call
+        /// starts it again.
+        server_idle: Duration = Duration::from_secs(600), "humantime_serde";
         /// After so many identical calls of a tool with the same result, the assistant is
         /// advised to wait instead.
         repeats: usize = 3;

@@ -51,6 +51,7 @@ impl Workshop {
         let spec = Spec::read(folder).ok_or(io::ErrorKind::NotFound)?;
         let toolbox = self.tools.toolbox(ToolboxSpec {
             services: spec.services.clone(),
+            servers: spec.servers.clone(),
             directory: spec.directory.clone(),
             environment: self.environment_of(&spec),
             user: self.user.clone(),
@@ -97,6 +98,11 @@ impl Workshop {
             let of_session = all.iter().filter(|(id, _)| hub.session(**id) == session);
             of_session.map(|(_, assistant)| assistant.spent().cost_usd).sum()
         })
+    }
+
+    /// Ends the commands and the MCP servers of all assistants.
+    pub(super) async fn close(&self) {
+        self.tools.close().await;
     }
 
     pub(super) fn find(&self, who: InstanceId) -> Option<Arc<Assistant>> {

@@ -26,6 +26,8 @@ const MOST_FILES: usize = 20_000;
 const MOST_LINES: usize = 500;
 /// The largest file that is read whole, to be searched or edited.
 const LARGEST: u64 = 8 * 1024 * 1024;
+/// Number of bytes that one search reads.
+const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// Folders that nobody means.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
@@ -206,8 +208,22 @@ impl Workspace {
         let text = self.text(&self.inside(&args.path)?)?;
         let first = args.offset.unwrap_or(1).max(1);
         let lines: Vec<&str> = text.lines().collect();
+        match lines.len() {
+            0 => return Ok("(the file is empty)".to_owned()),
+            all if first > all => {
+                return Err(format!("{} has {all} lines, and offset={first} is beyond", args.path));
+            }
+            _ => {}
+        }
         let (mut shown, mut number) = (String::new(), first);
         for line in lines.iter().skip(first - 1).take(args.limit.unwrap_or(usize::MAX)) {
+            if shown.is_empty() && line.len() > self.shown {
+                let end = (0..=self.shown).rev().find(|end| line.is_char_boundary(*end));
+                let (part, rest) = line.split_at(end.unwrap_or(0));
+                shown.push_str(&format!("{part}\n[{} more bytes in this line]\n", rest.len()));
+                number += 1;
+                break;
+            }
             if shown.len() + line.len() > self.shown {
                 break;
             }
@@ -215,7 +231,9 @@ impl Workspace {
             shown.push('\n');
             number += 1;
         }
-        let wanted = args.limit.map_or(lines.len(), |limit| (first - 1 + limit).min(lines.len()));
+        let wanted = args
+            .limit
+            .map_or(lines.len(), |limit| (first - 1).saturating_add(limit).min(lines.len()));
         if number <= wanted {
             let all = lines.len();
             shown.push_str(&format!("[{all} lines in all; go on with offset={number}]"));
@@ -306,9 +324,10 @@ impl Workspace {
             .build()
             .map_err(|error| format!("query: {error}"))?;
         let start = self.inside(args.path.as_deref().unwrap_or(""))?;
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         let mut look = |path: &Path, is_folder: bool| {
             if !is_folder && let Ok(text) = self.text(path) {
+                bytes += text.len();
                 for (number, line) in text.lines().enumerate() {
                     if pattern.is_match(line) {
                         let line = crate::conversation::one_line(line, 300);
@@ -319,7 +338,7 @@ impl Workspace {
                     }
                 }
             }
-            Ok(true)
+            Ok(bytes < MOST_BYTES)
         };
         let is_file = self.content(&start, 0).is_ok();
         let cut = match is_file {
