@@ -1,6 +1,7 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
 mod agents;
+mod assistant_budgets;
 mod background;
 mod cao;
 mod cli;
