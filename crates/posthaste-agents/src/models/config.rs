@@ -152,6 +152,9 @@ impl ModelConfig {
         if self.model.is_empty() {
             return wrong("model", "name the model, as its provider does");
         }
+        if self.model.contains("::") {
+            return wrong("model", "the name of a model has no :: in it");
+        }
         if self.file.is_some() {
             return wrong("file", "only a script has a file");
         }
@@ -226,6 +229,7 @@ mod tests {
             (json!({ "provider": "script" }), "file"),
             (json!({ "provider": "openai" }), "model"),
             (json!({ "provider": "openai", "model": "m", "file": "f" }), "file"),
+            (json!({ "provider": "openai", "model": "openai::m" }), "model"),
             (
                 json!({ "provider": "openai", "model": "m", "api_key_env": "sk-geheim" }),
                 "api_key_env",
