@@ -25,12 +25,13 @@ use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::messaging::receive::Batch;
 use posthaste_core::ports::{TranscriptEntry, TranscriptKind};
+use posthaste_runner::protocol;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::calls::{METHODS, START, Served};
+pub(crate) use self::calls::{Fault, METHODS, START, Served};
 use self::dialogue::Dialogue;
 pub(crate) use self::dialogue::Spent;
 use self::record::{Mail, Record};
@@ -154,6 +155,18 @@ impl Assistant {
             usages,
             session_cost,
         })
+    }
+
+    /// Returns the number of calls that the runner may have open.
+    pub(crate) fn open_calls(&self) -> usize {
+        self.limits.open_calls.max(1)
+    }
+
+    /// Makes the answer to a call beyond that number.
+    pub(crate) fn refuse_another(&self) -> Served {
+        let most = self.open_calls();
+        let why = format!("{most} calls are open already (runner.open_calls)");
+        Err(Fault::new(protocol::NO_REQUEST, why)).into()
     }
 
     /// Returns the answer that the model is writing; empty while it writes none.

@@ -49,6 +49,11 @@ pub(crate) trait Driver: Sync {
     /// error here, before anything starts. Pure: it looks at nothing but the brief.
     fn launch(&self, brief: &Brief<'_>) -> Result<Option<Launch>, LaunchError>;
 
+    /// Returns where an agent finds the hub's tools, for its system prompt.
+    fn tools_of_hub(&self) -> &'static str {
+        "the tools of the MCP server posthaste"
+    }
+
     /// Refuses a profile whose workers can be started, and cannot be given a task.
     fn check_task(&self, _profile: &Template) -> Result<(), LaunchError> {
         Ok(())

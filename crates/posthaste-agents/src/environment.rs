@@ -74,7 +74,7 @@ pub(crate) fn data_of(home: &Path) -> OsString {
 }
 
 /// An environment in the making; later values replace earlier ones.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {

@@ -15,7 +15,7 @@ use crate::supervisor::resolve;
 use crate::tmux;
 
 /// Returns the program that a hub with this environment would start for an agent of the
-/// profile; `None` if such an agent connects by itself.
+/// profile; `None` if such an agent connects by itself, or is a part of this program.
 pub fn installed(
     profile: &Profile,
     environment: &[(OsString, OsString)],
@@ -24,6 +24,9 @@ pub fn installed(
     let settings = Settings::read(profile, base.get("HOME").map(Path::new))?;
     let brief = Brief::of_nobody(&profile.template, &settings);
     let Some(launch) = drivers::launch(profile, &brief)? else { return Ok(None) };
+    if launch.assistant && settings.command.is_none() {
+        return Ok(None);
+    }
     let command = resolve(&launch.line, &settings, &base.clone().with(&settings))?;
     if launch.stdin == Stdin::Terminal {
         check_tmux(&program::find("tmux", None, base.get("PATH"))?)?;
@@ -67,5 +70,9 @@ mod tests {
         assert!(error.why.contains("`claude`"), "{error}");
         assert!(error.hint.is_some_and(|hint| hint.contains("npm install")));
         assert_eq!(installed(&profile(None, "{}"), &path("/nowhere")), Ok(None));
+        let assistant = profile(Some("runner"), "{}");
+        assert_eq!(installed(&assistant, &path("/nowhere")), Ok(None), "it is built in");
+        let python = profile(Some("runner"), r#"{"command": ["python3", "runner.py"]}"#);
+        assert!(installed(&python, &path("/nowhere")).is_err());
     }
 }

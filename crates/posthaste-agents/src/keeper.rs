@@ -8,6 +8,9 @@
 //! as well (`session.rs`): the hub, or the next one, reads the worker's output and writes
 //! its input through it.
 //!
+//! A command that the hub runs for an assistant has a smaller keeper (`tree.rs`), which
+//! ends with the hub.
+//!
 //! On Linux every orphaned descendant of the worker becomes a child of the keeper, also
 //! one that left the process group. Elsewhere the keeper knows the group only.
 
@@ -18,6 +21,7 @@ mod pipe;
 mod session;
 mod terminal;
 mod tied;
+mod tree;
 mod ways;
 mod words;
 mod work;
@@ -29,6 +33,7 @@ use std::process::{Command, ExitCode};
 
 pub(crate) use self::bounded::kept_at_once;
 pub(crate) use self::tied::TIED;
+pub(crate) use self::tree::{TreeEnd, TreeStdin, TreeWords};
 pub use self::words::{Keep, Manners, Owner};
 
 /// The command of the binary that becomes a keeper.
@@ -42,6 +47,10 @@ pub(crate) const MARK: &str = "POSTHASTE_RUN";
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
     let done = match words.split_first() {
+        Some((first, tree)) if first == tree::TREE => match tree::keep(tree) {
+            Ok(code) => return ExitCode::from(code),
+            Err(why) => Err(why),
+        },
         Some((first, program)) if first == terminal::FOREGROUND => terminal::become_one(program),
         Some((first, program)) if first == TIED => tied::become_one(program),
         _ => keep(words),

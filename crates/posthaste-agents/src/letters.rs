@@ -12,15 +12,21 @@ const MAIL: &str = "[posthaste] You have mail. It comes from other agents or fro
     posthaste tool send_message with in_reply_to and its id.";
 
 /// Returns the system prompt of a worker: that of its profile, and then who it is and how
-/// it reports.
-pub(crate) fn instructions(start: &Start) -> String {
+/// it reports. `tools` says where it finds the hub's tools.
+pub(crate) fn instructions(start: &Start, tools: &str) -> String {
     let own = start.job.profile.template.system_prompt.trim_end();
     let (address, parent) = (&start.worker.address, &start.parent);
+    let comes = match start.task {
+        Some(_) => format!(
+            "Your task comes from {parent}. When you have done it, end your turn: your last \
+             message is sent to {parent} as the result."
+        ),
+        None => format!("You work for {parent}, whose messages come one by one."),
+    };
     let about = format!(
-        "You work as the agent {address} of Posthaste, a post office for agents. Your task comes \
-         from {parent}. When you have done it, end your turn: your last message is sent to \
-         {parent} as the result. Meanwhile the tools of the MCP server posthaste let you write to \
-         other agents (send_message), read your mail (check_inbox) and give out work (assign)."
+        "You work as the agent {address} of Posthaste, a post office for agents. {comes} \
+         Meanwhile {tools} let you write to other agents (send_message), read your mail \
+         (check_inbox) and give out work (assign)."
     );
     match own.is_empty() {
         true => about,

@@ -27,11 +27,18 @@ posthaste_core::settings! {
         retry_after: Duration = Duration::from_secs(1), "humantime_serde";
         /// The longest time between two tries, also if the provider asks for more.
         retry_most: Duration = Duration::from_secs(30), "humantime_serde";
+        /// How many calls a runner may have open at the same time.
+        open_calls: usize = 32;
         /// How many bytes one answer of a model may have, with everything that its provider
         /// sends around the text.
         answer_bytes: usize = 64 << 20;
         /// How long a tool may run.
         tool_timeout: Duration = Duration::from_secs(600), "humantime_serde";
+        /// How long an MCP server of a profile may take to start and to list its tools.
+        server_start: Duration = Duration::from_secs(30), "humantime_serde";
+        /// An MCP server ends when no assistant has called it for so long; the next call
+        /// starts it again.
+        server_idle: Duration = Duration::from_secs(600), "humantime_serde";
         /// After so many identical calls of a tool with the same result, the assistant is
         /// advised to wait instead.
         repeats: usize = 3;

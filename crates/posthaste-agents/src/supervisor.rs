@@ -108,7 +108,7 @@ impl Supervisor {
     pub fn new(config: SupervisorConfig) -> Self {
         let runner = config.runner.clone();
         let models = Models::new(config.models.clone(), runner.clone(), &config.environment);
-        let tools = Tools::new(runner.tool_timeout, runner.result_chars);
+        let tools = Tools::new(&runner, config.keeper.clone(), config.manners, &config.hub_url);
         let (environment, user) = (config.environment.clone(), config.worker_user.clone());
         let agents = config.data.join(AGENTS);
         let workshop = Workshop::new(models, tools, runner, environment, user, agents);
@@ -299,6 +299,7 @@ impl Launcher for Supervisor {
             self.shared.closing.cancel();
             self.tasks.close();
             self.tasks.wait().await;
+            self.shared.workshop.close().await;
         })
     }
 }

@@ -1,10 +1,15 @@
-//! Tools of assistants beside the hub's own: built-in services.
+//! Tools of assistants beside the hub's own: built-in services, and MCP servers.
 //!
 //! A service is a group of tools, `builtin_<service>__<tool>`, which a profile must allow by
-//! name (`allowed_builtin_service_aliases`). A tool that fails is a result for the model, and
+//! name (`allowed_builtin_service_aliases`). An MCP server is one of the profile's own
+//! (`mcp_config`), with its tools as `mcp__<server>__<tool>`. A tool that fails is a result for the model, and
 //! never an error of the hub.
 
+#[cfg(test)]
+mod fuzz;
+pub(crate) mod servers;
 mod shell;
+mod trees;
 mod workspace;
 
 use std::path::PathBuf;
@@ -14,9 +19,13 @@ use std::time::Duration;
 use posthaste_runner::protocol::{ToolReply, ToolSpec};
 use serde_json::{Map, Value};
 
+use self::servers::{McpServers, ServerLimits, ServerPlace, ServersOfOne};
 use self::shell::Shell;
+use self::trees::Trees;
 use self::workspace::Workspace;
 use crate::environment::Environment;
+use crate::keeper::Manners;
+use crate::runner_config::RunnerConfig;
 use crate::user::WorkerUser;
 
 /// The prefix of every tool of a built-in service.
@@ -24,16 +33,24 @@ const BUILTIN: &str = "builtin_";
 /// Stands between the service and its tool.
 const BETWEEN: &str = "__";
 
-/// The limits of all tools.
+/// The services that a profile may allow; `assistant` is the hub's own.
+pub(crate) const SERVICES: [&str; 3] = ["assistant", workspace::NAME, shell::NAME];
+
+/// Everything that the tools of all assistants share.
 pub(crate) struct Tools {
     timeout: Duration,
-    result_chars: usize,
+    /// Number of bytes that one result shows, with room for an error beside it.
+    shown: usize,
+    trees: Arc<Trees>,
+    servers: McpServers,
 }
 
 /// The facts from which the tools of one assistant are made.
 pub(crate) struct ToolboxSpec {
     /// The services that its profile allows.
     pub(crate) services: Vec<String>,
+    /// The MCP servers of its profile.
+    pub(crate) servers: Map<String, Value>,
     pub(crate) directory: PathBuf,
     /// The environment of its commands, without tokens and keys.
     pub(crate) environment: Environment,
@@ -45,29 +62,67 @@ pub(crate) struct Toolbox {
     services: Vec<String>,
     workspace: Arc<Workspace>,
     shell: Shell,
+    servers: ServersOfOne,
     has_user: bool,
 }
 
 impl Tools {
-    pub(crate) fn new(timeout: Duration, result_chars: usize) -> Self {
-        Self { timeout, result_chars }
+    /// Makes the tools of a hub at this URL. `keeper` is the binary that becomes a keeper.
+    pub(crate) fn new(limits: &RunnerConfig, keeper: PathBuf, manners: Manners, hub: &str) -> Self {
+        let trees = Arc::new(Trees::new(keeper, manners));
+        let shown = limits.result_chars.saturating_mul(4);
+        let of_servers = ServerLimits {
+            start: limits.server_start,
+            idle: limits.server_idle,
+            call: limits.tool_timeout,
+            shown,
+        };
+        let servers = McpServers::new(Arc::clone(&trees), of_servers, hub.to_owned());
+        Self { timeout: limits.tool_timeout, shown, trees, servers }
     }
 
     pub(crate) fn toolbox(&self, of: ToolboxSpec) -> Toolbox {
-        let ToolboxSpec { services, directory, environment, user } = of;
-        // What one result shows, and the room for an error beside it.
-        let bytes = self.result_chars.saturating_mul(4);
+        let ToolboxSpec { services, servers, directory, environment, user } = of;
+        let place =
+            ServerPlace { directory: &directory, environment: &environment, user: user.as_ref() };
+        let servers = self.servers.of(&servers, &place);
+        servers.begin();
+        let trees = Arc::clone(&self.trees);
         Toolbox {
             services,
-            workspace: Arc::new(Workspace::new(directory.clone(), bytes)),
+            workspace: Arc::new(Workspace::new(directory.clone(), self.shown)),
             has_user: user.is_some(),
-            shell: Shell::new(directory, environment, user, self.timeout, bytes),
+            shell: Shell::new(trees, directory, environment, user, self.timeout, self.shown),
+            servers,
         }
+    }
+
+    /// Ends all commands and servers, and waits until they have ended.
+    pub(crate) async fn close(&self) {
+        self.servers.close().await;
+        self.trees.close().await;
     }
 }
 
 impl Toolbox {
-    pub(crate) fn list(&self) -> Vec<ToolSpec> {
+    /// Returns all tools. The first time waits for the start of MCP servers.
+    pub(crate) async fn list(&self) -> Vec<ToolSpec> {
+        let mut all = self.services();
+        all.extend(self.servers.list().await);
+        all
+    }
+
+    /// Returns the name of the MCP server whose tool this is.
+    pub(crate) fn server_of(&self, name: &str) -> Option<String> {
+        self.servers.server_of(name)
+    }
+
+    /// Returns what the operator has not been told yet: MCP servers that do not work.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        self.servers.take_notes()
+    }
+
+    fn services(&self) -> Vec<ToolSpec> {
         let named = |service: &'static str, specs: Vec<ToolSpec>| {
             let allowed = self.allows(service);
             specs.into_iter().filter(move |_| allowed).map(move |spec| ToolSpec {
@@ -105,7 +160,10 @@ impl Toolbox {
                 done.unwrap_or_else(|error| Err(error.to_string()))
             }
             Some((shell::NAME, tool)) => self.shell.call(tool, arguments).await,
-            _ => Err(self.unknown(name)),
+            _ => match self.servers.call(name, arguments).await {
+                Some(done) => done,
+                None => Err(self.unknown(name)),
+            },
         };
         match done {
             Ok(text) => ToolReply::of(text, false),
@@ -114,7 +172,7 @@ impl Toolbox {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let known: Vec<String> = self.list().into_iter().map(|tool| tool.name).collect();
+        let known: Vec<String> = self.services().into_iter().map(|tool| tool.name).collect();
         match known.is_empty() {
             true => format!("there is no tool `{name}`"),
             false => format!("there is no tool `{name}`; beside the hub's: {}", known.join(", ")),

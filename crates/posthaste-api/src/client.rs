@@ -34,6 +34,7 @@ use crate::teams::{PutTeam, TeamView, Teams};
 use crate::tokens::TokensRead;
 use crate::{health, inbox, instances, messages, pages, profiles, teams, tokens};
 
+mod chat;
 mod events;
 mod failure;
 mod hooks;

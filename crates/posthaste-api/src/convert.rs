@@ -1,5 +1,6 @@
 //! Converts types of the core to wire types.
 
+mod chat;
 mod needs;
 mod reading;
 mod work;

@@ -254,7 +254,8 @@ pub struct ApiError {
     pub hint: Option<String>,
     /// Facts for programs; which, depends on the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<serde_json::Value>,
+    // Boxed: it is rare, and large.
+    pub details: Option<Box<serde_json::Value>>,
 }
 
 /// A message may quote megabytes of a request, so only so many characters of its beginning
@@ -282,7 +283,7 @@ impl ApiError {
     }
 
     pub fn details(mut self, details: serde_json::Value) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 }

@@ -1,9 +1,11 @@
 //! `GET /v1/events`: what happens, as server-sent events.
 
+use posthaste_core::chat::Spoken;
 use posthaste_core::events::EventKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::chat::ChatEntry;
 use crate::error::ErrorCode::{InvalidAddress, RateLimited};
 use crate::messages::{DeliveryView, MessageView};
 use crate::needs::NeedView;
@@ -31,7 +33,7 @@ pub struct EventsQuery {
     /// separated by commas: one must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topics: Option<String>,
-    /// Types or their families, separated by commas: `delivery.dead`, `message`.
+    /// Types or their families, separated by commas: `delivery.dead`, `message`, `response`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub types: Option<String>,
     /// Begin after this number instead of now; `Last-Event-ID` beats it.
@@ -41,6 +43,32 @@ pub struct EventsQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<u64>,
 }
+
+/// A call of a tool by the agent of a followed thread.
+pub const TOOL: &str = "tool";
+/// The answer that the model of the agent of a followed thread is writing.
+pub const WRITING: &str = "writing";
+
+/// What the followers of a thread hear beside events, and what it means.
+pub const CHAT: [(&str, &str); 5] = [
+    (
+        Spoken::PartialResponse.as_str(),
+        "On the topic `thread:{id}`: the thread's agent has shown the operator an answer and goes on. The data is that of the `message.accepted` of its message.",
+    ),
+    (Spoken::Question.as_str(), "The same for a question to the operator."),
+    (
+        Spoken::Response.as_str(),
+        "The same for the last answer of a turn, or the report on a task of the operator.",
+    ),
+    (
+        TOOL,
+        "Not an event: on the topic `thread:{id}`, the thread's agent calls a tool, or the tool has answered. The data is a [ToolNews](#type-toolnews); there is no `id:`.",
+    ),
+    (
+        WRITING,
+        "Not an event: on the topic `thread:{id}`, the answer that the agent's model is writing, as far as it is; an empty text when it is written. The data is a [WritingNews](#type-writingnews); there is no `id:`.",
+    ),
+];
 
 /// Sent when nothing has happened for a while, and first of all.
 pub const ALIVE: &str = "alive";
@@ -143,4 +171,23 @@ pub struct Reset {
     pub oldest: u64,
     /// The last number that was given.
     pub last: u64,
+}
+
+/// `event: tool`: a call of a tool by the agent of a thread. The same call comes again with
+/// another state and another `no`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolNews {
+    /// The agent's thread.
+    pub thread_id: String,
+    /// The call, as the conversation shows it.
+    pub entry: ChatEntry,
+}
+
+/// `event: writing`: the answer that the model of a thread's agent is writing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WritingNews {
+    /// The agent's thread.
+    pub thread_id: String,
+    /// All of it so far; empty when it is written.
+    pub text: String,
 }

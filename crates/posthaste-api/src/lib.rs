@@ -7,6 +7,7 @@
 //! Start with [`messages`] and [`inbox`]; [`error`] is the table.
 
 pub mod cao;
+pub mod chat;
 pub mod client;
 mod convert;
 pub mod error;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use self::call::Shape;
 use crate::error::ErrorBody;
-use crate::events::Reset;
+use crate::events::{Reset, ToolNews, WritingNews};
 
 mod call;
 mod calls;
@@ -65,6 +65,8 @@ pub fn document(version: &str, cao: bool) -> Value {
     }
     // What a stream of events can hold beside events.
     schemas.answers.subschema_for::<Reset>();
+    schemas.answers.subschema_for::<ToolNews>();
+    schemas.answers.subschema_for::<WritingNews>();
     schemas.answers.subschema_for::<ErrorBody>();
     let tags: Vec<Value> = subjects()
         .map(|subject| json!({ "name": subject.name, "description": subject.told }))

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
+use crate::chat::Starts;
 use crate::engine::Engine;
 use crate::events::{About, Belongs, Event, EventFilter, EventPage};
 use crate::figures::Figures;
@@ -61,6 +62,8 @@ pub struct Hub {
     pub(crate) road: OnceLock<Arc<dyn Road>>,
     /// The launcher of workers and its state, if there is one.
     pub(crate) staff: OnceLock<Staff>,
+    /// Held while a conversation of the operator starts.
+    pub(crate) starts: Starts,
     vitals: Vitals,
 }
 
@@ -108,6 +111,7 @@ impl Hub {
             endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
+            starts: Starts::default(),
             vitals: Vitals::default(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());

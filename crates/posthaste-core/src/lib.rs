@@ -5,6 +5,7 @@
 //! [`ledger`] (the decisions), then [`Hub`], the one façade that every door calls.
 
 pub mod address;
+pub mod chat;
 pub mod engine;
 pub mod events;
 pub mod figures;

@@ -170,6 +170,8 @@ limits! {
     profile_config_bytes: usize = 64 * KIB;
     /// Largest file that is read as a profile.
     profile_file_bytes: usize = MIB;
+    /// Calls of tools that one page of a conversation shows; of more the last.
+    chat_tools: usize = 200;
     /// Messages per mailbox whose text is kept in memory.
     window_messages: usize = 256;
     /// Bytes of text kept in memory for all mailboxes together.

@@ -110,6 +110,8 @@ pub struct Filter {
     /// Leaves out reports on the reader's assignments that came within
     /// `limits.report_hold`: a gather may still fetch them.
     pub holds_reports: bool,
+    /// Leaves the human's mail to another read. It ends the wait all the same.
+    pub leaves_human: bool,
     /// Set by drivers: not counted by `Queue::waiting`, and given no second message that
     /// others could take before the first is acked.
     pub quiet: bool,
@@ -124,6 +126,7 @@ impl Filter {
             && self.among.is_empty()
             && self.answers.is_none()
             && !self.urgent
+            && !self.leaves_human
     }
 
     pub fn accepts(&self, message: &Message) -> bool {

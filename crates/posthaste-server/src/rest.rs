@@ -2,6 +2,7 @@
 //! translates.
 
 mod assign;
+mod chat;
 mod context;
 mod docs;
 mod events;
@@ -47,6 +48,7 @@ pub(crate) fn router(app: App) -> Router {
     };
     Router::new()
         .merge(assign::routes())
+        .merge(chat::routes())
         .merge(context::routes())
         .merge(docs::routes())
         .merge(events::routes())

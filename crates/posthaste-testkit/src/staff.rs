@@ -11,12 +11,12 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use posthaste_core::address::InstanceId;
 use posthaste_core::ports::{
-    Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream, Terminal,
-    TranscriptEntry, TranscriptKind, TranscriptPage, WakeRequest, Way, Workplace,
+    Clock, Ended, Found, Job, LaunchError, Launcher, Letter, Outcome, Output, Start, Stream,
+    Terminal, TranscriptEntry, TranscriptKind, TranscriptPage, WakeRequest, Way, Workplace,
 };
 use posthaste_core::profiles::{Expect, PutProfile, Source, Template};
 use posthaste_core::registry::{AgentKind, Instance};
-use posthaste_core::{Hub, Timestamp};
+use posthaste_core::{Hub, SystemClock, Timestamp};
 use tokio::sync::{oneshot, watch};
 
 /// A worker of this name does not end when it is asked to.
@@ -32,6 +32,9 @@ pub struct Staff {
     transcripts: Mutex<BTreeMap<InstanceId, Transcript>>,
     /// The workers that have a terminal.
     terminals: Mutex<BTreeSet<InstanceId>>,
+    /// The texts that the models of workers are writing.
+    writing: Mutex<BTreeMap<InstanceId, watch::Sender<String>>>,
+    cancelled: Mutex<Vec<InstanceId>>,
     woken: Mutex<Vec<WakeRequest>>,
     /// Results of [`Launcher::find`] after a hub start, by worker.
     left: Mutex<BTreeMap<InstanceId, Found>>,
@@ -90,6 +93,29 @@ impl Staff {
         let (name, id, state) = (None, None, None);
         transcript.entries.push(TranscriptEntry { no, at, kind, text, name, id, state });
         transcript.last.send_replace(no);
+    }
+
+    /// Lets a worker's driver note that a call of a tool began or ended.
+    pub async fn calls(&self, who: InstanceId, id: &str, state: &str) {
+        self.notes(who, TranscriptKind::Tool, "{}").await;
+        let mut all = self.transcripts.lock();
+        let Some(entry) = all.get_mut(&who).and_then(|t| t.entries.last_mut()) else { return };
+        entry.at = SystemClock::new().now();
+        entry.name = Some("count".to_owned());
+        (entry.id, entry.state) = (Some(id.to_owned()), Some(state.to_owned()));
+    }
+
+    /// Lets a worker's model write an answer; the worker's turns can be cancelled from then
+    /// on.
+    pub async fn is_writing(&self, who: InstanceId, text: &str) {
+        self.runs(who).await;
+        let mut all = self.writing.lock();
+        all.entry(who).or_default().send_replace(text.to_owned());
+    }
+
+    /// Returns the workers whose turn the hub cancelled.
+    pub fn cancelled(&self) -> Vec<InstanceId> {
+        self.cancelled.lock().clone()
     }
 
     fn is_at_work(&self, who: InstanceId) -> bool {
@@ -296,6 +322,18 @@ impl Launcher for Staff {
             session: "$0".to_owned(),
             pane: "%1".to_owned(),
         })
+    }
+
+    fn cancel(&self, who: InstanceId) -> bool {
+        let can = self.writing.lock().contains_key(&who);
+        if can {
+            self.cancelled.lock().push(who);
+        }
+        can
+    }
+
+    fn writing(&self, who: InstanceId) -> Option<watch::Receiver<String>> {
+        self.writing.lock().get(&who).map(watch::Sender::subscribe)
     }
 
     fn wake<'a>(

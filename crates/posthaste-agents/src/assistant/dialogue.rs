@@ -100,10 +100,12 @@ impl Dialogue {
         let until = &self.records[..upto.unwrap_or(self.records.len())];
         let given = |record: &Record| matches!(record, Record::Given { .. } | Record::Start);
         let from = until.iter().rposition(given).map_or(0, |at| at + 1);
-        let mail = |record| match record {
-            &Record::Mail(ref mail) => Some(mail),
-            _ => None,
-        };
+        fn mail(record: &Record) -> Option<&Mail> {
+            match record {
+                Record::Mail(mail) => Some(mail),
+                _ => None,
+            }
+        }
         until[from..].iter().filter_map(mail).collect()
     }
 
@@ -166,6 +168,20 @@ impl Dialogue {
                 _ => {}
             }
         }
+        open
+    }
+
+    /// Returns the open messages that the model had seen when it answered last: only those
+    /// can be answered by that.
+    pub(crate) fn open_and_seen(&self) -> Vec<&Mail> {
+        let answered = |record: &Record| matches!(record, Record::Model { .. });
+        let Some(last) = self.records.iter().rposition(answered) else { return Vec::new() };
+        let later = |seq: u64| {
+            let is_it = |record: &Record| matches!(record, Record::Mail(mail) if mail.seq == seq);
+            self.records[last..].iter().any(is_it)
+        };
+        let mut open = self.open();
+        open.retain(|mail| !later(mail.seq));
         open
     }
 

@@ -81,7 +81,9 @@ impl Assistant {
             .iter()
             .filter(|given| given.assignment.report.is_none())
             .map(|given| {
-                format!("- assignment {} to {}", given.assignment.task.0, given.assignment.worker)
+                let worker = given.assignment.worker.to_string();
+                let worker = given.address.as_deref().unwrap_or(&worker);
+                format!("- assignment {} to {worker}", given.assignment.task.0)
             })
             .collect();
         let mut parts = Vec::new();
@@ -131,14 +133,15 @@ impl Assistant {
         self.say(key, ANSWER, result, open.first().copied(), metadata).await
     }
 
-    /// Shows a result while the work goes on. It answers everything that is open.
+    /// Shows a result while the work goes on. It answers everything that is open and that
+    /// the model had seen.
     pub(super) async fn show_partial(
         &self,
         state: &mut State,
         key: &str,
         text: &str,
     ) -> Result<(), Fault> {
-        let open = state.dialogue.open();
+        let open = state.dialogue.open_and_seen();
         let answers: Vec<u64> = open.iter().map(|mail| mail.seq).collect();
         let for_human = state.dialogue.is_for_human();
         let first = open.first().copied();

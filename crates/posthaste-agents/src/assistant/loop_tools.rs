@@ -1,6 +1,7 @@
 //! The two tools of the loop: an answer while the work goes on, and a question.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::{Kind, Seq};
@@ -186,6 +187,7 @@ impl Assistant {
         if let Some(text) = self.state.lock().await.dialogue.records().iter().find_map(answer) {
             return Ok(text);
         }
+        let asked_at = Instant::now();
         let batch = self.hub.answer_of_human(self.who, question).await;
         let batch = batch.map_err(|error| format!("the answer cannot be read: {error}"))?;
         let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
@@ -195,6 +197,8 @@ impl Assistant {
         // The text reaches the model as the result of this call; the record keeps it from
         // being asked for twice.
         let mut state = self.state.lock().await;
+        // A person's time is not the assistant's.
+        state.began += asked_at.elapsed();
         let answered = Record::Answered { question: question.0, text: text.clone() };
         state.keep(vec![answered]).map_err(|error| error.to_string())?;
         drop(state);

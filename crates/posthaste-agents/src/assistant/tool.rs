@@ -45,19 +45,30 @@ impl Assistant {
         if self.spec.services.iter().any(|service| service == ASSISTANT) {
             all.extend(of(ToolSet::Assistant, PREFIX));
         }
-        all.extend(self.toolbox.list());
+        all.extend(self.toolbox.list().await);
+        self.tell_notes();
         all.retain(|tool| self.is_listed(&tool.name));
         let mut tools = super::loop_tools::specs();
         tools.extend(all);
         tools
     }
 
-    /// Returns whether the profile's list of tools has this one.
-    fn is_listed(&self, name: &str) -> bool {
-        match &self.spec.tools {
-            None => true,
-            Some(list) => list.iter().any(|tool| tool == name || tool == "*"),
+    /// Tells the operator what is wrong with the assistant's MCP servers.
+    fn tell_notes(&self) {
+        for note in self.toolbox.take_notes() {
+            self.tell(TranscriptKind::Note, &note);
         }
+    }
+
+    /// Returns whether the profile's list of tools has this one. An entry `@files` stands
+    /// for all tools of the MCP server `files`.
+    fn is_listed(&self, name: &str) -> bool {
+        let Some(list) = &self.spec.tools else { return true };
+        let server = self.toolbox.server_of(name);
+        list.iter().any(|tool| {
+            let of_server = tool.strip_prefix('@').is_some_and(|of| Some(of) == server.as_deref());
+            tool == name || tool == "*" || of_server
+        })
     }
 
     pub(super) async fn call_tool(
@@ -159,7 +170,9 @@ impl Assistant {
                        before you do it again";
             return ToolReply::of(why, true).into();
         }
-        self.toolbox.call(name, arguments).await.into()
+        let reply = self.toolbox.call(name, arguments).await;
+        self.tell_notes();
+        reply.into()
     }
 
     fn tell_tool(&self, name: &str, id: &str, detail: &str, state: &str) {

@@ -43,6 +43,24 @@ pub struct Manners {
     pub open_files: Option<u64>,
 }
 
+impl Manners {
+    pub(super) fn words(self) -> [OsString; 2] {
+        let files = self.open_files.map_or("-".to_owned(), |n| n.to_string());
+        [format!("{:03o}", self.umask).into(), files.into()]
+    }
+
+    pub(super) fn read(umask: &str, files: &str) -> Result<Self, String> {
+        let mask = u32::from_str_radix(umask, 8).ok().filter(|mask| *mask <= 0o777);
+        Ok(Self {
+            umask: mask.ok_or_else(|| format!("`{umask}` is not a mask"))?,
+            open_files: match files {
+                "-" => None,
+                _ => Some(files.parse().map_err(|_| format!("`{files}` is not a number"))?),
+            },
+        })
+    }
+}
+
 impl Keep {
     pub fn words(&self) -> Vec<OsString> {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -50,8 +68,9 @@ impl Keep {
             self.output_bytes.to_string().into(),
             millis(self.grace).to_string().into(),
             millis(self.most).to_string().into(),
-            format!("{:03o}", self.manners.umask).into(),
-            self.manners.open_files.map_or("-".to_owned(), |n| n.to_string()).into(),
+        ];
+        words.extend(self.manners.words());
+        words.extend([
             match self.stdin {
                 Stdin::Task => "task",
                 Stdin::Mail => "mail",
@@ -62,7 +81,7 @@ impl Keep {
             self.owner
                 .map_or("-".to_owned(), |owner| format!("{}:{}", owner.uid, owner.gid))
                 .into(),
-        ];
+        ]);
         words.extend(self.command.iter().cloned());
         words
     }
@@ -76,18 +95,11 @@ impl Keep {
         let number = |at: usize| -> Result<u64, String> {
             text(at).parse().map_err(|_| format!("`{}` is not a number", text(at)))
         };
-        let umask = u32::from_str_radix(text(3), 8).ok().filter(|mask| *mask <= 0o777);
         Ok(Self {
             output_bytes: number(0)?,
             grace: Duration::from_millis(number(1)?),
             most: Duration::from_millis(number(2)?),
-            manners: Manners {
-                umask: umask.ok_or_else(|| format!("`{}` is not a mask", text(3)))?,
-                open_files: match text(4) {
-                    "-" => None,
-                    _ => Some(number(4)?),
-                },
-            },
+            manners: Manners::read(text(3), text(4))?,
             stdin: match text(5) {
                 "task" => Stdin::Task,
                 "mail" => Stdin::Mail,

@@ -282,7 +282,7 @@ fn command(words: &[OsString], folder: &Folder) -> Command {
 
 /// Applies the manners that the worker is to inherit. Returns the earlier umask, which is
 /// for the keeper's own files.
-fn adopt(manners: Manners) -> Mode {
+pub(super) fn adopt(manners: Manners) -> Mode {
     if let Some(files) = manners.open_files {
         let now = getrlimit(Resource::Nofile);
         let files = now.maximum.map_or(files, |most| files.min(most));

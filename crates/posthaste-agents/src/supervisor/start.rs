@@ -199,7 +199,7 @@ impl Supervisor {
         let folder = shared.folder(start.worker.id);
         let home = shared.home(start.worker.id);
         let directory = &start.place.directory;
-        let instructions = letters::instructions(start);
+        let instructions = letters::instructions(start, drivers::of(profile)?.tools_of_hub());
         let thread = start.worker.thread.to_string();
         let alias = folder.alias(&home);
         let brief = Brief {

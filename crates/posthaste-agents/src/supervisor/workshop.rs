@@ -54,6 +54,7 @@ impl Workshop {
         let spec = Spec::read(folder).ok_or(io::ErrorKind::NotFound)?;
         let toolbox = self.tools.toolbox(ToolboxSpec {
             services: spec.services.clone(),
+            servers: spec.servers.clone(),
             directory: spec.directory.clone(),
             environment: self.environment_of(&spec),
             user: self.user.clone(),
@@ -98,6 +99,11 @@ impl Workshop {
             let top = hub.top(who);
             usages.cost(|id| hub.top(id) == top)
         })
+    }
+
+    /// Ends the commands and the MCP servers of all assistants.
+    pub(super) async fn close(&self) {
+        self.tools.close().await;
     }
 
     pub(super) fn find(&self, who: InstanceId) -> Option<Arc<Assistant>> {

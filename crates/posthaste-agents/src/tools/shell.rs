@@ -1,28 +1,34 @@
 //! The service `shell`: commands that begin in the working directory.
 //!
 //! A command is not confined: it may do whatever the user may as whom it runs. It has no
-//! token of the hub and no key of a model, and ends with its call: its whole process group
-//! is killed when it takes too long, when the call is cancelled, and when the hub stops.
+//! token of the hub and no key of a model, and everything that it started ends with its
+//! call: when the command ends, takes too long or is cancelled, and when the hub ends.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 use posthaste_runner::protocol::ToolSpec;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
+use super::trees::Trees;
 use super::{read, spec};
 use crate::environment::Environment;
+use crate::keeper::{TreeEnd, TreeStdin};
 use crate::user::WorkerUser;
 
 pub(super) const NAME: &str = "shell";
 
+/// The time that the end of a command may take, beyond that of its keeper.
+const ENDING: Duration = Duration::from_secs(20);
+
 pub(super) struct Shell {
+    trees: Arc<Trees>,
     directory: PathBuf,
     environment: Environment,
     user: Option<WorkerUser>,
@@ -50,26 +56,16 @@ struct Run {
     timeout: Option<u64>,
 }
 
-/// Kills a process group when it is dropped.
-struct Group(Option<Pid>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
 impl Shell {
     pub(super) fn new(
+        trees: Arc<Trees>,
         directory: PathBuf,
         environment: Environment,
         user: Option<WorkerUser>,
         most: Duration,
         shown: usize,
     ) -> Self {
-        Self { directory, environment, user, most, shown }
+        Self { trees, directory, environment, user, most, shown }
     }
 
     pub(super) async fn call(
@@ -81,6 +77,11 @@ impl Shell {
             return Err(format!("the service shell has no tool {tool}"));
         }
         let Run { command, timeout } = read(arguments)?;
+        if timeout == Some(0) {
+            return Err("`timeout` is at least 1 second; without it the command has the longest \
+                        time that the hub allows"
+                .to_owned());
+        }
         let limit = timeout.map_or(self.most, Duration::from_secs).min(self.most);
         self.run(&command, limit).await
     }
@@ -90,53 +91,61 @@ impl Shell {
             return Err("the command has a zero byte".to_owned());
         }
         let words = ["/bin/sh".into(), "-c".into(), command.into()];
-        let words: Vec<std::ffi::OsString> = match &self.user {
+        let words: Vec<OsString> = match &self.user {
             Some(user) => user.runs(&words),
             None => words.to_vec(),
         };
-        let (program, arguments) = words.split_first().expect("a shell");
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a tool of an assistant, ended with its call"
-        )]
-        let mut line = tokio::process::Command::new(program);
-        line.args(arguments)
-            .current_dir(&self.directory)
-            .env_clear()
-            .envs(self.environment.all())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        let mut child = line.spawn().map_err(|error| format!("/bin/sh: {error}"))?;
-        let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let _group = Group(pid);
-        let out = bounded(child.stdout.take(), self.shown);
-        let err = bounded(child.stderr.take(), self.shown);
-        let work = async {
-            let status = child.wait();
-            tokio::join!(status, out, err)
-        };
-        let Ok((status, out, err)) = timeout(limit, work).await else {
-            let limit = format_duration(limit);
-            return Err(format!("the command took longer than {limit}, and was ended"));
-        };
-        let status = status.map_err(|error| error.to_string())?;
-        let told = match status.code() {
-            Some(code) => format!("exit code {code}"),
-            None => format!("{status}"),
-        };
-        let mut text = told;
-        for (name, output) in [("stdout", out), ("stderr", err)] {
-            if !output.is_empty() {
-                text.push_str(&format!("\n[{name}]\n{output}"));
+        let started =
+            self.trees.start(words, &self.directory, &self.environment, TreeStdin::Report);
+        let mut tree = started.map_err(|error| {
+            format!("the command cannot be started in {}: {error}", self.directory.display())
+        })?;
+        let stop = tree.stop();
+        let out = bounded(tree.stdout.take(), self.shown);
+        let err = bounded(tree.stderr.take(), self.shown);
+        let work = async { tokio::join!(tree.end(), out, err) };
+        tokio::pin!(work);
+        let (done, overdue) = match timeout(limit, &mut work).await {
+            Ok(done) => (done, None),
+            Err(_) => {
+                stop.cancel();
+                let done = timeout(ENDING, &mut work).await;
+                let why = "a process of the command cannot be ended";
+                (done.map_err(|_| why.to_owned())?, Some(limit))
             }
+        };
+        told(done, overdue)
+    }
+}
+
+/// Returns the result of a command, for the model.
+fn told(
+    (end, out, err): (TreeEnd, String, String),
+    overdue: Option<Duration>,
+) -> Result<String, String> {
+    let mut text = match (overdue, &end) {
+        (_, TreeEnd { error: Some(why), .. }) => return Err(why.clone()),
+        (Some(limit), _) => {
+            format!("the command took longer than {}, and was ended", format_duration(limit))
         }
-        match status.success() {
-            true => Ok(text),
-            false => Err(text),
+        (None, TreeEnd { code: Some(code), .. }) => format!("exit code {code}"),
+        (None, TreeEnd { signal: Some(signal), .. }) => format!("ended by signal {signal}"),
+        (None, _) => "the command ended, and nobody knows how".to_owned(),
+    };
+    if overdue.is_none() && end.left > 0 {
+        text.push_str(&format!(
+            "\n[posthaste] the command left {} running in the background: ended with the call",
+            if end.left == 1 { "1 process".to_owned() } else { format!("{} processes", end.left) }
+        ));
+    }
+    for (name, output) in [("stdout", out), ("stderr", err)] {
+        if !output.is_empty() {
+            text.push_str(&format!("\n[{name}]\n{output}"));
         }
+    }
+    match overdue.is_none() && end.code == Some(0) {
+        true => Ok(text),
+        false => Err(text),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The service `workspace`: files inside the working directory of an assistant.
 //!
-//! Every path is resolved by the kernel below the directory (`openat2` with
-//! `RESOLVE_BENEATH`), so neither `..` nor a symbolic link leads out of it, also if it is
-//! put there at the very moment.
+//! Every path is resolved by the kernel below the directory (`inside.rs`), so neither `..`
+//! nor a symbolic link leads out of it, also if it is put there at the very moment.
+
+mod inside;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -10,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use posthaste_runner::protocol::ToolSpec;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -25,6 +26,8 @@ const MOST_FILES: usize = 20_000;
 const MOST_LINES: usize = 500;
 /// The largest file that is read whole, to be searched or edited.
 const LARGEST: u64 = 8 * 1024 * 1024;
+/// Number of bytes that one search reads.
+const MOST_BYTES: usize = 256 * 1024 * 1024;
 /// Folders that nobody means.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
@@ -175,15 +178,9 @@ impl Workspace {
         let root = rustix::fs::open(&self.root, directory, Mode::empty())
             .map_err(|error| format!("the working directory cannot be opened: {error}"))?;
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         // Never waits for the other end of a pipe.
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        rustix::fs::openat2(&root, path, flags, Mode::empty(), how).map_err(|error| match error {
-            Errno::XDEV | Errno::LOOP => {
-                format!("{} leads out of the working directory", path.display())
-            }
-            error => format!("{}: {error}", path.display()),
-        })
+        inside::open(&root, path, flags)
     }
 
     /// Returns the content of a regular file, at most so many bytes.
@@ -211,8 +208,22 @@ impl Workspace {
         let text = self.text(&self.inside(&args.path)?)?;
         let first = args.offset.unwrap_or(1).max(1);
         let lines: Vec<&str> = text.lines().collect();
+        match lines.len() {
+            0 => return Ok("(the file is empty)".to_owned()),
+            all if first > all => {
+                return Err(format!("{} has {all} lines, and offset={first} is beyond", args.path));
+            }
+            _ => {}
+        }
         let (mut shown, mut number) = (String::new(), first);
         for line in lines.iter().skip(first - 1).take(args.limit.unwrap_or(usize::MAX)) {
+            if shown.is_empty() && line.len() > self.shown {
+                let end = (0..=self.shown).rev().find(|end| line.is_char_boundary(*end));
+                let (part, rest) = line.split_at(end.unwrap_or(0));
+                shown.push_str(&format!("{part}\n[{} more bytes in this line]\n", rest.len()));
+                number += 1;
+                break;
+            }
             if shown.len() + line.len() > self.shown {
                 break;
             }
@@ -220,7 +231,9 @@ impl Workspace {
             shown.push('\n');
             number += 1;
         }
-        let wanted = args.limit.map_or(lines.len(), |limit| (first - 1 + limit).min(lines.len()));
+        let wanted = args
+            .limit
+            .map_or(lines.len(), |limit| (first - 1).saturating_add(limit).min(lines.len()));
         if number <= wanted {
             let all = lines.len();
             shown.push_str(&format!("[{all} lines in all; go on with offset={number}]"));
@@ -311,9 +324,10 @@ impl Workspace {
             .build()
             .map_err(|error| format!("query: {error}"))?;
         let start = self.inside(args.path.as_deref().unwrap_or(""))?;
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         let mut look = |path: &Path, is_folder: bool| {
             if !is_folder && let Ok(text) = self.text(path) {
+                bytes += text.len();
                 for (number, line) in text.lines().enumerate() {
                     if pattern.is_match(line) {
                         let line = crate::conversation::one_line(line, 300);
@@ -324,7 +338,7 @@ impl Workspace {
                     }
                 }
             }
-            Ok(true)
+            Ok(bytes < MOST_BYTES)
         };
         let is_file = self.content(&start, 0).is_ok();
         let cut = match is_file {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{Client, ClientError};
 use crate::error::{ApiError, ErrorBody, ErrorCode};
-use crate::events::{self, EventView, EventsQuery, Reset};
+use crate::events::{self, EventView, EventsQuery, Reset, TOOL, ToolNews, WRITING, WritingNews};
 use crate::sse;
 
 /// A hub sends something every 15 s; a longer silence means that the hub is gone.
@@ -23,6 +23,10 @@ pub(super) type SseStream = BoxStream<'static, Result<Event, EventStreamError<re
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
     Event(Box<EventView>),
+    /// A call of a tool by the agent of a followed thread.
+    Tool(Box<ToolNews>),
+    /// The answer that the model of the agent of a followed thread is writing.
+    Writing(WritingNews),
     /// There is a gap: the hub no longer keeps the requested events.
     Reset(Reset),
 }
@@ -97,6 +101,14 @@ impl Following {
                         ApiError::new(ErrorCode::Internal, "the hub could not go on")
                     });
                     return Err(told.into());
+                }
+                TOOL => {
+                    let news = serde_json::from_str(&event.data).map_err(unreadable)?;
+                    return Ok(Some(Heard::Tool(Box::new(news))));
+                }
+                WRITING => {
+                    let news = serde_json::from_str(&event.data).map_err(unreadable)?;
+                    return Ok(Some(Heard::Writing(news)));
                 }
                 _ => {
                     let event = serde_json::from_str(&event.data).map_err(unreadable)?;

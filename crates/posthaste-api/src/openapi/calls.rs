@@ -2,8 +2,8 @@
 
 use super::Call;
 use crate::{
-    cao, events, health, hooks, inbox, instances, messages, needs, pages, profiles, stats, stream,
-    teams, terminal, threads, tokens, trail, work,
+    cao, chat, events, health, hooks, inbox, instances, messages, needs, pages, profiles, stats,
+    stream, teams, terminal, threads, tokens, trail, work,
 };
 
 /// The subject that a hub without `compat.cao` does not have.
@@ -52,6 +52,11 @@ const SUBJECTS: &[Subject] = &[
         name: "Work",
         told: "Starting workers and waiting for their reports.",
         files: &[work::CALLS, stream::CALLS, terminal::CALLS],
+    },
+    Subject {
+        name: "Chat",
+        told: "The operator's conversation with one agent. Live it is on the topic `thread:{id}` of the events.",
+        files: &[chat::CALLS],
     },
     Subject {
         name: "Needs",

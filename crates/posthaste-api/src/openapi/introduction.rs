@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use posthaste_core::events::EventKind;
 
 use crate::error::ErrorCode;
-use crate::events::{NOTICES, meaning};
+use crate::events::{CHAT, NOTICES, meaning};
 
 const TEXT: &str = include_str!("introduction.md");
 
@@ -31,7 +31,7 @@ fn events() -> String {
     for (kind, _, word) in EventKind::ALL {
         let _ = writeln!(table, "| `{word}` | {} |", meaning(kind));
     }
-    for (word, meaning) in NOTICES {
+    for (word, meaning) in CHAT.into_iter().chain(NOTICES) {
         let _ = writeln!(table, "| `{word}` | {meaning} |");
     }
     table

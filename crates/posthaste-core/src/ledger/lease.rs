@@ -7,7 +7,7 @@ use super::presence::Rivals;
 use super::{BoxNo, Ledger, MailboxState, Out, Queued};
 use crate::address::{InstanceId, Mailbox};
 use crate::messaging::delivery::{AnswerId, DeliveryNo, DeliveryState};
-use crate::messaging::message::{Message, Principal, Seq};
+use crate::messaging::message::{Message, Principal, SenderKind, Seq};
 use crate::ports::{Filter, Survey, Take, Ticket};
 use crate::time::Timestamp;
 
@@ -408,5 +408,10 @@ fn rank(filter: &Filter, entry: &Queued, heads: &Heads) -> (bool, bool, Delivery
 }
 
 fn accepts(filter: &Filter, entry: &Queued, heads: &Heads) -> bool {
-    filter.is_empty() || message_of(entry, heads).is_some_and(|m| filter.accepts(m))
+    let message = message_of(entry, heads);
+    let human = || message.map_or(entry.sender.is_none(), |m| m.from.kind == SenderKind::Human);
+    if filter.leaves_human && human() {
+        return false;
+    }
+    filter.is_empty() || message.is_some_and(|m| filter.accepts(m))
 }

@@ -311,6 +311,11 @@ impl Ledger {
         }
     }
 
+    /// Returns the open needs of this asker that end with it.
+    pub fn needs_of(&self, asker: InstanceId) -> Vec<NeedId> {
+        self.needs.of(asker).map(|need| need.id).collect()
+    }
+
     /// Counts the open needs.
     pub fn open_needs(&self) -> usize {
         self.needs.open.values().filter(|open| !open.opening).count()

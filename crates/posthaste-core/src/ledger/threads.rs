@@ -96,6 +96,11 @@ impl Ledger {
         self.threads.get(&thread).and_then(|id| self.instances.get(id))
     }
 
+    /// Returns the id of the instance that owns a thread.
+    pub fn thread_owner(&self, thread: ThreadId) -> Option<InstanceId> {
+        self.owner_of(thread).map(|owner| owner.id)
+    }
+
     fn usual_thread(&self, draft: &Draft) -> ThreadId {
         let own = |id| self.instances.get(&id).map(|i| i.thread);
         let thread = match (draft.from, &draft.to) {

@@ -144,8 +144,8 @@ impl Ledger {
         let (join, worker) = match (work, worker) {
             (Some(work), _) => {
                 let label = draft.details().label.clone();
-                let opening = Opening { by, agent, team, work, line, depth };
-                let plan = self.plan_open(opening, label, now, dice)?;
+                let opening = Opening { by, agent, team, label, work, line, depth };
+                let plan = self.plan_open(opening, now, dice)?;
                 let worker = plan.instance.clone();
                 (Some(plan), worker)
             }
@@ -183,11 +183,10 @@ impl Ledger {
     pub fn plan_open(
         &mut self,
         opening: Opening,
-        label: Option<String>,
         now: Timestamp,
         dice: impl FnMut() -> u32,
     ) -> Result<JoinPlan, AssignError> {
-        let Opening { by, agent, team, work, line, depth } = opening;
+        let Opening { by, agent, team, label, work, line, depth } = opening;
         self.has_room(by, line, depth)?;
         self.may_hire(by, team.as_ref())?;
         let new = NewInstance {

@@ -226,7 +226,7 @@ impl Hub {
             let (lease, status, found) = loop {
                 let until = match hub.look(&ask, &owed, deadline).await? {
                     Look::WaitUntil(until) => until,
-                    Look::Take { met } => {
+                    Look::Take { met, at_once } => {
                         let asked = hub.road.get().map(|road| (road, Instant::now()));
                         let lease = hub.engine.lease(hub.take(&ask, open.running.id)).await?;
                         if let Some((road, asked)) = asked {
@@ -234,8 +234,9 @@ impl Hub {
                         }
                         let over = Instant::now() >= deadline;
                         let all_here = ask.wait_for == WaitFor::All && met;
-                        if !lease.mail.is_empty() || over || all_here {
+                        if !lease.mail.is_empty() || over || all_here || at_once {
                             let (status, found) = hub.judge(&ask, &owed, &lease, met);
+                            let status = status.interrupted(at_once);
                             break (lease, status, found);
                         }
                         // Nothing yet, or another reader was quicker.
@@ -314,16 +315,23 @@ impl Hub {
         let plain = ask.wait_for == WaitFor::Any;
         if plain && (ask.window.is_zero() || ask.timeout.is_zero()) {
             // Nothing to weigh: the answer is the mail that is there.
-            return Ok(Look::Take { met: true });
+            return Ok(Look::Take { met: true, at_once: false });
         }
         let survey = self.survey(ask).await?;
         let met = self.is_met(ask, owed, &survey);
+        let at_once = ask.filter.leaves_human && survey.ends_wait;
+        if at_once {
+            return Ok(Look::Take { met, at_once });
+        }
         if survey.waiting == 0 && !over && !met {
             return Ok(Look::WaitUntil(deadline));
         }
         if !plain {
             let take = met || over || survey.ends_wait;
-            return Ok(if take { Look::Take { met } } else { Look::WaitUntil(deadline) });
+            return Ok(match take {
+                true => Look::Take { met, at_once },
+                false => Look::WaitUntil(deadline),
+            });
         }
         // The window starts at the first message's arrival, so a backlog does not wait.
         // The window may outlast the timeout, which was for the first message. Mail with
@@ -339,7 +347,7 @@ impl Hub {
         let pressing = pressing && !ask.whole_window;
         let closed = left.is_zero() || Instant::now() >= last;
         if closed || pressing || survey.waiting >= self.limits.answer_messages {
-            return Ok(Look::Take { met: true });
+            return Ok(Look::Take { met: true, at_once });
         }
         Ok(Look::WaitUntil(last.min(Instant::now() + left)))
     }
@@ -377,6 +385,10 @@ impl Drop for Waiting<'_> {
 }
 
 enum Look {
-    Take { met: bool },
+    Take {
+        met: bool,
+        /// The call ends also without mail: what ended it is left to another read.
+        at_once: bool,
+    },
     WaitUntil(Instant),
 }

@@ -77,6 +77,18 @@ impl Hub {
         answer: Answer,
         via: Via,
     ) -> Result<Answered, AnswerError> {
+        self.answer_need_once(id, answer, None, via).await
+    }
+
+    /// Answers a need as [`answer_need`](Self::answer_need) does; a message that goes to the
+    /// asker has this idempotency key.
+    pub(crate) async fn answer_need_once(
+        &self,
+        id: NeedId,
+        answer: Answer,
+        key: Option<String>,
+        via: Via,
+    ) -> Result<Answered, AnswerError> {
         let need = self.need(id).await?;
         if need.closed.is_some() {
             return Err(AnswerError::Closed(Box::new(need)));
@@ -84,7 +96,7 @@ impl Hub {
         let remember = answer.remember;
         let mut sent = None;
         match decide(&need, answer)? {
-            Decision::Say(text) => sent = Some(self.reply(&need, text, via).await?),
+            Decision::Say(text) => sent = Some(self.reply(&need, text, key, via).await?),
             Decision::Close(outcome) => {
                 let closed = self.engine.close_need(id, outcome, None, remember).await?;
                 if !closed {
@@ -103,12 +115,22 @@ impl Hub {
     }
 
     /// Sends the answer to the asker. The append closes the need, or refuses.
-    async fn reply(&self, need: &Need, text: String, via: Via) -> Result<Receipt, AnswerError> {
+    async fn reply(
+        &self,
+        need: &Need,
+        text: String,
+        key: Option<String>,
+        via: Via,
+    ) -> Result<Receipt, AnswerError> {
         let (Some(asker), Some(question)) = (need.from.instance, need.message) else {
             return Err(AnswerError::NotFound(need.id));
         };
-        let mut details =
-            Details { kind: Kind::ANSWER, in_reply_to: Some(question), ..Details::default() };
+        let mut details = Details {
+            kind: Kind::ANSWER,
+            in_reply_to: Some(question),
+            idempotency_key: key,
+            ..Details::default()
+        };
         let answered =
             self.answered_message(Principal::Operator, MessageRef::Seq(question)).await?;
         // The question itself may have been pruned.

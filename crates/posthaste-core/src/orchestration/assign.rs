@@ -40,6 +40,9 @@ pub struct Assign {
 pub struct OpenWorker {
     pub by: Principal,
     pub agent: Name,
+    /// The giver's own team if `None`.
+    pub team: Option<Name>,
+    pub label: Option<String>,
     /// An absolute path.
     pub directory: Option<String>,
     pub worktree: Option<bool>,
@@ -152,7 +155,7 @@ impl Hub {
 
     /// Makes a worker that starts at once and waits for its first mail.
     pub async fn open_worker(self: &Arc<Self>, open: OpenWorker) -> Result<Instance, AssignError> {
-        let OpenWorker { by, agent, directory, worktree, terms } = open;
+        let OpenWorker { by, agent, team, label, directory, worktree, terms } = open;
         let place = Place { directory, worktree, timeout: None, terms: Some(terms), task: false };
         let name = agent.to_string();
         let work = match self.work_for(by, &agent, place).await? {
@@ -162,7 +165,7 @@ impl Hub {
         };
         let staff = self.staff()?;
         let (line, depth) = (staff.config.line, staff.config.depth);
-        let opening = Opening { by, agent, team: None, work, line, depth };
+        let opening = Opening { by, agent, team, label, work, line, depth };
         let instance = self.engine.open_worker(opening).await?;
         staff.line_moves();
         Ok(instance)
@@ -174,7 +177,7 @@ impl Hub {
     }
 
     /// Refuses a worker that runs and can be told of nothing more.
-    async fn listens(&self, id: InstanceId) -> Result<(), AssignError> {
+    pub(crate) async fn listens(&self, id: InstanceId) -> Result<(), AssignError> {
         let Some(view) = self.engine.ledger(|l| l.instance(id)) else { return Ok(()) };
         let worker = view.instance;
         if worker.work.is_none() || worker.status != Status::Running {

@@ -73,7 +73,7 @@ impl Hub {
         self.tasks.spawn(Arc::clone(self).serve_the_line());
     }
 
-    pub(super) fn staff(&self) -> Result<&Staff, LaunchError> {
+    pub(crate) fn staff(&self) -> Result<&Staff, LaunchError> {
         self.staff.get().ok_or_else(|| {
             LaunchError::new("this hub starts no agents", "start it with `posthaste up`")
         })

@@ -34,6 +34,7 @@ pub struct Opening {
     pub agent: Name,
     /// The giver's own team if `None`.
     pub team: Option<Name>,
+    pub label: Option<String>,
     pub work: Work,
     /// As in [`Hire`].
     pub line: usize,

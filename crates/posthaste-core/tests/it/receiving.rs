@@ -510,3 +510,37 @@ async fn a_call_that_waits_keeps_little() {
     // Ten thousand of them must fit into little memory.
     assert!(size_of_val(&waiting) <= 1_024, "{}", size_of_val(&waiting));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_humans_mail_ends_a_wait_that_leaves_it_to_another_read() {
+    let world = World::new();
+    let (alice, bob) = alice_and_bob(&world).await;
+    let left = || Filter { leaves_human: true, ..Filter::default() };
+    for wait_for in [WaitFor::Any, WaitFor::All, WaitFor::Senders(2)] {
+        let filter = Filter { or_ends_wait: wait_for != WaitFor::Any, ..left() };
+        let ask = Ask { wait_for, filter, window: secs(2), ..bob.ask_within(secs(600)) };
+        let ask = match wait_for {
+            // Without an assignment such a gather has nothing to wait for.
+            WaitFor::All => {
+                let from = ["alice".to_owned()].into();
+                Ask { filter: Filter { from, ..ask.filter.clone() }, ..ask }
+            }
+            _ => ask,
+        };
+        let waiting = bob.waits(ask.clone()).await;
+        sleep(secs(100)).await;
+        world.operator().sends(&bob, "what is the weather?").await;
+        let answer = waiting.await.expect("no panic");
+        assert!(answer.mail.is_empty(), "{wait_for:?}: {:?}", answer.texts());
+        assert_eq!(answer.waited.as_secs(), 100, "{wait_for:?}");
+        assert_ne!(answer.status, BatchStatus::Complete, "{wait_for:?}");
+
+        // What others wrote is in the answer, and the human's words are not.
+        alice.sends(&bob, "a brick").await;
+        assert_eq!(bob.asks(ask).await.texts(), ["a brick"], "{wait_for:?}");
+        let all = bob.reads().await;
+        assert_eq!(all.texts(), ["what is the weather?"], "{wait_for:?}");
+        bob.acks(&all).await;
+        bob.takes().await;
+    }
+}

@@ -111,7 +111,9 @@ impl Planned {
                 .hint("give it a message, which goes to one that is here")
                 .into());
         };
-        Ok(app.hub.open_worker(OpenWorker { by, agent, directory, worktree, terms }).await?)
+        let (team, label) = (None, None);
+        let open = OpenWorker { by, agent, team, label, directory, worktree, terms };
+        Ok(app.hub.open_worker(open).await?)
     }
 }
 

@@ -52,6 +52,12 @@ pub(super) struct CaoRecord {
 }
 
 impl CaoRecord {
+    /// Reads the record of a worker; `None` for that of another door.
+    fn read(text: &str) -> Option<Self> {
+        let record: Self = serde_json::from_str(text).ok()?;
+        (!record.session.is_empty()).then_some(record)
+    }
+
     pub(super) fn to_text(&self) -> Result<String, Failure> {
         serde_json::to_string(self).map_err(crate::failure::unwritable)
     }
@@ -67,7 +73,7 @@ pub(super) struct Terminal {
 impl Terminal {
     fn of(view: InstanceView) -> Option<Self> {
         let record = view.instance.work.as_deref().and_then(Work::record);
-        let record: Option<CaoRecord> = record.and_then(|text| serde_json::from_str(text).ok());
+        let record = record.and_then(CaoRecord::read);
         match &record {
             Some(record) if record.deleted => None,
             _ => Some(Self { view, record }),
@@ -95,7 +101,7 @@ impl Terminal {
         let all = InstanceFilter { limit: usize::MAX, ..InstanceFilter::default() };
         app.hub.instances(&all).into_iter().find_map(|view| {
             let record = view.instance.work.as_deref().and_then(Work::record)?;
-            let record: CaoRecord = serde_json::from_str(record).ok()?;
+            let record = CaoRecord::read(record)?;
             let found = record.job.as_deref() == Some(job);
             found.then_some(Self { view, record: Some(record) })
         })

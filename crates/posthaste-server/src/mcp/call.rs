@@ -15,7 +15,7 @@ use posthaste_core::messaging::receive::{Ask, Batch, Budget, Handed, OpenCall};
 use posthaste_core::orchestration::{
     Assign, Assigned, HandedOff, Handoff, HandoffEnd, HandoffError, WorkerReport,
 };
-use posthaste_core::ports::{OwnCall, StoreError, Survey};
+use posthaste_core::ports::{Filter, OwnCall, StoreError, Survey};
 use posthaste_core::registry::Status;
 use posthaste_core::road::TraceParent;
 use serde::Serialize;
@@ -297,7 +297,11 @@ impl Ctx {
     pub(crate) async fn receive(self, ask: Ask) -> Result<Batch, StoreError> {
         drop(self.share);
         let patience = self.client.patience(self.hears);
-        self.app.hub.receive_on(self.open, Ask { door: self.door, patience, ..ask }).await
+        // The runner of an assistant puts the human's mail into the conversation itself.
+        let leaves_human = self.door == Door::Driver;
+        let filter = Filter { leaves_human, ..ask.filter };
+        let ask = Ask { door: self.door, patience, filter, ..ask };
+        self.app.hub.receive_on(self.open, ask).await
     }
 }
 

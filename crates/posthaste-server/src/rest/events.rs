@@ -4,6 +4,8 @@
 //! while it stalls; one that does not read for `server.write_timeout` is cut, and
 //! goes on later where it was.
 
+mod live;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,11 +17,13 @@ use axum::http::HeaderMap;
 use axum::response::Sse;
 use axum::response::sse::Event as SseEvent;
 use futures_util::Stream;
+use futures_util::future::select_all;
 use futures_util::stream::unfold;
 use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 use posthaste_api::events::{
-    self as wire, ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset,
+    self as wire, ALIVE, CHAT, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset, TOOL,
+    WRITING,
 };
 use posthaste_api::messages::{DeliveryView, MessageView};
 use posthaste_core::events::{About, Event, EventFilter, EventKind, EventPage, Topic};
@@ -27,6 +31,7 @@ use posthaste_core::messaging::message::Principal;
 use posthaste_core::{Map, Staying};
 use tokio::sync::watch;
 
+use self::live::Live;
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::Params;
@@ -54,9 +59,10 @@ pub(super) async fn follow(
     if list(&query.topics).nth(most).is_some() {
         return Err(invalid("topics", format!("at most {most} topics (limits.recipients)")));
     }
+    let wanted = Wanted(list(&query.types).map(kind).collect::<Result<_, _>>()?);
     let filter = EventFilter {
         topics: list(&query.topics).map(topic).collect::<Result<_, _>>()?,
-        kinds: list(&query.types).map(kind).collect::<Result<_, _>>()?,
+        kinds: wanted.of_journal(),
     };
     let after = match headers.get("last-event-id") {
         Some(id) => {
@@ -82,11 +88,14 @@ pub(super) async fn follow(
             app.hub.before_last_events(caller, count, &filter).await.map_err(ApiError::from)?
         }
     };
+    let live = lives(&app, caller, &filter, &wanted).await;
     let follower = Follower {
         app,
         headers,
         caller,
         filter,
+        wanted,
+        live,
         after,
         news,
         // The follower learns the number to go on from before anything happens.
@@ -173,7 +182,8 @@ fn topic(text: &str) -> Result<Topic, Failure> {
 }
 
 fn kind(text: &str) -> Result<String, Failure> {
-    let mut known = EventKind::ALL.iter().map(|(_, _, word)| *word);
+    let of_chat = CHAT.iter().map(|(word, _)| *word);
+    let mut known = EventKind::ALL.iter().map(|(_, _, word)| *word).chain(of_chat);
     let fits = |word: &str| word == text || word.split('.').next() == Some(text);
     if known.clone().any(fits) {
         return Ok(text.to_owned());
@@ -182,10 +192,48 @@ fn kind(text: &str) -> Result<String, Failure> {
     Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
 }
 
+/// The types that a follower asks for: whole types or families; none is all.
+struct Wanted(Vec<String>);
+
+impl Wanted {
+    fn has(&self, word: &str) -> bool {
+        let family = word.split('.').next();
+        let fits = |asked: &String| asked == word || Some(asked.as_str()) == family;
+        self.0.is_empty() || self.0.iter().any(fits)
+    }
+
+    /// Returns the types of the journal that are to be read. What the agent of a thread says
+    /// is told with the event of its message.
+    fn of_journal(&self) -> Vec<String> {
+        let of_chat = |kind: &&String| CHAT.iter().any(|(word, _)| word == kind);
+        let mut kinds: Vec<String> = self.0.iter().filter(|k| !of_chat(k)).cloned().collect();
+        if kinds.len() < self.0.len() {
+            kinds.push(EventKind::Accepted.as_str().to_owned());
+        }
+        kinds
+    }
+}
+
+/// Returns the agents of the followed threads whose work the caller may see.
+async fn lives(app: &App, caller: Principal, filter: &EventFilter, wanted: &Wanted) -> Vec<Live> {
+    let (tools, writes) = (wanted.has(TOOL), wanted.has(WRITING));
+    let mut lives = Vec::new();
+    for topic in filter.topics.iter().filter(|_| tools || writes) {
+        let Topic::Thread(thread) = topic else { continue };
+        let Some(who) = app.hub.thread_owner(*thread) else { continue };
+        if caller == Principal::Instance(who) || app.hub.is_above(caller, who) {
+            lives.push(Live::of(&app.hub, *thread, who, (tools, writes)).await);
+        }
+    }
+    lives
+}
+
 /// The next item to send; an event becomes text when its turn comes.
 enum Next {
     Ready(SseEvent),
     Event(Box<Event>),
+    /// The event, after its thread's agent was told of.
+    Told(Box<Event>),
 }
 
 /// Tells the follower the number up to which the hub has looked, also over events that do
@@ -201,6 +249,8 @@ struct Follower {
     headers: HeaderMap,
     caller: Principal,
     filter: EventFilter,
+    wanted: Wanted,
+    live: Vec<Live>,
     /// Every event up to here was sent or does not concern the caller.
     after: u64,
     news: watch::Receiver<u64>,
@@ -215,12 +265,26 @@ impl Follower {
             match self.next.pop_front() {
                 Some(Next::Ready(line)) => return Some(line),
                 Some(Next::Event(event)) => {
+                    let said = self.said(&event);
+                    self.next.push_front(Next::Told(event));
+                    if said.is_some() {
+                        return said;
+                    }
+                    continue;
+                }
+                Some(Next::Told(event)) => {
+                    if !self.wanted.has(event.kind.as_str()) {
+                        continue;
+                    }
                     let line =
                         SseEvent::default().id(event.no.to_string()).event(event.kind.as_str());
                     // A view has only text keys: it is always JSON.
                     return line.json_data(view(*event)).ok();
                 }
                 None => {}
+            }
+            if let Some(text) = self.live.iter_mut().find_map(Live::text) {
+                return Some(text);
             }
             let known = auth::caller(&self.app, &self.headers);
             if self.broken || !known.is_ok_and(|caller| caller == self.caller) {
@@ -229,7 +293,7 @@ impl Follower {
             // Events after this look count as news.
             self.news.mark_unchanged();
             match self.app.hub.events(self.caller, self.after, &self.filter).await {
-                Ok(page) => self.tell(page),
+                Ok(page) => self.tell(page).await,
                 Err(error) => {
                     self.broken = true;
                     let body = ErrorBody { error: error.into() };
@@ -243,7 +307,28 @@ impl Follower {
         }
     }
 
-    fn tell(&mut self, page: EventPage) {
+    /// Returns the line of what a followed thread's agent says with this message. Its number
+    /// is that of the event, whose own line comes after it, if it is wanted.
+    fn said(&self, event: &Event) -> Option<SseEvent> {
+        let About::Message(record, _) = &event.about else { return None };
+        let followed = self.filter.topics.contains(&Topic::Thread(record.message.thread));
+        if event.kind != EventKind::Accepted || !followed {
+            return None;
+        }
+        let spoken = self.app.hub.spoken(record)?.as_str();
+        if !self.wanted.has(spoken) {
+            return None;
+        }
+        let line = SseEvent::default().event(spoken);
+        let line = match self.wanted.has(event.kind.as_str()) {
+            // Who loses the connection between the two lines hears both again.
+            true => line,
+            false => line.id(event.no.to_string()),
+        };
+        line.json_data(EventView { kind: spoken.to_owned(), ..view(event.clone()) }).ok()
+    }
+
+    async fn tell(&mut self, page: EventPage) {
         let unknown = self.after > page.last;
         let forgotten = self.after.saturating_add(1) < page.oldest;
         if unknown || forgotten {
@@ -253,7 +338,16 @@ impl Follower {
             let line = SseEvent::default().event(RESET).id(self.after.to_string());
             self.next.extend(line.json_data(reset).map(Next::Ready));
         }
-        self.next.extend(page.events.into_iter().map(|event| Next::Event(Box::new(event))));
+        let events = page.events.into_iter();
+        let mut lines: Vec<_> = events.map(|e| (e.at, Next::Event(Box::new(e)))).collect();
+        for live in &mut self.live {
+            let calls = live.calls(&self.app.hub).await;
+            lines.extend(calls.into_iter().map(|(at, line)| (at, Next::Ready(line))));
+        }
+        if !self.live.is_empty() {
+            lines.sort_by_key(|(at, _)| *at);
+        }
+        self.next.extend(lines.into_iter().map(|(_, line)| line));
         if !unknown {
             self.after = self.after.max(page.upto);
         }
@@ -264,9 +358,19 @@ impl Follower {
         if *self.news.borrow() > self.after {
             return Some(true);
         }
+        let hub = &self.app.hub;
+        let mut lives: Vec<_> =
+            self.live.iter_mut().map(|live| Box::pin(live.changed(hub))).collect();
+        let live = async {
+            match lives.is_empty() {
+                true => std::future::pending().await,
+                false => drop(select_all(lives.iter_mut()).await),
+            }
+        };
         tokio::select! {
-            () = self.app.hub.stopped() => None,
+            () = hub.stopped() => None,
             changed = self.news.changed() => changed.ok().map(|()| true),
+            () = live => Some(true),
             () = tokio::time::sleep(ALIVE_EVERY) => Some(false),
         }
     }

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod cao;
+mod chat;
 mod connections;
 mod defaults;
 mod disconnects;

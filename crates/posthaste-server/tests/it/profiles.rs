@@ -162,7 +162,7 @@ async fn of_two_who_write_with_one_version_one_is_told_the_current_one() {
                 let error = refusal(lost);
                 assert_eq!(error.code, ErrorCode::Conflict);
                 assert!(error.message.contains("version 2"), "{error:?}");
-                assert_eq!(error.details, Some(json!({"version": 2})));
+                assert_eq!(error.details.as_deref(), Some(&json!({"version": 2})));
             }
         }
     }
@@ -292,7 +292,7 @@ async fn a_profile_in_use_stays_and_a_removed_one_keeps_its_mail() {
     let (joined, _) = house.agent("mason").await;
     let error = refusal(operator.remove_profile("mason").await);
     assert_eq!(error.code, ErrorCode::Conflict);
-    assert_eq!(error.details, Some(json!({"active": 1})));
+    assert_eq!(error.details.as_deref(), Some(&json!({"active": 1})));
     operator.leave(&joined.instance).await.expect("ended");
     send(&operator, "mason", "nobody took this").await;
     send(&operator, "mason@main", "nor this").await;

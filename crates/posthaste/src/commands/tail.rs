@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use posthaste_api::client::{ClientError, Heard};
-use posthaste_api::events::{EventInstance, EventView, EventsQuery};
+use posthaste_api::events::{CHAT, EventInstance, EventView, EventsQuery, ToolNews, WritingNews};
 use posthaste_api::{ApiError, Client, ErrorCode};
 use posthaste_core::address::Address;
 use tokio::time::sleep;
@@ -102,6 +102,17 @@ async fn follow(
                 "there is a gap: what happened before event {} is not kept any more",
                 reset.oldest
             )),
+            // What an agent says is told with its message, unless it is asked for.
+            Ok(Some(Heard::Event(event))) if query.types.is_none() && is_said(&event.kind) => {}
+            Ok(Some(Heard::Tool(_) | Heard::Writing(_))) if query.types.is_none() => {}
+            Ok(Some(Heard::Tool(news))) => {
+                show_call(&news, output)?;
+                *left -= 1;
+            }
+            Ok(Some(Heard::Writing(news))) => {
+                show_writing(&news, output)?;
+                *left -= 1;
+            }
             Ok(Some(Heard::Event(event))) => {
                 show(&event, &client, addresses, output).await?;
                 *left -= 1;
@@ -156,6 +167,39 @@ async fn show(
         addresses.learn(client, whom(event)).await;
         let line = line(event, addresses, &when::now());
         // A pipe has no width, and a person may still read its lines.
+        output.paint(&line.line(output.columns()))?;
+    }
+    output.flush()
+}
+
+fn is_said(kind: &str) -> bool {
+    CHAT.iter().any(|(word, _)| *word == kind)
+}
+
+/// Shows `12:03:04 tool read_file done: {"path":"a"}`.
+fn show_call(news: &ToolNews, output: &mut Output) -> Result<(), Failure> {
+    let call = &news.entry;
+    if output.json() {
+        output.answer(news)?;
+    } else {
+        let time = when::time_of_day(&call.created_at, &when::now());
+        let (name, state) = (call.name.as_deref(), call.state.as_deref());
+        let line = Text::new()
+            .add(Tone::Faint, format!("{time} "))
+            .plain("tool ")
+            .add(Tone::Who, name.unwrap_or_default())
+            .plain(format!(" {}: {}", state.unwrap_or_default(), call.text));
+        output.paint(&line.line(output.columns()))?;
+    }
+    output.flush()
+}
+
+/// Shows the answer that a model is writing, as far as it is.
+fn show_writing(news: &WritingNews, output: &mut Output) -> Result<(), Failure> {
+    if output.json() {
+        output.answer(news)?;
+    } else if !news.text.is_empty() {
+        let line = Text::new().add(Tone::Faint, "writing ").plain(&news.text);
         output.paint(&line.line(output.columns()))?;
     }
     output.flush()

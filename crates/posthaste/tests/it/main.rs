@@ -2,6 +2,8 @@
 
 mod agents;
 mod assistant_budgets;
+mod assistant_tools;
+mod assistants;
 mod background;
 mod cao;
 mod cli;

@@ -17,9 +17,11 @@ const QUOTED: usize = 400;
 pub(super) struct Talk {
     thread: String,
     phase: Phase,
+    /// There is something to do as soon as the runner has taken `start`.
+    turn_open: bool,
     /// The turn was cancelled, and its end has not come.
     cancelled: bool,
-    /// A runner that does not stay ends after its first turn.
+    /// The runner waits for further mail after its turn; another one ends.
     stays: bool,
 }
 
@@ -58,6 +60,9 @@ impl Talk {
                 one_line(why, QUOTED)
             ))];
         }
+        if self.phase == Phase::Starting {
+            self.phase = if self.turn_open { Phase::Busy } else { Phase::Idle };
+        }
         Vec::new()
     }
 
@@ -72,7 +77,7 @@ impl Talk {
             return vec![Self::fault(id, protocol::WRONG_PARAMS, &why)];
         }
         if self.phase == Phase::Starting {
-            let why = "`start` comes first";
+            let why = "answer `start` first";
             return vec![Self::fault(id, protocol::NO_REQUEST, why)];
         }
         if self.cancelled && method != "on_finish" {
@@ -149,10 +154,7 @@ impl Conversation for Talk {
                 Err(fault) => return vec![Heard::Fails(fault.message)],
             };
             self.stays = params["stay"] == true;
-            self.phase = match params["turn_open"] == true {
-                true => Phase::Busy,
-                false => Phase::Idle,
-            };
+            self.turn_open = params["turn_open"] == true;
             let start = json!({ "jsonrpc": "2.0", "id": START, "method": START, "params": params });
             return vec![Heard::line(&start)];
         }

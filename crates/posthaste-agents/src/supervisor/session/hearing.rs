@@ -60,6 +60,10 @@ impl Session {
             self.dirty = true;
             if !std::mem::replace(&mut self.kept.skips, true) {
                 self.note(&format!("a line of more than {LINE} bytes was left out"));
+                if self.talk.stores_mail() {
+                    // It may have been a call, for whose answer the runner would wait for ever.
+                    self.stop.fail(&format!("its runner wrote a line of more than {LINE} bytes"));
+                }
             }
             self.line.clear();
         }

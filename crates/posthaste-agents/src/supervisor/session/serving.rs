@@ -38,12 +38,19 @@ impl Session {
     }
 
     /// Takes a new call of the program. A call whose id is open already is left out: the
-    /// answer to the first is the answer to both.
+    /// answer to the first is the answer to both. One beyond the limit is refused.
     pub(super) fn take_call(&mut self, call: HubCall) {
+        let Some(assistant) = &self.assistant else { return };
         if self.kept.calls.iter().any(|open| open.id == call.id) {
             return;
         }
         self.dirty = true;
+        if self.kept.calls.len() >= assistant.open_calls() {
+            for heard in self.talk.served(&call.id, assistant.refuse_another()) {
+                self.send(heard);
+            }
+            return;
+        }
         self.serve(&call, false);
         self.kept.calls.push(call);
     }

@@ -197,7 +197,7 @@ impl OpenWorker {
 
 impl Command for OpenWorker {
     fn plan(&mut self, ledger: &mut Ledger, now: Timestamp, changes: &mut Vec<Change>) -> bool {
-        match ledger.plan_open(self.opening.clone(), None, now, rand::random) {
+        match ledger.plan_open(self.opening.clone(), now, rand::random) {
             Ok(plan) => {
                 plan.tell(changes);
                 self.plan = Some(plan);

@@ -36,6 +36,14 @@ impl BatchStatus {
             Self::CallAgain => "call_again",
         }
     }
+
+    /// Returns the status of a wait that was interrupted by what it does not take.
+    pub(super) fn interrupted(self, by_others: bool) -> Self {
+        match self {
+            Self::Empty if by_others => Self::CallAgain,
+            status => status,
+        }
+    }
 }
 
 /// A sender that the call waited for and that has not sent yet.

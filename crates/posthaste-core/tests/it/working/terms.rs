@@ -23,7 +23,9 @@ fn terms() -> Terms {
 
 async fn opens(yard: &Yard, agent: &str, terms: Terms) -> Result<Instance, AssignError> {
     let agent = agent.parse().expect("a name");
-    let open = OpenWorker { by: yard.boss.who, agent, directory: None, worktree: None, terms };
+    let by = yard.boss.who;
+    let (team, label, directory, worktree) = (None, None, None, None);
+    let open = OpenWorker { by, agent, team, label, directory, worktree, terms };
     yard.world.hub.open_worker(open).await
 }
 

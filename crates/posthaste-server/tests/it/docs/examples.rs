@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_api::openapi::{Example, Token, calls};
-use posthaste_core::address::InstanceId;
+use posthaste_core::address::{Address, InstanceId};
+use posthaste_core::messaging::message::Kind;
 use posthaste_core::needs::PermissionAsk;
-use posthaste_core::orchestration::AgentsConfig;
+use posthaste_core::orchestration::{AgentsConfig, TurnActivity, Utterance};
 use posthaste_core::ports::TranscriptKind;
 use posthaste_core::registry::{InstanceFilter, Status};
 use posthaste_store::Place;
@@ -169,6 +170,7 @@ async fn played() -> Vec<Example> {
     mail(&mut scribe, &alice, &bob).await;
     work(&mut scribe, &alice).await;
     needs(&mut scribe, &alice).await;
+    chat(&mut scribe).await;
     looking(&mut scribe, &alice, &bob).await;
     cao(&mut scribe, &alice, &bob).await;
     departures(&mut scribe, &alice, &bob).await;
@@ -341,6 +343,53 @@ async fn needs(scribe: &mut Scribe, alice: &Value) {
     let forget = ask(Token::Operator, "DELETE /v1/needs/remembered/{profile}");
     let subject = json!({ "subject": "Bash(git push)" });
     scribe.plays(forget.of(&json!("alice")).with(subject)).await;
+}
+
+/// An agent that the operator talks to: it asks, and wants to do something.
+async fn chat(scribe: &mut Scribe) {
+    let helper = json!({
+        "name": "helper", "description": "helps the human", "driver": "command",
+        "config": { "command": ["help"], "stdin": "mail" },
+    });
+    scribe.say(&Scribe::example(ask(Token::Operator, "POST /v1/profiles").body(helper))).await;
+    let start = ask(Token::Operator, "POST /v1/chat");
+    let started = json!({ "agent": "helper", "message": "make the build green" });
+    let started = scribe.plays(start.body(started)).await;
+    let who: InstanceId = text(&started["instance"]).parse().expect("an instance");
+    scribe.staff.runs(who).await;
+    let hub = Arc::clone(&scribe.house.hub);
+    let of = |call| ask(Token::Operator, call).of(&started["instance"]);
+
+    let question = Utterance {
+        to: Address::Human,
+        kind: Kind::QUESTION,
+        text: "which branch?".to_owned(),
+        in_reply_to: None,
+        metadata: json!({ "blocking": true, "options": ["main", "next"] }).to_string(),
+        key: "q-1".to_owned(),
+    };
+    hub.utter(who, question).await.expect("it asks");
+    scribe.plays(of("GET /v1/chat/{instance}").with(json!({ "last_n": 10 }))).await;
+    let say = || of("POST /v1/chat/{instance}");
+    scribe.plays(say().body(json!({ "message": "main" }))).await;
+
+    let request = PermissionAsk {
+        request: "r-2".into(),
+        subject: "Bash(make)".into(),
+        text: "Bash: make".into(),
+    };
+    let known = hub.open_needs();
+    let asks = Arc::clone(&hub);
+    let asked = tokio::spawn(async move { asks.permission(who, request).await });
+    until("it asks", async || hub.open_needs() > known).await;
+    scribe.plays(say().body(json!({ "message": "yes" }))).await;
+    within("a verdict", asked).await.expect("no panic");
+
+    scribe.staff.is_writing(who, "I have").await;
+    hub.note_activity(who, Some(TurnActivity::Busy));
+    scribe.plays(of("POST /v1/chat/{instance}/cancel")).await;
+    hub.note_activity(who, None);
+    scribe.staff.answers(&hub, who, "done").await;
 }
 
 async fn looking(scribe: &mut Scribe, alice: &Value, bob: &Value) {

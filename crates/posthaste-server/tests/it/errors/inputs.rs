@@ -34,7 +34,7 @@ async fn an_unknown_recipient_is_404_with_the_nearest_names() {
     for (to, nearest, hint) in cases {
         let error = refusal(house.operator().send(&SendRequest::new(to, "hello")).await);
         assert_eq!((error.code, error.code.status()), (ErrorCode::NoRecipient, 404), "{to}");
-        assert_eq!(error.details, Some(json!({ "nearest": nearest })), "{to}");
+        assert_eq!(error.details.as_deref(), Some(&json!({ "nearest": nearest })), "{to}");
         assert_eq!(error.hint.as_deref(), Some(hint), "{to}");
     }
 }
@@ -110,7 +110,7 @@ async fn an_exact_address_with_a_wrong_part_names_the_true_one() {
         let error = refusal(house.operator().send(&SendRequest::new(to.clone(), "hello")).await);
         assert_eq!((error.code, error.code.status()), (ErrorCode::NoRecipient, 404), "{to}");
         assert!(error.message.contains(&mason.address), "{to}: {}", error.message);
-        assert_eq!(error.details, Some(json!({"nearest": [mason.address]})), "{to}");
+        assert_eq!(error.details.as_deref(), Some(&json!({"nearest": [mason.address]})), "{to}");
     }
     for to in [id.clone(), format!("mason.{id}"), format!("MASON.inst-{id}@Avalon")] {
         send(&house.operator(), &to, "hello").await;

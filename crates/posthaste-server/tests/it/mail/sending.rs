@@ -234,7 +234,7 @@ async fn the_same_key_is_the_same_message() {
 
     let other = refusal(as_alice.send(&keyed("bob", "twice")).await);
     assert_eq!((other.code, other.code.status()), (ErrorCode::KeyReused, 409));
-    assert_eq!(other.details, Some(json!({"seq": first.seq})));
+    assert_eq!(other.details.as_deref(), Some(&json!({"seq": first.seq})));
 
     let elsewhere = as_alice.send(&keyed(&bob.instance, "once")).await.expect("another recipient");
     let by_another = house.operator().send(&keyed("bob", "once")).await.expect("another sender");

@@ -151,7 +151,7 @@ async fn mail_that_another_holds_cannot_be_acked() {
 
     for error in [by_number, by_receipt, refused] {
         assert_eq!((error.code, error.code.status()), (ErrorCode::LeaseLost, 409));
-        assert_eq!(error.details, Some(json!({"lost": [sent.seq], "settled": 0})));
+        assert_eq!(error.details.as_deref(), Some(&json!({"lost": [sent.seq], "settled": 0})));
     }
     let held = house.standing(sent.seq).await;
     assert_eq!((&*held.state, held.by.as_deref()), ("leased", Some(&*second.instance)));
@@ -173,7 +173,7 @@ async fn what_one_holds_is_acked_beside_what_one_lost() {
     let error = refusal(as_first.ack(&by_ids(&[lost.seq, held.seq])).await);
 
     assert_eq!(error.code, ErrorCode::LeaseLost);
-    assert_eq!(error.details, Some(json!({"lost": [lost.seq], "settled": 1})));
+    assert_eq!(error.details.as_deref(), Some(&json!({"lost": [lost.seq], "settled": 1})));
     assert_eq!(house.standing(held.seq).await.state, "acked");
     assert_eq!(house.standing(lost.seq).await.state, "leased");
 }

@@ -1,0 +1,297 @@
+//! The entries of a conversation: messages, and what stands between them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::{Chat, ChatEntry, ChatError, ChatKind, EntryState, Spoken};
+use crate::Hub;
+use crate::address::{InstanceId, Mailbox};
+use crate::messaging::message::{Kind, Message, SenderKind, Seq, ThreadId};
+use crate::needs::{Need, NeedKind, QuestionFacts};
+use crate::orchestration::TurnActivity;
+use crate::ports::{HistoryQuery, Record, RecordState, StoreError};
+use crate::time::Timestamp;
+
+/// Messages of a thread that are read at a time, and how often: a thread also has the mail
+/// between the agent and others.
+const PAGE: usize = 200;
+const PAGES: usize = 50;
+
+/// The facts of an answer that its metadata states; anything else in it is ignored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnswerFacts {
+    partial: bool,
+    #[serde(rename = "final")]
+    is_final: bool,
+    answers: Vec<u64>,
+    quote: Option<String>,
+    failed: bool,
+    cancelled: bool,
+}
+
+impl AnswerFacts {
+    fn of(message: &Message) -> Self {
+        let read = |text| serde_json::from_str(text).ok();
+        message.metadata.as_deref().and_then(read).unwrap_or_default()
+    }
+}
+
+/// The messages of one page.
+struct Page {
+    /// Oldest first.
+    records: Vec<Record>,
+    /// Messages after the page, as far as they were looked at.
+    later: Vec<Record>,
+    next: Option<Seq>,
+}
+
+/// What the agent's messages say about those of the operator.
+#[derive(Default)]
+struct Answered {
+    by_name: HashSet<Seq>,
+    /// The numbers and the times of final answers.
+    finals: Vec<(Seq, Timestamp)>,
+    /// Messages that a reply of the operator names.
+    replied: HashSet<Seq>,
+}
+
+impl Hub {
+    /// Returns a page of the conversation with an agent: the last messages, or the last
+    /// before a number, with the calls of tools between them.
+    pub async fn chat(
+        self: &Arc<Self>,
+        who: InstanceId,
+        last: usize,
+        before: Option<Seq>,
+    ) -> Result<Chat, ChatError> {
+        let missing = || ChatError::NoSuchAgent(who.to_string());
+        let needs = self.open_needs_of(who).await?;
+        let view = self.instance(who).ok_or_else(missing)?;
+        let page = self.chat_page(who, view.instance.thread, last, before).await?;
+        let lives = !view.instance.status.has_ended();
+        let busy =
+            matches!(self.turn_activity(who), Some(TurnActivity::Busy | TurnActivity::Asking));
+        let at_work = lives && view.instance.work.is_some() && busy;
+        let answered = Answered::by(page.records.iter().chain(&page.later), who);
+        let mut entries: Vec<ChatEntry> =
+            page.records.iter().map(|record| entry(record, who, &answered, at_work)).collect();
+        let open: Vec<Seq> = entries.iter().filter(|e| is_open(e)).filter_map(|e| e.seq).collect();
+        let is_queued = |e: &ChatEntry| e.state == Some(EntryState::Queued);
+        let working =
+            at_work || lives && view.instance.work.is_some() && entries.iter().any(is_queued);
+        for need in &needs {
+            let asked = entries.iter_mut().find(|e| e.seq.is_some() && e.seq == need.message);
+            match (asked, need.kind) {
+                (Some(asked), _) => {
+                    (asked.need, asked.state) = (Some(need.id), Some(EntryState::Open));
+                }
+                (None, NeedKind::Permission) if before.is_none() => entries.push(permission(need)),
+                (None, _) => {}
+            }
+        }
+        entries.extend(self.tools_of(who, &page_times(&page, before), lives).await);
+        // Messages of the same time keep their order.
+        entries.sort_by_key(|entry| entry.created_at);
+        let writing = self.writing(who).map(|writing| writing.borrow().clone());
+        let writing = writing.filter(|text| !text.is_empty());
+        Ok(Chat { view, working, writing, open, entries, next: page.next })
+    }
+
+    async fn chat_page(
+        &self,
+        who: InstanceId,
+        thread: ThreadId,
+        last: usize,
+        before: Option<Seq>,
+    ) -> Result<Page, StoreError> {
+        let query = HistoryQuery {
+            thread: Some(thread),
+            last: PAGE,
+            bytes: Some(self.limits.answer_bytes),
+            ..HistoryQuery::default()
+        };
+        let (mut records, mut cursor, mut next) = (Vec::new(), before, None);
+        for _ in 0..PAGES {
+            let found =
+                self.engine.history(HistoryQuery { before: cursor, ..query.clone() }).await?;
+            next = found.next;
+            for record in found.records.into_iter().rev().filter(|r| is_between(r, who)) {
+                if records.len() < last {
+                    records.push(record);
+                } else {
+                    // There is an older one.
+                    next = records.last().map(|oldest: &Record| oldest.message.seq);
+                    break;
+                }
+            }
+            cursor = next;
+            if records.len() == last || next.is_none() {
+                break;
+            }
+        }
+        records.reverse();
+        let later = match before {
+            None => Vec::new(),
+            Some(before) => {
+                let after = Some(Seq(before.0.saturating_sub(1)));
+                let mut found = self.engine.history(HistoryQuery { after, ..query }).await?.records;
+                found.retain(|record| is_between(record, who));
+                found
+            }
+        };
+        Ok(Page { records, later, next })
+    }
+
+    /// Returns the instance that owns a thread. The operator's own thread has none.
+    pub fn thread_owner(&self, thread: ThreadId) -> Option<InstanceId> {
+        self.engine.ledger(|l| l.thread_owner(thread))
+    }
+
+    /// Returns what a message is in the conversation of its thread's owner with the
+    /// operator; `None` for any other message.
+    pub fn spoken(&self, record: &Record) -> Option<Spoken> {
+        let owner = self.thread_owner(record.message.thread)?;
+        if record.message.from.instance != Some(owner) || !is_for_human(record) {
+            return None;
+        }
+        Some(match () {
+            () if record.message.kind == Kind::QUESTION => Spoken::Question,
+            () if is_final(&record.message) => Spoken::Response,
+            () => Spoken::PartialResponse,
+        })
+    }
+}
+
+/// Returns the time of the oldest message of a page, and of the oldest message after it.
+/// The page with the first message begins with the conversation.
+fn page_times(page: &Page, before: Option<Seq>) -> std::ops::Range<Timestamp> {
+    let first = page.records.first().filter(|_| page.next.is_some());
+    let from = first.map_or(Timestamp(0), |record| record.message.created_at);
+    let after = page.later.first().filter(|_| before.is_some());
+    from..after.map_or(Timestamp(i64::MAX), |record| record.message.created_at)
+}
+
+/// Returns whether a message is between the operator and the agent.
+fn is_between(record: &Record, who: InstanceId) -> bool {
+    let message = &record.message;
+    match message.from.instance {
+        Some(from) => from == who && is_for_human(record),
+        None => {
+            let own = Mailbox::Instance(who);
+            message.from.kind == SenderKind::Human
+                && record.deliveries.iter().any(|d| d.mailbox == own)
+        }
+    }
+}
+
+fn is_for_human(record: &Record) -> bool {
+    record.deliveries.iter().any(|d| d.mailbox == Mailbox::Human)
+}
+
+fn is_final(message: &Message) -> bool {
+    message.is_report() || AnswerFacts::of(message).is_final
+}
+
+impl Answered {
+    fn by<'a>(records: impl Iterator<Item = &'a Record>, who: InstanceId) -> Self {
+        let mut answered = Self::default();
+        for record in records {
+            let message = &record.message;
+            if message.from.instance != Some(who) {
+                answered.replied.extend(message.in_reply_to);
+                continue;
+            }
+            if message.kind == Kind::QUESTION {
+                continue;
+            }
+            answered.by_name.extend(message.in_reply_to);
+            answered.by_name.extend(AnswerFacts::of(message).answers.into_iter().map(Seq));
+            if is_final(message) {
+                answered.finals.push((message.seq, message.created_at));
+            }
+        }
+        answered
+    }
+
+    /// Returns whether a message that the agent has had since this time is answered: by
+    /// name, or by a final answer, which closes everything that the agent had then.
+    fn has(&self, seq: Seq, since: Option<Timestamp>) -> bool {
+        let closes = |(no, at): &(Seq, Timestamp)| *no > seq && since.is_some_and(|s| s <= *at);
+        self.by_name.contains(&seq) || self.finals.iter().any(closes)
+    }
+}
+
+fn entry(record: &Record, who: InstanceId, answered: &Answered, at_work: bool) -> ChatEntry {
+    let message = &record.message;
+    let new = |kind| ChatEntry {
+        seq: Some(message.seq),
+        in_reply_to: message.in_reply_to,
+        ..ChatEntry::new(kind, message.body.as_str(), message.created_at)
+    };
+    if message.from.instance.is_none() {
+        let (state, reason) = state_of(record, who, answered, at_work);
+        return ChatEntry { state: Some(state), reason, ..new(ChatKind::User) };
+    }
+    if message.kind == Kind::QUESTION {
+        let QuestionFacts { blocking, options } = QuestionFacts::read(message.metadata.as_deref());
+        // An open one has a need, which says so.
+        let state = match answered.replied.contains(&message.seq) {
+            true => EntryState::Answered,
+            false => EntryState::Withdrawn,
+        };
+        return ChatEntry { state: Some(state), blocking, options, ..new(ChatKind::Question) };
+    }
+    let facts = AnswerFacts::of(message);
+    let state = match () {
+        () if facts.failed || message.kind == Kind::AGENT_FAILED => Some(EntryState::Failed),
+        () if facts.cancelled => Some(EntryState::Cancelled),
+        () => None,
+    };
+    let kind = if facts.partial { ChatKind::Partial } else { ChatKind::Answer };
+    let answers = facts.answers.into_iter().map(Seq).collect();
+    ChatEntry { answers, quote: facts.quote, state, ..new(kind) }
+}
+
+/// Returns the state of a message of the operator, and why it is dead.
+fn state_of(
+    record: &Record,
+    who: InstanceId,
+    answered: &Answered,
+    at_work: bool,
+) -> (EntryState, Option<&'static str>) {
+    let own = Mailbox::Instance(who);
+    let delivery = record.deliveries.iter().find(|d| d.mailbox == own);
+    let seq = record.message.seq;
+    let state = match delivery.map(|d| (d.state, d.settled_at)) {
+        Some((RecordState::Dead { reason, .. }, _)) => {
+            return (EntryState::Failed, Some(reason.as_str()));
+        }
+        // An answer may be stored before the proof that its message arrived.
+        Some((RecordState::Queued | RecordState::Leased, _)) if !answered.has(seq, None) => {
+            EntryState::Queued
+        }
+        Some((_, since)) if answered.has(seq, since) => EntryState::Answered,
+        // A reply to a question is no request of its own.
+        Some(_) if at_work && record.message.in_reply_to.is_none() => EntryState::Working,
+        _ => EntryState::Read,
+    };
+    (state, None)
+}
+
+fn is_open(entry: &ChatEntry) -> bool {
+    let waits =
+        matches!(entry.state, Some(EntryState::Queued | EntryState::Read | EntryState::Working));
+    entry.kind == ChatKind::User && entry.in_reply_to.is_none() && waits
+}
+
+fn permission(need: &Need) -> ChatEntry {
+    ChatEntry {
+        state: Some(EntryState::Open),
+        blocking: true,
+        need: Some(need.id),
+        ..ChatEntry::new(ChatKind::Permission, need.text.clone(), need.created_at)
+    }
+}
