@@ -13,6 +13,7 @@ mod model;
 mod record;
 mod store;
 mod tool;
+mod usages;
 
 use std::io;
 use std::path::Path;
@@ -35,6 +36,7 @@ use self::dialogue::Dialogue;
 pub(crate) use self::dialogue::Spent;
 use self::record::{Mail, Record};
 use self::store::ConversationFile;
+pub(crate) use self::usages::Usages;
 use crate::folder::{self, Folder};
 use crate::models::Models;
 use crate::runner_config::RunnerConfig;
@@ -104,8 +106,8 @@ pub(crate) struct Assistant {
     /// The answer that the model is writing.
     writing: watch::Sender<String>,
     state: Mutex<State>,
-    /// What the assistant has spent, for those who look.
-    spent: parking_lot::Mutex<Spent>,
+    /// What all assistants have spent, for those who look.
+    usages: Arc<Usages>,
     /// Sums what the whole session of the assistant has spent.
     session_cost: Box<dyn Fn() -> f64 + Send + Sync>,
 }
@@ -127,6 +129,7 @@ pub(crate) struct Surroundings {
     pub(crate) toolbox: Toolbox,
     pub(crate) limits: RunnerConfig,
     pub(crate) transcript: Arc<Transcript>,
+    pub(crate) usages: Arc<Usages>,
     pub(crate) session_cost: Box<dyn Fn() -> f64 + Send + Sync>,
 }
 
@@ -135,8 +138,9 @@ impl Assistant {
     pub(crate) fn open(folder: &Path, spec: Spec, around: Surroundings) -> io::Result<Self> {
         let (file, records) = ConversationFile::open(&folder.join(CONVERSATION))?;
         let dialogue = Dialogue::of(records);
-        let spent = dialogue.spent();
-        let Surroundings { hub, who, models, toolbox, limits, transcript, session_cost } = around;
+        let Surroundings { hub, who, models, toolbox, limits, transcript, usages, session_cost } =
+            around;
+        usages.set(who, dialogue.spent());
         let (began, cancel) = (Instant::now(), CancellationToken::new());
         Ok(Self {
             hub,
@@ -148,7 +152,7 @@ impl Assistant {
             transcript,
             writing: watch::Sender::new(String::new()),
             state: Mutex::new(State { file, dialogue, began, cancel }),
-            spent: parking_lot::Mutex::new(spent),
+            usages,
             session_cost,
         })
     }
@@ -163,10 +167,6 @@ impl Assistant {
         let most = self.open_calls();
         let why = format!("{most} calls are open already (runner.open_calls)");
         Err(Fault::new(protocol::NO_REQUEST, why)).into()
-    }
-
-    pub(crate) fn spent(&self) -> Spent {
-        self.spent.lock().clone()
     }
 
     /// Returns the answer that the model is writing; empty while it writes none.

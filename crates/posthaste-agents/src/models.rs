@@ -146,8 +146,8 @@ impl Models {
             Some(key) => Ok(key.to_owned()),
             None if model.provider.needs_key() || model.api_key_env.is_some() => {
                 Err(no_key(format!(
-                    "the model {name} has no key: the hub was started without the variable \
-                     {variable}"
+                    "the model {name} has no key: the variable {variable} is not set where the \
+                     hub was started"
                 )))
             }
             None => Ok(String::new()),

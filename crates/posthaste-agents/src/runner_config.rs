@@ -13,7 +13,8 @@ posthaste_core::settings! {
         turn_tokens: u64 = 2_000_000;
         /// How much one assistant may cost, in USD; 0: no limit.
         cost_usd: f64 = 0.0;
-        /// How much the living assistants of one session may cost, in USD; 0: no limit.
+        /// How much all assistants of one session may cost, in USD; 0: no limit. A session
+        /// is an agent with the workers that it started, and theirs.
         session_cost_usd: f64 = 0.0;
         /// How many characters of the conversation one request to the model may have; the
         /// oldest results of tools are left out first.

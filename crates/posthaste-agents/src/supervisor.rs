@@ -54,6 +54,9 @@ use crate::transcript::Transcript;
 use crate::user::WorkerUser;
 use crate::{letters, transcript, worktree};
 
+/// The folder of the folders of workers, in the data folder.
+const AGENTS: &str = "agents";
+
 /// The settings that the binary hands over; this crate does not look for them.
 #[derive(Debug, Clone)]
 pub struct SupervisorConfig {
@@ -107,7 +110,8 @@ impl Supervisor {
         let models = Models::new(config.models.clone(), runner.clone(), &config.environment);
         let tools = Tools::new(&runner, config.keeper.clone(), config.manners, &config.hub_url);
         let (environment, user) = (config.environment.clone(), config.worker_user.clone());
-        let workshop = Workshop::new(models, tools, runner, environment, user);
+        let agents = config.data.join(AGENTS);
+        let workshop = Workshop::new(models, tools, runner, environment, user, agents);
         let shared = Shared {
             git: Git::new(&config.environment),
             config,
@@ -123,7 +127,7 @@ impl Supervisor {
 
 impl Shared {
     fn agents(&self) -> PathBuf {
-        self.config.data.join("agents")
+        self.config.data.join(AGENTS)
     }
 
     fn folder(&self, who: InstanceId) -> Folder {
@@ -269,7 +273,7 @@ impl Launcher for Supervisor {
     }
 
     fn usage(&self, who: InstanceId) -> Option<ModelUse> {
-        let spent = self.shared.workshop.find(who)?.spent();
+        let spent = self.shared.workshop.usages.of(who)?;
         Some(ModelUse {
             calls: spent.calls as u64,
             input_tokens: spent.usage.input_tokens,

@@ -123,7 +123,7 @@ pub struct Joined {
     pub secret: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InstanceView {
     /// The instance: 8 hex digits.
     pub instance: String,
@@ -192,9 +192,29 @@ pub struct InstanceView {
     /// `human`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// What the model of a built-in assistant has used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageView>,
+    /// What the models of the workers that it started have used, and of theirs, those that
+    /// have ended included. Told of one instance, not in a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage_of_workers: Option<UsageView>,
     /// What it was given to do; what is settled is forgotten in time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assignments: Vec<AssignmentView>,
+}
+
+/// What models have used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageView {
+    /// How many answers they gave.
+    pub calls: u64,
+    /// Tokens that they read, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens that they wrote.
+    pub output_tokens: u64,
+    /// What that cost by the prices in the configuration; 0 without prices.
+    pub cost_usd: f64,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -203,7 +223,7 @@ fn is_zero(count: &usize) -> bool {
 
 /// `DELETE /v1/instances/{id}`: the instance as it is now. A process that was asked to
 /// end may still be running.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stopped {
     #[serde(flatten)]
     pub instance: InstanceView,
@@ -264,7 +284,7 @@ pub struct InstancesQuery {
     pub cursor: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instances {
     /// By id.
     pub instances: Vec<InstanceView>,

@@ -18,11 +18,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use directories::ProjectDirs;
-use figment::Figment;
 use figment::error::{Actual, Kind};
 use figment::providers::{Format, Toml};
 use figment::value::Value;
 use figment::value::magic::RelativePathBuf;
+use figment::{Figment, Source};
 use posthaste_agents::{ModelsConfig, RunnerConfig};
 use posthaste_api::ApiError;
 use posthaste_core::orchestration::AgentsConfig;
@@ -236,10 +236,19 @@ impl Config {
             return Err(invalid(told).hint("leave it out for the default, 30s"));
         }
         for (name, model) in &self.models {
+            let fits = |c: char| c.is_alphanumeric() || "-_.:/".contains(c);
+            if name.is_empty() || !name.chars().all(fits) {
+                return Err(invalid("models: a name has letters, digits and - _ . : / alone")
+                    .hint("for example [models.large]"));
+            }
             if let Some((key, why)) = model.fault() {
                 return Err(invalid(format!("models.{name}.{key}: {why}"))
                     .hint("docs/guide/models.md has an example for each provider"));
             }
+        }
+        if self.runner.answer_bytes < FEWEST_CHARS {
+            let told = format!("runner.answer_bytes is at least {FEWEST_CHARS}");
+            return Err(invalid(told).hint("leave it out for the default, 64 MiB"));
         }
         for (key, usd) in [
             ("runner.cost_usd", self.runner.cost_usd),
@@ -293,7 +302,29 @@ impl Layers {
 
     fn config(&self) -> Result<Config, ApiError> {
         tell::sections().try_for_each(|section| self.check_section(section))?;
-        self.figment.extract().map_err(|e| explain(&e))
+        let models = self.figment.find_value("models").ok();
+        for name in models.iter().flat_map(|models| models.as_dict()).flat_map(|all| all.keys()) {
+            self.check_section(&format!("models.{name}"))?;
+        }
+        let mut config: Config = self.figment.extract().map_err(|e| explain(&e))?;
+        for (name, model) in &mut config.models {
+            for (key, path) in
+                [("file", &mut model.file), ("api_key_file", &mut model.api_key_file)]
+            {
+                if let Some(path) = path {
+                    self.beside_its_file(&format!("models.{name}.{key}"), path);
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    /// Makes a path relative to the file that names it.
+    fn beside_its_file(&self, key: &str, path: &mut PathBuf) {
+        let source = self.figment.find_metadata(key).and_then(|found| found.source.as_ref());
+        if let Some(folder) = source.and_then(Source::file_path).and_then(Path::parent) {
+            *path = std::path::absolute(folder.join(&path)).unwrap_or_else(|_| path.clone());
+        }
     }
 
     /// Refuses a list in place of a section. Serde would read it as the values of the
@@ -580,6 +611,52 @@ mod tests {
         assert_eq!(folders[1], Path::new("/srv/agents"));
         assert!(error("[profiles]\nrescan = '0s'\n", &[]).contains("profiles.rescan"));
         assert!(error("[profiles]\nfolder = 'x'\n", &[]).contains("`profiles.folder`"));
+    }
+
+    #[test]
+    fn a_model_is_configured_by_a_section_of_its_own() {
+        let file = "[models.large]\nprovider = 'anthropic'\nmodel = 'm'\n\
+                    api_key_file = 'key'\ntimeout = '1m'\n[models.large.price]\ninput = 3\n\
+                    output = 15.5\n[models.played]\nprovider = 'script'\nfile = '/srv/steps'\n";
+        let config = load(file, &[("POSTHASTE_MODELS__LARGE__TIMEOUT", "5s")]).expect("good");
+        let large = &config.models["large"];
+        assert_eq!(large.timeout, Duration::from_secs(5));
+        assert_eq!(large.price.map(|price| (price.input, price.output)), Some((3.0, 15.5)));
+        let key = large.api_key_file.as_deref().expect("a file");
+        assert!(key.is_absolute() && key.ends_with("key"), "{}", key.display());
+        assert_eq!(config.models["played"].file.as_deref(), Some(Path::new("/srv/steps")));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_model_is_named_with_its_key() {
+        let good = "provider = 'openai'\nmodel = 'm'\n";
+        for (more, told) in [
+            ("api_key = 'geheim'\n", "`models.large.api_key` in "),
+            ("api_key = 'geheim'\n", "a key does not stand in this file"),
+            ("api_key = 'geheim'\n", "api_key_env"),
+            ("api_key = 'geheim'\n", "api_key_file"),
+            ("timout = '1m'\n", "unknown key `models.large.timout` in "),
+            ("timout = '1m'\n", "did you mean `models.large.timeout`?"),
+            ("timeout = 5\n", "`models.large.timeout` in "),
+            ("timeout = 5\n", "should be a time like"),
+            ("timeout = 5\n", "The longest time of one try."),
+            ("price = 5\n", "`models.large.price` in "),
+            ("api_key_env = 'sk-geheim'\n", "models.large.api_key_env: it is the name of"),
+            ("[models.'a b']\nprovider = 'openai'\nmodel = 'm'\n", "models: a name has"),
+        ] {
+            let refused = error(&format!("[models.large]\n{good}{more}"), &[]);
+            assert!(refused.contains(told), "{more}: {refused}");
+            assert!(!refused.contains("geheim"), "{more}: {refused}");
+        }
+        let refused = error("[models.large]\nprovider = 'opnai'\n", &[]);
+        assert!(refused.contains("`models.large.provider` in "), "{refused}");
+        assert!(refused.contains("openai, anthropic, gemini, ollama or script"), "{refused}");
+        let refused = error("[models.large]\nmodel = 'm'\n", &[]);
+        assert!(refused.contains("`models.large`") && refused.contains("provider"), "{refused}");
+        for wrong in ["[[models.large]]\nprovider = 'openai'\n", "[models]\nlarge = 'gpt'\n"] {
+            let refused = error(wrong, &[]);
+            assert!(refused.contains("should be a section: [models.large]"), "{refused}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the hub finds its own record, and is answered from there.
 
 use posthaste_runner::protocol::{ChatMessage, TokenUsage};
+use serde::{Deserialize, Serialize};
 
 use super::record::{Mail, Record, notice};
 
@@ -32,7 +33,8 @@ pub(crate) struct Dialogue {
 }
 
 /// What an assistant has spent.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Spent {
     pub(crate) calls: usize,
     pub(crate) usage: TokenUsage,

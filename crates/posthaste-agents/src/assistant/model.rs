@@ -61,7 +61,7 @@ impl Assistant {
         let mut state = self.state.lock().await;
         let answer = reply(&record);
         state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
-        *self.spent.lock() = state.dialogue.spent();
+        self.usages.set(self.who, state.dialogue.spent());
         answer
     }
 
@@ -79,7 +79,8 @@ impl Assistant {
         let (turn, all) = (state.dialogue.spent_in_turn(), state.dialogue.spent());
         let limits = &self.limits;
         let tokens = turn.usage.input_tokens + turn.usage.output_tokens;
-        let session = (self.session_cost)();
+        // Summed only for those who want a limit.
+        let session = if limits.session_cost_usd > 0.0 { (self.session_cost)() } else { 0.0 };
         let why = if turn.calls >= limits.iterations {
             format!("it asked its model {} times in one turn (runner.iterations)", turn.calls)
         } else if state.began.elapsed() >= limits.turn {

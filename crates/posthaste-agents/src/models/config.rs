@@ -16,7 +16,7 @@ pub type ModelsConfig = BTreeMap<String, ModelConfig>;
 pub struct ModelConfig {
     pub provider: Provider,
     /// The provider's name of the model; a script has none.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
     /// The address of a compatible endpoint, up to its version: `http://127.0.0.1:8080/v1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +101,21 @@ impl Provider {
 }
 
 impl ModelConfig {
+    /// Every key, and what it is for.
+    pub const KEYS: &'static [(&'static str, &'static str)] = &[
+        ("provider", "The format of requests: openai, anthropic, gemini, ollama or script."),
+        ("model", "The provider's name of the model."),
+        ("base_url", "The address of a compatible endpoint, up to its version."),
+        ("api_key_env", "The variable that holds the key."),
+        ("api_key_file", "The file that holds the key; relative to the configuration file."),
+        ("timeout", "The longest time of one try."),
+        ("max_tokens", "The longest answer, in tokens."),
+        ("price.input", "The price of a million tokens that the model reads, in USD."),
+        ("price.output", "The price of a million tokens that the model writes, in USD."),
+        ("price.cached_input", "The same for tokens that the provider had cached."),
+        ("file", "The file of steps of a script; relative to the configuration file."),
+    ];
+
     /// Returns the variable that holds the key, unless a file does.
     pub(super) fn key_variable(&self) -> Option<&str> {
         match (&self.api_key_file, &self.api_key_env) {
@@ -124,7 +139,8 @@ impl ModelConfig {
         url
     }
 
-    /// Returns what is wrong with the section: the key, and why.
+    /// Returns what is wrong with the section: the key, and why. A value that might be a
+    /// secret is not repeated.
     pub fn fault(&self) -> Option<(&'static str, String)> {
         let wrong = |key, why: &str| Some((key, why.to_owned()));
         if self.provider == Provider::Script {
@@ -136,11 +152,17 @@ impl ModelConfig {
         if self.model.is_empty() {
             return wrong("model", "name the model, as its provider does");
         }
+        if self.model.contains("::") {
+            return wrong("model", "the name of a model has no :: in it");
+        }
         if self.file.is_some() {
             return wrong("file", "only a script has a file");
         }
         if self.api_key_env.is_some() && self.api_key_file.is_some() {
             return wrong("api_key_file", "the key is in a variable or in a file, not in both");
+        }
+        if self.api_key_env.as_deref().is_some_and(|name| !is_variable(name)) {
+            return wrong("api_key_env", "it is the name of a variable, and not the key itself");
         }
         if self.timeout.is_zero() {
             return wrong("timeout", "it is longer than nothing");
@@ -148,6 +170,13 @@ impl ModelConfig {
         let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
         if self.base_url.as_ref().is_some_and(|url| !is_url(url)) {
             return wrong("base_url", "it begins with http:// or https://");
+        }
+        let authority = |url: &String| Some(url.split_once("://")?.1.split('/').next()?.to_owned());
+        if self.base_url.as_ref().and_then(authority).is_some_and(|host| host.contains('@')) {
+            return wrong("base_url", "a password does not belong into the address");
+        }
+        if self.base_url.as_ref().is_some_and(|url| url.contains(['?', '#'])) {
+            return wrong("base_url", "it ends before ? and #");
         }
         let prices = self
             .price
@@ -157,5 +186,86 @@ impl ModelConfig {
             return wrong("price", "a price is a number that is not below zero");
         }
         None
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_section_is_told_with_its_meaning_and_no_other() {
+        let whole: ModelConfig = serde_json::from_value(json!({
+            "provider": "openai", "model": "m", "base_url": "http://x", "api_key_env": "K",
+            "api_key_file": "f", "timeout": "1s", "max_tokens": 1, "file": "f",
+            "price": { "input": 1.0, "output": 1.0, "cached_input": 1.0 },
+        }))
+        .expect("every key is known");
+        let section = serde_json::to_value(whole).expect("JSON");
+        let mut real = BTreeSet::new();
+        for (key, value) in section.as_object().expect("a section") {
+            match value {
+                Value::Object(inner) => real.extend(inner.keys().map(|k| format!("{key}.{k}"))),
+                _ => drop(real.insert(key.clone())),
+            }
+        }
+        let told: BTreeSet<String> =
+            ModelConfig::KEYS.iter().map(|(key, _)| (*key).to_owned()).collect();
+        assert_eq!(told, real);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_section_is_named_and_a_key_in_it_is_not_repeated() {
+        for (section, key) in [
+            (json!({ "provider": "script" }), "file"),
+            (json!({ "provider": "openai" }), "model"),
+            (json!({ "provider": "openai", "model": "m", "file": "f" }), "file"),
+            (json!({ "provider": "openai", "model": "openai::m" }), "model"),
+            (
+                json!({ "provider": "openai", "model": "m", "api_key_env": "sk-geheim" }),
+                "api_key_env",
+            ),
+            (json!({ "provider": "openai", "model": "m", "api_key_env": "" }), "api_key_env"),
+            (
+                json!({ "provider": "openai", "model": "m", "api_key_env": "K", "api_key_file": "f" }),
+                "api_key_file",
+            ),
+            (json!({ "provider": "openai", "model": "m", "timeout": "0s" }), "timeout"),
+            (json!({ "provider": "openai", "model": "m", "base_url": "localhost:1" }), "base_url"),
+            (
+                json!({ "provider": "openai", "model": "m", "base_url": "http://a:geheim@b/v1" }),
+                "base_url",
+            ),
+            (
+                json!({ "provider": "openai", "model": "m", "base_url": "http://b/v1?key=geheim" }),
+                "base_url",
+            ),
+            (
+                json!({ "provider": "openai", "model": "m", "price": { "input": -1.0, "output": 0.0 } }),
+                "price",
+            ),
+        ] {
+            let model: ModelConfig = serde_json::from_value(section.clone()).expect("known keys");
+            let (named, why) = model.fault().unwrap_or_else(|| panic!("{section}"));
+            assert_eq!(named, key, "{section}: {why}");
+            assert!(!why.contains("geheim"), "{why}");
+        }
+        for good in [
+            json!({ "provider": "ollama", "model": "qwen3:8b" }),
+            json!({ "provider": "openai", "model": "m", "base_url": "http://[::1]:1/v1/@x" }),
+            json!({ "provider": "script", "file": "steps.json" }),
+        ] {
+            let model: ModelConfig = serde_json::from_value(good.clone()).expect("known keys");
+            assert_eq!(model.fault(), None, "{good}");
+        }
     }
 }

@@ -31,6 +31,7 @@ impl Shared {
             if !worktree::forget(&self.git, &folder).await {
                 continue;
             }
+            self.workshop.usages.forget(who);
             // The note of the place of the worker's own files goes last.
             let remove_all = move || {
                 let home = folder.home();

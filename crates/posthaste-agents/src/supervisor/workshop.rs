@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 
-use crate::assistant::{Assistant, Spec, Surroundings};
+use crate::assistant::{Assistant, Spec, Surroundings, Usages};
 use crate::environment::Environment;
 use crate::folder::Folder;
 use crate::models::Models;
@@ -25,7 +26,8 @@ pub(super) struct Workshop {
     /// The environment that the hub was started with.
     environment: Vec<(OsString, OsString)>,
     user: Option<WorkerUser>,
-    assistants: Arc<Mutex<HashMap<InstanceId, Arc<Assistant>>>>,
+    assistants: Mutex<HashMap<InstanceId, Arc<Assistant>>>,
+    pub(super) usages: Arc<Usages>,
 }
 
 impl Workshop {
@@ -35,9 +37,10 @@ impl Workshop {
         limits: RunnerConfig,
         environment: Vec<(OsString, OsString)>,
         user: Option<WorkerUser>,
+        agents: PathBuf,
     ) -> Self {
-        let (models, assistants) = (Arc::new(models), Arc::default());
-        Self { models, tools, limits, environment, user, assistants }
+        let (models, usages) = (Arc::new(models), Arc::new(Usages::new(agents)));
+        Self { models, tools, limits, environment, user, assistants: Mutex::default(), usages }
     }
 
     /// Opens the assistant of this folder.
@@ -63,6 +66,7 @@ impl Workshop {
             toolbox,
             limits: self.limits.clone(),
             transcript: Arc::clone(transcript),
+            usages: Arc::clone(&self.usages),
             session_cost: self.session_cost(hub, who),
         };
         let assistant = Arc::new(Assistant::open(folder.path(), spec, around)?);
@@ -86,17 +90,14 @@ impl Workshop {
         environment
     }
 
-    /// Sums what the living assistants of a session have spent.
+    /// Sums what all assistants of a session have spent, those that have ended included: the
+    /// instance at the top, with the workers that it started, and theirs.
     fn session_cost(&self, hub: &Arc<Hub>, who: InstanceId) -> Box<dyn Fn() -> f64 + Send + Sync> {
-        let (hub, assistants) = (Arc::downgrade(hub), Arc::downgrade(&self.assistants));
+        let (hub, usages) = (Arc::downgrade(hub), Arc::clone(&self.usages));
         Box::new(move || {
-            let (Some(hub), Some(assistants)) = (hub.upgrade(), assistants.upgrade()) else {
-                return 0.0;
-            };
-            let session = hub.session(who);
-            let all = assistants.lock();
-            let of_session = all.iter().filter(|(id, _)| hub.session(**id) == session);
-            of_session.map(|(_, assistant)| assistant.spent().cost_usd).sum()
+            let Some(hub) = hub.upgrade() else { return 0.0 };
+            let top = hub.top(who);
+            usages.cost(|id| hub.top(id) == top)
         })
     }
 

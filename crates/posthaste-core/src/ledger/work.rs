@@ -623,20 +623,37 @@ impl Ledger {
     /// Returns the session of an instance, the top of its tree: an external agent, or the
     /// human.
     pub fn session(&self, id: InstanceId) -> Principal {
-        let mut top = id;
-        while let Some(parent) = self.instances.get(&top).and_then(|i| i.parent)
-            && self.instances.contains_key(&parent)
-        {
-            top = parent;
-        }
+        let top = self.top(id);
         match self.instances.get(&top) {
             Some(instance) if instance.work.is_none() => Principal::Instance(top),
             _ => Principal::Operator,
         }
     }
 
+    /// Returns the instance at the top of an instance's tree, perhaps itself.
+    pub fn top(&self, id: InstanceId) -> InstanceId {
+        let mut top = id;
+        while let Some(parent) = self.instances.get(&top).and_then(|i| i.parent)
+            && self.instances.contains_key(&parent)
+        {
+            top = parent;
+        }
+        top
+    }
+
     /// Returns all instances below `who` that have not ended, nearest first.
     pub fn below(&self, who: Principal) -> Vec<Arc<Instance>> {
+        let alive = |i: &&Instance| !i.status.has_ended();
+        self.all_below(who)
+            .iter()
+            .filter_map(|id| self.instances.get(id))
+            .filter(alive)
+            .map(|i| Arc::new(i.clone()))
+            .collect()
+    }
+
+    /// Returns all instances below `who`, ended ones included, nearest first.
+    pub fn all_below(&self, who: Principal) -> Vec<InstanceId> {
         let started = |i: &&Instance| match who {
             Principal::Operator => i.parent.is_none() && i.work.is_some(),
             Principal::Instance(id) => i.parent == Some(id),
@@ -649,13 +666,7 @@ impl Ledger {
             let children = self.instances.values().filter(|i| i.parent == Some(parent));
             found.extend(children.map(|i| i.id));
         }
-        let alive = |i: &&Instance| !i.status.has_ended();
         found
-            .iter()
-            .filter_map(|id| self.instances.get(id))
-            .filter(alive)
-            .map(|i| Arc::new(i.clone()))
-            .collect()
     }
 
     /// Returns the names of profiles that are nearest to an unknown one.

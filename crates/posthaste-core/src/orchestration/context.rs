@@ -2,7 +2,7 @@
 
 use crate::Hub;
 use crate::messaging::message::Principal;
-use crate::ports::Given;
+use crate::ports::{Given, ModelUse};
 use crate::registry::{Instance, InstanceView, Status};
 
 /// The workers, assignments and mail of an agent.
@@ -58,6 +58,23 @@ impl Hub {
     /// Returns the top of an instance's tree.
     pub fn session(&self, of: crate::address::InstanceId) -> Principal {
         self.engine.ledger(|l| l.session(of))
+    }
+
+    /// Returns the instance at the top of an instance's tree, perhaps itself.
+    pub fn top(&self, of: crate::address::InstanceId) -> crate::address::InstanceId {
+        self.engine.ledger(|l| l.top(of))
+    }
+
+    /// Returns what the model of a worker has used; `None` if nobody counts.
+    pub fn usage(&self, who: crate::address::InstanceId) -> Option<ModelUse> {
+        self.staff.get()?.launcher.usage(who)
+    }
+
+    /// Returns what the models of all workers below an instance have used, those that have
+    /// ended included; `None` if nobody counts.
+    pub fn usage_below(&self, who: crate::address::InstanceId) -> Option<ModelUse> {
+        let below = self.engine.ledger(|l| l.all_below(Principal::Instance(who)));
+        below.into_iter().filter_map(|id| self.usage(id)).reduce(ModelUse::and)
     }
 
     /// Returns whether an assignment that `by` gave out is still open.

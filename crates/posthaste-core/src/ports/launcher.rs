@@ -269,7 +269,8 @@ pub trait Launcher: Send + Sync {
         None
     }
 
-    /// Returns what a running worker's model has used. `None`: nobody counts.
+    /// Returns what a worker's model has used. That of a worker that has ended is known as
+    /// long as its files are kept. `None`: nobody counts.
     fn usage(&self, _who: InstanceId) -> Option<ModelUse> {
         None
     }
@@ -299,6 +300,19 @@ pub struct ModelUse {
     pub output_tokens: u64,
     /// By the prices in the configuration; 0 without them.
     pub cost_usd: f64,
+}
+
+impl ModelUse {
+    /// Returns the sum of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            input_tokens: self.input_tokens + other.input_tokens,
+            output_tokens: self.output_tokens + other.output_tokens,
+            cost_usd: self.cost_usd + other.cost_usd,
+        }
+    }
 }
 
 /// A message on its way into a running worker.

@@ -5,10 +5,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use posthaste_api::instances::{
     self as wire, CreateInstance, Forgotten, InstanceView, Instances, InstancesQuery, JoinRequest,
-    Joined, Pruned, Stopped, StoppedAll,
+    Joined, Pruned, Stopped, StoppedAll, UsageView,
 };
 use posthaste_core::address::{DEFAULT_TEAM, InstanceId, Name};
 use posthaste_core::messaging::message::Principal;
+use posthaste_core::ports::ModelUse;
 use posthaste_core::registry::{
     self, Instance, InstanceFilter, JoinKey, NewInstance, Origin, Status, joined_token,
 };
@@ -154,7 +155,8 @@ async fn show(
     PathPart(id): PathPart,
 ) -> Result<Json<InstanceView>, Failure> {
     let found = app.hub.instance(id.parse()?).ok_or_else(|| not_found("instance"))?;
-    Ok(Json(view(&app, caller, found)))
+    let usage_of_workers = app.hub.usage_below(found.instance.id).map(usage);
+    Ok(Json(InstanceView { usage_of_workers, ..view(&app, caller, found) }))
 }
 
 /// `DELETE /v1/instances/{id}`: ends the instance and all workers below it.
@@ -222,6 +224,13 @@ fn view(app: &App, caller: Principal, found: registry::InstanceView) -> Instance
         exit_code: work.exit_code,
         why: work.why,
         session,
+        usage: app.hub.usage(i.id).map(usage),
+        usage_of_workers: None,
         assignments: taken.iter().map(|given| assignment(&app.hub, given)).collect(),
     }
+}
+
+fn usage(used: ModelUse) -> UsageView {
+    let ModelUse { calls, input_tokens, output_tokens, cost_usd } = used;
+    UsageView { calls, input_tokens, output_tokens, cost_usd }
 }

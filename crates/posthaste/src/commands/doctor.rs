@@ -9,8 +9,11 @@ mod hook_trust;
 mod hooks;
 mod hub;
 mod limits;
+mod models;
 mod programs;
 mod trust;
+
+use std::borrow::Cow;
 
 use posthaste_api::{ApiError, ErrorCode};
 use serde::Serialize;
@@ -25,7 +28,7 @@ use crate::paint::{Text, Tone};
 /// The result of one check.
 #[derive(Debug, Serialize)]
 struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     status: Status,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,25 +57,38 @@ impl Status {
 }
 
 impl Check {
-    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+    fn ok(name: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(name, Status::Ok, message.into(), None)
     }
 
-    fn warn(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    fn warn(
+        name: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self::new(name, Status::Warn, message.into(), Some(hint.into()))
     }
 
-    fn fail(name: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    fn fail(
+        name: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self::new(name, Status::Fail, message.into(), Some(hint.into()))
     }
 
-    fn failed(name: &'static str, error: ApiError) -> Self {
+    fn failed(name: impl Into<Cow<'static, str>>, error: ApiError) -> Self {
         let code = error.code;
         Self { code, ..Self::new(name, Status::Fail, error.message, error.hint) }
     }
 
-    fn new(name: &'static str, status: Status, message: String, hint: Option<String>) -> Self {
-        Self { name, status, message, hint, code: ErrorCode::Internal }
+    fn new(
+        name: impl Into<Cow<'static, str>>,
+        status: Status,
+        message: String,
+        hint: Option<String>,
+    ) -> Self {
+        Self { name: name.into(), status, message, hint, code: ErrorCode::Internal }
     }
 }
 
@@ -108,6 +124,7 @@ pub(super) async fn run(
     }
     checks.push(hub::port(config.server.listen).await);
     checks.push(limits::open_files(&config.server));
+    checks.extend(models::checks(&config).await);
     verdict(&checks, output)
 }
 

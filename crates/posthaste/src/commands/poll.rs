@@ -1,6 +1,6 @@
 //! `posthaste poll`: shows the state of an agent, in counts and times.
 
-use posthaste_api::instances::InstanceView;
+use posthaste_api::instances::{InstanceView, UsageView};
 
 use super::{Session, agent, needs};
 use crate::cli::PollArgs;
@@ -46,6 +46,8 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> Text {
     add("started", view.started_at.as_ref().map(|at| when::ago(at, now)));
     add("last seen", Some(when::ago(&view.last_seen, now)));
     add("unread", Some(super::agents::unread(view)));
+    add("model", view.usage.as_ref().map(usage));
+    add("workers", view.usage_of_workers.as_ref().map(usage));
     for given in &view.assignments {
         let label = given.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
         let report = match given.report {
@@ -57,6 +59,14 @@ fn told(view: &InstanceView, now: jiff::Timestamp) -> Text {
     let head = Text::new().add(Tone::Who, &view.address).plain("  ");
     let head = head.add(Tone::of_state(&view.status), state(view));
     lines.into_iter().fold(head, |text, (name, what)| text.add(Tone::Faint, name).plain(what))
+}
+
+/// Formats `3 answers of a model, 12000 tokens in, 800 out, 0.0420 USD`.
+fn usage(used: &UsageView) -> String {
+    let UsageView { calls, input_tokens, output_tokens, cost_usd } = used;
+    let cost = if *cost_usd > 0.0 { format!(", {cost_usd:.4} USD") } else { String::new() };
+    let answers = if *calls == 1 { "answer" } else { "answers" };
+    format!("{calls} {answers} of a model, {input_tokens} tokens in, {output_tokens} out{cost}")
 }
 
 /// Formats `running, busy`.

@@ -33,7 +33,11 @@ pub(super) fn explain(error: &figment::Error) -> ApiError {
             if path.last() != Some(field) {
                 path.push(field.clone());
             }
-            unknown(&path.join("."), &place, known)
+            let key = path.join(".");
+            match path.first().is_some_and(|section| section == tell::MODELS) {
+                true => unknown_of_model(&key, field, &place, known),
+                false => unknown(&key, &place, known),
+            }
         }
         Kind::InvalidType(is, expected) | Kind::InvalidValue(is, expected) => {
             wrong(format!("{subject} is {}, and should be {}", value(is), kind(expected, &key)))
@@ -63,10 +67,27 @@ fn unknown(key: &str, place: &str, known: &[&str]) -> ApiError {
     invalid(format!("unknown key `{key}`{place}")).hint(hint)
 }
 
+/// The same for the section of a model.
+fn unknown_of_model(key: &str, field: &str, place: &str, known: &[&str]) -> ApiError {
+    if field == "api_key" {
+        return invalid(format!("`{key}`{place}: a key does not stand in this file")).hint(
+            "name the variable that holds it, api_key_env = \"NAME\", or a file, \
+             api_key_file = \"PATH\"",
+        );
+    }
+    let section = key.strip_suffix(field).unwrap_or_default();
+    let known_here = format!("known here: {}", known.join(", "));
+    let hint = match tell::most_alike(field, known) {
+        Some(meant) => format!("did you mean `{section}{meant}`? {known_here}"),
+        None => known_here,
+    };
+    invalid(format!("unknown key `{key}`{place}")).hint(hint)
+}
+
 /// Returns the description of the key.
 fn about(key: &str) -> String {
-    match tell::keys().find(|(known, _)| known == key) {
-        Some((_, about)) => format!("{key}: {about} {EXAMPLE}"),
+    match tell::about(key) {
+        Some(about) => format!("{key}: {about} {EXAMPLE}"),
         None => EXAMPLE.to_owned(),
     }
 }

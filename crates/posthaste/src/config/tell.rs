@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use figment::Source;
-use posthaste_agents::RunnerConfig;
+use posthaste_agents::{ModelConfig, RunnerConfig};
 use posthaste_api::ApiError;
 use posthaste_core::Limits;
 use posthaste_core::orchestration::AgentsConfig;
@@ -26,6 +26,8 @@ use crate::profiles::ProfilesConfig;
 type Keys = &'static [(&'static str, &'static str)];
 
 const DATA: &str = "data";
+/// The section of the models, each of which has a section of its own below.
+pub(super) const MODELS: &str = "models";
 const DATA_ABOUT: &str = "The data folder; in a file it is relative to that file.";
 
 /// The sections, as they stand in a file.
@@ -43,6 +45,22 @@ const SECTIONS: [(&str, Keys); 12] = [
     ("mcp", McpConfig::KEYS),
     ("compat", CompatConfig::KEYS),
 ];
+
+/// The end of the example file. There are no models without configuration, so it has no
+/// defaults to show.
+const EXAMPLE_OF_MODELS: &str = "
+# The language models of built-in assistants, each in a section with a name of your own,
+# such as:
+#     [models.large]
+#     provider = \"anthropic\"
+#     model = \"claude-sonnet-4-5\"
+#     api_key_env = \"ANTHROPIC_API_KEY\"
+#     price = { input = 3.0, output = 15.0, cached_input = 0.3 }
+#     [models.local]
+#     provider = \"ollama\"
+#     model = \"qwen3:8b\"
+# The keys of such a section:
+";
 
 /// The lowest similarity of a suggestion.
 const ALIKE: f64 = 0.6;
@@ -95,6 +113,40 @@ pub(super) fn keys() -> impl Iterator<Item = (String, &'static str)> {
     std::iter::once((DATA.to_owned(), DATA_ABOUT)).chain(SECTIONS.iter().flat_map(of))
 }
 
+/// Returns the description of a key.
+pub(super) fn about(key: &str) -> Option<&'static str> {
+    let of_model = key.strip_prefix("models.").and_then(|key| {
+        let told = ModelConfig::KEYS.iter();
+        told.clone().find(|(known, _)| key.ends_with(&format!(".{known}"))).map(|(_, about)| *about)
+    });
+    of_model.or_else(|| keys().find(|(known, _)| known == key).map(|(_, about)| about))
+}
+
+/// Returns the word that is most similar to this one.
+pub(super) fn most_alike<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let scored = known.iter().filter_map(|known| Some((likeness(word, known)?, *known)));
+    scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)
+}
+
+/// Returns the keys of the configured models with their values.
+fn of_models(values: &Value) -> Vec<(String, Value)> {
+    fn leaves(key: String, value: &Value, found: &mut Vec<(String, Value)>) {
+        match value {
+            Value::Object(inner) => {
+                inner
+                    .iter()
+                    .for_each(|(name, value)| leaves(format!("{key}.{name}"), value, found));
+            }
+            leaf => found.push((key, leaf.clone())),
+        }
+    }
+    let mut found = Vec::new();
+    for (name, model) in values[MODELS].as_object().into_iter().flatten() {
+        leaves(format!("{MODELS}.{name}"), model, &mut found);
+    }
+    found
+}
+
 /// Returns the values in force with these flags, and their origins.
 pub(crate) fn settings(global: &Global, up: &UpArgs) -> Result<Vec<Setting>, ApiError> {
     let config = Config::load(global, up)?;
@@ -107,7 +159,14 @@ pub(crate) fn settings(global: &Global, up: &UpArgs) -> Result<Vec<Setting>, Api
         let from = by_flag(&key, global, up).unwrap_or_else(|| in_layers(&layers, &key));
         Setting { key, value, from, about }
     };
-    Ok(keys().map(setting).collect())
+    let mut all: Vec<Setting> = keys().map(setting).collect();
+    all.extend(of_models(&values).into_iter().map(|(key, value)| Setting {
+        from: in_layers(&layers, &key),
+        about: about(&key).unwrap_or_default(),
+        key,
+        value,
+    }));
+    Ok(all)
 }
 
 fn by_flag(key: &str, global: &Global, up: &UpArgs) -> Option<Origin> {
@@ -188,6 +247,10 @@ pub(crate) fn example() -> String {
             text.push_str(&format!("# {}\n#{key} = {value}\n", about.trim()));
         }
     }
+    text.push_str(EXAMPLE_OF_MODELS);
+    for (key, about) in ModelConfig::KEYS {
+        text.push_str(&format!("# {key}: {about}\n"));
+    }
     text
 }
 
@@ -235,6 +298,17 @@ mod tests {
             let (read, default) = (serde_json::to_value(&config), Config::default());
             assert_eq!(read.ok(), serde_json::to_value(&default).ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn the_keys_of_models_have_their_meaning() {
+        let values = serde_json::json!({ MODELS: { "large": {
+            "provider": "openai", "price": { "input": 1.0 },
+        } } });
+        let keys: Vec<String> = of_models(&values).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["models.large.provider", "models.large.price.input"]);
+        assert!(keys.iter().all(|key| about(key).is_some()), "{keys:?}");
+        assert_eq!(about("models.large.other"), None);
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use posthaste_testkit::provider::{Ending, Format, KEY, ProviderServer, Reply, Turn};
 use serde_json::Value;
 
-use crate::world::{Ran, World, is_root, mode};
+use crate::world::{Ran, Started, World, is_root, mode};
 
 /// What the doctor says with these flags, by the name of the check.
 fn checks(world: &World, args: &[&str]) -> (Ran, BTreeMap<String, Value>) {
@@ -241,4 +242,64 @@ fn the_programs_of_profiles_are_looked_for_with_and_without_a_hub() {
     world.say(&["profiles", "load", folder.to_str().expect("a plain path")]);
     says(&looks(), "warn", told, "npm install");
     says(&looks(), "warn", "the program `codex` is not there (welder)", "@openai/codex");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_configured_model_is_asked_once_and_told_with_what_to_do() {
+    let world = World::new();
+    let answers = ProviderServer::start(Format::Anthropic).await;
+    answers.plan(Turn::says(&["ready"]));
+    let refuses = ProviderServer::start(Format::OpenAi).await;
+    refuses.plan(Reply::error(401, "who are you?"));
+    let limits = ProviderServer::start(Format::Gemini).await;
+    limits.plan(Reply::error(429, "slow down"));
+    let silent = ProviderServer::start(Format::Ollama).await;
+    silent.plan(Reply::from(Turn::says(&["so"])).ends(Ending::Silent(0)));
+    fs::write(world.scratch().join("key"), KEY).expect("written");
+    fs::write(world.scratch().join("steps.json"), r#"{"steps": [{"say": "hello"}]}"#)
+        .expect("written");
+    let config = world.config(&format!(
+        "[models.good]\nprovider = 'anthropic'\nmodel = 'opus'\nbase_url = '{}'\n\
+         api_key_file = 'key'\n\
+         [models.closed]\nprovider = 'openai'\nmodel = 'm'\nbase_url = '{}'\n\
+         api_key_env = 'THE_KEY'\n\
+         [models.busy]\nprovider = 'gemini'\nmodel = 'm'\nbase_url = '{}'\n\
+         [models.slow]\nprovider = 'ollama'\nmodel = 'm'\nbase_url = '{}'\ntimeout = '100ms'\n\
+         [models.keyless]\nprovider = 'openai'\nmodel = 'm'\napi_key_env = 'NO_SUCH_KEY'\n\
+         [models.played]\nprovider = 'script'\nfile = 'steps.json'\n\
+         [models.torn]\nprovider = 'script'\nfile = 'gone.json'\n",
+        answers.base_url(),
+        refuses.base_url(),
+        limits.base_url(),
+        silent.base_url(),
+    ));
+    let mut command =
+        world.command(&["doctor", "--json", "--config", &config, "--listen", "127.0.0.1:0"]);
+    command.env("THE_KEY", KEY);
+    let ran = Started::new(command).end();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let told: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+    let check = |name: &str| {
+        let all = told["checks"].as_array().expect("a list");
+        let named = |check: &&Value| check["name"] == format!("model {name}");
+        all.iter().find(named).unwrap_or_else(|| panic!("{name}: {told}")).clone()
+    };
+    says(&check("good"), "ok", "opus answered in ", "");
+    says(
+        &check("closed"),
+        "fail",
+        "refuses our key (models.closed): who are you?",
+        "models.closed",
+    );
+    says(&check("busy"), "fail", "limits our rate: slow down", "wait");
+    says(&check("slow"), "fail", "took longer than 100ms", "models.slow.timeout");
+    let missing = "the variable NO_SUCH_KEY is not set";
+    says(&check("keyless"), "fail", missing, "models.keyless.api_key_env");
+    says(&check("played"), "ok", "a script, and no language model", "");
+    says(&check("torn"), "fail", "gone.json", "docs/guide/models.md");
+    for provider in [&answers, &refuses, &limits, &silent] {
+        assert_eq!(provider.heard().len(), 1, "it is asked once");
+    }
+    assert!(answers.heard()[0].has_key && refuses.heard()[0].has_key);
+    assert!(!ran.out.contains(KEY) && !ran.err.contains(KEY));
 }

@@ -1,6 +1,7 @@
 //! The whole: the real binary, real processes, a scratch folder and port 0.
 
 mod agents;
+mod assistant_budgets;
 mod assistant_tools;
 mod assistants;
 mod background;

@@ -122,3 +122,44 @@ fn data_lies_where_the_platform_keeps_it() {
     std::fs::write(place.join("config.toml"), "data = 'mail'\n").expect("written");
     assert_eq!(folder(&[]), place.join("mail").to_str().expect("plain"));
 }
+
+#[test]
+fn configured_models_are_told_without_their_keys() {
+    let world = World::new();
+    let file = world.config(
+        "[models.large]\nprovider = 'openai'\nmodel = 'm'\napi_key_env = 'THE_KEY'\n\
+         price = { input = 1.5, output = 6.0 }\n",
+    );
+    let told = world.say(&["config", "--config", &file]);
+    for line in [
+        "models.large.provider = \"openai\"",
+        "models.large.api_key_env = \"THE_KEY\"",
+        "models.large.timeout = \"2m\"",
+        "models.large.price.input = 1.5",
+    ] {
+        assert!(told.lines().any(|told| told.starts_with(line)), "{line}: {told}");
+    }
+    let vars = [("POSTHASTE_MODELS__LARGE__TIMEOUT", "9s"), ("THE_KEY", "geheim")];
+    let one = |key: &str| setting(&world, &[key, "--config", &file], &vars);
+    let variable = "POSTHASTE_MODELS__LARGE__TIMEOUT".to_owned();
+    assert_eq!(one("models.large.timeout"), ("9s".into(), variable));
+    assert_eq!(one("models.large.model"), ("m".into(), format!("file:{file}")));
+    let section = world.say(&["config", "models", "--config", &file]);
+    assert_eq!(section.lines().count(), 6, "{section}");
+    assert!(!world.say(&["config"]).contains("models."), "nobody configured one");
+    let example = world.say(&["config", "--example"]);
+    assert!(example.contains("#     [models.large]\n"), "{example}");
+    assert!(example.contains("# api_key_env: The variable that holds the key."), "{example}");
+}
+
+#[test]
+fn a_hub_does_not_start_with_a_model_that_is_wrong_and_does_not_repeat_a_key() {
+    let world = World::new();
+    let file =
+        world.config("[models.large]\nprovider = 'openai'\nmodel = 'm'\napi_key = 'sk-geheim'\n");
+    let ran = world.run(&["up", "--config", &file, "--listen", "127.0.0.1:0"]);
+    let told = format!("`models.large.api_key` in {file}: a key does not stand in this file");
+    ran.failed(2, &told, "api_key_env");
+    let ran = world.run(&["up", "--config", &file, "--listen", "127.0.0.1:0"]);
+    assert!(!ran.err.contains("geheim") && !ran.out.contains("geheim"), "{ran:?}");
+}
