@@ -41,6 +41,9 @@ const SCHEMA: usize = 64 * 1024;
 /// Number of characters of a name that a note shows.
 const NAME: usize = 60;
 
+/// A server that has just started is not idle before.
+const SHORTEST_IDLE: Duration = Duration::from_millis(100);
+
 /// The limits of servers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerLimits {
@@ -95,6 +98,7 @@ pub(crate) struct ServerPlace<'a> {
 impl McpServers {
     pub(crate) fn new(trees: Arc<Trees>, limits: ServerLimits, hub: String) -> Self {
         let (http, tasks, closing) = (Http::new(), TaskTracker::new(), CancellationToken::new());
+        let limits = ServerLimits { idle: limits.idle.max(SHORTEST_IDLE), ..limits };
         let common = Common { trees, limits, http, tasks, closing };
         Self { common: Arc::new(common), hub, all: Mutex::default() }
     }

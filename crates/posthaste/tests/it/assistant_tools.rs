@@ -86,6 +86,10 @@ impl Office {
         self.hub = Some(self.world.hub_of(command));
     }
 
+    fn hub_pid(&self) -> u32 {
+        self.hub.as_ref().expect("a hub").process.pid()
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.world.command(args);
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -50,6 +50,27 @@ fn a_command_runs_in_the_working_directory_and_tells_how_it_ended() {
 }
 
 #[test]
+fn a_service_that_the_profile_does_not_allow_is_refused() {
+    let mut office = Office::new("");
+    let read = || ("builtin_workspace__read_file", json!({ "path": "notes" }));
+    let calls = [run("echo > made"), read()];
+    office.assistant(
+        "reader",
+        &json!({ "allowed_builtin_service_aliases": ["workspace"] }),
+        &calls,
+    );
+    office.assistant("nobody", &json!({}), &calls);
+    office.open();
+    fs::write(office.desk().join("notes"), "what it says").expect("written");
+    let outcomes = office.work("reader");
+    let [shell, workspace] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(shell.is_error && shell.text.contains("allowed_builtin_service_aliases"), "{shell:?}");
+    assert_eq!((workspace.is_error, &*workspace.text), (false, "what it says\n"));
+    assert!(office.work("nobody").iter().all(|outcome| outcome.is_error));
+    assert!(!office.desk().join("made").exists());
+}
+
+#[test]
 fn a_command_sees_neither_the_hubs_tokens_nor_the_keys_of_models() {
     let mut office = Office::new("");
     office.assistant("worker", &shell(), &[run("env")]);

@@ -1,6 +1,6 @@
 //! MCP servers of profiles.
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{KEY, Office, gone, number, runs};
@@ -187,6 +187,41 @@ fn a_server_that_nobody_needs_ends_and_the_next_call_starts_it() {
     gone(number(first, "pid"));
     gone(number(first, "child"));
     assert!(!office.work("two")[0].is_error);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_whose_keeper_is_killed_leaves_no_process() {
+    let mut office = Office::new("");
+    let servers = || json!({ "small": office.server("stdio") });
+    let (one, two) = (profile(servers()), profile(servers()));
+    office.assistant("one", &one, &[call("mcp__small__child")]);
+    office.assistant("two", &two, &[call("mcp__small__pid")]);
+    office.open();
+    let first = &office.work("one")[0].text;
+    let (server, child) = (number(first, "pid"), number(first, "child"));
+    let stat = std::fs::read_to_string(format!("/proc/{server}/stat")).expect("it runs");
+    let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+    let keeper = parent.and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("a number");
+    assert_ne!(keeper.as_raw_nonzero().get().unsigned_abs(), office.hub_pid());
+    kill_process(keeper, Signal::KILL).expect("it runs");
+    gone(server);
+    gone(child);
+    assert!(!office.work("two")[0].is_error);
+}
+
+#[test]
+fn a_server_that_ends_again_and_again_is_not_started_all_the_time() {
+    let mut office = Office::new("");
+    let servers = json!({ "small": office.server("stdio") });
+    let calls: Vec<_> = (0..5).map(|_| call("mcp__small__die")).collect();
+    office.assistant("asker", &profile(servers), &calls);
+    office.open();
+    let outcomes = office.work("asker");
+    assert_eq!(outcomes.len(), 5);
+    assert!(outcomes.iter().all(|outcome| outcome.is_error), "{outcomes:?}");
+    let waits = outcomes.last().expect("five").text.contains("started again in");
+    assert!(waits, "{outcomes:?}");
 }
 
 #[cfg(target_os = "linux")]
