@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{KEY, Office, gone, number, runs};
+use super::{KEY, Office, gone, has_python, number, runs};
 use crate::world::Ran;
 
 fn profile(servers: Value) -> Value {
@@ -16,6 +16,9 @@ fn call(tool: &str) -> (&str, Value) {
 
 #[test]
 fn an_assistant_calls_the_tools_of_a_server_on_stdio() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     let calls = [
@@ -42,6 +45,9 @@ fn an_assistant_calls_the_tools_of_a_server_on_stdio() {
 
 #[test]
 fn an_assistant_calls_the_tools_of_a_server_over_http() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let (server, port) = office.serve();
     let url = format!("http://127.0.0.1:{port}/mcp");
@@ -61,6 +67,9 @@ fn an_assistant_calls_the_tools_of_a_server_over_http() {
 
 #[test]
 fn two_assistants_share_one_server_and_another_folder_has_its_own() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two, three) = (profile(servers()), profile(servers()), servers());
@@ -80,6 +89,9 @@ fn two_assistants_share_one_server_and_another_folder_has_its_own() {
 
 #[test]
 fn a_server_that_ends_in_a_call_is_an_error_of_that_call_and_the_next_call_works() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     let calls = [call("mcp__small__pid"), call("mcp__small__die"), call("mcp__small__pid")];
@@ -94,6 +106,9 @@ fn a_server_that_ends_in_a_call_is_an_error_of_that_call_and_the_next_call_works
 
 #[test]
 fn a_server_that_is_killed_between_two_calls_is_started_again() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two) = (profile(servers()), profile(servers()));
@@ -111,6 +126,9 @@ fn a_server_that_is_killed_between_two_calls_is_started_again() {
 
 #[test]
 fn a_server_that_never_starts_costs_its_tools_and_nothing_else() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("server_start = \"2s\"");
     let servers = json!({
         "broken": office.server("broken"),
@@ -143,6 +161,9 @@ fn a_server_that_never_starts_costs_its_tools_and_nothing_else() {
 
 #[test]
 fn a_tool_of_an_odd_name_is_called_and_a_new_one_is_seen() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "my files": office.server("stdio") });
     // The number is made from the names, and stays the same.
@@ -162,6 +183,9 @@ fn a_tool_of_an_odd_name_is_called_and_a_new_one_is_seen() {
 
 #[test]
 fn a_list_of_tools_limits_the_tools_of_servers() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio"), "other": office.server("stdio") });
     let mut limited = profile(servers);
@@ -177,6 +201,9 @@ fn a_list_of_tools_limits_the_tools_of_servers() {
 
 #[test]
 fn a_server_that_nobody_needs_ends_and_the_next_call_starts_it() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("server_idle = \"200ms\"");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two) = (profile(servers()), profile(servers()));
@@ -192,6 +219,9 @@ fn a_server_that_nobody_needs_ends_and_the_next_call_starts_it() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_whose_keeper_is_killed_leaves_no_process() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two) = (profile(servers()), profile(servers()));
@@ -212,6 +242,9 @@ fn a_server_whose_keeper_is_killed_leaves_no_process() {
 
 #[test]
 fn a_server_that_ends_again_and_again_is_not_started_all_the_time() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     let calls: Vec<_> = (0..5).map(|_| call("mcp__small__die")).collect();
@@ -227,6 +260,9 @@ fn a_server_that_ends_again_and_again_is_not_started_all_the_time() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_killed_hub_leaves_no_process_of_a_server() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     office.assistant("asker", &profile(servers), &[call("mcp__small__child")]);
