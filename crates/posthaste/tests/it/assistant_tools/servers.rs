@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{KEY, Office, gone, has_python, number, runs};
-use crate::world::Ran;
+use crate::world::{Ran, eventually};
 
 fn profile(servers: Value) -> Value {
     json!({ "mcp_config": { "mcpServers": servers } })
@@ -197,6 +197,31 @@ fn a_list_of_tools_limits_the_tools_of_servers() {
     assert!(!listed.is_error, "{listed:?}");
     assert!(unlisted.is_error && unlisted.text.contains("does not allow"), "{unlisted:?}");
     assert!(!whole.is_error, "{whole:?}");
+}
+
+#[test]
+fn an_assistant_that_outlives_a_killed_hub_calls_its_servers_through_the_next_one() {
+    if !has_python() {
+        return;
+    }
+    let mut office = Office::new("");
+    let servers = json!({ "small": office.server("stdio") });
+    let mut limited = profile(servers);
+    limited["tools"] = json!(["@small"]);
+    office.assistant("asker", &limited, &[]);
+    let pid = json!({ "name": "mcp__small__pid" });
+    let script = json!({ "steps": [
+        { "call": [pid] }, { "call": [pid], "delay": "3s" }, { "say": "done" },
+    ] });
+    std::fs::write(office.world.scratch().join("asker.json"), script.to_string()).expect("written");
+    office.open();
+    office.begin("asker");
+    eventually(|| office.outcomes().len() == 1);
+    office.hub.take().expect("a hub").kill();
+    office.open();
+    eventually(|| office.outcomes().len() == 2);
+    let [before, after] = &office.outcomes()[..] else { panic!("two results") };
+    assert!(!before.is_error && !after.is_error && before.text != after.text, "{after:?}");
 }
 
 #[test]
