@@ -55,10 +55,22 @@ fn an_assistant_calls_the_tools_of_a_server_over_http() {
         "far": { "type": "http", "url": url, "headers": { "X-Key": "open sesame" } },
         "closed": { "type": "http", "url": url },
     });
-    let calls = [call("mcp__far__pid"), call("mcp__closed__pid"), call("mcp__far__die")];
+    let calls = [
+        call("mcp__far__pid"),
+        call("mcp__closed__pid"),
+        call("mcp__far__refuse"),
+        call("mcp__far__refuse"),
+        call("mcp__far__refuse"),
+        call("mcp__far__refuse"),
+        call("mcp__far__pid"),
+        call("mcp__far__die"),
+    ];
     office.assistant("asker", &profile(servers), &calls);
     office.open();
-    let [pid, closed, died] = &office.work("asker")[..] else { panic!("three results") };
+    let outcomes = office.work("asker");
+    let [pid, closed, refused, .., again, died] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(refused.is_error && refused.text.contains("500"), "{refused:?}");
+    assert_eq!(again.text, pid.text, "a refused call costs the server nothing");
     assert_eq!(pid.text, format!("pid={}", server.pid()), "{pid:?}");
     assert!(closed.is_error && closed.text.contains("the MCP server closed"), "{closed:?}");
     assert!(died.is_error && died.text.contains("far"), "{died:?}");
