@@ -3,6 +3,7 @@
 mod agents;
 mod background;
 mod cao;
+mod chat;
 mod cli;
 mod clients;
 mod clock;
