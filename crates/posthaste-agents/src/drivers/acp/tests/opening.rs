@@ -85,9 +85,9 @@ fn servers_of_the_profile_are_translated() {
     let expected = json!([
         { "name": "files", "command": "files-mcp", "args": ["-v", "2"],
           "env": [{ "name": "DEPTH", "value": "3" }] },
-        { "type": "sse", "name": "old", "url": "http://127.0.0.1:1/sse", "headers": [] },
         { "type": "http", "name": "web", "url": "http://127.0.0.1:1/mcp",
           "headers": [{ "name": "X-Key", "value": "k" }] },
+        { "type": "sse", "name": "old", "url": "http://127.0.0.1:1/sse", "headers": [] },
     ]);
     assert_eq!(json!(servers.as_array().expect("a list")[1..]), expected);
 }
