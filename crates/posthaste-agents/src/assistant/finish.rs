@@ -178,25 +178,38 @@ impl Assistant {
 
     /// Ends a turn that failed. The human is told why, and what is left unanswered.
     async fn give_up(&self, state: &mut State, key: &str, why: &str) -> Result<Served, Fault> {
-        let end = accepted(TurnEnd::Failed(why.to_owned()));
-        if state.dialogue.answer_to(key).is_some() {
-            return Ok(end);
+        if let Some(known) = state.dialogue.answer_to(key) {
+            let told = match known {
+                Record::Finish { failed: Some(told), .. } => told.clone(),
+                _ => why.to_owned(),
+            };
+            return Ok(accepted(TurnEnd::Failed(told)));
         }
-        let open = state.dialogue.open();
-        let mut text = format!("I had to stop: {why}");
+        // The report on a task says it all, for then there is no other answer.
+        let told = format!("{why}{}", self.left_behind(state));
+        let text = format!("I had to stop: {told}");
+        self.answer_human(state, key, &text, json!({ "failed": true })).await?;
+        let failed = Some(told.clone());
+        let finish = Record::Finish { call: key.to_owned(), result: None, failed };
+        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
+        Ok(accepted(TurnEnd::Failed(told)))
+    }
+
+    /// Returns what a turn leaves undone, as lines after the reason of its end.
+    fn left_behind(&self, state: &State) -> String {
+        let mut open = state.dialogue.open();
+        // The task itself is not listed: its report is about it.
+        open.retain(|mail| !mail.task);
+        let mut left = String::new();
         if !open.is_empty() {
-            text.push_str("\nNot answered:\n");
-            text.push_str(&listed(&open));
+            left.push_str("\nNot answered:\n");
+            left.push_str(&listed(&open));
         }
         let waiting = self.hub.context(Principal::Instance(self.who)).pending;
         if waiting > 0 {
-            text.push_str(&format!("\nMessages that still wait in my mailbox: {waiting}"));
+            left.push_str(&format!("\nMessages that still wait in its mailbox: {waiting}"));
         }
-        self.answer_human(state, key, &text, json!({ "failed": true })).await?;
-        let failed = Some(why.to_owned());
-        let finish = Record::Finish { call: key.to_owned(), result: None, failed };
-        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
-        Ok(end)
+        left
     }
 
     async fn cancelled(&self, state: &mut State, key: &str) -> Result<Served, Fault> {

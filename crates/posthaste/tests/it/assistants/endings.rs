@@ -52,6 +52,9 @@ pub(super) async fn a_loop_of_the_same_call_is_advised_to_wait_and_bounded(mut s
         if round > 3 {
             assert!(turn.last().contains("Do not poll"), "round {round}: {}", turn.last());
         }
+        if round == 8 {
+            stage.says(&helper, "what is the weather?");
+        }
         turn.call("builtin_workspace__list_files", json!({ "path": "profiles" }));
     }
     // `runner.iterations` of this hub.
@@ -59,6 +62,9 @@ pub(super) async fn a_loop_of_the_same_call_is_advised_to_wait_and_bounded(mut s
     let report = stage.hears();
     let text = report["message"].as_str().expect("a text");
     assert!(text.contains("a budget is reached") && text.contains("runner.iterations"), "{text}");
+    // What came and was not dealt with is reported, and not dropped.
+    let (_, left) = text.split_once("Not answered:").unwrap_or_else(|| panic!("{text}"));
+    assert!(left.contains("what is the weather?"), "{text}");
     assert!(stage.is_quiet());
 }
 

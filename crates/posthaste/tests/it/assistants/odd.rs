@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Assistant, Runner, Stage};
+use super::stage::{Assistant, KEY, Runner, Stage};
 
 /// The beginning of every odd runner: it takes `start`.
 const BEGIN: &str = r#"
@@ -126,4 +126,25 @@ async fn a_line_without_an_end_fails_the_runner_and_not_the_hub() {
     let program = format!("{BEGIN}\nsys.stdout.write('x' * (5 << 20))\nsys.stdout.flush()\nread()");
     let why = fails(&program).await;
     assert!(why.contains("a line of more than 4194304 bytes"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runner_has_no_token_and_no_key_and_nor_have_its_commands() {
+    let seen = seen(
+        r#"
+import os
+call(1, "on_tool_call", tool_name="builtin_shell__run", arguments={"command": "env"}, tool_call_id="c")
+seen = [dict(os.environ), read()["result"]["content"][0]["text"]]
+"#,
+    )
+    .await;
+    let own = seen[0].as_object().expect("variables");
+    assert!(own.contains_key("PATH"), "{seen}");
+    let commands = seen[1].as_str().expect("a text");
+    assert!(commands.contains("PATH="), "{commands}");
+    for text in [seen[0].to_string(), commands.to_owned()] {
+        for secret in ["TOKEN", KEY, "the key of the model", "SECRET"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+    }
 }

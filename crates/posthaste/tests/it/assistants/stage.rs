@@ -12,6 +12,9 @@ use crate::world::{Hub, World, eventually};
 /// The name of the assistant's profile.
 pub(super) const NAME: &str = "helper";
 
+/// The variable with the key of the model.
+pub(super) const KEY: &str = "PLAY_KEY";
+
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Runner {
     BuiltIn,
@@ -55,7 +58,8 @@ impl Stage {
         let model = ModelServer::start().await;
         world.config(&format!(
             "{more}\n[runner]\niterations = 8\nretry_after = \"10ms\"\n[models.play]\nprovider = \"{provider}\"\nmodel = \"scripted\"\n\
-             base_url = \"{}/v1\"\n",
+             base_url = \"{}/v1\"\n\
+             api_key_env = \"{KEY}\"\n",
             model.url()
         ));
         let hub = world.hub_of(command(&world, "127.0.0.1:0"));
@@ -201,7 +205,7 @@ fn command(world: &World, listen: &str) -> Command {
     let config = world.scratch().join("config.toml");
     let config = config.to_str().expect("a plain path");
     let mut command = world.command(&["up", "--json", "--listen", listen, "--config", config]);
-    command.env("PATH", search_path());
+    command.env("PATH", search_path()).env(KEY, "the key of the model");
     command
 }
 
