@@ -117,16 +117,19 @@ impl Environment {
     /// Adds the variables of the profile, except those with our prefix: a profile cannot
     /// set an identity.
     pub(crate) fn with(mut self, settings: &Settings) -> Self {
-        for (name, value) in &settings.env {
-            if !name.starts_with(OURS) {
-                self.0.insert(name.into(), value.into());
-            }
-        }
+        self.add(&settings.env);
         if let Some(model) = &settings.model {
             self.set("POSTHASTE_MODEL", model);
         }
-        self.only_absolute_paths();
         self
+    }
+
+    /// Adds variables of a profile, except those with our prefix.
+    pub(crate) fn add(&mut self, variables: &[(String, String)]) {
+        for (name, value) in variables.iter().filter(|(name, _)| !name.starts_with(OURS)) {
+            self.0.insert(name.into(), value.into());
+        }
+        self.only_absolute_paths();
     }
 
     /// Removes relative folders from the search path: they would be searched in the

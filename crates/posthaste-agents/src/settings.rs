@@ -366,7 +366,7 @@ pub(crate) mod tests {
             (r#"{"mcp_config": {"mcpServers": []}}"#, "wrong form"),
             (r#"{"mcpServers": {"files": "x"}}"#, "files is no object"),
         ] {
-            for driver in ["claude", "codex", "acp"] {
+            for driver in ["claude", "codex", "acp", "runner"] {
                 let mut config: Value = serde_json::from_str(config).expect("JSON");
                 config["command"] = serde_json::json!(["x"]);
                 let profile = profile(Some(driver), &config.to_string());

@@ -113,8 +113,8 @@ impl Toolbox {
     }
 
     /// Returns the name of the MCP server whose tool this is.
-    pub(crate) fn server_of(&self, name: &str) -> Option<String> {
-        self.servers.server_of(name)
+    pub(crate) async fn server_of(&self, name: &str) -> Option<String> {
+        self.servers.server_of(name).await
     }
 
     /// Returns what the operator has not been told yet: MCP servers that do not work.

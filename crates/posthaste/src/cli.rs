@@ -33,7 +33,8 @@ pub(crate) use service::{ServiceArgs, ServiceCommand};
 pub(crate) use values::ADDRESS;
 use values::{address, number, pair, time, working_time};
 pub(crate) use work::{
-    AssignArgs, AttachArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs, WindowArgs,
+    AssignArgs, AttachArgs, ChatArgs, HandoffArgs, LogsArgs, PollArgs, StopArgs, TaskArgs,
+    WindowArgs,
 };
 
 const STORY: &str = "\
@@ -184,6 +185,14 @@ pub(crate) enum Command {
     /// type into it; Ctrl-B D leaves. Where there is no terminal to show it on, prints the command
     /// of tmux.
     Attach(AttachArgs),
+    /// Talk to an agent: several messages, several answers
+    ///
+    /// Without a living agent of that name it starts one of that profile, which stays for further
+    /// messages. With a message, or in a pipe, it sends that, waits, and prints what the agent
+    /// answers; exit code 8 means that the agent waits for you or that the time is up. Without
+    /// one, on a terminal, each line that you type is a message, also while the agent works;
+    /// `/help` says what else you can type, and Ctrl-D leaves.
+    Chat(ChatArgs),
     /// Follow what happens
     Tail(TailArgs),
     /// Speak MCP on stdin and stdout: the mailbox as tools of an agent

@@ -18,6 +18,7 @@ mod assign;
 mod attach;
 mod bridge;
 mod cancel;
+mod chat;
 mod completions;
 mod config;
 mod connect;
@@ -111,6 +112,7 @@ pub(crate) async fn run(cli: Cli, output: &mut Output) -> Result<(), Failure> {
         Command::Stop(args) => stop::run(&args, &session, output).await,
         Command::Logs(args) => logs::run(&args, &session, output).await,
         Command::Attach(args) => attach::run(&args, &session, output).await,
+        Command::Chat(args) => chat::run(args, &session, output).await,
         Command::Tail(args) => tail::run(args, &session, output).await,
         Command::Mcp(args) => mcp::run(args, &global, &session).await,
         Command::Connect(args) => connect::run(args, &global, &session, output).await,

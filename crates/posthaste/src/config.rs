@@ -201,6 +201,8 @@ impl Config {
             ("runner.retry_after", self.runner.retry_after),
             ("runner.retry_most", self.runner.retry_most),
             ("runner.tool_timeout", self.runner.tool_timeout),
+            ("runner.server_start", self.runner.server_start),
+            ("runner.server_idle", self.runner.server_idle),
             ("hooks.sign_of_life", self.hooks.sign_of_life),
             ("hooks.patience", self.hooks.patience),
         ] {

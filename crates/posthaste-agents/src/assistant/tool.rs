@@ -47,9 +47,12 @@ impl Assistant {
         }
         all.extend(self.toolbox.list().await);
         self.tell_notes();
-        all.retain(|tool| self.is_listed(&tool.name));
         let mut tools = super::loop_tools::specs();
-        tools.extend(all);
+        for tool in all {
+            if self.is_listed(&tool.name).await {
+                tools.push(tool);
+            }
+        }
         tools
     }
 
@@ -62,9 +65,9 @@ impl Assistant {
 
     /// Returns whether the profile's list of tools has this one. An entry `@files` stands
     /// for all tools of the MCP server `files`.
-    fn is_listed(&self, name: &str) -> bool {
+    async fn is_listed(&self, name: &str) -> bool {
         let Some(list) = &self.spec.tools else { return true };
-        let server = self.toolbox.server_of(name);
+        let server = self.toolbox.server_of(name).await;
         list.iter().any(|tool| {
             let of_server = tool.strip_prefix('@').is_some_and(|of| Some(of) == server.as_deref());
             tool == name || tool == "*" || of_server
@@ -134,7 +137,7 @@ impl Assistant {
         if let Some(tool) = super::loop_tools::named(name) {
             return self.call_loop_tool(tool, key, arguments).await.into();
         }
-        if !self.is_listed(name) {
+        if !self.is_listed(name).await {
             let why = format!("the profile {} does not allow the tool {name}", self.spec.profile);
             return ToolReply::of(format!("{why}; its list is `tools`"), true).into();
         }

@@ -84,9 +84,7 @@ impl Workshop {
             Some(user) => Environment::of_user(&all, user),
             None => Environment::inherited(&all),
         };
-        for (name, value) in &spec.env {
-            environment.set(name, value);
-        }
+        environment.add(&spec.env);
         environment
     }
 

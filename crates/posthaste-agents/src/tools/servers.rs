@@ -41,6 +41,9 @@ const SCHEMA: usize = 64 * 1024;
 /// Number of characters of a name that a note shows.
 const NAME: usize = 60;
 
+/// A server that has just started is not idle before.
+const SHORTEST_IDLE: Duration = Duration::from_millis(100);
+
 /// The limits of servers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerLimits {
@@ -95,6 +98,7 @@ pub(crate) struct ServerPlace<'a> {
 impl McpServers {
     pub(crate) fn new(trees: Arc<Trees>, limits: ServerLimits, hub: String) -> Self {
         let (http, tasks, closing) = (Http::new(), TaskTracker::new(), CancellationToken::new());
+        let limits = ServerLimits { idle: limits.idle.max(SHORTEST_IDLE), ..limits };
         let common = Common { trees, limits, http, tasks, closing };
         Self { common: Arc::new(common), hub, all: Mutex::default() }
     }
@@ -203,8 +207,15 @@ impl ServersOfOne {
     }
 
     /// Returns the server whose tool has this name.
-    pub(crate) fn server_of(&self, name: &str) -> Option<String> {
-        self.names.lock().get(name).map(|(server, _)| server.clone())
+    pub(crate) async fn server_of(&self, name: &str) -> Option<String> {
+        let known = || self.names.lock().get(name).map(|(server, _)| server.clone());
+        let found = known();
+        if found.is_some() || !name.starts_with(names::PREFIX) || self.list.is_empty() {
+            return found;
+        }
+        // The tool is new, or a hub that was restarted has not listed the tools yet.
+        drop(self.list().await);
+        known()
     }
 
     /// Returns what the operator has not been told yet about servers that do not work.
@@ -223,12 +234,8 @@ impl ServersOfOne {
         if !name.starts_with(names::PREFIX) || self.list.is_empty() {
             return None;
         }
-        let mut known = self.names.lock().get(name).cloned();
-        if known.is_none() {
-            // A hub that was restarted has not listed the tools yet.
-            drop(self.list().await);
-            known = self.names.lock().get(name).cloned();
-        }
+        drop(self.server_of(name).await);
+        let known = self.names.lock().get(name).cloned();
         let Some((server, tool)) = known else { return self.missing(name) };
         let shown = one_line(&server, NAME);
         let found = self.list.get(&server)?;

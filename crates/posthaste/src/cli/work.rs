@@ -106,6 +106,32 @@ pub(crate) struct AttachArgs {
 }
 
 #[derive(Args)]
+pub(crate) struct ChatArgs {
+    /// A profile, or the agent's address, or its id of 8 hex digits
+    pub(crate) agent: String,
+    /// The message; `-` reads it from stdin, as a pipe without a message does
+    pub(crate) message: Vec<String>,
+    /// Start another agent, also if one of that name is here
+    #[arg(long)]
+    pub(crate) new: bool,
+    /// The team of an agent that is started
+    #[arg(long)]
+    pub(crate) team: Option<String>,
+    /// A label of an agent that is started
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Where an agent that is started works [default: here]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// How long to wait for the answer to a message: seconds, or 10m
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    pub(crate) timeout: Duration,
+    /// Begin a conversation with its last so many messages, 1 to 200
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::<u32>)]
+    pub(crate) last: u32,
+}
+
+#[derive(Args)]
 pub(crate) struct WindowArgs {
     /// Only look: the hub holds no conversation with the worker
     #[arg(long)]

@@ -1,5 +1,7 @@
 //! `posthaste assign`: starts a worker without waiting for its report.
 
+use std::path::PathBuf;
+
 use posthaste_api::Client;
 use posthaste_api::work::{AssignRequest, Assigned};
 
@@ -52,23 +54,30 @@ pub(super) fn request(
 ) -> Result<AssignRequest, Failure> {
     let TaskArgs { agent, message, label, team, dir, worktree, key } = args;
     let person = session.token.is_none() && session.acting.is_none() && client.is_local();
-    let dir = dir.or_else(|| person.then(|| ".".into()));
-    let dir = dir.map(|dir| match std::path::absolute(&dir) {
-        // Also removes a `.` at the end.
-        Ok(whole) => Ok(whole.components().collect::<std::path::PathBuf>()),
-        Err(e) => Err(machine("find", &dir, e)),
-    });
-    let dir = dir.transpose()?;
     Ok(AssignRequest {
         agent,
         message: if message == "-" { send::from_stdin()? } else { message },
         label,
         team,
-        working_directory: dir.map(|dir| dir.to_string_lossy().into_owned()),
+        working_directory: directory(dir, person)?,
         worktree: worktree.then_some(true),
         timeout: None,
         idempotency_key: key,
     })
+}
+
+/// Returns the whole path of a directory; without one, of the current one if the work is to
+/// be done `here`.
+pub(super) fn directory(dir: Option<PathBuf>, here: bool) -> Result<Option<String>, Failure> {
+    let Some(dir) = dir.or_else(|| here.then(|| ".".into())) else { return Ok(None) };
+    match std::path::absolute(&dir) {
+        // Also removes a `.` at the end.
+        Ok(whole) => {
+            let whole: PathBuf = whole.components().collect();
+            Ok(Some(whole.to_string_lossy().into_owned()))
+        }
+        Err(e) => Err(machine("find", &dir, e).into()),
+    }
 }
 
 #[cfg(test)]

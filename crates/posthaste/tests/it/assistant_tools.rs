@@ -10,10 +10,12 @@ use std::process::Command;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-use crate::world::{Hub, Started, World, eventually};
+use crate::world::{Hub, Started, World, eventually, lacks};
 
 /// A small MCP server, in Python without dependencies.
 const SERVER: &str = include_str!("assistant_tools/server.py");
+/// The folders of the programs that tools use.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// A key of a model, and a variable of the hub, that no tool may see.
 const KEY: &str = "SOME_MODELS_KEY";
 
@@ -86,9 +88,13 @@ impl Office {
         self.hub = Some(self.world.hub_of(command));
     }
 
+    fn hub_pid(&self) -> u32 {
+        self.hub.as_ref().expect("a hub").process.pid()
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.world.command(args);
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("PATH", PATH);
         command
     }
 
@@ -170,11 +176,20 @@ impl Office {
         let script = self.world.scratch().join("server.py");
         let path = script.to_str().expect("a plain path");
         let mut command = self.world.program("python3", &[path, "http"]);
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("PATH", PATH);
         let mut started = Started::new(command);
         let port = started.line().expect("it listens");
         (started, port)
     }
+}
+
+/// Whether the small server can run.
+fn has_python() -> bool {
+    let has = PATH.split(':').any(|folder| Path::new(folder).join("python3").exists());
+    if !has {
+        lacks("has no python3");
+    }
+    has
 }
 
 /// The number after this name in a result.

@@ -6,6 +6,7 @@ mod assistant_tools;
 mod assistants;
 mod background;
 mod cao;
+mod chat;
 mod cli;
 mod clients;
 mod clock;

@@ -42,6 +42,9 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// The time that a caller waits for the reason of a server's end.
 const REASON: Duration = Duration::from_secs(3);
 
+/// Ends the news of a call that broke off.
+const UNKNOWN: &str = "Whether the call had an effect is unknown: look before you repeat it";
+
 /// The hub, as a client of a server: it hears that the list of tools has changed.
 pub(super) struct Client {
     changed: Arc<Notify>,
@@ -89,6 +92,8 @@ impl Stderr {
 /// A server that answers.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
+    /// The hub started it, and speaks with it over stdin and stdout.
+    is_process: bool,
     pub(super) began: Instant,
     uses: Mutex<Uses>,
     /// Wakes the task that minds the server.
@@ -191,6 +196,7 @@ impl Connection {
         let now = Instant::now();
         let connection = Self {
             peer,
+            is_process: tree.is_some(),
             began: now,
             uses: Mutex::new(Uses { calls: 0, last: now, closed: false }),
             changed,
@@ -227,8 +233,14 @@ impl Connection {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
-        if !matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
-            return Err(format!("refused the call: {}", said(&error)));
+        match error {
+            ServiceError::TransportClosed => {}
+            ServiceError::TransportSend(_) if self.is_process => {}
+            // Each request over HTTP is sent by itself: the next one may arrive.
+            ServiceError::TransportSend(_) => {
+                return Err(format!("did not take the call: {}. {UNKNOWN}", said(&error)));
+            }
+            _ => return Err(format!("refused the call: {}", said(&error))),
         }
         self.broken.cancel();
         let _ = timeout(REASON, self.over.cancelled()).await;
@@ -237,7 +249,7 @@ impl Connection {
             Some(_) => ended(end.as_ref()) + &self.stderr.told(),
             None => format!("cannot be reached: {}", said(&error)),
         };
-        Err(format!("{why}. Whether the call had an effect is unknown: look before you repeat it"))
+        Err(format!("{why}. {UNKNOWN}"))
     }
 
     /// Minds a server until it ends or nobody has needed it for so long. `took` takes each
@@ -354,7 +366,9 @@ fn http() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let same_origin = Policy::custom(|attempt| {
         let origin = attempt.previous().first().map(Url::origin);
-        match origin == Some(attempt.url().origin()) && attempt.previous().len() < 5 {
+        let is_near = origin == Some(attempt.url().origin()) && attempt.previous().len() < 5;
+        // Any other redirect would turn a call into a request for a page.
+        match is_near && matches!(attempt.status().as_u16(), 307 | 308) {
             true => attempt.follow(),
             false => attempt.stop(),
         }

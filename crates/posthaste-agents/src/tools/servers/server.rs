@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// A call waits so long for the end of a pause, and is refused if it takes longer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The number of doublings after which the pause is the longest one anyway.
 const DOUBLINGS: u32 = 16;
 

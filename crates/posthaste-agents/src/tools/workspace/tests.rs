@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+#[cfg(target_os = "linux")]
 use rustix::fs::{CWD, mknodat};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -181,6 +182,7 @@ fn a_link_within_the_working_directory_is_followed_when_read() {
     assert_eq!(desk.text("real/new"), "more");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_is_no_text_file_is_refused_and_never_waited_for() {
     let desk = Desk::new();

@@ -132,7 +132,7 @@ async fn next(following: &mut Following<'_>, lines: &mut Option<Receiver<String>
 
 /// Returns the lines that a person types; `None` if stdin is no terminal. A thread reads
 /// them, because a read cannot be cancelled; the thread ends with the process.
-fn typed() -> Result<Option<Receiver<String>>, Failure> {
+pub(in super::super) fn typed() -> Result<Option<Receiver<String>>, Failure> {
     if !io::stdin().is_terminal() {
         return Ok(None);
     }

@@ -335,7 +335,7 @@ mod tests {
         let copy = convert(&REVIEWER.replace("skills: [a]", more)).expect("a good profile");
         assert_eq!(copy.parsed.template.tools, None, "{}", copy.text);
         assert!(copy.notes[0].contains("`tools`"), "{:?}", copy.notes);
-        assert_eq!(copy.notes[1], "nothing here reads hermesProfile, resources, skills");
+        assert_eq!(copy.notes[1], "nothing here reads skills, resources, hermesProfile");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::{KEY, Office, gone, number, runs};
+use super::{KEY, Office, gone, has_python, number, runs};
 use crate::world::{World, eventually, is_root};
 
 fn shell() -> Value {
@@ -50,6 +50,27 @@ fn a_command_runs_in_the_working_directory_and_tells_how_it_ended() {
 }
 
 #[test]
+fn a_service_that_the_profile_does_not_allow_is_refused() {
+    let mut office = Office::new("");
+    let read = || ("builtin_workspace__read_file", json!({ "path": "notes" }));
+    let calls = [run("echo > made"), read()];
+    office.assistant(
+        "reader",
+        &json!({ "allowed_builtin_service_aliases": ["workspace"] }),
+        &calls,
+    );
+    office.assistant("nobody", &json!({}), &calls);
+    office.open();
+    fs::write(office.desk().join("notes"), "what it says").expect("written");
+    let outcomes = office.work("reader");
+    let [shell, workspace] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(shell.is_error && shell.text.contains("allowed_builtin_service_aliases"), "{shell:?}");
+    assert_eq!((workspace.is_error, &*workspace.text), (false, "what it says\n"));
+    assert!(office.work("nobody").iter().all(|outcome| outcome.is_error));
+    assert!(!office.desk().join("made").exists());
+}
+
+#[test]
 fn a_command_sees_neither_the_hubs_tokens_nor_the_keys_of_models() {
     let mut office = Office::new("");
     office.assistant("worker", &shell(), &[run("env")]);
@@ -85,6 +106,29 @@ fn a_command_that_daemonises_is_ended_with_its_call() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn the_keeper_of_a_command_starts_nothing_when_the_hub_has_ended() {
+    let world = World::new();
+    let made = world.scratch().join("made");
+    let command = format!("echo > '{}'", made.display());
+    // Not our number, so not the number of whoever starts it.
+    let other = (std::process::id() + 1).to_string();
+    let ran =
+        world.run(&["keep", "tree", &other, "command", "022", "-", "/bin/sh", "-c", &command]);
+    assert!(ran.code != Some(0) && ran.err.contains("the hub has ended"), "{ran:?}");
+    assert!(!made.exists());
+    let own = std::process::id().to_string();
+    let kept = |words: &[&str]| {
+        world.run(&[&["keep", "tree", &own, "command", "022", "-"], words].concat())
+    };
+    let ran = kept(&["/bin/sh", "-c", "echo said; exit 7"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(7), "said\n"), "{ran:?}");
+    assert_eq!(kept(&["/bin/sh", "-c", "kill -TERM $$"]).code, Some(143));
+    let missing = kept(&["/no/such/program"]);
+    assert!(missing.code != Some(0) && missing.err.contains("/no/such/program"), "{missing:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_killed_hub_leaves_no_process_of_a_command() {
     let mut office = Office::new("");
     let command = "setsid sh -c 'echo pid=$$ > inner; exec sleep 1000' & echo pid=$$ > outer; wait";
@@ -113,7 +157,7 @@ fn a_hub_that_stops_ends_the_commands_of_its_assistants() {
 #[cfg(target_os = "linux")]
 #[test]
 fn commands_and_servers_run_as_the_user_of_workers() {
-    if !is_root("a command as another user") {
+    if !is_root("a command as another user") || !has_python() {
         return;
     }
     let mut office = Office::of(World::open_to_all(), "");

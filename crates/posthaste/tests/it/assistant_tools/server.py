@@ -7,7 +7,7 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-NAMES = ["pid", "environment", "fail", "die", "child", "picture", "flood", "odd name/x", "more", "user"]
+NAMES = ["pid", "environment", "fail", "die", "child", "picture", "flood", "odd name/x", "more", "user", "refuse"]
 listed = list(NAMES)
 
 
@@ -78,6 +78,8 @@ class Handler(BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers.get("X-Key") != "open sesame":
             return self.send_error(403)
+        if request.get("params", {}).get("name") == "refuse":
+            return self.send_error(500)
         if "id" not in request:
             self.send_response(202)
             self.send_header("Content-Length", "0")

@@ -1,10 +1,10 @@
 //! MCP servers of profiles.
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{KEY, Office, gone, number, runs};
-use crate::world::Ran;
+use super::{KEY, Office, gone, has_python, number, runs};
+use crate::world::{Ran, eventually};
 
 fn profile(servers: Value) -> Value {
     json!({ "mcp_config": { "mcpServers": servers } })
@@ -16,6 +16,9 @@ fn call(tool: &str) -> (&str, Value) {
 
 #[test]
 fn an_assistant_calls_the_tools_of_a_server_on_stdio() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     let calls = [
@@ -42,6 +45,9 @@ fn an_assistant_calls_the_tools_of_a_server_on_stdio() {
 
 #[test]
 fn an_assistant_calls_the_tools_of_a_server_over_http() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let (server, port) = office.serve();
     let url = format!("http://127.0.0.1:{port}/mcp");
@@ -49,10 +55,22 @@ fn an_assistant_calls_the_tools_of_a_server_over_http() {
         "far": { "type": "http", "url": url, "headers": { "X-Key": "open sesame" } },
         "closed": { "type": "http", "url": url },
     });
-    let calls = [call("mcp__far__pid"), call("mcp__closed__pid"), call("mcp__far__die")];
+    let calls = [
+        call("mcp__far__pid"),
+        call("mcp__closed__pid"),
+        call("mcp__far__refuse"),
+        call("mcp__far__refuse"),
+        call("mcp__far__refuse"),
+        call("mcp__far__refuse"),
+        call("mcp__far__pid"),
+        call("mcp__far__die"),
+    ];
     office.assistant("asker", &profile(servers), &calls);
     office.open();
-    let [pid, closed, died] = &office.work("asker")[..] else { panic!("three results") };
+    let outcomes = office.work("asker");
+    let [pid, closed, refused, .., again, died] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(refused.is_error && refused.text.contains("500"), "{refused:?}");
+    assert_eq!(again.text, pid.text, "a refused call costs the server nothing");
     assert_eq!(pid.text, format!("pid={}", server.pid()), "{pid:?}");
     assert!(closed.is_error && closed.text.contains("the MCP server closed"), "{closed:?}");
     assert!(died.is_error && died.text.contains("far"), "{died:?}");
@@ -61,6 +79,9 @@ fn an_assistant_calls_the_tools_of_a_server_over_http() {
 
 #[test]
 fn two_assistants_share_one_server_and_another_folder_has_its_own() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two, three) = (profile(servers()), profile(servers()), servers());
@@ -80,6 +101,9 @@ fn two_assistants_share_one_server_and_another_folder_has_its_own() {
 
 #[test]
 fn a_server_that_ends_in_a_call_is_an_error_of_that_call_and_the_next_call_works() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     let calls = [call("mcp__small__pid"), call("mcp__small__die"), call("mcp__small__pid")];
@@ -94,6 +118,9 @@ fn a_server_that_ends_in_a_call_is_an_error_of_that_call_and_the_next_call_works
 
 #[test]
 fn a_server_that_is_killed_between_two_calls_is_started_again() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two) = (profile(servers()), profile(servers()));
@@ -111,6 +138,9 @@ fn a_server_that_is_killed_between_two_calls_is_started_again() {
 
 #[test]
 fn a_server_that_never_starts_costs_its_tools_and_nothing_else() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("server_start = \"2s\"");
     let servers = json!({
         "broken": office.server("broken"),
@@ -143,6 +173,9 @@ fn a_server_that_never_starts_costs_its_tools_and_nothing_else() {
 
 #[test]
 fn a_tool_of_an_odd_name_is_called_and_a_new_one_is_seen() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "my files": office.server("stdio") });
     // The number is made from the names, and stays the same.
@@ -162,6 +195,9 @@ fn a_tool_of_an_odd_name_is_called_and_a_new_one_is_seen() {
 
 #[test]
 fn a_list_of_tools_limits_the_tools_of_servers() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio"), "other": office.server("stdio") });
     let mut limited = profile(servers);
@@ -176,7 +212,35 @@ fn a_list_of_tools_limits_the_tools_of_servers() {
 }
 
 #[test]
+fn an_assistant_that_outlives_a_killed_hub_calls_its_servers_through_the_next_one() {
+    if !has_python() {
+        return;
+    }
+    let mut office = Office::new("");
+    let servers = json!({ "small": office.server("stdio") });
+    let mut limited = profile(servers);
+    limited["tools"] = json!(["@small"]);
+    office.assistant("asker", &limited, &[]);
+    let pid = json!({ "name": "mcp__small__pid" });
+    let script = json!({ "steps": [
+        { "call": [pid] }, { "call": [pid], "delay": "3s" }, { "say": "done" },
+    ] });
+    std::fs::write(office.world.scratch().join("asker.json"), script.to_string()).expect("written");
+    office.open();
+    office.begin("asker");
+    eventually(|| office.outcomes().len() == 1);
+    office.hub.take().expect("a hub").kill();
+    office.open();
+    eventually(|| office.outcomes().len() == 2);
+    let [before, after] = &office.outcomes()[..] else { panic!("two results") };
+    assert!(!before.is_error && !after.is_error && before.text != after.text, "{after:?}");
+}
+
+#[test]
 fn a_server_that_nobody_needs_ends_and_the_next_call_starts_it() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("server_idle = \"200ms\"");
     let servers = || json!({ "small": office.server("stdio") });
     let (one, two) = (profile(servers()), profile(servers()));
@@ -191,7 +255,51 @@ fn a_server_that_nobody_needs_ends_and_the_next_call_starts_it() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn a_server_whose_keeper_is_killed_leaves_no_process() {
+    if !has_python() {
+        return;
+    }
+    let mut office = Office::new("");
+    let servers = || json!({ "small": office.server("stdio") });
+    let (one, two) = (profile(servers()), profile(servers()));
+    office.assistant("one", &one, &[call("mcp__small__child")]);
+    office.assistant("two", &two, &[call("mcp__small__pid")]);
+    office.open();
+    let first = &office.work("one")[0].text;
+    let (server, child) = (number(first, "pid"), number(first, "child"));
+    let stat = std::fs::read_to_string(format!("/proc/{server}/stat")).expect("it runs");
+    let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+    let keeper = parent.and_then(|pid| Pid::from_raw(pid.parse().ok()?)).expect("a number");
+    assert_ne!(keeper.as_raw_nonzero().get().unsigned_abs(), office.hub_pid());
+    kill_process(keeper, Signal::KILL).expect("it runs");
+    gone(server);
+    gone(child);
+    assert!(!office.work("two")[0].is_error);
+}
+
+#[test]
+fn a_server_that_ends_again_and_again_is_not_started_all_the_time() {
+    if !has_python() {
+        return;
+    }
+    let mut office = Office::new("");
+    let servers = json!({ "small": office.server("stdio") });
+    let calls: Vec<_> = (0..5).map(|_| call("mcp__small__die")).collect();
+    office.assistant("asker", &profile(servers), &calls);
+    office.open();
+    let outcomes = office.work("asker");
+    assert_eq!(outcomes.len(), 5);
+    assert!(outcomes.iter().all(|outcome| outcome.is_error), "{outcomes:?}");
+    let waits = outcomes.last().expect("five").text.contains("started again in");
+    assert!(waits, "{outcomes:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn a_killed_hub_leaves_no_process_of_a_server() {
+    if !has_python() {
+        return;
+    }
     let mut office = Office::new("");
     let servers = json!({ "small": office.server("stdio") });
     office.assistant("asker", &profile(servers), &[call("mcp__small__child")]);

@@ -144,3 +144,32 @@ fn logs_of_an_agent_that_never_said_a_word_say_why_it_ended() {
     assert!(ran.err.contains(&told), "{ran:?}");
     assert_eq!(world.say(&["logs", "--stderr", worker]), "no login\n");
 }
+
+#[test]
+fn a_plain_yes_in_the_chat_allows_what_the_agent_asked_and_is_no_message() {
+    let (world, _hub) = stage();
+    let worker = assign(&world, "You must ask first.");
+    let asked = need(&world);
+    let mut person = world.on_terminal(200, &["chat", &worker]);
+    person.stdin(Stdio::piped()).env("NO_COLOR", "1");
+    let mut person = Started::new(person);
+    person.until("? it asks for permission: Bash: touch made");
+    person.types("yes\n");
+    person.until("allowed: Bash: touch made");
+    person.types("/quit\n");
+    assert_eq!(person.end().code, Some(0));
+    let id = asked["id"].to_string();
+    assert_eq!(world.json(&["needs", &id])["outcome"], "allowed");
+    let inbox = world.json(&["inbox", "--as", "alice", "--timeout", "60"]);
+    assert_eq!(inbox["messages"][0]["message"], "It is made.");
+    assert!(!world.say(&["history"]).contains(": yes"), "no message said so");
+
+    world.say(&["stop", &worker]);
+
+    // The same for a script.
+    let worker = assign(&world, "You must ask once more.");
+    need(&world);
+    let ran = world.run(&["chat", &worker, "no"]);
+    assert!(ran.code == Some(0) && ran.err.contains("denied: Bash: touch made"), "{ran:?}");
+    world.say(&["stop", &worker]);
+}

@@ -1,0 +1,178 @@
+//! One message and its answer: for scripts, and for a person who asks one thing.
+
+use posthaste_api::chat::{ChatEntry, ChatSay, ChatView};
+use posthaste_api::{ApiError, ErrorCode};
+use tokio::time::{Instant, timeout_at};
+
+use super::super::interrupt::Interrupt;
+use super::super::{Session, needs};
+use super::shown::Shown;
+use super::view::{Seen, Views};
+use super::{ended, key, verdict};
+use crate::cli::ChatArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::{Progress, while_waiting};
+
+/// Number of messages that are looked at: more may come at a time than a person writes.
+const LOOKED_AT: u32 = 200;
+
+/// What is awaited.
+struct Awaited {
+    /// The last message before: everything after it is news.
+    after: u64,
+    /// The message that was sent; `None` after a verdict.
+    sent: Option<u64>,
+}
+
+/// What a look has found.
+enum Found {
+    Nothing,
+    /// The last answer.
+    Answer(ChatEntry),
+    /// The agent waits for the operator.
+    Asks(ChatEntry),
+    /// The message is dead.
+    Failed(ChatEntry),
+    /// The agent has nothing more to do, and said nothing.
+    Idle,
+}
+
+pub(super) async fn run(
+    id: &str,
+    text: String,
+    args: &ChatArgs,
+    session: &Session,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let client = session.client()?;
+    let mut interrupt = Interrupt::new()?;
+    let mut views = Views::new(id, session, LOOKED_AT);
+    let mut shown = Shown::default();
+    let before = loop {
+        if let Seen::View(view) = interrupt.or(views.next()).await?? {
+            break view;
+        }
+    };
+    shown.news(&before);
+    let after = before.entries.iter().filter_map(|entry| entry.seq).max().unwrap_or(0);
+    let say = ChatSay { message: text, idempotency_key: Some(key()) };
+    let said = interrupt.or(client.say(id, &say)).await??;
+    verdict(&said, output);
+    let awaited = Awaited { after, sent: said.receipt.map(|receipt| receipt.seq) };
+    let deadline = Instant::now() + args.timeout;
+    loop {
+        let mut progress = Progress::for_viewer(output);
+        let what = format!("{} works", before.address);
+        let looked = while_waiting(&mut progress, &what, timeout_at(deadline, views.next()));
+        let looked = match interrupt.or(looked).await {
+            Ok(looked) => looked,
+            Err(interrupted) => {
+                drop(progress);
+                output.note(&goes_on(&before, "you have left"));
+                return Err(interrupted);
+            }
+        };
+        drop(progress);
+        let view = match looked {
+            Err(_) => {
+                output.note(&goes_on(&before, "the time is up"));
+                return Err(Failure::Incomplete);
+            }
+            Ok(Ok(Seen::View(view))) => view,
+            Ok(Ok(Seen::Away(error))) => {
+                output.note(&format!("{error}; trying again"));
+                continue;
+            }
+            Ok(Err(failure)) => return Err(failure),
+        };
+        show(&view, &awaited, &mut shown, output)?;
+        match found(&view, &awaited) {
+            Found::Nothing => {}
+            Found::Answer(answer) if answer.state.is_some() => return Err(Failure::WorkerFailed),
+            Found::Answer(_) => return Ok(()),
+            Found::Idle => {
+                output.note(&format!("{} has ended its turn without an answer", view.address));
+                return Ok(());
+            }
+            Found::Asks(entry) => {
+                output.note(&how(&entry, &view));
+                return Err(Failure::Incomplete);
+            }
+            Found::Failed(entry) => {
+                let why = entry.reason.unwrap_or_default();
+                let told = format!("{} did not get the message: {why}", view.address);
+                return Err(ApiError::new(ErrorCode::RecipientGone, told).into());
+            }
+        }
+        if !matches!(&*view.status, "starting" | "running") {
+            return Err(ended(&view));
+        }
+    }
+}
+
+/// Shows what is new: in JSON everything, else what the agent says.
+fn show(
+    view: &ChatView,
+    awaited: &Awaited,
+    shown: &mut Shown,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    for news in shown.news(view) {
+        let entry = news.entry;
+        if output.json() {
+            output.answer(entry)?;
+            continue;
+        }
+        let says = matches!(&*entry.kind, "partial" | "answer" | "question" | "permission");
+        let later = entry.seq.is_none_or(|seq| seq > awaited.after);
+        if says && later && news.is_new {
+            let end = if entry.text.ends_with('\n') { "" } else { "\n" };
+            output.agent_text(&format!("{}{end}", entry.text), false)?;
+        }
+    }
+    output.flush()
+}
+
+fn found(view: &ChatView, awaited: &Awaited) -> Found {
+    let entries = &view.entries;
+    let since = awaited.sent.unwrap_or(awaited.after);
+    let own = entries.iter().find(|entry| entry.seq.is_some() && entry.seq == awaited.sent);
+    if let Some(own) = own.filter(|own| own.state.as_deref() == Some("failed")) {
+        return Found::Failed(own.clone());
+    }
+    let is_open = awaited.sent.is_some_and(|sent| view.open.contains(&sent));
+    let is_answer =
+        |entry: &&ChatEntry| entry.kind == "answer" && entry.seq.is_some_and(|seq| seq > since);
+    let answer = entries.iter().rev().find(is_answer);
+    if let Some(answer) = answer.filter(|_| !is_open || !view.working) {
+        return Found::Answer(answer.clone());
+    }
+    let waits = |entry: &&ChatEntry| entry.need.is_some() && entry.blocking == Some(true);
+    if let Some(asked) = entries.iter().find(waits) {
+        return Found::Asks(asked.clone());
+    }
+    let is_over = !view.working && own.is_none_or(|own| own.state.as_deref() != Some("queued"));
+    match is_over && awaited.sent.is_none() {
+        true => Found::Idle,
+        false => Found::Nothing,
+    }
+}
+
+/// Says how what the agent asks is answered.
+fn how(entry: &ChatEntry, view: &ChatView) -> String {
+    let (id, need) = (&view.instance, entry.need.unwrap_or_default());
+    let kind = if entry.kind == "permission" { "permission" } else { "question" };
+    let offered = match entry.options.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", entry.options.join(" | ")),
+    };
+    let words = if kind == "permission" { "yes" } else { "TEXT" };
+    let other = needs::how(kind, &need.to_string());
+    format!("it waits for you{offered}: posthaste chat {id} {words}; or {other}")
+}
+
+fn goes_on(view: &ChatView, why: &str) -> String {
+    let (address, id) = (&view.address, &view.instance);
+    format!("{why} and {address} goes on; to see what it says: posthaste chat {id}")
+}

@@ -1,0 +1,111 @@
+//! A hub with one profile of assistants, and the model that the test plays.
+
+use posthaste_api::Client;
+use posthaste_api::chat::{ChatEntry, ChatQuery, ChatSaid, ChatSay, ChatStart, ChatView};
+use posthaste_testkit::model_server::{Asked, ModelServer};
+use serde_json::Value;
+
+use crate::world::{Hub, World, until};
+
+pub(super) struct Stage {
+    pub(super) world: World,
+    model: ModelServer,
+    hub: Option<Hub>,
+    pub(super) operator: Client,
+    config: String,
+}
+
+impl Stage {
+    pub(super) async fn set() -> Self {
+        let (world, model) = (World::new(), ModelServer::start().await);
+        let profiles = world.file("profiles");
+        std::fs::create_dir_all(&profiles).expect("a folder");
+        let profile = "---\nname: helper\ndescription: helps the human\ndriver: runner\n\
+            config: {model: play}\n---\nYou help.\n";
+        std::fs::write(profiles.join("helper.md"), profile).expect("written");
+        let config = world.config(&format!(
+            "[models.play]\nprovider = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"scripted\"\n",
+            model.url()
+        ));
+        let hub = world.hub_with(&["--config", &config]);
+        let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
+        let operator = Client::new(&hub.url).expect("a good address").with_token(token.trim());
+        Self { world, model, hub: Some(hub), operator, config }
+    }
+
+    /// An agent with a first message; gives its id.
+    pub(super) async fn starts(&self, message: Option<&str>) -> String {
+        let start = ChatStart {
+            agent: "helper".into(),
+            message: message.map(str::to_owned),
+            ..ChatStart::default()
+        };
+        self.operator.start_chat(&start).await.expect("started").instance
+    }
+
+    /// The next turn of the model.
+    pub(super) async fn turn(&mut self) -> Asked {
+        self.model.asked().await
+    }
+
+    pub(super) async fn say(&self, to: &str, text: &str) -> ChatSaid {
+        let say = ChatSay { message: text.to_owned(), idempotency_key: None };
+        self.operator.say(to, &say).await.expect("said")
+    }
+
+    pub(super) async fn sends(&self, to: &str, text: &str) -> u64 {
+        self.say(to, text).await.receipt.expect("a message").seq
+    }
+
+    pub(super) async fn look(&self, who: &str) -> ChatView {
+        self.operator.chat(who, &ChatQuery::default()).await.expect("a view")
+    }
+
+    /// The entry with this text, once it is there.
+    pub(super) async fn hears(&self, who: &str, text: &str) -> ChatEntry {
+        let mut found = None;
+        let is_there = async || {
+            found = self.look(who).await.entries.into_iter().find(|entry| entry.text == text);
+            found.is_some()
+        };
+        until(is_there).await;
+        found.expect("an entry")
+    }
+
+    pub(super) async fn until_state(&self, who: &str, seq: u64, state: &str) {
+        let is_so = async || {
+            let entries = self.look(who).await.entries;
+            let entry = entries.iter().find(|entry| entry.seq == Some(seq));
+            entry.and_then(|entry| entry.state.as_deref()) == Some(state)
+        };
+        until(is_so).await;
+    }
+
+    pub(super) async fn until_idle(&self, who: &str) {
+        until(async || !self.look(who).await.working).await;
+    }
+
+    /// The plug is pulled, and the hub comes back at the same address.
+    pub(super) fn kill_and_start_again(&mut self) {
+        self.hub.take().expect("a hub").kill();
+        let listen = self.operator.url().trim_start_matches("http://").trim_end_matches('/');
+        let args = ["--config", &self.config, "--listen", listen];
+        self.hub = Some(self.world.hub_with(&args));
+    }
+}
+
+/// The user's messages that the model was given, in order.
+pub(super) fn of_user(turn: &Asked) -> Vec<String> {
+    let messages = turn.request()["messages"].as_array().into_iter().flatten();
+    let of_user = messages.filter(|message| message["role"] == "user");
+    of_user.map(|message| text_of(&message["content"])).collect()
+}
+
+/// The text of a message, which may be in parts.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Conversations with an assistant, through the calls that a window of the operator makes.
+
+use posthaste_api::client::{ClientError, Following, Heard};
+use posthaste_api::events::EventsQuery;
+use posthaste_api::{ApiError, ErrorCode};
+use serde_json::json;
+
+use super::stage::{Stage, of_user};
+use crate::world::until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_requests_get_two_answers_and_their_states_move() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    let first = stage.sends(&who, "Fix the login bug.").await;
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Fix the login bug."]);
+    stage.until_state(&who, first, "working").await;
+    let second = stage.sends(&who, "What is the weather?").await;
+    stage.until_state(&who, second, "queued").await;
+    turn.call("whoami", json!({}));
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Fix the login bug.", "What is the weather?"]);
+    stage.until_state(&who, second, "working").await;
+    assert_eq!(stage.look(&who).await.open, [first, second]);
+    let answer = json!({ "message": "15 degrees.", "inReplyTo": second.to_string() });
+    turn.call("respondToUser", answer);
+    let turn = stage.turn().await;
+    assert!(turn.result().starts_with("delivered"), "{turn:?}");
+    stage.until_state(&who, second, "answered").await;
+    stage.until_state(&who, first, "working").await;
+    assert!(stage.look(&who).await.working, "until the final answer");
+    turn.say("The login works.");
+    stage.until_state(&who, first, "answered").await;
+    stage.until_idle(&who).await;
+    let view = stage.look(&who).await;
+    let shown: Vec<_> = view.entries.iter().map(|e| (e.kind.as_str(), e.text.as_str())).collect();
+    assert_eq!(shown[0], ("user", "Fix the login bug."));
+    assert_eq!(shown[1], ("user", "What is the weather?"));
+    assert_eq!(shown[2].0, "tool");
+    assert_eq!(shown[3..], [("partial", "15 degrees."), ("answer", "The login works.")]);
+    assert_eq!((view.entries[3].answers.clone(), view.open), (vec![second], vec![]));
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_is_the_same_after_the_hub_was_killed_and_after_the_agent_ended() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Count to one.")).await;
+    let turn = stage.turn().await;
+    turn.call("respondToUser", json!({ "message": "I begin." }));
+    let turn = stage.turn().await;
+    turn.call("whoami", json!({}));
+    let turn = stage.turn().await;
+    turn.say("One.");
+    stage.hears(&who, "One.").await;
+    stage.until_idle(&who).await;
+    let before = stage.look(&who).await;
+    assert_eq!(stage.look(&who).await, before, "a reload shows the same");
+    stage.kill_and_start_again();
+    until(async || stage.look(&who).await == before).await;
+
+    // It goes on where it was.
+    let next = stage.sends(&who, "And two?").await;
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Count to one.", "And two?"]);
+    turn.say("Two.");
+    stage.until_state(&who, next, "answered").await;
+    stage.until_idle(&who).await;
+    let before = stage.look(&who).await;
+    stage.world.say(&["stop", &who]);
+    until(async || stage.look(&who).await.status == "stopped").await;
+    assert_eq!(stage.look(&who).await.entries, before.entries);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_was_sent_to_a_killed_hub_is_answered_by_the_next() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Count to one.")).await;
+    let turn = stage.turn().await;
+    let waits = stage.sends(&who, "And two?").await;
+    stage.kill_and_start_again();
+    drop(turn);
+    // The call to the model broke off, and is made again.
+    let turn = stage.turn().await;
+    stage.until_state(&who, waits, "queued").await;
+    turn.say("One.");
+    stage.hears(&who, "One.").await;
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Count to one.", "And two?"]);
+    turn.say("Two.");
+    stage.until_state(&who, waits, "answered").await;
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blocking_question_takes_the_next_text_and_the_work_goes_on() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Deploy it.")).await;
+    let turn = stage.turn().await;
+    turn.call("askUser", json!({ "question": "Where to?", "options": ["test", "live"] }));
+    let asked = stage.hears(&who, "Where to?").await;
+    assert_eq!((asked.state.as_deref(), asked.blocking), (Some("open"), Some(true)));
+    assert_eq!(asked.options, ["test", "live"]);
+    let said = stage.say(&who, "test").await;
+    assert_eq!(said.need.and_then(|need| need.message), asked.seq);
+    let turn = stage.turn().await;
+    assert_eq!(turn.result(), "test");
+    turn.say("It is on test.");
+    let end = stage.hears(&who, "It is on test.").await;
+    assert_eq!(end.kind, "answer");
+    stage.until_idle(&who).await;
+    assert!(stage.look(&who).await.open.is_empty(), "an answer is no request");
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_open_questions_the_blocking_one_is_answered_first() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Set up auth.")).await;
+    let turn = stage.turn().await;
+    turn.call("askUser", json!({ "question": "OAuth or JWT?", "blocking": false }));
+    let turn = stage.turn().await;
+    assert_eq!(turn.result(), "question sent, continuing");
+    turn.call("askUser", json!({ "question": "Which database?" }));
+    let side = stage.hears(&who, "OAuth or JWT?").await;
+    let waits = stage.hears(&who, "Which database?").await;
+    let said = stage.say(&who, "the small one").await;
+    assert_eq!(said.need.and_then(|need| need.message), waits.seq);
+    let turn = stage.turn().await;
+    assert_eq!(turn.result(), "the small one");
+    // The other one is answered by a plain `/answer`, and comes by the inbox.
+    let said = stage.say(&who, "/answer JWT").await;
+    assert_eq!(said.need.and_then(|need| need.message), side.seq);
+    turn.call("whoami", json!({}));
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Set up auth.", "JWT"]);
+    turn.say("Done.");
+    stage.hears(&who, "Done.").await;
+    stage.until_idle(&who).await;
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_turn_ends_and_the_agent_takes_the_next_message() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    until(async || stage.operator.instance(&who).await.is_ok_and(|i| i.activity == "idle")).await;
+    let refused = stage.operator.cancel_turn(&who).await.expect_err("it is idle");
+    let ClientError::Api(ApiError { code: ErrorCode::Conflict, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    let first = stage.sends(&who, "Think for ever.").await;
+    let turn = stage.turn().await;
+    stage.operator.cancel_turn(&who).await.expect("cancelled");
+    let end = stage.hears(&who, "(cancelled)").await;
+    assert_eq!((end.state.as_deref(), end.answers), (Some("cancelled"), vec![first]));
+    drop(turn);
+    stage.until_idle(&who).await;
+    let next = stage.sends(&who, "Are you there?").await;
+    stage.turn().await.say("Yes.");
+    stage.until_state(&who, next, "answered").await;
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_with_two_living_agents_is_refused_with_both() {
+    let stage = Stage::set().await;
+    let (one, two) = (stage.starts(None).await, stage.starts(None).await);
+    let refused = stage.world.run(&["chat", "helper", "hello"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains(&one) && refused.err.contains(&two), "{refused:?}");
+    for who in [one, two] {
+        stage.world.say(&["stop", &who]);
+    }
+}
+
+/// What is heard next, in a word.
+async fn next(following: &mut Following) -> String {
+    match following.next().await.expect("a line") {
+        Some(Heard::Event(event)) => {
+            let text = event.message.as_ref().map_or("", |message| message.message.as_str());
+            format!("{} {text}", event.kind)
+        }
+        Some(Heard::Tool(news)) => {
+            let entry = news.entry;
+            format!("{} {}", entry.name.unwrap_or_default(), entry.state.unwrap_or_default())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_hears_answers_questions_and_tools_in_order() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    let query = EventsQuery {
+        topics: Some(format!(
+            "thread:t-{}",
+            stage.look(&who).await.thread_id.trim_start_matches("t-")
+        )),
+        types: Some("partial_response,question,response,tool".into()),
+        ..EventsQuery::default()
+    };
+    let mut following = stage.operator.events(&query).await.expect("a stream");
+    stage.sends(&who, "Work.").await;
+    stage.turn().await.call("whoami", json!({}));
+    assert_eq!(next(&mut following).await, "whoami running");
+    assert_eq!(next(&mut following).await, "whoami done");
+    stage.turn().await.call("respondToUser", json!({ "message": "Half." }));
+    assert_eq!(next(&mut following).await, "partial_response Half.");
+    let turn = stage.turn().await;
+    turn.call("askUser", json!({ "question": "More?", "blocking": false }));
+    assert_eq!(next(&mut following).await, "question More?");
+    stage.turn().await.say("All.");
+    assert_eq!(next(&mut following).await, "response All.");
+    // What was said is stored before it is told.
+    assert!(stage.look(&who).await.entries.iter().any(|entry| entry.text == "All."));
+    stage.world.say(&["stop", &who]);
+}
