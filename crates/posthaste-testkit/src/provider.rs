@@ -294,8 +294,8 @@ fn respond(format: Format, reply: Reply) -> Response<Bytestream> {
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    let body = match status {
-        200 => streamed(pieces, ending, torn, gate),
+    let body = match (status, ending) {
+        (200, _) | (_, Ending::Endless(_)) => streamed(pieces, ending, torn, gate),
         _ => Full::from(pieces.concat()).map_err(never).boxed_unsync(),
     };
     response.body(body).expect("plain parts")

@@ -142,6 +142,22 @@ async fn an_answer_without_an_end_is_stopped_at_its_limit_and_not_tried_again() 
 }
 
 #[tokio::test]
+async fn a_line_or_an_error_without_an_end_is_stopped_by_the_time_of_the_try() {
+    for format in ALL {
+        for status in [200, 500] {
+            let server = ProviderServer::start(format).await;
+            let endless = Reply::text(status, format.kind(), "data: and so on");
+            server.plan(endless.ends(Ending::Endless(1)));
+            let timeout = Duration::from_millis(200);
+            let model = ModelConfig { timeout, ..config(&server, format) };
+            let models = models(model, RunnerConfig { attempts: 1, ..quick() });
+            let error = ask(&models, &hello()).await.expect_err("endless");
+            assert_eq!(error.kind, ModelErrorKind::Slow, "{format:?} {status}: {}", error.why);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_huge_answer_below_the_limit_comes_whole() {
     for format in ALL {
         let server = ProviderServer::start(format).await;
