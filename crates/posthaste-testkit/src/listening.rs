@@ -39,6 +39,8 @@ where
                 let answered = answer(request);
                 async move { Ok::<_, Infallible>(answered.await) }
             });
+            // A stream in small pieces would wait for its reader's acknowledgements.
+            let _ = socket.set_nodelay(true);
             let io = TokioIo::new(socket);
             // A client that closes its connection is no failure of the server.
             open.spawn(async move {

@@ -41,6 +41,26 @@ pub enum Format {
     Ollama,
 }
 
+impl Format {
+    /// Returns the pieces of a stream that says this.
+    pub fn stream(self, turn: &Turn) -> Vec<String> {
+        match self {
+            Self::OpenAi => openai::stream(turn),
+            Self::Anthropic => anthropic::stream(turn),
+            Self::Gemini => gemini::stream(turn),
+            Self::Ollama => ollama::stream(turn),
+        }
+    }
+
+    /// Returns the type of its streams.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Anthropic | Self::Gemini => "text/event-stream",
+            Self::Ollama => "application/x-ndjson",
+        }
+    }
+}
+
 /// The key that a server of this test accepts.
 pub const KEY: &str = "sk-of-the-test-0123456789";
 
@@ -101,7 +121,7 @@ pub struct Reply {
 enum Body {
     Turn(Turn),
     Error(String),
-    Text(&'static str, String),
+    Text(&'static str, Bytes),
 }
 
 /// How a stream ends.
@@ -161,8 +181,8 @@ impl Reply {
     }
 
     /// Any text, of any type.
-    pub fn text(status: u16, kind: &'static str, text: &str) -> Self {
-        Self::of(status, Body::Text(kind, text.to_owned()))
+    pub fn text(status: u16, kind: &'static str, text: impl Into<Vec<u8>>) -> Self {
+        Self::of(status, Body::Text(kind, Bytes::from(text.into())))
     }
 
     #[must_use]
@@ -256,12 +276,9 @@ async fn answer(
 fn respond(format: Format, reply: Reply) -> Response<Bytestream> {
     let Reply { status, headers, body, ending, torn, gate } = reply;
     let (kind, pieces) = match body {
-        Body::Turn(turn) => match format {
-            Format::OpenAi => ("text/event-stream", openai::stream(&turn)),
-            Format::Anthropic => ("text/event-stream", anthropic::stream(&turn)),
-            Format::Gemini => ("text/event-stream", gemini::stream(&turn)),
-            Format::Ollama => ("application/x-ndjson", ollama::stream(&turn)),
-        },
+        Body::Turn(turn) => {
+            (format.kind(), format.stream(&turn).into_iter().map(Bytes::from).collect())
+        }
         Body::Error(message) => {
             let error = match format {
                 Format::OpenAi => openai::error(&message),
@@ -269,7 +286,7 @@ fn respond(format: Format, reply: Reply) -> Response<Bytestream> {
                 Format::Gemini => gemini::error(status, &message),
                 Format::Ollama => ollama::error(&message),
             };
-            ("application/json", vec![error.to_string()])
+            ("application/json", vec![Bytes::from(error.to_string())])
         }
         Body::Text(kind, text) => (kind, vec![text]),
     };
@@ -277,8 +294,8 @@ fn respond(format: Format, reply: Reply) -> Response<Bytestream> {
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    let body = match status {
-        200 => streamed(pieces, ending, torn, gate),
+    let body = match (status, ending) {
+        (200, _) | (_, Ending::Endless(_)) => streamed(pieces, ending, torn, gate),
         _ => Full::from(pieces.concat()).map_err(never).boxed_unsync(),
     };
     response.body(body).expect("plain parts")
@@ -289,7 +306,7 @@ fn never(never: Infallible) -> io::Error {
 }
 
 fn streamed(
-    mut pieces: Vec<String>,
+    mut pieces: Vec<Bytes>,
     ending: Ending,
     torn: bool,
     gate: Option<Arc<Semaphore>>,
@@ -301,8 +318,8 @@ fn streamed(
     pieces.truncate(kept);
     let last = pieces.last().cloned().unwrap_or_default();
     let bytes: Vec<Bytes> = match torn {
-        true => pieces.concat().as_bytes().chunks(TORN).map(Bytes::copy_from_slice).collect(),
-        false => pieces.into_iter().map(Bytes::from).collect(),
+        true => pieces.concat().chunks(TORN).map(Bytes::copy_from_slice).collect(),
+        false => pieces,
     };
     let whole = stream::iter(bytes).then(move |bytes| {
         let gate = gate.clone();
@@ -321,9 +338,7 @@ fn streamed(
             stream::once(async { Err(io::Error::other("the line is cut")) }).boxed()
         }
         Ending::Silent(_) => stream::pending().boxed(),
-        Ending::Endless(_) => {
-            stream::repeat_with(move || Ok(Frame::data(Bytes::from(last.clone())))).boxed()
-        }
+        Ending::Endless(_) => stream::repeat_with(move || Ok(Frame::data(last.clone()))).boxed(),
     };
     StreamBody::new(whole.chain(end)).boxed_unsync()
 }

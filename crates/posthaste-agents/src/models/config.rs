@@ -117,7 +117,7 @@ impl ModelConfig {
     ];
 
     /// Returns the variable that holds the key, unless a file does.
-    pub(super) fn key_variable(&self) -> Option<&str> {
+    pub fn key_variable(&self) -> Option<&str> {
         match (&self.api_key_file, &self.api_key_env) {
             (Some(_), _) => None,
             (None, Some(name)) => Some(name),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod fuzz;
 mod keys;
 mod requests;
 mod retries;

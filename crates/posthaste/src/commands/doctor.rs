@@ -106,25 +106,26 @@ pub(super) async fn run(
         // The other checks use the default configuration.
         Err(error) => (Config::default(), vec![Check::failed("configuration", error)]),
     };
-    match config::data_folder(global) {
+    let data = config::data_folder(global);
+    match &data {
         Ok(data) => {
-            checks.push(folder::folder(&data));
-            checks.push(folder::secrets(&data));
-            checks.push(trust::files(&data));
+            checks.push(folder::folder(data));
+            checks.push(folder::secrets(data));
+            checks.push(trust::files(data));
             checks.push(trust::folders_above(data.path()));
             checks.extend(disk::checks(data.path()));
             checks.push(folder::database(data.path()));
-            checks.push(hub::running(&data).await);
+            checks.push(hub::running(data).await);
             checks.push(hooks::lately(data.path()));
-            checks.push(trust::network(config.server.listen, &data));
-            checks.push(trust::workers(&config.agents, &data));
-            checks.push(programs::of_profiles(&config, &data).await);
+            checks.push(trust::network(config.server.listen, data));
+            checks.push(trust::workers(&config.agents, data));
+            checks.push(programs::of_profiles(&config, data).await);
         }
-        Err(error) => checks.push(Check::failed("data folder", error)),
+        Err(error) => checks.push(Check::failed("data folder", error.clone())),
     }
     checks.push(hub::port(config.server.listen).await);
     checks.push(limits::open_files(&config.server));
-    checks.extend(models::checks(&config).await);
+    checks.extend(models::checks(&config, data.as_ref().ok()).await);
     verdict(&checks, output)
 }
 

@@ -303,3 +303,35 @@ async fn each_configured_model_is_asked_once_and_told_with_what_to_do() {
     assert!(answers.heard()[0].has_key && refuses.heard()[0].has_key);
     assert!(!ran.out.contains(KEY) && !ran.err.contains(KEY));
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_that_was_started_without_the_key_of_this_shell_is_told() {
+    let world = World::new();
+    let model = ProviderServer::start(Format::OpenAi).await;
+    let config = world.config(&format!(
+        "[models.large]\nprovider = 'openai'\nmodel = 'm'\nbase_url = '{}'\n\
+         api_key_env = 'THE_KEY'\n",
+        model.base_url()
+    ));
+    for (key_of_hub, status, message) in
+        [(Some(KEY), "ok", "m answered in"), (None, "warn", "was started with another THE_KEY")]
+    {
+        let up = ["up", "--json", "--listen", "127.0.0.1:0", "--config", &config];
+        let mut command = world.command(&up);
+        command.envs(key_of_hub.map(|key| ("THE_KEY", key)));
+        let hub = world.hub_of(command);
+        model.plan(Turn::says(&["ready"]));
+        let listen = format!("127.0.0.1:{}", hub.port());
+        let mut command =
+            world.command(&["doctor", "--json", "--config", &config, "--listen", &listen]);
+        command.env("THE_KEY", KEY);
+        let ran = Started::new(command).end();
+        let told: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:?}"));
+        let all = told["checks"].as_array().expect("a list");
+        let check = all.iter().find(|check| check["name"] == "model large").expect("checked");
+        says(check, status, message, "");
+        assert!(!ran.out.contains(KEY), "{ran:?}");
+        assert_eq!(hub.stop().code, Some(0));
+    }
+}

@@ -55,7 +55,7 @@ async fn a_redirect_is_not_followed_because_it_would_carry_the_key_elsewhere() {
 async fn an_error_that_is_a_whole_page_is_one_short_line() {
     let page = format!("<html>\n{}</html>", "<p>Bad Gateway</p>\n".repeat(5_000));
     for format in ALL {
-        let error = error(format, Reply::text(502, "text/html", &page), quick()).await;
+        let error = error(format, Reply::text(502, "text/html", page.as_str()), quick()).await;
         assert!(error.why.contains("cannot answer now (502): <html> <p>Bad"), "{}", error.why);
         assert!(error.why.len() < 400 && !error.why.contains('\n'), "{}", error.why);
     }
@@ -142,6 +142,22 @@ async fn an_answer_without_an_end_is_stopped_at_its_limit_and_not_tried_again() 
 }
 
 #[tokio::test]
+async fn a_line_or_an_error_without_an_end_is_stopped_by_the_time_of_the_try() {
+    for format in ALL {
+        for status in [200, 500] {
+            let server = ProviderServer::start(format).await;
+            let endless = Reply::text(status, format.kind(), "data: and so on");
+            server.plan(endless.ends(Ending::Endless(1)));
+            let timeout = Duration::from_millis(200);
+            let model = ModelConfig { timeout, ..config(&server, format) };
+            let models = models(model, RunnerConfig { attempts: 1, ..quick() });
+            let error = ask(&models, &hello()).await.expect_err("endless");
+            assert_eq!(error.kind, ModelErrorKind::Slow, "{format:?} {status}: {}", error.why);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_huge_answer_below_the_limit_comes_whole() {
     for format in ALL {
         let server = ProviderServer::start(format).await;
@@ -163,7 +179,7 @@ async fn a_call_at_an_absurd_place_of_the_list_is_one_call() {
     let end = json!({ "choices": [{ "delta": {}, "finish_reason": "tool_calls" }] });
     let stream = format!("data: {chunk}\n\ndata: {end}\n\ndata: [DONE]\n\n");
     let server = ProviderServer::start(Format::OpenAi).await;
-    server.plan(Reply::text(200, "text/event-stream", &stream));
+    server.plan(Reply::text(200, "text/event-stream", stream));
     let models = models(config(&server, Format::OpenAi), quick());
     let reply = ask(&models, &hello()).await.expect("an answer");
     assert_eq!(reply.tool_calls.len(), 1);

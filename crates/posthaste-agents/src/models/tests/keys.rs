@@ -170,7 +170,7 @@ async fn neither_the_key_nor_a_text_of_the_provider_reaches_a_log_or_an_error() 
                 Reply::error(401, &padded),
                 Reply::error(429, &known),
                 Reply::error(500, &known),
-                Reply::text(502, "text/plain", &known),
+                Reply::text(502, "text/plain", known.as_str()),
                 Reply::text(200, "text/event-stream", stream),
                 Reply::from(begun).ends(Ending::Breaks(2)),
             ] {

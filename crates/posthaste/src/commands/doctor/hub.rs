@@ -65,6 +65,13 @@ pub(super) async fn running(data: &DataFolder) -> Check {
     }
 }
 
+/// Returns the process of the hub that answers for this folder.
+pub(super) async fn process(data: &DataFolder) -> Option<u32> {
+    let text = fs::read(data.path().join("hub.json")).ok()?;
+    let Running { url, .. } = serde_json::from_slice(&text).ok()?;
+    Some(ask(&Client::new(&url).ok()?).await?.pid)
+}
+
 /// Returns why a hub is not ready, and what to do about it.
 async fn readiness(client: &Client) -> Result<(), (String, String)> {
     match timeout(GREETING, client.ready()).await {
