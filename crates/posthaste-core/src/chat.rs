@@ -25,7 +25,7 @@ use crate::registry::{InstanceView, RegistryError};
 use crate::time::Timestamp;
 
 pub use self::say::{Said, Say};
-pub(crate) use self::start::Starts;
+pub(crate) use self::start::Chats;
 pub use self::start::{StartChat, Started};
 pub use self::tools::tool_call;
 
