@@ -167,6 +167,18 @@ impl Dialogue {
         open
     }
 
+    /// Returns the open messages that the model had when it answered last: its answer is not
+    /// one to a message that has come since.
+    pub(crate) fn open_to_model(&self) -> Vec<&Mail> {
+        let answered = |record: &Record| matches!(record, Record::Model { .. });
+        let since = self.records.iter().rposition(answered).unwrap_or(self.records.len());
+        let is_late = |mail: &Mail| {
+            let same = |record: &Record| matches!(record, Record::Mail(m) if m.seq == mail.seq);
+            self.records[since..].iter().any(same)
+        };
+        self.open().into_iter().filter(|mail| !is_late(mail)).collect()
+    }
+
     /// Returns whether a message of the human wants an answer: a reply to a question and
     /// small talk do not.
     fn is_request(&self, mail: &Mail) -> bool {

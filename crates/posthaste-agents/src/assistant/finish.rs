@@ -131,14 +131,15 @@ impl Assistant {
         self.say(key, ANSWER, result, open.first().copied(), metadata).await
     }
 
-    /// Shows a result while the work goes on. It answers everything that is open.
+    /// Shows a result while the work goes on. It answers everything that is open and that
+    /// the model had.
     pub(super) async fn show_partial(
         &self,
         state: &mut State,
         key: &str,
         text: &str,
     ) -> Result<(), Fault> {
-        let open = state.dialogue.open();
+        let open = state.dialogue.open_to_model();
         let answers: Vec<u64> = open.iter().map(|mail| mail.seq).collect();
         let for_human = state.dialogue.is_for_human();
         let first = open.first().copied();
