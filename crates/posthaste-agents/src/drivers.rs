@@ -65,6 +65,11 @@ pub(crate) trait Driver: Sync {
         None
     }
 
+    /// Returns whether its agents answer the operator's messages by messages of their own.
+    fn answers_operator(&self) -> bool {
+        false
+    }
+
     /// Returns what may be wrong with a program that is never ready for its task.
     fn hint_to_open(&self) -> &'static str {
         "is its `command` right?"

@@ -262,6 +262,10 @@ impl Launcher for Supervisor {
         Some(Terminal { socket, session, pane })
     }
 
+    fn answers_operator(&self, job: &Job) -> bool {
+        crate::drivers::of(&job.profile).is_ok_and(|driver| driver.answers_operator())
+    }
+
     fn cancel(&self, who: InstanceId) -> bool {
         let is_busy = self.shared.workshop.find(who).is_some();
         let stop = self.shared.running.lock().get(&who).cloned().filter(|_| is_busy);

@@ -5,8 +5,8 @@
 //! nothing else keeps it. The calls of tools between them come from the agent's transcript.
 //!
 //! What the operator writes is judged before the agent reads it, by one rule
-//! ([`Hub::chat_say`]), because an answer to a question and a verdict on a permission
-//! request are no new requests.
+//! ([`Hub::chat_say`](crate::Hub::chat_say)), because an answer to a question and a verdict
+//! on a permission request are no new requests.
 
 mod cancel;
 mod entries;
@@ -25,7 +25,7 @@ use crate::registry::{InstanceView, RegistryError};
 use crate::time::Timestamp;
 
 pub use self::say::{Said, Say};
-pub(crate) use self::start::Starts;
+pub(crate) use self::start::Chats;
 pub use self::start::{StartChat, Started};
 pub use self::tools::tool_call;
 

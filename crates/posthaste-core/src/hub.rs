@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::address::{InstanceId, Name};
-use crate::chat::Starts;
+use crate::chat::Chats;
 use crate::engine::Engine;
 use crate::events::{About, Belongs, Event, EventFilter, EventPage};
 use crate::figures::Figures;
@@ -62,8 +62,8 @@ pub struct Hub {
     pub(crate) road: OnceLock<Arc<dyn Road>>,
     /// The launcher of workers and its state, if there is one.
     pub(crate) staff: OnceLock<Staff>,
-    /// Held while a conversation of the operator starts.
-    pub(crate) starts: Starts,
+    /// The state of the operator's conversations that no message keeps.
+    pub(crate) chats: Chats,
     vitals: Vitals,
 }
 
@@ -111,7 +111,7 @@ impl Hub {
             endings: watch::Sender::default(),
             road: OnceLock::new(),
             staff: OnceLock::new(),
-            starts: Starts::default(),
+            chats: Chats::default(),
             vitals: Vitals::default(),
         });
         hub.tasks.spawn(Arc::clone(&hub).upkeep());

@@ -324,6 +324,10 @@ impl Launcher for Staff {
         })
     }
 
+    fn answers_operator(&self, job: &Job) -> bool {
+        hears_mail(job)
+    }
+
     fn cancel(&self, who: InstanceId) -> bool {
         let can = self.writing.lock().contains_key(&who);
         if can {

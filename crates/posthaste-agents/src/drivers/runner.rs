@@ -95,6 +95,10 @@ impl Driver for Runner {
         Some(Box::new(resumed::<Talk>(state)?))
     }
 
+    fn answers_operator(&self) -> bool {
+        true
+    }
+
     fn hint_to_open(&self) -> &'static str {
         "does its `command` speak the protocol of runners (docs/reference/runner.md)?"
     }

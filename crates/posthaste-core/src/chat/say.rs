@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use super::ChatError;
 use crate::Hub;
-use crate::address::{Address, InstanceId};
-use crate::messaging::message::{Details, Draft, Kind, Principal, Receipt, Via};
+use crate::address::{Address, InstanceId, Mailbox};
+use crate::messaging::message::{
+    Details, Draft, Kind, MessageRef, Principal, Receipt, Recipient, Via,
+};
 use crate::needs::{Answer, Answered, Need, NeedId, NeedKind};
+use crate::orchestration::Assign;
 use crate::ports::StoreError;
 use crate::ports::store::NeedsLook;
 use crate::registry::Instance;
@@ -71,6 +74,9 @@ impl Hub {
         let view = self.instance(who).ok_or_else(|| ChatError::NoSuchAgent(who.to_string()))?;
         let agent = view.instance;
         let Say { text, idempotency_key: key, via } = say;
+        if let Some(id) = key.as_ref().and_then(|key| self.chats.verdict(who, key)) {
+            return Ok(Said { sent: None, need: Some(self.need(id).await?) });
+        }
         let meaning = match self.named_need(&agent, &text).await? {
             Some(meaning) => meaning,
             None => meaning(&text, &self.open_needs_of(who).await?),
@@ -78,7 +84,11 @@ impl Hub {
         match meaning {
             Meaning::Verdict(id, allow) => {
                 let answer = Answer { allow: Some(allow), ..Answer::default() };
-                self.answered(id, answer, None, via).await
+                let said = self.answered(id, answer, None, via).await?;
+                if let Some(key) = key {
+                    self.chats.gave(who, key, id);
+                }
+                Ok(said)
             }
             Meaning::Answers(id, text) => {
                 let answer = Answer { text: Some(text), ..Answer::default() };
@@ -140,14 +150,59 @@ impl Hub {
         Ok(needs)
     }
 
-    /// Sends a message of the operator to an agent.
+    /// Sends a message of the operator to an agent. For a worker that does not answer the
+    /// operator by itself it is a task, of which the report is the answer.
     pub(super) async fn tell_agent(
         self: &Arc<Self>,
         who: InstanceId,
         letter: Letter,
     ) -> Result<Receipt, ChatError> {
+        let view = self.instance(who).ok_or_else(|| ChatError::NoSuchAgent(who.to_string()))?;
+        let agent = view.instance;
+        if agent.work.is_some() && !self.answers_operator(&agent).await? {
+            return self.give_task(agent, letter).await;
+        }
         self.listens(who).await?;
         Ok(self.send(self.draft_for(who, letter)?).await?)
+    }
+
+    async fn give_task(
+        self: &Arc<Self>,
+        agent: Instance,
+        letter: Letter,
+    ) -> Result<Receipt, ChatError> {
+        let Letter { text, key, via } = letter;
+        let assign = Assign {
+            by: Principal::Operator,
+            agent: agent.agent,
+            worker: Some(agent.id),
+            team: None,
+            message: text,
+            label: None,
+            directory: None,
+            worktree: None,
+            timeout: None,
+            terms: None,
+            idempotency_key: key,
+            via,
+        };
+        let given = self.assign(assign).await?;
+        let task = self.engine.message(MessageRef::Seq(given.task)).await?;
+        let task = task.ok_or(StoreError::Unavailable("the message is gone".into()))?.message;
+        let recipient = Recipient {
+            mailbox: Mailbox::Instance(agent.id),
+            active: u32::from(!given.instance.status.has_ended()),
+            waiting: u32::from(self.is_waiting(agent.id)),
+        };
+        Ok(Receipt {
+            seq: task.seq,
+            id: task.id,
+            thread: task.thread,
+            recipients: vec![recipient],
+            duplicate: given.duplicate,
+            durable: self.is_durable(),
+            skipped: Vec::new(),
+        })
     }
 
     /// Returns whether this message was sent before, under its key.
@@ -248,8 +303,15 @@ mod tests {
         let open = [side.clone(), asked, waits.clone(), later];
         assert_eq!(meaning("Yes!", &open), Meaning::Verdict(NeedId(4), true));
         assert_eq!(meaning("red", &open), Meaning::Answers(NeedId(5), "red".into()));
-        assert_eq!(meaning("yes", &[waits.clone()]), Meaning::Answers(NeedId(5), "yes".into()));
-        assert_eq!(meaning("red", &[side.clone()]), Meaning::Message, "nobody waits for it");
+        assert_eq!(
+            meaning("yes", std::slice::from_ref(&waits)),
+            Meaning::Answers(NeedId(5), "yes".into())
+        );
+        assert_eq!(
+            meaning("red", std::slice::from_ref(&side)),
+            Meaning::Message,
+            "nobody waits for it"
+        );
         assert_eq!(meaning("yes", &[]), Meaning::Message);
         let both = [side.clone(), waits];
         assert_eq!(meaning("/answer blue", &both), Meaning::Answers(NeedId(5), "blue".into()));

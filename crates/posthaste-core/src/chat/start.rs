@@ -1,22 +1,51 @@
 //! Starting an agent to talk to.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::partner::several;
 use super::say::Letter;
 use super::{ChatError, Said};
 use crate::Hub;
-use crate::address::{Address, Name};
+use crate::address::{Address, InstanceId, Name};
 use crate::messaging::message::{Details, Draft, DraftError, Principal, Via};
 use crate::messaging::send::SendError;
+use crate::needs::NeedId;
 use crate::orchestration::{AssignError, OpenWorker};
 use crate::ports::{Job, Way};
 use crate::registry::{Instance, InstanceFilter, Terms, Work};
 
-/// Lets one conversation start at a time: two calls with the same key are one.
-pub(crate) type Starts = tokio::sync::Mutex<()>;
+/// Number of verdicts whose keys are remembered, until the hub stops.
+const VERDICTS: usize = 100;
+
+/// The state that makes repeated calls one.
+#[derive(Default)]
+pub(crate) struct Chats {
+    /// Lets one conversation start at a time.
+    starting: tokio::sync::Mutex<()>,
+    /// The keys of the last verdicts. A verdict is no message, which would keep its key.
+    verdicts: Mutex<VecDeque<(InstanceId, String, NeedId)>>,
+}
+
+impl Chats {
+    /// Returns the need on which a verdict was given with this key.
+    pub(super) fn verdict(&self, who: InstanceId, key: &str) -> Option<NeedId> {
+        let verdicts = self.verdicts.lock();
+        let mut same = verdicts.iter().filter(|(of, known, _)| *of == who && known == key);
+        same.next().map(|(.., id)| *id)
+    }
+
+    pub(super) fn gave(&self, who: InstanceId, key: String, id: NeedId) {
+        let mut verdicts = self.verdicts.lock();
+        verdicts.push_back((who, key, id));
+        if verdicts.len() > VERDICTS {
+            verdicts.pop_front();
+        }
+    }
+}
 
 /// A request for an agent to talk to.
 #[derive(Debug, Clone)]
@@ -45,7 +74,7 @@ impl Hub {
     /// agent that comes by itself is talked to if exactly one is here.
     pub async fn start_chat(self: &Arc<Self>, start: StartChat) -> Result<Started, ChatError> {
         self.check_start(&start)?;
-        let _one_at_a_time = self.starts.lock().await;
+        let _one_at_a_time = self.chats.starting.lock().await;
         let record = record_of(start.idempotency_key.as_deref());
         let known = start.idempotency_key.as_ref().and_then(|_| self.started_as(&record));
         let duplicate = known.is_some();

@@ -197,7 +197,7 @@ impl Hub {
 
     /// Returns the job of a worker: its profile on its own terms, and where it works.
     /// `None` if the profile has been removed.
-    pub(super) async fn job_of(&self, worker: &Instance) -> Result<Option<Job>, StoreError> {
+    pub(crate) async fn job_of(&self, worker: &Instance) -> Result<Option<Job>, StoreError> {
         let Some(mut profile) = self.engine.profile(worker.agent.clone()).await? else {
             return Ok(None);
         };

@@ -257,6 +257,12 @@ pub trait Launcher: Send + Sync {
     /// Returns the terminal of a running worker. `None`: it has none.
     fn terminal(&self, who: InstanceId) -> Option<Terminal>;
 
+    /// Returns whether such an agent answers the operator's messages by messages of its own,
+    /// and its turns can be cancelled. Another one answers by its report on a task.
+    fn answers_operator(&self, _job: &Job) -> bool {
+        false
+    }
+
     /// Cancels the running turn of a worker, and not the worker. `false`: it runs none, or
     /// its driver cannot.
     fn cancel(&self, _who: InstanceId) -> bool {

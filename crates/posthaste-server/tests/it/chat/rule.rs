@@ -136,7 +136,9 @@ async fn a_question_that_was_answered_elsewhere_is_answered_in_the_conversation(
 #[tokio::test]
 async fn a_cancelled_turn_takes_its_question_back_and_leaves_the_agent() {
     let talk = Talk::new().await;
-    let error = refused(talk.operator.cancel_turn(&talk.id).await, ErrorCode::Conflict);
+    let (visitor, _) = talk.house.agent("visitor").await;
+    let refusal = talk.operator.cancel_turn(&visitor.instance).await;
+    let error = refused(refusal, ErrorCode::Conflict);
     assert!(error.message.contains("cannot cancel a turn"), "{error:?}");
     talk.staff.is_writing(talk.who, "").await;
     let error = refused(talk.operator.cancel_turn(&talk.id).await, ErrorCode::Conflict);
@@ -152,4 +154,20 @@ async fn a_cancelled_turn_takes_its_question_back_and_leaves_the_agent() {
     let end = talk.utters("answer", "(cancelled)", end).await;
     assert_eq!(talk.entry(end).await.state.as_deref(), Some("cancelled"));
     assert_eq!(talk.look().await.status, "running");
+}
+
+#[tokio::test]
+async fn the_same_key_gives_a_verdict_once_and_is_no_message_later() {
+    let talk = Talk::new().await;
+    let asked = talk.wants("make").await;
+    let yes = ChatSay { message: "yes".into(), idempotency_key: Some("k-1".into()) };
+    let first = talk.operator.say(&talk.id, &yes).await.expect("said").need.expect("a need");
+    assert_eq!(verdict(asked).await, Verdict::Allow);
+    let again = talk.wants("make install").await;
+    let second = talk.operator.say(&talk.id, &yes).await.expect("said");
+    assert!(second.receipt.is_none(), "no message either");
+    assert_eq!(second.need.map(|need| need.id), Some(first.id));
+    assert!(talk.look().await.entries.iter().any(|entry| entry.text == "Bash: make install"));
+    talk.say("no").await;
+    assert!(matches!(verdict(again).await, Verdict::Deny { .. }));
 }

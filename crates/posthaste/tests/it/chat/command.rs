@@ -196,3 +196,22 @@ async fn what_cannot_be_talked_to_is_refused_with_advice() {
     let ran = stage.world.run(&["chat", "a3f7b2c1", "hello", "--new"]);
     ran.failed(2, "--new starts an agent of a profile", "posthaste profiles");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tail_shows_what_an_agent_says_once_or_as_what_it_is_if_that_is_asked_for() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    let thread = stage.look(&who).await.thread_id;
+    let work = stage.sends(&who, "Work.").await;
+    stage.turn().await.say("Done.");
+    stage.until_state(&who, work, "answered").await;
+    stage.until_idle(&who).await;
+    let tail = ["tail", "--thread", &thread, "--after", "0"];
+    // The message, its proof, and the answer.
+    let all = stage.world.say(&[&tail[..], &["--count", "3"]].concat());
+    assert_eq!(all.matches("Done.").count(), 1, "{all}");
+    assert!(!all.contains("response"), "{all}");
+    let said = stage.world.say(&[&tail[..], &["--type", "response", "--count", "1"]].concat());
+    assert!(said.contains(" response ") && said.contains(": Done."), "{said}");
+    stage.world.say(&["stop", &who]);
+}

@@ -142,6 +142,51 @@ async fn of_two_open_questions_the_blocking_one_is_answered_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_while_the_last_answer_is_written_is_not_lost() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    let first = stage.sends(&who, "Count to one.").await;
+    let turn = stage.turn().await;
+    let second = stage.sends(&who, "And two?").await;
+    // The model knows nothing of it.
+    turn.say("One.");
+    let kept = stage.hears(&who, "One.").await;
+    assert_eq!((kept.kind.as_str(), kept.answers), ("partial", vec![first]));
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Count to one.", "And two?"]);
+    turn.assert_saw("One.");
+    turn.say("Two.");
+    let last = stage.hears(&who, "Two.").await;
+    assert_eq!((last.kind.as_str(), last.answers), ("answer", vec![second]));
+    stage.until_idle(&who).await;
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_answer_covers_a_request_and_its_amendment() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(None).await;
+    let first = stage.sends(&who, "Fix the login bug.").await;
+    let turn = stage.turn().await;
+    let second = stage.sends(&who, "Actually use OAuth.").await;
+    turn.call("whoami", json!({}));
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), ["Fix the login bug.", "Actually use OAuth."]);
+    turn.say("It uses OAuth now.");
+    // Two messages are open, of which it is reminded once.
+    let turn = stage.turn().await;
+    turn.assert_saw("Before you finish");
+    turn.say("It uses OAuth now.");
+    let end = stage.hears(&who, "It uses OAuth now.").await;
+    assert_eq!((end.kind.as_str(), end.answers), ("answer", vec![first, second]));
+    stage.until_idle(&who).await;
+    let view = stage.look(&who).await;
+    assert!(view.open.is_empty());
+    assert_eq!(view.entries.iter().filter(|entry| entry.kind != "tool").count(), 3);
+    stage.world.say(&["stop", &who]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_turn_ends_and_the_agent_takes_the_next_message() {
     let mut stage = Stage::set().await;
     let who = stage.starts(None).await;

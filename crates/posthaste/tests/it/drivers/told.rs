@@ -173,3 +173,20 @@ fn a_plain_yes_in_the_chat_allows_what_the_agent_asked_and_is_no_message() {
     assert!(ran.code == Some(0) && ran.err.contains("denied: Bash: touch made"), "{ran:?}");
     world.say(&["stop", &worker]);
 }
+
+#[test]
+fn an_agent_of_another_program_answers_in_the_chat_by_its_last_words() {
+    let (world, _hub) = stage();
+    let ran = world.run(&["chat", "odd", "Say hello."]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Done.\n"), "{ran:?}");
+    assert!(ran.err.contains("started odd."), "{ran:?}");
+    // It stays, and answers the next message as well.
+    let ran = world.run(&["chat", "odd", "Say it again."]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "Done.\n"), "{ran:?}");
+    let ran = world.run(&["chat", "odd", "You must ask first."]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(8), "Bash: touch made\n"), "{ran:?}");
+    let ran = world.run(&["chat", "odd", "yes"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "It is made.\n"), "{ran:?}");
+    assert!(ran.err.contains("allowed: Bash: touch made"), "{ran:?}");
+    world.say(&["stop", "odd"]);
+}
