@@ -18,7 +18,13 @@ use std::path::Path;
 /// Where the promises of the ports are written.
 const SUITES: &str = "crates/posthaste-testkit/src/";
 /// What every agent program must do, played with each of them.
-const STORIES: &str = "crates/posthaste/tests/it/drivers/stories.rs";
+const STORIES: [&str; 5] = [
+    "crates/posthaste/tests/it/drivers/stories.rs",
+    "crates/posthaste/tests/it/assistants/flows.rs",
+    "crates/posthaste/tests/it/assistants/gaps.rs",
+    "crates/posthaste/tests/it/assistants/kills.rs",
+    "crates/posthaste/tests/it/assistants/endings.rs",
+];
 
 /// Every requirement: each document numbers its own from 1 to this.
 const REQUIREMENTS: [(&str, u32); 6] =
@@ -162,7 +168,7 @@ fn check(test: &str, sources: &Sources) -> Result<(), &'static str> {
     if has("#[test]") || has("#[tokio::test") {
         return Ok(());
     }
-    let suite = path.starts_with(SUITES) || path == STORIES;
+    let suite = path.starts_with(SUITES) || STORIES.contains(&path);
     if !(suite && lines[at].starts_with("pub")) {
         return Err("neither a test nor a promise of a suite");
     }
