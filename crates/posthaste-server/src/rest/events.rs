@@ -5,6 +5,7 @@
 //! goes on later where it was.
 
 mod live;
+mod wanted;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,8 +23,7 @@ use futures_util::stream::unfold;
 use parking_lot::Mutex;
 use posthaste_api::error::{ApiError, ErrorBody, ErrorCode};
 use posthaste_api::events::{
-    self as wire, ALIVE, CHAT, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset, TOOL,
-    WRITING,
+    self as wire, ALIVE, ERROR, EventInstance, EventView, EventsQuery, RESET, Reset, TOOL, WRITING,
 };
 use posthaste_api::messages::{DeliveryView, MessageView};
 use posthaste_core::events::{About, Event, EventFilter, EventKind, EventPage, Topic};
@@ -32,6 +32,7 @@ use posthaste_core::{Map, Staying};
 use tokio::sync::watch;
 
 use self::live::Live;
+use self::wanted::Wanted;
 use crate::App;
 use crate::auth::{self, Caller};
 use crate::extract::Params;
@@ -59,7 +60,7 @@ pub(super) async fn follow(
     if list(&query.topics).nth(most).is_some() {
         return Err(invalid("topics", format!("at most {most} topics (limits.recipients)")));
     }
-    let wanted = Wanted(list(&query.types).map(kind).collect::<Result<_, _>>()?);
+    let wanted = Wanted::read(list(&query.types))?;
     let filter = EventFilter {
         topics: list(&query.topics).map(topic).collect::<Result<_, _>>()?,
         kinds: wanted.of_journal(),
@@ -178,39 +179,6 @@ fn topic(text: &str) -> Result<Topic, Failure> {
         Some(("session", "human")) => Ok(Topic::Session(Principal::Operator)),
         Some(("session", id)) => Ok(Topic::Session(Principal::Instance(id.parse()?))),
         _ => Err(invalid("topics", "a topic is agent:ID, team:NAME, session:ID or thread:ID")),
-    }
-}
-
-fn kind(text: &str) -> Result<String, Failure> {
-    let of_chat = CHAT.iter().map(|(word, _)| *word);
-    let mut known = EventKind::ALL.iter().map(|(_, _, word)| *word).chain(of_chat);
-    let fits = |word: &str| word == text || word.split('.').next() == Some(text);
-    if known.clone().any(fits) {
-        return Ok(text.to_owned());
-    }
-    let all: Vec<&str> = known.by_ref().collect();
-    Err(invalid("types", format!("it is one of {}, or their first word", all.join(", "))))
-}
-
-/// The types that a follower asks for: whole types or families; none is all.
-struct Wanted(Vec<String>);
-
-impl Wanted {
-    fn has(&self, word: &str) -> bool {
-        let family = word.split('.').next();
-        let fits = |asked: &String| asked == word || Some(asked.as_str()) == family;
-        self.0.is_empty() || self.0.iter().any(fits)
-    }
-
-    /// Returns the types of the journal that are to be read. What the agent of a thread says
-    /// is told with the event of its message.
-    fn of_journal(&self) -> Vec<String> {
-        let of_chat = |kind: &&String| CHAT.iter().any(|(word, _)| word == kind);
-        let mut kinds: Vec<String> = self.0.iter().filter(|k| !of_chat(k)).cloned().collect();
-        if kinds.len() < self.0.len() {
-            kinds.push(EventKind::Accepted.as_str().to_owned());
-        }
-        kinds
     }
 }
 
