@@ -80,7 +80,7 @@ while IFS= read -r line; do
         esac
         ;;
     # The answer to the request for a file.
-    *'"error":'*'"id":5,'*)
+    *'"id":5,'*'"error":'*)
         words "m$number" 'I got an error for my request, and go on.'
         done_with "$turn" end_turn
         ;;
