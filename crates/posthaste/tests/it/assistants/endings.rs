@@ -76,3 +76,25 @@ pub(super) async fn a_model_that_says_nothing_is_asked_once_more_and_reported(mu
     assert_eq!(report["message"], "(it finished without a word)", "{report}");
     stage.until_status(&helper, "finished");
 }
+
+pub(super) async fn a_long_conversation_leaves_out_its_oldest_results_first(mut stage: Stage) {
+    let helper = stage.assign("read everything");
+    // Each result has 15,000 characters, and `runner.context_chars` of this hub is 60,000.
+    for book in ["a", "b", "c", "d", "e"] {
+        let turn = stage.turn().await;
+        let read = format!("printf '%015000d' 0 | tr 0 {book}");
+        turn.call("builtin_shell__run", json!({ "command": read }));
+    }
+    let turn = stage.turn().await;
+    let results: Vec<String> =
+        turn.talk().into_iter().filter(|(role, _)| role == "tool").map(|(_, text)| text).collect();
+    assert_eq!(results.len(), 5, "every call keeps a result");
+    assert!(results[0].contains("was left out") && results[0].len() < 100, "{}", results[0]);
+    assert!(results[4].contains(&"e".repeat(15_000)), "the last one is whole");
+    let length: usize = turn.messages().iter().map(|(_, text)| text.chars().count()).sum();
+    assert!(length <= 60_000, "{length} characters");
+    assert_eq!(turn.talk()[0].1, "read everything", "the request stays");
+    turn.say("I have read five books.");
+    assert_eq!(stage.hears()["message"], "I have read five books.");
+    stage.until_status(&helper, "finished");
+}

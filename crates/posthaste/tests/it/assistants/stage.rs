@@ -7,7 +7,7 @@ use posthaste_testkit::model_server::{Asked, ModelServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::world::{Hub, World, eventually};
+use crate::world::{Hub, World, eventually, lacks};
 
 /// The name of the assistant's profile.
 pub(super) const NAME: &str = "helper";
@@ -19,6 +19,20 @@ pub(super) const KEY: &str = "PLAY_KEY";
 pub(super) enum Runner {
     BuiltIn,
     Python,
+}
+
+impl Runner {
+    /// Whether this machine can run it.
+    pub(super) fn is_here(self) -> bool {
+        let search_path = search_path();
+        let has_python =
+            || std::env::split_paths(&search_path).any(|folder| folder.join("python3").exists());
+        let is_here = matches!(self, Self::BuiltIn) || has_python();
+        if !is_here {
+            lacks("has no python3");
+        }
+        is_here
+    }
 }
 
 pub(super) struct Stage {
@@ -57,7 +71,7 @@ impl Stage {
         let world = World::new();
         let model = ModelServer::start().await;
         world.config(&format!(
-            "{more}\n[runner]\niterations = 8\nretry_after = \"10ms\"\n[models.play]\nprovider = \"{provider}\"\nmodel = \"scripted\"\n\
+            "{more}\n[runner]\niterations = 8\ncontext_chars = 60000\nretry_after = \"10ms\"\n[models.play]\nprovider = \"{provider}\"\nmodel = \"scripted\"\n\
              base_url = \"{}/v1\"\n\
              api_key_env = \"{KEY}\"\n",
             model.url()
