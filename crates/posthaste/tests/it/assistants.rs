@@ -17,8 +17,8 @@ use stage::{Runner, Stage};
 
 /// Plays every story with each runner.
 macro_rules! play {
-    ($($runner:ident: $kind:expr;)* $stories:tt) => {
-        $(play!(@one $runner $kind, $stories);)*
+    ($($runner:ident: $kind:expr),+ => $stories:tt) => {
+        $(play!(@one $runner $kind, $stories);)+
     };
     (@one $runner:ident $kind:expr, { $($stories:ident::$story:ident)* }) => {
         mod $runner {
@@ -36,9 +36,7 @@ macro_rules! play {
 }
 
 play! {
-    with_the_built_in_runner: Runner::BuiltIn;
-    with_a_runner_in_python: Runner::Python;
-    {
+    with_the_built_in_runner: Runner::BuiltIn, with_a_runner_in_python: Runner::Python => {
         flows::of_two_independent_requests_the_quick_one_is_answered_first
         flows::an_amendment_changes_the_task_and_gets_one_answer
         flows::a_question_about_one_task_does_not_stop_another
