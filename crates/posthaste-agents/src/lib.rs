@@ -38,6 +38,7 @@ pub use self::environment::VARIABLES;
 pub use self::installed::installed;
 pub use self::models::{
     ModelConfig, ModelError, ModelErrorKind, ModelReply, Models, ModelsConfig, Price, Provider,
+    Thoughts,
 };
 pub use self::program::find_program;
 pub use self::runner_config::RunnerConfig;

@@ -12,8 +12,9 @@ mod frames;
 mod script;
 #[cfg(test)]
 mod tests;
+mod thoughts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -26,13 +27,16 @@ use tokio::time::sleep;
 
 pub use self::config::{ModelConfig, ModelsConfig, Price, Provider};
 pub use self::error::{ModelError, ModelErrorKind};
+pub use self::thoughts::Thoughts;
 use crate::runner_config::RunnerConfig;
 
 /// A request to a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ModelRequest {
     pub messages: Vec<ChatMessage>,
     pub tools: Vec<ToolSpec>,
+    /// The model's thoughts behind earlier answers, by the id of the first call of each.
+    pub thoughts: HashMap<String, Thoughts>,
 }
 
 /// The answer of a model.
@@ -40,6 +44,8 @@ pub struct ModelRequest {
 pub struct ModelReply {
     pub content: Option<String>,
     pub tool_calls: Vec<ToolCall>,
+    /// What has to go back to the model with the results of these calls.
+    pub thoughts: Option<Thoughts>,
     pub usage: ModelUsage,
 }
 
@@ -210,8 +216,8 @@ impl Models {
     /// Asks a model for one word, to see whether it can be used.
     pub async fn probe(&self, name: &str) -> Result<ModelReply, ModelError> {
         let content = "Answer with the word: ready".to_owned();
-        let request =
-            ModelRequest { messages: vec![ChatMessage::User { content }], tools: Vec::new() };
+        let messages = vec![ChatMessage::User { content }];
+        let request = ModelRequest { messages, ..ModelRequest::default() };
         self.ask(Some(name), &request, &|_| {}).await
     }
 }

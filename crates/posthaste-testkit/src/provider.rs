@@ -83,6 +83,8 @@ pub struct Turn {
     /// The text, in the pieces in which it is streamed.
     pub text: Vec<String>,
     pub calls: Vec<Call>,
+    /// The thought before it, and the provider's signature of it.
+    pub thought: Option<(String, String)>,
     pub usage: Usage,
     /// The reason why the turn ended, if not the usual one.
     pub finish: Option<String>,
@@ -148,6 +150,12 @@ impl Turn {
     pub fn calls(mut self, id: impl Into<Option<&'static str>>, name: &str, args: &str) -> Self {
         let id = id.into().map(str::to_owned);
         self.calls.push(Call { id, name: name.to_owned(), arguments: args.to_owned() });
+        self
+    }
+
+    #[must_use]
+    pub fn thinks(mut self, thought: &str, signature: &str) -> Self {
+        self.thought = Some((thought.to_owned(), signature.to_owned()));
         self
     }
 

@@ -4,10 +4,13 @@
 //! was spent, what a call was answered with. A call that is made again after a restart of
 //! the hub finds its own record, and is answered from there.
 
+use std::collections::HashMap;
+
 use posthaste_runner::protocol::{ChatMessage, TokenUsage};
 use serde::{Deserialize, Serialize};
 
 use super::record::{Mail, Record, notice};
+use crate::models::Thoughts;
 
 /// Texts that want no answer of their own, in lower case and without punctuation.
 const SMALL_TALK: [&str; 12] = [
@@ -156,6 +159,18 @@ impl Dialogue {
             all.insert(0, notice("You have mail."));
         }
         all
+    }
+
+    /// Returns the model's thoughts of the running turn, by the first call that followed
+    /// from each. No provider wants those of earlier turns.
+    pub(crate) fn thoughts(&self) -> HashMap<String, Thoughts> {
+        let thought = |record: &Record| match record {
+            Record::Model { tool_calls, thoughts: Some(thoughts), .. } => {
+                Some((tool_calls.first()?.id.clone(), thoughts.clone()))
+            }
+            _ => None,
+        };
+        self.turn().iter().filter_map(thought).collect()
     }
 
     /// Returns the messages of the human that nothing has answered, oldest first.

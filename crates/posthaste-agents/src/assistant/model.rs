@@ -18,16 +18,16 @@ impl Assistant {
         key: String,
         request: LlmRequest,
     ) -> Result<Value, Fault> {
-        let cancel = {
+        let (cancel, thoughts) = {
             let state = self.state.lock().await;
             if let Some(known) = state.dialogue.answer_to(&key) {
                 return reply(known);
             }
             self.within_budgets(&state)?;
-            state.cancel.clone()
+            (state.cancel.clone(), state.dialogue.thoughts())
         };
         let tools = self.offered(request.tools.as_deref()).await;
-        let asked = ModelRequest { messages: request.messages, tools };
+        let asked = ModelRequest { messages: request.messages, tools, thoughts };
         let told = |progress: Progress<'_>| match progress {
             Progress::Writing(text) => drop(self.writing.send_replace(text.to_owned())),
             Progress::Retrying(why) => self.tell(TranscriptKind::Note, why),
@@ -52,6 +52,7 @@ impl Assistant {
             call: key,
             content: answered.content,
             tool_calls: answered.tool_calls,
+            thoughts: answered.thoughts,
             usage: TokenUsage {
                 input_tokens: answered.usage.input_tokens,
                 output_tokens: answered.usage.output_tokens,

@@ -6,6 +6,8 @@ use posthaste_runner::protocol::{ChatMessage, TokenUsage, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::models::Thoughts;
+
 /// The tool whose result carries the mail of other agents.
 const MAIL_TOOL: &str = "check_inbox";
 
@@ -26,6 +28,8 @@ pub(crate) enum Record {
         content: Option<String>,
         #[serde(default)]
         tool_calls: Vec<ToolCall>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thoughts: Option<Thoughts>,
         #[serde(default)]
         usage: TokenUsage,
         #[serde(default)]

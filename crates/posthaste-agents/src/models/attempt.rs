@@ -47,7 +47,7 @@ impl Models {
         let frames = Arc::new(Frames::new(model.provider, self.limits.answer_bytes));
         let options = options(model, &key, &frames);
         let work = async {
-            let asked = convert::request(request, model.provider);
+            let asked = convert::request(request, model);
             let client = self.client.get_or_init(client);
             let answer = client.exec_chat_stream(target, asked, Some(&options)).await?;
             let (mut stream, mut text) = (answer.stream, String::new());
@@ -75,7 +75,7 @@ impl Models {
         let failed = |error: ModelError| (error, None);
         match timeout(model.timeout, work).await {
             Ok(Ok(Some(end))) if is_whole(&end, model.provider) => {
-                convert::reply(end, frames.calls(), model.price.as_ref())
+                convert::reply(end, &frames, model)
                     .map_err(|why| failed(ModelError::broken(name, &why, &key)))
             }
             Ok(Ok(_)) if frames.is_empty() => Err(failed(ModelError::foreign(name))),
@@ -96,8 +96,9 @@ fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions 
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
         .with_capture_content(true)
-        // See `Frames::calls`.
+        // See `Frames::calls` and `Frames::reasoning`.
         .with_capture_tool_calls(model.provider != Provider::Openai)
+        .with_capture_reasoning_content(model.provider == Provider::Anthropic)
         .with_raw_frame_sink_arc(Arc::clone(frames) as _);
     if let Some(most) = model.max_tokens {
         options = options.with_max_tokens(most);

@@ -9,7 +9,8 @@ use genai::chat::{
 use posthaste_runner::protocol::{ChatMessage, ToolCall};
 use serde_json::{Map, Value};
 
-use super::{ModelReply, ModelRequest, ModelUsage, Price, Provider, frames};
+use super::frames::Frames;
+use super::{ModelConfig, ModelReply, ModelRequest, ModelUsage, Provider, Thoughts};
 
 /// Stands for arguments that are no JSON object, so that the model can be told.
 const UNREADABLE: &str = "_unreadable";
@@ -17,7 +18,7 @@ const MILLION: f64 = 1_000_000.0;
 
 /// Makes the request for genai. Providers want turns to take turns: what the assistant said
 /// in several messages is one, and so are the results of its calls.
-pub(super) fn request(request: &ModelRequest, provider: Provider) -> ChatRequest {
+pub(super) fn request(request: &ModelRequest, model: &ModelConfig) -> ChatRequest {
     // Some providers want the name of the tool beside its result.
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut systems: Vec<&str> = Vec::new();
@@ -32,18 +33,31 @@ pub(super) fn request(request: &ModelRequest, provider: Provider) -> ChatRequest
                     continue;
                 }
                 names.extend(tool_calls.iter().map(|call| (&*call.id, &*call.name)));
+                let thoughts = tool_calls.first().and_then(|call| request.thoughts.get(&call.id));
+                let thoughts = thoughts.filter(|thoughts| thoughts.is_of(&model.model));
                 if !matches!(turns.last(), Some(Turn::Assistant { calls, .. }) if calls.is_empty())
                 {
-                    turns.push(Turn::Assistant { text: String::new(), calls: Vec::new() });
+                    turns.push(Turn::Assistant {
+                        thoughts: Vec::new(),
+                        text: String::new(),
+                        calls: Vec::new(),
+                    });
                 }
-                if let Some(Turn::Assistant { text: all, calls }) = turns.last_mut() {
+                if let Some(Turn::Assistant { thoughts: known, text: all, calls }) =
+                    turns.last_mut()
+                {
+                    known.extend(thoughts.into_iter().flat_map(Thoughts::parts));
                     if let Some(text) = text {
                         if !all.is_empty() {
                             all.push_str("\n\n");
                         }
                         all.push_str(text);
                     }
-                    calls.extend(tool_calls.iter().map(called));
+                    let signed = |call| match thoughts {
+                        Some(thoughts) => thoughts.signed(called(call)),
+                        None => called(call),
+                    };
+                    calls.extend(tool_calls.iter().map(signed));
                 }
             }
             ChatMessage::Tool { tool_call_id, content } => {
@@ -53,7 +67,9 @@ pub(super) fn request(request: &ModelRequest, provider: Provider) -> ChatRequest
                 }
                 match turns.last_mut() {
                     // In Ollama's format a message has room for one.
-                    Some(Turn::Results(all)) if provider != Provider::Ollama => all.push(result),
+                    Some(Turn::Results(all)) if model.provider != Provider::Ollama => {
+                        all.push(result)
+                    }
                     _ => turns.push(Turn::Results(vec![result])),
                 }
             }
@@ -81,7 +97,7 @@ pub(super) fn request(request: &ModelRequest, provider: Provider) -> ChatRequest
 /// Several messages that a provider sees as one.
 enum Turn {
     User(String),
-    Assistant { text: String, calls: Vec<Called> },
+    Assistant { thoughts: Vec<ContentPart>, text: String, calls: Vec<Called> },
     Results(Vec<ToolResponse>),
 }
 
@@ -89,12 +105,10 @@ impl From<Turn> for Said {
     fn from(turn: Turn) -> Self {
         match turn {
             Turn::User(text) => Self::user(text),
-            Turn::Assistant { text, calls } => {
-                let text = (!text.is_empty()).then_some(ContentPart::Text(text));
-                let calls = calls.into_iter().map(ContentPart::ToolCall);
-                Self::assistant(MessageContent::from_parts(
-                    text.into_iter().chain(calls).collect::<Vec<_>>(),
-                ))
+            Turn::Assistant { thoughts: mut parts, text, calls } => {
+                parts.extend((!text.is_empty()).then_some(ContentPart::Text(text)));
+                parts.extend(calls.into_iter().map(ContentPart::ToolCall));
+                Self::assistant(MessageContent::from_parts(parts))
             }
             Turn::Results(all) => Self::from(all),
         }
@@ -110,18 +124,18 @@ fn called(call: &ToolCall) -> Called {
     }
 }
 
-/// Makes our answer of genai's; `calls` are those that were collected in its place.
+/// Makes our answer of genai's and of what was collected in its place.
 pub(super) fn reply(
     end: StreamEnd,
-    calls: Option<Vec<frames::Called>>,
-    price: Option<&Price>,
+    frames: &Frames,
+    model: &ModelConfig,
 ) -> Result<ModelReply, String> {
     let usage = end.captured_usage.clone().unwrap_or_default();
     let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or_default()).unwrap_or_default();
     let (input, output) = (tokens(usage.prompt_tokens), tokens(usage.completion_tokens));
     let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
     let cached = tokens(cached).min(input);
-    let cost_usd = price.map(|price| {
+    let cost_usd = model.price.as_ref().map(|price| {
         let of_cached = price.cached_input.unwrap_or(price.input);
         ((input - cached) as f64 * price.input
             + cached as f64 * of_cached
@@ -130,14 +144,24 @@ pub(super) fn reply(
     });
     let parts = end.captured_content.map(MessageContent::into_parts).unwrap_or_default();
     let (mut text, mut tool_calls) = (String::new(), Vec::new());
+    let (mut thoughts, mut signatures) = (Thoughts::new(&model.model), Vec::new());
     for part in parts {
         match part {
             ContentPart::Text(more) => text.push_str(&more),
-            ContentPart::ToolCall(call) => tool_calls.push(read_call(call)?),
-            _ => {}
+            ContentPart::ToolCall(mut call) => {
+                signatures.push(call.thought_signatures.take());
+                tool_calls.push(read_call(call)?);
+            }
+            ContentPart::ThoughtSignature(_)
+            | ContentPart::ReasoningContent(_)
+            | ContentPart::Custom(_) => thoughts.add(&part),
+            ContentPart::Binary(_) | ContentPart::ToolResponse(_) => {}
         }
     }
-    for call in calls.into_iter().flatten() {
+    if let Some(reasoning) = frames.reasoning() {
+        thoughts.add(&ContentPart::ReasoningContent(reasoning));
+    }
+    for call in frames.calls().into_iter().flatten() {
         tool_calls.push(read_call(Called {
             call_id: call.id,
             fn_name: call.name,
@@ -152,9 +176,13 @@ pub(super) fn reply(
             tool_calls[at].id = format!("call_{:08x}_{number}", rand::random::<u32>());
         }
     }
+    for (call, signatures) in tool_calls.iter().zip(signatures) {
+        signatures.into_iter().for_each(|signatures| thoughts.sign(&call.id, signatures));
+    }
+    let thoughts = thoughts.some().filter(|_| !tool_calls.is_empty());
     let content = Some(text).filter(|text| !text.is_empty());
     let usage = ModelUsage { input_tokens: input, output_tokens: output, cost_usd };
-    Ok(ModelReply { content, tool_calls, usage })
+    Ok(ModelReply { content, tool_calls, thoughts, usage })
 }
 
 fn read_call(call: Called) -> Result<ToolCall, String> {

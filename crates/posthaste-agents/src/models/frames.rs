@@ -1,4 +1,5 @@
-//! The frames of an answer, as they come: their size, and the calls of tools in them.
+//! The frames of an answer, as they come: their size, and the calls of tools and the
+//! thoughts in them.
 
 use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ pub(super) struct Frames {
 struct Seen {
     bytes: usize,
     calls: Vec<Called>,
+    reasoning: String,
 }
 
 /// A call of a tool, as far as it has come.
@@ -51,6 +53,12 @@ impl Frames {
     pub(super) fn calls(&self) -> Option<Vec<Called>> {
         (self.provider == Provider::Openai).then(|| self.seen.lock().calls.clone())
     }
+
+    /// Returns the `reasoning_content` of OpenAI's format. Who sends it under this name
+    /// wants it back; others refuse it.
+    pub(super) fn reasoning(&self) -> Option<String> {
+        Some(self.seen.lock().reasoning.clone()).filter(|text| !text.is_empty())
+    }
 }
 
 impl ChatFrameSink for Frames {
@@ -61,10 +69,12 @@ impl ChatFrameSink for Frames {
             self.too_many.notify_one();
             return;
         }
-        if self.provider == Provider::Openai && frame.data.contains("tool_calls") {
-            let pieces = frame.json().unwrap_or_default();
-            let pieces = pieces["choices"][0]["delta"]["tool_calls"].as_array();
-            pieces.into_iter().flatten().for_each(|piece| seen.add(piece));
+        let told = ["tool_calls", "reasoning_content"].iter().any(|key| frame.data.contains(key));
+        if self.provider == Provider::Openai && told {
+            let chunk = frame.json().unwrap_or_default();
+            let delta = &chunk["choices"][0]["delta"];
+            seen.reasoning.push_str(delta["reasoning_content"].as_str().unwrap_or_default());
+            delta["tool_calls"].as_array().into_iter().flatten().for_each(|piece| seen.add(piece));
         }
     }
 }

@@ -110,6 +110,7 @@ impl Script {
         Ok(ModelReply {
             content: step.say.as_ref().map(|text| format!("{LABEL}{text}")),
             tool_calls: step.call.iter().enumerate().map(call).collect(),
+            thoughts: None,
             usage: ModelUsage::default(),
         })
     }

@@ -54,7 +54,7 @@ fn user(content: &str) -> ChatMessage {
 }
 
 fn hello() -> ModelRequest {
-    ModelRequest { messages: vec![user("hello")], tools: Vec::new() }
+    ModelRequest { messages: vec![user("hello")], ..ModelRequest::default() }
 }
 
 /// Asks the model, and returns what was told meanwhile as well.

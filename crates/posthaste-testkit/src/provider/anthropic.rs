@@ -26,6 +26,10 @@ pub(super) fn read(asked: &Asked<'_>) -> Read<Heard> {
         let (mut texts, mut calls) = (Vec::new(), Vec::new());
         for block in blocks {
             match (role, text(block, "type")?) {
+                ("assistant", "thinking") if texts.is_empty() && calls.is_empty() => {
+                    text(block, "thinking")?;
+                    said.push(Said::Thought(text(block, "signature")?.to_owned()));
+                }
                 ("user" | "assistant", "text") => texts.push(text(block, "text")?.to_owned()),
                 ("assistant", "tool_use") => {
                     let (id, name) = (text(block, "id")?, text(block, "name")?);
@@ -97,6 +101,14 @@ pub(super) fn stream(turn: &Turn) -> Vec<String> {
         index += 1;
         events
     };
+    if let Some((thought, signature)) = &turn.thought {
+        let start = json!({ "type": "thinking", "thinking": "", "signature": "" });
+        let deltas = vec![
+            json!({ "type": "thinking_delta", "thinking": thought }),
+            json!({ "type": "signature_delta", "signature": signature }),
+        ];
+        all.extend(block(start, deltas));
+    }
     if !turn.text.is_empty() {
         let delta = |piece: &String| json!({ "type": "text_delta", "text": piece });
         let deltas = turn.text.iter().map(delta).collect();

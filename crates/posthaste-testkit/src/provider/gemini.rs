@@ -29,6 +29,9 @@ pub(super) fn read(asked: &Asked<'_>) -> Read<Heard> {
                         return Err("a call comes right after a turn of the user".to_owned());
                     }
                     open.call(call["id"].as_str().unwrap_or(name), name)?;
+                    if let Some(signature) = part["thoughtSignature"].as_str() {
+                        said.push(Said::Thought(signature.to_owned()));
+                    }
                     calls.push((name.to_owned(), object(call, "args")?.clone()));
                 }
                 ("user", part) if part["functionResponse"].is_object() => {
@@ -106,7 +109,12 @@ pub(super) fn stream(turn: &Turn) -> Vec<String> {
             }
             json!({ "functionCall": called })
         };
-        all.push(chunk(turn.calls.iter().map(call).collect(), None));
+        let mut calls: Vec<Value> = turn.calls.iter().map(call).collect();
+        // The signature stands beside the first call.
+        if let Some((_, signature)) = &turn.thought {
+            calls[0]["thoughtSignature"] = json!(signature);
+        }
+        all.push(chunk(calls, None));
     }
     let reason = turn.finish.as_deref().unwrap_or("STOP");
     all.push(chunk(vec![json!({ "text": "" })], Some(reason)));

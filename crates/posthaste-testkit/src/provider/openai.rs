@@ -32,6 +32,9 @@ pub(super) fn read(asked: &Asked<'_>) -> Read<Heard> {
                     open.call(text(call, "id")?, name)?;
                     calls.push((name.to_owned(), with.map_err(|error| error.to_string())?));
                 }
+                if let Some(thought) = message["reasoning_content"].as_str() {
+                    said.push(Said::Thought(thought.to_owned()));
+                }
                 let text = message["content"].as_str().unwrap_or_default().to_owned();
                 said.push(Said::Assistant { text, calls });
             }
@@ -67,6 +70,9 @@ pub(super) fn stream(turn: &Turn) -> Vec<String> {
         })
     };
     let mut all = vec![chunk(json!({ "role": "assistant", "content": "" }), Value::Null)];
+    if let Some((thought, _)) = &turn.thought {
+        all.push(chunk(json!({ "reasoning_content": thought }), Value::Null));
+    }
     for piece in &turn.text {
         all.push(chunk(json!({ "content": piece }), Value::Null));
     }

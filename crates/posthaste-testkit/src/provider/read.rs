@@ -21,6 +21,9 @@ pub struct Heard {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
     User(String),
+    /// What the model thought before it spoke: the provider's signature, or the text where
+    /// there is none.
+    Thought(String),
     Assistant {
         text: String,
         calls: Vec<(String, Value)>,

@@ -12,6 +12,7 @@ mod gaps;
 mod kills;
 mod odd;
 mod stage;
+mod thoughts;
 
 use stage::{Runner, Stage};
 

@@ -34,6 +34,7 @@ fn model(call: &str, content: Option<&str>, calls: &[&str]) -> Record {
         call: call.to_owned(),
         content: content.map(str::to_owned),
         tool_calls: calls.iter().map(tool_call).collect(),
+        thoughts: None,
         usage: TokenUsage { input_tokens: 10, output_tokens: 2 },
         cost_usd: 0.25,
     }

@@ -47,7 +47,7 @@ fn long_talk() -> ModelRequest {
     };
     let none = json!({ "type": "object", "properties": {} });
     let tools = vec![tool("read", "Reads a file.", schema), tool("list", "Lists files.", none)];
-    ModelRequest { messages, tools }
+    ModelRequest { messages, tools, ..ModelRequest::default() }
 }
 
 #[tokio::test]
@@ -114,6 +114,48 @@ async fn a_call_that_a_model_made_can_be_told_to_it_again() {
             Said::result("list", "ok"),
         ];
         assert_eq!(server.heard()[1].said, said, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_thoughts_of_a_model_go_back_to_it_with_its_calls() {
+    for format in [Format::OpenAi, Format::Anthropic, Format::Gemini] {
+        let server = ProviderServer::start(format).await;
+        let call = Turn::says(&[]).calls("x", "read", "{}").thinks("I look first.", "signed-1");
+        server.plan(call);
+        server.plan(Turn::says(&["done"]));
+        server.plan(Turn::says(&["done"]));
+        let model = config(&server, format);
+        let models = models(model.clone(), quick());
+        let mut request = ModelRequest { messages: vec![user("Go.")], ..ModelRequest::default() };
+        let reply = ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let thoughts = reply.thoughts.unwrap_or_else(|| panic!("{format:?}: no thoughts"));
+        // They are kept in a file meanwhile.
+        let kept = serde_json::to_string(&thoughts).expect("JSON");
+        let id = reply.tool_calls[0].id.clone();
+        request.thoughts.insert(id.clone(), serde_json::from_str(&kept).expect("thoughts"));
+        let (content, tool_calls) = (reply.content, reply.tool_calls);
+        request.messages.push(ChatMessage::Assistant { content, tool_calls });
+        request.messages.push(result(&id, "ok"));
+        ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let thought = match format {
+            Format::OpenAi => "I look first.",
+            _ => "signed-1",
+        };
+        let said = [
+            Said::user("Go."),
+            Said::Thought(thought.to_owned()),
+            Said::assistant("", &[("read", json!({}))]),
+            Said::result("read", "ok"),
+        ];
+        assert_eq!(server.heard()[1].said, said, "{format:?}");
+
+        // Another model could not read them.
+        let other = ModelConfig { model: "another".to_owned(), ..model };
+        let models = super::models(other, quick());
+        ask(&models, &request).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let heard = &server.heard()[2].said;
+        assert!(!heard.iter().any(|said| matches!(said, Said::Thought(_))), "{format:?}");
     }
 }
 

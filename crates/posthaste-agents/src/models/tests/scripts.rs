@@ -66,7 +66,8 @@ async fn a_step_whose_expectation_is_not_met_says_which_and_what() {
     let why = "step 1 of the script of the model large expects \"the build\\nis red\", and the \
                request does not have it";
     assert_eq!((error.kind, error.why.as_str()), (ModelErrorKind::Script, why));
-    let request = ModelRequest { messages: vec![user("Look, the build\nis red!")], tools: vec![] };
+    let messages = vec![user("Look, the build\nis red!")];
+    let request = ModelRequest { messages, ..ModelRequest::default() };
     assert!(ask(&models, &request).await.is_ok());
 }
 
