@@ -158,8 +158,8 @@ fn a_hub_does_not_start_with_a_model_that_is_wrong_and_does_not_repeat_a_key() {
     let file =
         world.config("[models.large]\nprovider = 'openai'\nmodel = 'm'\napi_key = 'sk-geheim'\n");
     let ran = world.run(&["up", "--config", &file, "--listen", "127.0.0.1:0"]);
-    let told = format!("`models.large.api_key` in {file}: a key does not stand in this file");
-    ran.failed(2, &told, "api_key_env");
-    let ran = world.run(&["up", "--config", &file, "--listen", "127.0.0.1:0"]);
+    // The file is named by its way from here, if that is shorter.
+    ran.failed(2, "config.toml: a key does not stand in this file", "api_key_env");
+    assert!(ran.err.contains("`models.large.api_key` in "), "{ran:?}");
     assert!(!ran.err.contains("geheim") && !ran.out.contains("geheim"), "{ran:?}");
 }
