@@ -106,6 +106,9 @@ pub(crate) struct Assistant {
     /// The answer that the model is writing.
     writing: watch::Sender<String>,
     state: Mutex<State>,
+    /// Cancels the calls of the running turn. Outside of the state, because a call may hold
+    /// that for as long as the disk takes.
+    cancel: parking_lot::Mutex<CancellationToken>,
     /// What all assistants have spent, for those who look.
     usages: Arc<Usages>,
     /// Sums what the whole session of the assistant has spent.
@@ -117,8 +120,6 @@ struct State {
     dialogue: Dialogue,
     /// The beginning of the running turn, as far as this hub knows.
     began: Instant,
-    /// Cancels the calls of the running turn.
-    cancel: CancellationToken,
 }
 
 /// The surroundings of an assistant.
@@ -141,7 +142,6 @@ impl Assistant {
         let Surroundings { hub, who, models, toolbox, limits, transcript, usages, session_cost } =
             around;
         usages.set(who, dialogue.spent());
-        let (began, cancel) = (Instant::now(), CancellationToken::new());
         Ok(Self {
             hub,
             who,
@@ -151,7 +151,8 @@ impl Assistant {
             limits,
             transcript,
             writing: watch::Sender::new(String::new()),
-            state: Mutex::new(State { file, dialogue, began, cancel }),
+            state: Mutex::new(State { file, dialogue, began: Instant::now() }),
+            cancel: parking_lot::Mutex::default(),
             usages,
             session_cost,
         })
@@ -186,20 +187,27 @@ impl Assistant {
     }
 
     /// Cancels the calls of the running turn. They are answered with an error.
-    pub(crate) async fn cancel(&self) {
-        self.state.lock().await.cancel.cancel();
+    pub(crate) fn cancel(&self) {
+        self.cancel.lock().cancel();
+    }
+
+    /// Acks mail that stands in the conversation.
+    async fn stored(&self, mail: &[u64]) {
+        if !mail.is_empty() {
+            self.hub.mail_stored(self.who, mail.iter().copied().map(Seq).collect()).await;
+        }
     }
 
     /// Writes mail into the conversation, then acks it. Mail that stands there already, from
     /// before a crash, is acked and not written again.
     async fn keep_mail(&self, state: &mut State, batch: Batch) -> io::Result<()> {
         let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
-        let seqs: Vec<Seq> = all.iter().map(|mail| Seq(mail.seq)).collect();
+        let seqs: Vec<u64> = all.iter().map(|mail| mail.seq).collect();
         let new: Vec<Mail> =
             all.into_iter().filter(|mail| !state.dialogue.has_mail(mail.seq)).collect();
         if !state.dialogue.is_turn_open() && !new.is_empty() {
             state.began = Instant::now();
-            state.cancel = CancellationToken::new();
+            *self.cancel.lock() = CancellationToken::new();
         }
         for mail in &new {
             self.tell(TranscriptKind::Prompt, &mail.text);
@@ -208,7 +216,7 @@ impl Assistant {
         state.keep(new.into_iter().map(Record::Mail).collect())?;
         batch.handed.names_nothing();
         batch.handed.written();
-        self.hub.mail_stored(self.who, seqs).await;
+        self.stored(&seqs).await;
         Ok(())
     }
 

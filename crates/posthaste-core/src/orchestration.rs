@@ -40,3 +40,6 @@ pub use self::handoff::{HandedOff, Handoff, HandoffEnd, HandoffError, Patience, 
 pub(crate) use self::line::Staff;
 pub use self::stop::StopError;
 pub use self::turns::TurnActivity;
+
+/// Stands for the answer of a model that ended its work without one.
+pub const SAID_NOTHING: &str = "(it finished without a word)";

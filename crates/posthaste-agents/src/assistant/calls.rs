@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use posthaste_core::messaging::message::{Principal, Seq};
+use posthaste_core::messaging::message::Principal;
 use posthaste_runner::protocol::{
     self, Drained, EventNotice, Finish, LlmRequest, ProfileView, RunnerLimits, ServiceContext,
     ToolRequest,
@@ -101,17 +101,15 @@ impl Assistant {
         let tools = self.tools().await;
         let mut state = self.state.lock().await;
         let mut new = vec![Record::Start];
-        let mut stored = None;
+        let mut stored = Vec::new();
         if let Some(SpecTask { seq, text }) = &self.spec.task {
-            stored = Some(Seq(*seq));
+            stored.push(*seq);
             if !state.dialogue.has_mail(*seq) {
                 new.insert(0, Record::Mail(self.task_mail(*seq, text)));
             }
         }
         state.keep(new).map_err(|error| Fault::disk(&error))?;
-        if let Some(seq) = stored {
-            self.hub.mail_stored(self.who, vec![seq]).await;
-        }
+        self.stored(&stored).await;
         let start = protocol::Start {
             thread_id: self.spec.thread.clone(),
             instance: self.who.to_string(),

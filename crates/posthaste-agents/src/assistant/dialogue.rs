@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use posthaste_runner::protocol::{ChatMessage, TokenUsage};
 use serde::{Deserialize, Serialize};
 
-use super::record::{Mail, Record, notice};
+use super::record::{Mail, Record, Saying, notice};
 use crate::models::Thoughts;
 
 /// Texts that want no answer of their own, in lower case and without punctuation.
@@ -64,7 +64,28 @@ impl Dialogue {
 
     /// Returns whether a message stands in the conversation already.
     pub(crate) fn has_mail(&self, seq: u64) -> bool {
-        self.records.iter().any(|record| matches!(record, Record::Mail(mail) if mail.seq == seq))
+        self.records.iter().any(|record| record.mail().contains(&seq))
+    }
+
+    /// Returns the question that this call has asked.
+    pub(crate) fn asked_by(&self, key: &str) -> Option<u64> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Asked { question, call } if call == key => Some(*question),
+            _ => None,
+        })
+    }
+
+    /// Returns the last words of the running turn, if they may have been sent already.
+    pub(crate) fn saying(&self) -> Option<&Saying> {
+        self.turn().iter().find_map(|record| match record {
+            Record::Saying(saying) => Some(saying),
+            _ => None,
+        })
+    }
+
+    /// Counts the turns that have ended.
+    pub(crate) fn turns(&self) -> usize {
+        self.records.iter().filter(|record| matches!(record, Record::Finish { .. })).count()
     }
 
     /// Returns whether there is something to do: mail after the end of the last turn.
@@ -90,7 +111,8 @@ impl Dialogue {
             | Record::Mail(_)
             | Record::Said { .. }
             | Record::Asked { .. }
-            | Record::Answered { .. } => false,
+            | Record::Answered { .. }
+            | Record::Saying(_) => false,
         })
     }
 
@@ -151,6 +173,7 @@ impl Dialogue {
                 | Record::Said { .. }
                 | Record::Asked { .. }
                 | Record::Answered { .. }
+                | Record::Saying(_)
                 | Record::Finish { .. } => {}
             }
         }
@@ -203,7 +226,7 @@ impl Dialogue {
     /// Returns whether a message of the human wants an answer: a reply to a question and
     /// small talk do not.
     fn is_request(&self, mail: &Mail) -> bool {
-        let asked = |record: &Record| matches!(record, Record::Asked { question } if Some(*question) == mail.in_reply_to);
+        let asked = |record: &Record| matches!(record, Record::Asked { question, .. } if Some(*question) == mail.in_reply_to);
         let words = mail.text.to_lowercase();
         let words = words.trim_matches(|c: char| !c.is_alphanumeric());
         !SMALL_TALK.contains(&words) && !self.records.iter().any(asked)

@@ -6,18 +6,22 @@
 
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::{Kind, Principal, Seq};
-use posthaste_core::orchestration::Utterance;
+use posthaste_core::orchestration::{SAID_NOTHING, Utterance};
+use posthaste_core::ports::TranscriptKind;
 use posthaste_runner::protocol::{self, Finish, Finished};
 use serde_json::json;
 
 use super::calls::{Fault, Served, value};
 use super::dialogue::listed;
-use super::record::{Mail, Record, notice};
+use super::record::{Mail, Record, Saying, notice};
 use super::{Assistant, State};
 use crate::conversation::TurnEnd;
 
 const PROGRESS: &str = "progress";
 const ANSWER: &str = "answer";
+const HUMAN: &str = "human";
+/// Number of messages that an answer names: its metadata has a limit.
+const NAMED: usize = 200;
 
 impl Assistant {
     pub(super) async fn finish(&self, key: String, finish: Finish) -> Served {
@@ -44,26 +48,37 @@ impl Assistant {
             Some(Record::Finish { .. }) => return Ok(accepted(TurnEnd::Answer(result))),
             _ => {}
         }
-        let batch = self.hub.mail_now(self.who).await.map_err(|error| {
-            Fault::new(protocol::MODEL_FAILED, format!("the mail cannot be read: {error}"))
-        })?;
-        if !batch.mail.is_empty() {
-            // The result answers what was open before this mail came.
-            if !result.trim().is_empty() {
-                self.show_partial(state, key, &result).await?;
+        // What may have been said already is the end.
+        if state.dialogue.saying().is_none() {
+            let batch = self.hub.mail_now(self.who).await.map_err(|error| {
+                Fault::new(protocol::MODEL_FAILED, format!("the mail cannot be read: {error}"))
+            })?;
+            if !batch.mail.is_empty() {
+                // The result answers what was open before this mail came.
+                if !result.trim().is_empty() {
+                    self.show_partial(state, key, &result).await?;
+                }
+                self.keep_mail(state, batch).await.map_err(|error| Fault::disk(&error))?;
+                let given = Record::Given { call: key.to_owned() };
+                state.keep(vec![given]).map_err(|error| Fault::disk(&error))?;
+                return refused(state, key);
             }
-            self.keep_mail(state, batch).await.map_err(|error| Fault::disk(&error))?;
-            let given = Record::Given { call: key.to_owned() };
-            state.keep(vec![given]).map_err(|error| Fault::disk(&error))?;
-            return refused(state, key);
+            drop(batch);
+            if let Some(text) = self.reminder(state) {
+                let record = Record::Notice { call: key.to_owned(), text: text.clone() };
+                state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+                return reminded(&text);
+            }
         }
-        drop(batch);
-        if let Some(text) = self.reminder(state) {
-            let record = Record::Notice { call: key.to_owned(), text: text.clone() };
-            state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
-            return reminded(&text);
+        let said = match result.trim().is_empty() {
+            false => Some((result.as_str(), json!({}))),
+            // Somebody waits for a word.
+            true if !state.dialogue.open().is_empty() => Some((SAID_NOTHING, json!({}))),
+            true => None,
+        };
+        if let Some((text, more)) = said {
+            self.answer_human(state, text, more).await?;
         }
-        self.answer_human(state, key, &result, json!({})).await?;
         let finish =
             Record::Finish { call: key.to_owned(), result: Some(result.clone()), failed: None };
         state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
@@ -111,43 +126,62 @@ impl Assistant {
         })
     }
 
-    /// Sends the final answer to the human, unless it goes there as the report on a task.
+    /// Sends the last words of the turn to the human, unless they go there as the report on
+    /// a task. They are written down first, so that a hub that was killed meanwhile sends
+    /// the same ones, once.
     async fn answer_human(
         &self,
-        state: &State,
-        key: &str,
-        result: &str,
+        state: &mut State,
+        text: &str,
         more: serde_json::Value,
     ) -> Result<(), Fault> {
-        let reports_to_human = self.spec.parent == "human"
+        let saying = match state.dialogue.saying() {
+            Some(known) => known.clone(),
+            None if !self.speaks_to_human(state) => return Ok(()),
+            None => {
+                let answers = answered_by(&state.dialogue.open());
+                let mut metadata = json!({ "final": true, "answers": answers });
+                if let (Some(all), Some(more)) = (metadata.as_object_mut(), more.as_object()) {
+                    all.extend(more.clone());
+                }
+                let (text, in_reply_to) = (text.to_owned(), answers.first().copied());
+                let saying = Saying { text, in_reply_to, metadata };
+                let record = Record::Saying(saying.clone());
+                state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+                saying
+            }
+        };
+        let key = format!("final:{}", state.dialogue.turns());
+        self.say(&key, ANSWER, &saying.text, saying.in_reply_to, &saying.metadata).await
+    }
+
+    /// Returns whether the last words of the turn are for the human: the human talks to the
+    /// assistant, and gets them by no report.
+    fn speaks_to_human(&self, state: &State) -> bool {
+        let is_talked_to = self.spec.parent == HUMAN || state.dialogue.is_for_human();
+        let reports_to_human = self.spec.parent == HUMAN
             && self.hub.taken_on(self.who).iter().any(|taken| taken.report.is_none());
-        if reports_to_human || !state.dialogue.is_for_human() || result.trim().is_empty() {
-            return Ok(());
-        }
-        let open = state.dialogue.open();
-        let answers: Vec<u64> = open.iter().map(|mail| mail.seq).collect();
-        let mut metadata = json!({ "final": true, "answers": answers });
-        if let (Some(all), Some(more)) = (metadata.as_object_mut(), more.as_object()) {
-            all.extend(more.clone());
-        }
-        self.say(key, ANSWER, result, open.first().copied(), metadata).await
+        is_talked_to && !reports_to_human
     }
 
     /// Shows a result while the work goes on. It answers everything that is open and that
-    /// the model had seen.
+    /// the model had seen. It stays in the conversation, so the work also goes on if it
+    /// cannot be shown.
     pub(super) async fn show_partial(
         &self,
         state: &mut State,
         key: &str,
         text: &str,
     ) -> Result<(), Fault> {
-        let open = state.dialogue.open_and_seen();
-        let answers: Vec<u64> = open.iter().map(|mail| mail.seq).collect();
+        let answers = answered_by(&state.dialogue.open_and_seen());
         let for_human = state.dialogue.is_for_human();
-        let first = open.first().copied();
         let metadata = json!({ "partial": true, "answers": answers });
         let kind = if for_human { ANSWER } else { PROGRESS };
-        self.say(&format!("{key}:partial"), kind, text, first, metadata).await?;
+        let to = answers.first().copied();
+        if let Err(fault) = self.say(&format!("{key}:partial"), kind, text, to, &metadata).await {
+            self.tell(TranscriptKind::Note, &format!("it was not shown: {}", fault.message));
+            return Ok(());
+        }
         state.keep(vec![Record::Said { answers }]).map_err(|error| Fault::disk(&error))
     }
 
@@ -157,8 +191,8 @@ impl Assistant {
         key: &str,
         kind: &str,
         text: &str,
-        answers: Option<&Mail>,
-        metadata: serde_json::Value,
+        in_reply_to: Option<u64>,
+        metadata: &serde_json::Value,
     ) -> Result<(), Fault> {
         let to = match kind {
             PROGRESS => self.spec.parent.parse().unwrap_or(Address::Human),
@@ -168,7 +202,7 @@ impl Assistant {
             to,
             kind: Kind::read(kind).unwrap_or_default(),
             text: text.to_owned(),
-            in_reply_to: answers.map(|mail| Seq(mail.seq)),
+            in_reply_to: in_reply_to.map(Seq),
             metadata: metadata.to_string(),
             key: format!("runner:{}:{key}", self.who),
         };
@@ -188,7 +222,7 @@ impl Assistant {
         // The report on a task says it all, for then there is no other answer.
         let told = format!("{why}{}", self.left_behind(state));
         let text = format!("I had to stop: {told}");
-        self.answer_human(state, key, &text, json!({ "failed": true })).await?;
+        self.answer_human(state, &text, json!({ "failed": true })).await?;
         let failed = Some(told.clone());
         let finish = Record::Finish { call: key.to_owned(), result: None, failed };
         state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
@@ -217,12 +251,17 @@ impl Assistant {
         if state.dialogue.answer_to(key).is_some() {
             return Ok(end);
         }
-        self.answer_human(state, key, "(cancelled)", json!({ "cancelled": true })).await?;
+        self.answer_human(state, "(cancelled)", json!({ "cancelled": true })).await?;
         let failed = Some("cancelled".to_owned());
         let finish = Record::Finish { call: key.to_owned(), result: None, failed };
         state.keep(vec![finish]).map_err(|error| Fault::disk(&error))?;
         Ok(end)
     }
+}
+
+/// Returns the numbers of the messages that an answer to all of these names.
+fn answered_by(open: &[&Mail]) -> Vec<u64> {
+    open.iter().take(NAMED).map(|mail| mail.seq).collect()
 }
 
 fn accepted(end: TurnEnd) -> Served {

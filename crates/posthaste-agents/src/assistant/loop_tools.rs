@@ -130,7 +130,8 @@ impl Assistant {
         if let (Some(quote), None) = (&reference, &answered) {
             metadata["quote"] = crate::conversation::one_line(quote, 200).into();
         }
-        let said = self.say(key, "answer", &args.message, answered.as_ref(), metadata).await;
+        let to = answered.as_ref().map(|mail| mail.seq);
+        let said = self.say(key, "answer", &args.message, to, &metadata).await;
         said.map_err(|fault| format!("it was not shown: {}", fault.message))?;
         state.keep(vec![Record::Said { answers }]).map_err(|error| error.to_string())?;
         let left = state.dialogue.open();
@@ -153,27 +154,30 @@ impl Assistant {
         if !args.options.is_empty() {
             metadata["options"] = args.options.into();
         }
-        let said = Utterance {
-            to: Address::Human,
-            kind: Kind::QUESTION,
-            text: args.question,
-            in_reply_to: None,
-            metadata: metadata.to_string(),
-            key: format!("runner:{}:{key}", self.who),
-        };
-        let sent = self.hub.utter(self.who, said).await;
-        let question = sent.map_err(|error| format!("it was not asked: {error}"))?.seq;
-        let asked = Record::Asked { question: question.0 };
-        let noted = |state: &super::State| state.dialogue.records().contains(&asked);
-        {
-            let mut state = self.state.lock().await;
-            if !noted(&state) {
-                state.keep(vec![asked.clone()]).map_err(|error| error.to_string())?;
+        // An earlier hub may have asked.
+        let known = self.state.lock().await.dialogue.asked_by(key);
+        let question = match known {
+            Some(question) => question,
+            None => {
+                let said = Utterance {
+                    to: Address::Human,
+                    kind: Kind::QUESTION,
+                    text: args.question,
+                    in_reply_to: None,
+                    metadata: metadata.to_string(),
+                    key: format!("runner:{}:{key}", self.who),
+                };
+                let sent = self.hub.utter(self.who, said).await;
+                let question = sent.map_err(|error| format!("it was not asked: {error}"))?.seq.0;
+                let asked = Record::Asked { question, call: key.to_owned() };
+                let mut state = self.state.lock().await;
+                state.keep(vec![asked]).map_err(|error| error.to_string())?;
+                question
             }
-        }
+        };
         match blocking {
             false => Ok("question sent, continuing".to_owned()),
-            true => self.wait_for_answer(question).await,
+            true => self.wait_for_answer(Seq(question)).await,
         }
     }
 
@@ -181,17 +185,21 @@ impl Assistant {
     async fn wait_for_answer(&self, question: Seq) -> Result<String, String> {
         // An earlier hub may have taken the answer and been killed.
         let answer = |record: &Record| match record {
-            Record::Answered { question: of, text } if *of == question.0 => Some(text.clone()),
+            Record::Answered { question: of, text, mail } if *of == question.0 => {
+                Some((text.clone(), mail.clone()))
+            }
             _ => None,
         };
-        if let Some(text) = self.state.lock().await.dialogue.records().iter().find_map(answer) {
+        let known = self.state.lock().await.dialogue.records().iter().find_map(answer);
+        if let Some((text, mail)) = known {
+            self.stored(&mail).await;
             return Ok(text);
         }
         let asked_at = Instant::now();
         let batch = self.hub.answer_of_human(self.who, question).await;
         let batch = batch.map_err(|error| format!("the answer cannot be read: {error}"))?;
         let all: Vec<Mail> = batch.mail.iter().map(Mail::of).collect();
-        let seqs = all.iter().map(|mail| Seq(mail.seq)).collect();
+        let mail: Vec<u64> = all.iter().map(|mail| mail.seq).collect();
         let texts: Vec<&str> = all.iter().map(|mail| mail.text.as_str()).collect();
         let text = texts.join("\n");
         // The text reaches the model as the result of this call; the record keeps it from
@@ -199,12 +207,13 @@ impl Assistant {
         let mut state = self.state.lock().await;
         // A person's time is not the assistant's.
         state.began += asked_at.elapsed();
-        let answered = Record::Answered { question: question.0, text: text.clone() };
+        let answered =
+            Record::Answered { question: question.0, text: text.clone(), mail: mail.clone() };
         state.keep(vec![answered]).map_err(|error| error.to_string())?;
         drop(state);
         batch.handed.names_nothing();
         batch.handed.written();
-        self.hub.mail_stored(self.who, seqs).await;
+        self.stored(&mail).await;
         Ok(text)
     }
 }

@@ -24,7 +24,7 @@ impl Assistant {
                 return reply(known);
             }
             self.within_budgets(&state)?;
-            (state.cancel.clone(), state.dialogue.thoughts())
+            (self.cancel.lock().clone(), state.dialogue.thoughts())
         };
         let tools = self.offered(request.tools.as_deref()).await;
         let asked = ModelRequest { messages: request.messages, tools, thoughts };

@@ -45,17 +45,32 @@ pub(crate) enum Record {
         text: String,
         #[serde(default)]
         is_error: bool,
+        /// The mail in the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        mail: Vec<u64>,
     },
     /// The human was shown an answer, which closes these messages.
     Said {
         #[serde(default)]
         answers: Vec<u64>,
     },
-    /// The assistant asked the human.
-    Asked { question: u64 },
+    /// The assistant asked the human, by this call.
+    Asked {
+        question: u64,
+        #[serde(default)]
+        call: String,
+    },
     /// The human answered a question on which the assistant waited. The text is the result
     /// of that call.
-    Answered { question: u64, text: String },
+    Answered {
+        question: u64,
+        text: String,
+        /// The messages of the answer.
+        #[serde(default)]
+        mail: Vec<u64>,
+    },
+    /// The last words of the turn for the human, which are about to be sent.
+    Saying(Saying),
     /// The hub reminded the assistant.
     Notice { call: String, text: String },
     /// A turn ended.
@@ -66,6 +81,17 @@ pub(crate) enum Record {
         #[serde(default)]
         failed: Option<String>,
     },
+}
+
+/// Words for the human.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Saying {
+    pub(crate) text: String,
+    /// The message that they answer, if it is one.
+    #[serde(default)]
+    pub(crate) in_reply_to: Option<u64>,
+    #[serde(default)]
+    pub(crate) metadata: Value,
 }
 
 /// A message for the assistant.
@@ -88,6 +114,17 @@ pub(crate) struct Mail {
     pub(crate) in_reply_to: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) urgent: bool,
+}
+
+impl Record {
+    /// Returns the messages that stand in this record.
+    pub(crate) fn mail(&self) -> &[u64] {
+        match self {
+            Self::Mail(mail) => std::slice::from_ref(&mail.seq),
+            Self::Tool { mail, .. } | Self::Answered { mail, .. } => mail,
+            _ => &[],
+        }
+    }
 }
 
 impl Mail {

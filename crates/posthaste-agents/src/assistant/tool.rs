@@ -80,13 +80,13 @@ impl Assistant {
         request: ToolRequest,
         again: bool,
     ) -> Result<Value, Fault> {
-        let cancel = {
-            let state = self.state.lock().await;
-            if let Some(known) = state.dialogue.answer_to(&key) {
-                return reply(known);
-            }
-            state.cancel.clone()
-        };
+        let known = self.state.lock().await.dialogue.answer_to(&key).cloned();
+        if let Some(known) = known {
+            // An earlier hub may have been killed before it acked the mail of the result.
+            self.stored(known.mail()).await;
+            return reply(&known);
+        }
+        let cancel = self.cancel.lock().clone();
         let ToolRequest { tool_name, arguments, tool_call_id, .. } = request;
         let text = Value::Object(arguments.clone()).to_string();
         self.tell_tool(&tool_name, &tool_call_id, &text, "began");
@@ -108,6 +108,8 @@ impl Assistant {
                  same result. Do not poll: wait with check_inbox, do something else, or finish."
             ));
         }
+        let handed = own.and_then(|own| own.handed);
+        let mail = handed.as_ref().map(|handed| handed.mail()).unwrap_or_default();
         let ended = if said.is_error { "failed" } else { "done" };
         self.tell_tool(&tool_name, &tool_call_id, &text, ended);
         let record = Record::Tool {
@@ -117,13 +119,15 @@ impl Assistant {
             arguments,
             text,
             is_error: said.is_error,
+            mail: mail.iter().map(|seq| seq.0).collect(),
         };
         let answer = reply(&record);
-        state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
+        state.keep(vec![record.clone()]).map_err(|error| Fault::disk(&error))?;
         drop(state);
-        if let Some(handed) = own.and_then(|own| own.handed) {
-            self.hub.answer_stored(self.who, handed).await;
+        if let Some(handed) = handed {
+            handed.written();
         }
+        self.stored(record.mail()).await;
         answer
     }
 

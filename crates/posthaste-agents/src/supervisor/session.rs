@@ -33,9 +33,10 @@ use tokio::time::{Instant, sleep};
 use self::kept::{Kept, Piece, Task};
 use self::link::Link;
 use self::mail::{Arrived, Wait};
+use self::serving::Serving;
 use super::watch::Stop;
 use super::workshop::Workshop;
-use crate::assistant::{Assistant, Served, Spec};
+use crate::assistant::{Assistant, Spec};
 use crate::conversation::{Activity, Conversation, Heard, PromptNo};
 use crate::drivers::{self, Driver};
 use crate::folder::Folder;
@@ -80,7 +81,7 @@ pub(super) struct Session {
     /// The hub's side of a runner, if the worker is one.
     pub(super) assistant: Option<Arc<Assistant>>,
     /// Calls of the runner that are being answered.
-    serving: HashMap<String, BoxFuture<'static, Served>>,
+    serving: Serving,
     stop: Arc<Stop>,
     /// The way to the worker's terminal, if it has one.
     tmux: Option<Tmux>,
@@ -180,7 +181,7 @@ impl Session {
             rests_until: None,
             verdicts: HashMap::new(),
             assistant,
-            serving: HashMap::new(),
+            serving: Serving::default(),
             stop,
             tmux,
             screen: None,
@@ -263,10 +264,10 @@ impl Session {
                         arrived => self.take_mail(arrived),
                     }
                 }
-                (call, served) = serving::served(&mut self.serving) => {
+                (call, served) = self.serving.next() => {
                     self.hand_back(&call, served).await;
                 }
-                () = self.stop.cancelled_turn() => self.cancel_turn().await,
+                () = self.stop.cancelled_turn() => self.cancel_turn(),
                 (request, verdict) = hearing::verdict(&mut self.verdicts) => {
                     self.verdicts.remove(&request);
                     self.answer(&request, &verdict);
@@ -357,6 +358,9 @@ impl Session {
     /// end means.
     pub(super) async fn finish(mut self) -> SessionEnd {
         (self.wait, self.urgent) = (None, None);
+        // The calls of a runner that has ended are not answered any more, nor begun.
+        self.serving.end().await;
+        self.assistant = None;
         if let Ok((from, bytes)) = self.folder.rest() {
             self.go_back(from);
             self.line.clear();

@@ -277,11 +277,9 @@ impl Desk {
         Some(Ack::of(answer, by, What::Deliveries(what), Proof::Receipt))
     }
 
-    /// Makes the ack of a whole answer that the reader's runner has stored. `None`: the
-    /// answer holds nothing.
-    pub fn ack_stored(&self, by: Principal, answer: AnswerId) -> Option<Ack> {
-        let what = Some(self.proofs.held_in(by, answer)).filter(|what| !what.is_empty())?;
-        Some(Ack::of(answer, by, What::Deliveries(what), Proof::Stored))
+    /// Returns the messages that an answer holds.
+    pub fn mail_in(&self, answer: AnswerId) -> Vec<Seq> {
+        self.proofs.mail_in(answer)
     }
 
     /// Makes the ack of messages that the reader names, or that its driver saw arrive.

@@ -423,10 +423,10 @@ impl Proofs {
         Some((id, what))
     }
 
-    /// Returns the deliveries that an answer of this reader holds.
-    pub fn held_in(&self, who: Principal, id: AnswerId) -> Vec<DeliveryNo> {
-        let answer = self.answers.get(&id).filter(|a| a.who == who);
-        answer.map(|a| a.mail.iter().map(|h| h.delivery).collect()).unwrap_or_default()
+    /// Returns the messages that an answer holds.
+    pub fn mail_in(&self, id: AnswerId) -> Vec<Seq> {
+        let answer = self.answers.get(&id);
+        answer.map(|a| a.mail.iter().map(|held| held.seq).collect()).unwrap_or_default()
     }
 
     /// Notes a committed ack, whatever became of the answer since. The answer may still

@@ -56,19 +56,6 @@ impl Hub {
         self.ack(ack).await
     }
 
-    /// Acks an answer that stands in the conversation of the reader's runner.
-    pub(crate) async fn ack_stored_answer(
-        &self,
-        by: Principal,
-        answer: AnswerId,
-    ) -> Result<(), StoreError> {
-        let ack = self.desk.lock().ack_stored(by, answer);
-        match ack {
-            Some(ack) => self.ack(ack).await.map(drop),
-            None => Ok(()),
-        }
-    }
-
     pub async fn nack_receipt(&self, by: Principal, receipt: u64) -> Result<Nacked, StoreError> {
         let nack = self.desk.lock().nack_receipt(by, receipt);
         match nack {

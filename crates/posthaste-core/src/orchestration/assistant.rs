@@ -12,7 +12,7 @@ use crate::address::{Address, InstanceId};
 use crate::messaging::message::{
     Details, Draft, Kind, MessageRef, Principal, Receipt, RepliedTo, Seq, ThreadChoice, Via,
 };
-use crate::messaging::receive::{Batch, Handed};
+use crate::messaging::receive::Batch;
 use crate::messaging::send::SendError;
 use crate::ports::{Filter, OwnTools, StoreError};
 
@@ -83,16 +83,6 @@ impl Hub {
             }
             tracing::warn!(%who, %error, "stored mail was not acked; it is tried again");
             tokio::time::sleep(RETRY).await;
-        }
-    }
-
-    /// Acks the mail of a tool's answer that stands in the stored conversation.
-    pub async fn answer_stored(&self, who: InstanceId, handed: Handed) {
-        let (me, id) = (Principal::Instance(who), handed.id());
-        handed.written();
-        if let Err(error) = self.ack_stored_answer(me, id).await {
-            // The lease stays until the assistant ends, and the mail is not lost.
-            tracing::warn!(%who, %error, "the mail of a stored answer was not acked");
         }
     }
 

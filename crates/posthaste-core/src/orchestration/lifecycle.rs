@@ -231,7 +231,7 @@ fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
     let left = left.unwrap_or_default();
     let answer = (end == Ended::Finished).then(|| {
         let text = answer.filter(|text| !text.is_empty());
-        let text = text.unwrap_or_else(|| "(it finished without a word)".to_owned());
+        let text = text.unwrap_or_else(|| super::SAID_NOTHING.to_owned());
         clip(text, most.saturating_sub(left.len())) + &left
     });
     let verb = match end {

@@ -136,7 +136,7 @@ impl Hub {
         self.seen(me);
         self.at_desk(|desk, books| desk.turn_ended(books, me));
         let answer = match answer.trim().is_empty() {
-            true => "(it finished without a word)".to_owned(),
+            true => super::SAID_NOTHING.to_owned(),
             false => answer,
         };
         let place = self.worktree_of(who).unwrap_or_default();

@@ -185,11 +185,17 @@ impl Office {
 
 /// Whether the small server can run.
 fn has_python() -> bool {
-    let has = PATH.split(':').any(|folder| Path::new(folder).join("python3").exists());
-    if !has {
+    python().is_some()
+}
+
+/// The program of tests in Python, if this machine has it.
+pub(crate) fn python() -> Option<PathBuf> {
+    let places = PATH.split(':').map(|folder| Path::new(folder).join("python3"));
+    let found = places.into_iter().find(|place| place.exists());
+    if found.is_none() {
         lacks("has no python3");
     }
-    has
+    found
 }
 
 /// The number after this name in a result.

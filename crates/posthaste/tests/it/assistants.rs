@@ -51,6 +51,7 @@ play! {
         kills::a_hub_killed_during_a_call_of_the_model_asks_it_again_and_loses_nothing
         kills::a_hub_killed_after_each_step_repeats_no_answer_and_no_tool
         kills::a_hub_killed_during_a_blocking_question_still_gets_the_answer
+        kills::mail_that_was_stored_with_a_result_before_a_kill_comes_once
         kills::a_runner_killed_in_mid_request_fails_its_assignment_with_a_reason
         endings::a_broken_call_and_an_unknown_tool_are_told_to_the_model
         endings::a_model_that_refuses_ends_the_turn_with_one_sentence

@@ -48,6 +48,7 @@ fn tool(call: &str, id: &str, text: &str) -> Record {
         arguments: Map::new(),
         text: text.to_owned(),
         is_error: false,
+        mail: Vec::new(),
     }
 }
 
@@ -117,11 +118,35 @@ fn an_answer_is_for_the_messages_that_the_model_had_seen() {
 }
 
 #[test]
+fn mail_in_the_result_of_a_call_stands_in_the_conversation() {
+    let mut dialogue = Dialogue::of(vec![Record::Mail(mail(1, "go"))]);
+    let Record::Tool { call, tool_call_id, name, arguments, text, is_error, .. } =
+        tool("1:2", "a", "of bob")
+    else {
+        unreachable!("it is one")
+    };
+    let mail = vec![4, 5];
+    dialogue.extend([
+        Record::Tool { call, tool_call_id, name, arguments, text, is_error, mail },
+        Record::Answered { question: 6, text: "yes".to_owned(), mail: vec![7] },
+    ]);
+    let has: Vec<u64> = (1..9).filter(|seq| dialogue.has_mail(*seq)).collect();
+    assert_eq!(has, [1, 4, 5, 7]);
+}
+
+#[test]
+fn a_question_is_known_by_the_call_that_asked_it() {
+    let asked = Record::Asked { question: 7, call: "1:4".to_owned() };
+    let dialogue = Dialogue::of(vec![Record::Mail(mail(1, "set up auth")), asked]);
+    assert_eq!((dialogue.asked_by("1:4"), dialogue.asked_by("1:5")), (Some(7), None));
+}
+
+#[test]
 fn a_reply_to_a_question_is_no_request_of_its_own() {
     let reply = Mail { in_reply_to: Some(7), ..mail(8, "JWT") };
     let dialogue = Dialogue::of(vec![
         Record::Mail(mail(1, "set up auth")),
-        Record::Asked { question: 7 },
+        Record::Asked { question: 7, call: "1:4".to_owned() },
         Record::Mail(reply),
         Record::Mail(Mail { in_reply_to: Some(6), ..mail(9, "of something else") }),
     ]);

@@ -202,6 +202,8 @@ impl Session {
                 self.tell(TranscriptKind::Answer, &answer);
                 self.kept.last_answer = Some(answer.clone());
                 self.kept.failures = 0;
+                // A runner may end its turn before it hears that it was cancelled.
+                self.kept.cut &= !self.talk.stores_mail();
                 let unseen = unproven.iter().flat_map(|prompt| prompt.seqs()).collect();
                 self.hub.turn_ended(self.who, answer, unseen).await;
             }
@@ -214,6 +216,7 @@ impl Session {
             TurnEnd::Interrupted => self.note("its turn was interrupted"),
             TurnEnd::Failed(why) => {
                 self.note(&format!("its turn failed: {why}"));
+                self.kept.cut &= !self.talk.stores_mail();
                 for prompt in &unproven {
                     self.hub.mail_refused(self.who, prompt.seqs()).await;
                     if let Some(handed) = self.holds.remove(&prompt.no) {

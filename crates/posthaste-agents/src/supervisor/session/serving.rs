@@ -1,31 +1,47 @@
 //! Answering the calls of a runner.
 
-use std::collections::HashMap;
-use std::future::poll_fn;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::task::Poll;
 
-use futures_util::future::BoxFuture;
 use posthaste_core::messaging::message::Principal;
 use posthaste_core::messaging::receive::Batch;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{AGAIN, Session};
 use crate::assistant::Served;
 use crate::conversation::{Activity, HubCall};
 
-/// Completes when one of the calls is answered.
-pub(super) async fn served(
-    calls: &mut HashMap<String, BoxFuture<'static, Served>>,
-) -> (String, Served) {
-    poll_fn(|context| {
-        let ready = calls.iter_mut().find_map(|(call, work)| match work.as_mut().poll(context) {
-            Poll::Ready(served) => Some((call.clone(), served)),
-            Poll::Pending => None,
-        });
-        ready.map_or(Poll::Pending, Poll::Ready)
-    })
-    .await
+/// The calls that are being answered. Each is a task of its own, so that it goes on while
+/// the session waits for something else; it ends with the session.
+#[derive(Default)]
+pub(super) struct Serving {
+    ids: HashSet<String>,
+    tasks: JoinSet<(String, Served)>,
+}
+
+impl Serving {
+    fn add(&mut self, id: String, work: impl Future<Output = Served> + Send + 'static) {
+        self.ids.insert(id.clone());
+        self.tasks.spawn(async move { (id, work.await) });
+    }
+
+    /// Ends all calls without an answer.
+    pub(super) async fn end(&mut self) {
+        self.tasks.shutdown().await;
+    }
+
+    /// Completes when one of the calls is answered.
+    pub(super) async fn next(&mut self) -> (String, Served) {
+        match self.tasks.join_next().await {
+            Some(Ok(served)) => served,
+            Some(Err(error)) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => std::future::pending().await,
+            },
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Session {
@@ -34,7 +50,7 @@ impl Session {
         let Some(assistant) = &self.assistant else { return };
         let HubCall { id, method, params } = call.clone();
         let work = Arc::clone(assistant).serve(id.clone(), method, params, again);
-        self.serving.insert(id, Box::pin(work));
+        self.serving.add(id, work);
     }
 
     /// Takes a new call of the program. A call whose id is open already is left out: the
@@ -57,7 +73,7 @@ impl Session {
 
     /// Hands the answer to a call to the program.
     pub(super) async fn hand_back(&mut self, call: &str, served: Served) {
-        self.serving.remove(call);
+        self.serving.ids.remove(call);
         self.kept.calls.retain(|open| open.id != call);
         self.dirty = true;
         for heard in self.talk.served(call, served) {
@@ -70,7 +86,7 @@ impl Session {
     /// Answers again what an earlier hub left open.
     pub(super) async fn serve_again(&mut self) {
         for call in self.kept.calls.clone() {
-            if !self.serving.contains_key(&call.id) {
+            if !self.serving.ids.contains(&call.id) {
                 self.serve(&call, true);
             }
         }
@@ -105,7 +121,7 @@ impl Session {
     }
 
     /// Cancels the running turn of an assistant.
-    pub(super) async fn cancel_turn(&mut self) {
+    pub(super) fn cancel_turn(&mut self) {
         let Some(assistant) = self.assistant.clone() else { return };
         let Some(bytes) = self.talk.interrupt() else { return };
         self.kept.cut = true;
@@ -113,6 +129,28 @@ impl Session {
         self.hub.interrupted(Principal::Instance(self.who));
         self.dirty = true;
         self.write(bytes);
-        assistant.cancel().await;
+        assistant.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_goes_on_while_the_session_waits_for_something_else() {
+        let mut serving = Serving::default();
+        let (done, is_done) = oneshot::channel();
+        serving.add("1".to_owned(), async move {
+            tokio::task::yield_now().await;
+            done.send(()).expect("the session waits");
+            Served { reply: Ok(serde_json::Value::Null), end: None }
+        });
+        // Nobody asks for its answer here.
+        is_done.await.expect("it was done");
+        let (id, served) = serving.next().await;
+        assert_eq!((id.as_str(), served.reply), ("1", Ok(serde_json::Value::Null)));
     }
 }

@@ -97,8 +97,9 @@ impl Handed {
         self.id.0
     }
 
-    pub(crate) fn id(&self) -> AnswerId {
-        self.id
+    /// Returns the messages that the answer holds.
+    pub fn mail(&self) -> Vec<Seq> {
+        self.hub.desk.lock().mail_in(self.id)
     }
 
     /// Notes that the answer is an error and carries no mail.

@@ -1,6 +1,8 @@
 //! Hubs and runners that are killed at the worst moment.
 
-use serde_json::json;
+use std::io::Write;
+
+use serde_json::{Value, json};
 
 use super::stage::Stage;
 use crate::world::eventually;
@@ -70,6 +72,48 @@ pub(super) async fn a_hub_killed_during_a_blocking_question_still_gets_the_answe
     turn.assert_talk(&[("user", "set up auth"), ("assistant", "<askUser>"), ("tool", "JWT")]);
     stage.until_stored(reply);
     turn.say("It is JWT.");
+    stage.until_status(&helper, "finished");
+}
+
+pub(super) async fn mail_that_was_stored_with_a_result_before_a_kill_comes_once(mut stage: Stage) {
+    stage.world.say(&["join", "alice"]);
+    let helper = stage.assign("look around");
+    stage
+        .turn()
+        .await
+        .call("builtin_shell__run", json!({ "command": "cat < /dev/zero > /dev/null" }));
+    let folder = stage.folder(&helper);
+    let mut call = None;
+    eventually(|| {
+        let kept = std::fs::read(folder.join("session.json")).expect("a state");
+        let kept: Value = serde_json::from_slice(&kept).expect("JSON");
+        let calls = kept["calls"].as_array().cloned().unwrap_or_default();
+        call = calls.into_iter().find(|call| call["method"] == "on_tool_call");
+        call.is_some()
+    });
+    let roof = stage.world.json(&["send", &helper.id, "the roof leaks", "--as", "alice"]);
+    let roof = roof["seq"].as_u64().expect("a number");
+    // The hub is killed after it has stored the result, and before it has acked the mail.
+    let call = call.expect("a call");
+    let record = json!({
+        "kind": "tool", "call": format!("1:{}", call["id"].as_str().expect("an id")),
+        "tool_call_id": call["params"]["tool_call_id"], "name": "builtin_shell__run",
+        "arguments": call["params"]["arguments"], "text": "the roof leaks", "mail": [roof],
+    });
+    stage.kill_the_hub_and_start_it_again_after(|| {
+        let conversation =
+            std::fs::OpenOptions::new().append(true).open(folder.join("conversation"));
+        writeln!(conversation.expect("a conversation"), "{record}").expect("written");
+    });
+    let turn = stage.turn().await;
+    turn.assert_talk(&[
+        ("user", "look around"),
+        ("assistant", "<builtin_shell__run>"),
+        ("tool", "the roof leaks"),
+    ]);
+    stage.until_stored(roof);
+    turn.say("It leaks.");
+    assert_eq!(stage.hears()["message"], "It leaks.");
     stage.until_status(&helper, "finished");
 }
 

@@ -197,7 +197,12 @@ impl Stage {
 
     /// The plug is pulled, and the hub comes back at the same address.
     pub(super) fn kill_the_hub_and_start_it_again(&mut self) {
+        self.kill_the_hub_and_start_it_again_after(|| ());
+    }
+
+    pub(super) fn kill_the_hub_and_start_it_again_after(&mut self, meanwhile: impl FnOnce()) {
         self.hub.take().expect("a hub").kill();
+        meanwhile();
         let listen = self.url.trim_start_matches("http://").to_owned();
         self.hub = Some(self.world.hub_of(command(&self.world, &listen)));
     }

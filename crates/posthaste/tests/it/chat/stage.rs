@@ -35,12 +35,24 @@ impl Stage {
 
     /// An agent with a first message; gives its id.
     pub(super) async fn starts(&self, message: Option<&str>) -> String {
+        self.starts_agent("helper", message).await
+    }
+
+    pub(super) async fn starts_agent(&self, agent: &str, message: Option<&str>) -> String {
         let start = ChatStart {
-            agent: "helper".into(),
+            agent: agent.into(),
             message: message.map(str::to_owned),
             ..ChatStart::default()
         };
         self.operator.start_chat(&start).await.expect("started").instance
+    }
+
+    /// Makes another profile of assistants.
+    pub(super) async fn profile(&self, name: &str, settings: &str) {
+        let text = format!("---\nname: {name}\ndriver: runner\n{settings}\n---\nYou {name}.\n");
+        std::fs::write(self.world.file("profiles").join(format!("{name}.md")), text)
+            .expect("written");
+        until(async || self.world.say(&["profiles"]).contains(name)).await;
     }
 
     /// The next turn of the model.
@@ -87,7 +99,12 @@ impl Stage {
 
     /// The plug is pulled, and the hub comes back at the same address.
     pub(super) fn kill_and_start_again(&mut self) {
+        self.kill_and_start_again_after(|| ());
+    }
+
+    pub(super) fn kill_and_start_again_after(&mut self, meanwhile: impl FnOnce()) {
         self.hub.take().expect("a hub").kill();
+        meanwhile();
         let listen = self.operator.url().trim_start_matches("http://").trim_end_matches('/');
         let args = ["--config", &self.config, "--listen", listen];
         self.hub = Some(self.world.hub_with(&args));

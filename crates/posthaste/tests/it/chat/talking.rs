@@ -1,11 +1,15 @@
 //! Conversations with an assistant, through the calls that a window of the operator makes.
 
+use std::io::Write;
+
 use posthaste_api::client::{ClientError, Following, Heard};
 use posthaste_api::events::EventsQuery;
 use posthaste_api::{ApiError, ErrorCode};
+use posthaste_testkit::model_server::Asked;
 use serde_json::json;
 
 use super::stage::{Stage, of_user};
+use crate::assistant_tools::python;
 use crate::world::until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,6 +75,102 @@ async fn a_conversation_is_the_same_after_the_hub_was_killed_and_after_the_agent
     stage.world.say(&["stop", &who]);
     until(async || stage.look(&who).await.status == "stopped").await;
     assert_eq!(stage.look(&who).await.entries, before.entries);
+}
+
+/// A runner whose first answer is `Mended.`, which it gives when it is told to, and whose
+/// second one is `Painted.`.
+const TWO_ANSWERS: &str = r#"
+import json, os, sys, time
+def read(): return json.loads(sys.stdin.readline())
+def write(**line): print(json.dumps({"jsonrpc": "2.0", **line}), flush=True)
+def call(id, method, **params):
+    write(id=id, method=method, params={"thread_id": thread, **params})
+    while True:
+        line = read()
+        if line.get("id") == id: return line
+        if line.get("method") == "inbox": mail.append(line)
+mail = []
+start = read()
+thread = start["params"]["thread_id"]
+write(id=start["id"], result={})
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+call(1, "on_finish", result="Mended.")
+while not mail: mail.append(read())
+call(2, "on_inbox_drain")
+call(3, "on_finish", result="Painted.")
+read()
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_words_that_a_killed_hub_may_have_sent_are_sent_once() {
+    let mut stage = Stage::set().await;
+    let Some(python) = python() else { return };
+    let place = stage.world.scratch().to_path_buf();
+    std::fs::write(place.join("runner.py"), TWO_ANSWERS).expect("written");
+    let command = json!([python, place.join("runner.py"), place.join("go")]);
+    stage.profile("mend", &format!("config: {{model: play}}\ncommand: {command}")).await;
+    let who = stage.starts_agent("mend", Some("Mend the door.")).await;
+    until(async || stage.look(&who).await.working).await;
+    let door = stage.look(&who).await.entries[0].seq.expect("a message");
+    // The hub is killed when it has written down what it is about to send.
+    let saying = json!({
+        "kind": "saying", "text": "Mended.", "in_reply_to": door,
+        "metadata": { "final": true, "answers": [door] },
+    });
+    let conversation = stage.world.file("agents").join(&who).join("conversation");
+    stage.kill_and_start_again_after(|| {
+        let file = std::fs::OpenOptions::new().append(true).open(conversation);
+        writeln!(file.expect("a conversation"), "{saying}").expect("written");
+    });
+    // Mail that has come since does not make a partial answer of it.
+    let wall = stage.sends(&who, "Paint the wall.").await;
+    std::fs::write(place.join("go"), "").expect("written");
+    stage.until_state(&who, wall, "answered").await;
+    stage.until_idle(&who).await;
+    let view = stage.look(&who).await;
+    let shown: Vec<_> = view.entries.iter().map(|e| (e.kind.as_str(), e.text.as_str())).collect();
+    assert_eq!(
+        shown,
+        [
+            ("user", "Mend the door."),
+            ("user", "Paint the wall."),
+            ("answer", "Mended."),
+            ("answer", "Painted."),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answer_of_a_turn_that_a_report_began_reaches_the_operator() {
+    let mut stage = Stage::set().await;
+    stage.profile("mason", "config: {model: play}").await;
+    let who = stage.starts(Some("Build a wall.")).await;
+    let turn = stage.turn().await;
+    turn.call("assign", json!({ "agent": "mason", "message": "a brick" }));
+    let (one, two) = (stage.turn().await, stage.turn().await);
+    let is_mason = |turn: &Asked| turn.request().to_string().contains("You mason.");
+    let (mason, turn) = if is_mason(&one) { (one, two) } else { (two, one) };
+    turn.say("I will report.");
+    // It is reminded of its worker once.
+    stage.turn().await.say("I will report.");
+    stage.hears(&who, "I will report.").await;
+    stage.until_idle(&who).await;
+    mason.say("laid");
+    stage.turn().await.say("The wall stands.");
+    let entry = stage.hears(&who, "The wall stands.").await;
+    assert_eq!((entry.kind.as_str(), entry.in_reply_to), ("answer", None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_says_nothing_leaves_no_message_without_an_answer() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Mend the door.")).await;
+    stage.turn().await.say("");
+    stage.turn().await.say("");
+    let entry = stage.hears(&who, "(it finished without a word)").await;
+    assert_eq!(entry.kind, "answer");
+    stage.until_idle(&who).await;
+    assert_eq!(stage.look(&who).await.open, Vec::<u64>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
