@@ -14,7 +14,7 @@ mod script;
 mod tests;
 mod thoughts;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -37,6 +37,17 @@ pub struct ModelRequest {
     pub tools: Vec<ToolSpec>,
     /// The model's thoughts behind earlier answers, by the id of the first call of each.
     pub thoughts: HashMap<String, Thoughts>,
+}
+
+impl ModelRequest {
+    /// Returns the ids of the calls in the conversation.
+    fn call_ids(&self) -> HashSet<&str> {
+        let calls = self.messages.iter().flat_map(|message| match message {
+            ChatMessage::Assistant { tool_calls, .. } => tool_calls.as_slice(),
+            _ => &[],
+        });
+        calls.map(|call| call.id.as_str()).collect()
+    }
 }
 
 /// The answer of a model.
@@ -144,7 +155,13 @@ impl Models {
                 "" => {
                     Err(no_key(format!("the model {name} has no key: {} is empty", file.display())))
                 }
-                key => Ok(key.to_owned()),
+                key => match key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                    true => Ok(key.to_owned()),
+                    false => Err(no_key(format!(
+                        "the model {name} has no key: {} holds more than one word",
+                        file.display()
+                    ))),
+                },
             };
         }
         let Some(variable) = model.key_variable() else { return Ok(String::new()) };

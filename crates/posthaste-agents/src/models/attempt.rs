@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use genai::chat::{ChatOptions, ChatStreamEvent, StreamEnd};
+use genai::chat::{ChatOptions, ChatStreamEvent, StopReason, StreamEnd};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
 use tokio::time::timeout;
@@ -73,10 +73,20 @@ impl Models {
         // genai logs the texts of providers, which are data and may repeat the key.
         let work = work.with_subscriber(NoSubscriber::new());
         let failed = |error: ModelError| (error, None);
-        match timeout(model.timeout, work).await {
+        let worked = timeout(model.timeout, work).await;
+        if let Some(reason) = frames.blocked() {
+            return Err(failed(ModelError::withheld(name, &reason)));
+        }
+        if let Some(why) = frames.error() {
+            return Err(failed(ModelError::broke_off(name, &why, &key)));
+        }
+        match worked {
             Ok(Ok(Some(end))) if is_whole(&end, model.provider) => {
-                convert::reply(end, &frames, model)
-                    .map_err(|why| failed(ModelError::broken(name, &why, &key)))
+                let reason = end.captured_stop_reason.clone();
+                let known = request.call_ids();
+                let reply = convert::reply(end, &frames, model, &known)
+                    .map_err(|why| failed(ModelError::broken(name, &why, &key)))?;
+                ended(name, reply, reason).map_err(failed)
             }
             Ok(Ok(_)) if frames.is_empty() => Err(failed(ModelError::foreign(name))),
             Ok(Ok(_)) => Err(failed(ModelError::broken(name, "it broke off", &key))),
@@ -109,6 +119,29 @@ fn options(model: &ModelConfig, key: &str, frames: &Arc<Frames>) -> ChatOptions 
         options = options.with_extra_headers(bearer);
     }
     options
+}
+
+/// Tells why an answer ended, where that is not as usual.
+fn ended(
+    name: &str,
+    mut reply: ModelReply,
+    reason: Option<StopReason>,
+) -> Result<ModelReply, ModelError> {
+    match reason {
+        Some(StopReason::ContentFilter(reason)) if reply.is_empty() => {
+            Err(ModelError::withheld(name, &reason))
+        }
+        Some(StopReason::MaxTokens(_)) if reply.is_empty() => Err(ModelError::used_up(name)),
+        Some(StopReason::MaxTokens(_)) if reply.tool_calls.is_empty() => {
+            let text = reply.content.unwrap_or_default();
+            reply.content = Some(format!(
+                "{text}\n\n[posthaste] The answer ends here because it has reached the longest \
+                 one of the model (models.{name}.max_tokens)."
+            ));
+            Ok(reply)
+        }
+        _ => Ok(reply),
+    }
 }
 
 /// Returns whether an answer came to its end. For these two genai makes up an end when the

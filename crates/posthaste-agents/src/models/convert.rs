@@ -1,6 +1,6 @@
 //! Our conversation in genai's words, and its answers in ours.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use genai::chat::{
     ChatMessage as Said, ChatRequest, ContentPart, MessageContent, StreamEnd, Tool,
@@ -129,6 +129,7 @@ pub(super) fn reply(
     end: StreamEnd,
     frames: &Frames,
     model: &ModelConfig,
+    known: &HashSet<&str>,
 ) -> Result<ModelReply, String> {
     let usage = end.captured_usage.clone().unwrap_or_default();
     let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or_default()).unwrap_or_default();
@@ -169,10 +170,16 @@ pub(super) fn reply(
             thought_signatures: None,
         })?);
     }
-    // A provider may leave ids out, or give the same one twice.
+    if text.is_empty() {
+        text = frames.refusal();
+    }
+    // A provider may leave ids out, or give the same one twice, also in another answer.
     for (number, at) in (0..tool_calls.len()).enumerate() {
         let id = tool_calls[at].id.clone();
-        if id.is_empty() || tool_calls[..at].iter().any(|call: &ToolCall| call.id == id) {
+        if id.is_empty()
+            || known.contains(id.as_str())
+            || tool_calls[..at].iter().any(|call: &ToolCall| call.id == id)
+        {
             tool_calls[at].id = format!("call_{:08x}_{number}", rand::random::<u32>());
         }
     }

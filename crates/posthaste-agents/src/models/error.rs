@@ -26,6 +26,10 @@ pub enum ModelErrorKind {
     Broken,
     /// The answer is larger than the hub takes.
     TooLong,
+    /// The model used all its tokens before it said anything.
+    UsedUp,
+    /// The provider withholds the answer.
+    Withheld,
     NoKey,
     Script,
 }
@@ -40,6 +44,9 @@ impl ModelErrorKind {
 impl ModelError {
     /// Makes the error of a failed request; `key` does not appear in it.
     pub(super) fn of(name: &str, error: &genai::Error, key: &str) -> Self {
+        if let genai::Error::StreamParse { .. } = error {
+            return Self::broken(name, &cause(error), key);
+        }
         let (kind, why) = match status(error, key) {
             Some((429, body)) => (ModelErrorKind::RateLimited, format!("limits our rate{body}")),
             Some((401 | 403, body)) => {
@@ -84,6 +91,28 @@ impl ModelError {
         let limit = format_duration(limit);
         let why = format!("the model {name} took longer than {limit} (models.{name}.timeout)");
         Self { kind: ModelErrorKind::Slow, why }
+    }
+
+    /// Makes the error of an answer that a filter of the provider has kept back.
+    pub(super) fn withheld(name: &str, reason: &str) -> Self {
+        let reason = one_line(reason, QUOTED);
+        let why = format!("the provider of the model {name} withholds the answer: {reason}");
+        Self { kind: ModelErrorKind::Withheld, why }
+    }
+
+    /// Makes the error of a model that used all its tokens before it said anything.
+    pub(super) fn used_up(name: &str) -> Self {
+        let why = format!(
+            "the model {name} reached its longest answer before it said anything \
+             (models.{name}.max_tokens)"
+        );
+        Self { kind: ModelErrorKind::UsedUp, why }
+    }
+
+    /// Makes the error of a stream that ended with an error of the provider.
+    pub(super) fn broke_off(name: &str, why: &str, key: &str) -> Self {
+        let why = format!("the provider of the model {name} broke off: {}", quoted(why, key));
+        Self { kind: ModelErrorKind::Broken, why }
     }
 
     pub(super) fn too_long(name: &str, most: usize) -> Self {

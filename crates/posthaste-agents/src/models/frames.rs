@@ -21,6 +21,11 @@ struct Seen {
     bytes: usize,
     calls: Vec<Called>,
     reasoning: String,
+    refusal: String,
+    /// Why the provider withholds the answer.
+    blocked: Option<String>,
+    /// An error in the middle of the stream.
+    error: Option<String>,
 }
 
 /// A call of a tool, as far as it has come.
@@ -59,6 +64,21 @@ impl Frames {
     pub(super) fn reasoning(&self) -> Option<String> {
         Some(self.seen.lock().reasoning.clone()).filter(|text| !text.is_empty())
     }
+
+    /// Returns the words of OpenAI's format with which a model refuses.
+    pub(super) fn refusal(&self) -> String {
+        self.seen.lock().refusal.clone()
+    }
+
+    /// Returns why the provider withholds the answer, in Gemini's format.
+    pub(super) fn blocked(&self) -> Option<String> {
+        self.seen.lock().blocked.clone()
+    }
+
+    /// Returns the error with which the stream ended, in Ollama's format.
+    pub(super) fn error(&self) -> Option<String> {
+        self.seen.lock().error.clone()
+    }
 }
 
 impl ChatFrameSink for Frames {
@@ -69,12 +89,28 @@ impl ChatFrameSink for Frames {
             self.too_many.notify_one();
             return;
         }
-        let told = ["tool_calls", "reasoning_content"].iter().any(|key| frame.data.contains(key));
-        if self.provider == Provider::Openai && told {
-            let chunk = frame.json().unwrap_or_default();
-            let delta = &chunk["choices"][0]["delta"];
-            seen.reasoning.push_str(delta["reasoning_content"].as_str().unwrap_or_default());
-            delta["tool_calls"].as_array().into_iter().flatten().for_each(|piece| seen.add(piece));
+        let keys: &[&str] = match self.provider {
+            Provider::Openai => &["tool_calls", "reasoning_content", "refusal"],
+            Provider::Gemini => &["blockReason"],
+            Provider::Ollama => &["error"],
+            Provider::Anthropic | Provider::Script => &[],
+        };
+        if !keys.iter().any(|key| frame.data.contains(key)) {
+            return;
+        }
+        let chunk = frame.json().unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        match self.provider {
+            Provider::Openai => {
+                let delta = &chunk["choices"][0]["delta"];
+                seen.reasoning.push_str(delta["reasoning_content"].as_str().unwrap_or_default());
+                seen.refusal.push_str(delta["refusal"].as_str().unwrap_or_default());
+                let pieces = delta["tool_calls"].as_array().into_iter().flatten();
+                pieces.for_each(|piece| seen.add(piece));
+            }
+            Provider::Gemini => seen.blocked = text(&chunk["promptFeedback"]["blockReason"]),
+            Provider::Ollama => seen.error = text(&chunk["error"]),
+            Provider::Anthropic | Provider::Script => {}
         }
     }
 }

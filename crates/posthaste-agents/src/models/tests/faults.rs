@@ -203,3 +203,77 @@ async fn a_provider_that_is_not_there_is_named_with_the_number_of_tries() {
         assert_eq!(again, 3, "{format:?}: {told:?}");
     }
 }
+
+#[tokio::test]
+async fn an_answer_that_a_filter_withholds_is_one_sentence_and_not_tried_again() {
+    for (format, reason) in [
+        (Format::OpenAi, "content_filter"),
+        (Format::Anthropic, "refusal"),
+        (Format::Gemini, "SAFETY"),
+    ] {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&[]).finished(reason));
+        let models = models(config(&server, format), quick());
+        let error = ask(&models, &hello()).await.expect_err("withheld");
+        assert_eq!(error.kind, ModelErrorKind::Withheld, "{format:?}: {error:?}");
+        let why = format!("the provider of the model large withholds the answer: {reason}");
+        assert_eq!((error.why, server.heard().len()), (why, 1), "{format:?}");
+    }
+    let server = ProviderServer::start(Format::Gemini).await;
+    let blocked = r#"{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":4}}"#;
+    server.plan(Reply::text(200, "text/event-stream", format!("data: {blocked}\r\n\r\n")));
+    let models = models(config(&server, Format::Gemini), quick());
+    let error = ask(&models, &hello()).await.expect_err("withheld");
+    assert!(error.why.ends_with("withholds the answer: PROHIBITED_CONTENT"), "{error:?}");
+    assert_eq!(server.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn the_words_with_which_a_model_refuses_are_its_answer() {
+    let server = ProviderServer::start(Format::OpenAi).await;
+    let chunk = |delta: &str, reason: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{reason}}}]}}\n\n"
+        )
+    };
+    let pieces = [
+        chunk(r#"{"role":"assistant","content":null,"refusal":"I do "}"#, "null"),
+        chunk(r#"{"refusal":"not do that."}"#, "null"),
+        chunk("{}", "\"stop\""),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    server.plan(Reply::text(200, "text/event-stream", pieces.concat()));
+    let models = models(config(&server, Format::OpenAi), quick());
+    let reply = ask(&models, &hello()).await.expect("an answer");
+    assert_eq!(reply.content.as_deref(), Some("I do not do that."));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_at_its_longest_says_so() {
+    for (format, reason) in [
+        (Format::OpenAi, "length"),
+        (Format::Anthropic, "max_tokens"),
+        (Format::Gemini, "MAX_TOKENS"),
+        (Format::Ollama, "length"),
+    ] {
+        let server = ProviderServer::start(format).await;
+        server.plan(Turn::says(&["half an ans"]).finished(reason));
+        server.plan(Turn::says(&[]).finished(reason));
+        let models = models(config(&server, format), quick());
+        let reply = ask(&models, &hello()).await.unwrap_or_else(|e| panic!("{format:?}: {e:?}"));
+        let text = reply.content.unwrap_or_default();
+        assert!(text.starts_with("half an ans\n\n[posthaste] "), "{format:?}: {text}");
+        assert!(text.contains("models.large.max_tokens"), "{format:?}: {text}");
+        let error = ask(&models, &hello()).await.expect_err("nothing was said");
+        assert_eq!(error.kind, ModelErrorKind::UsedUp, "{format:?}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_at_the_end_of_a_stream_of_ollama_is_told() {
+    let server = ProviderServer::start(Format::Ollama).await;
+    server.plan(Reply::text(200, "application/x-ndjson", "{\"error\":\"the model crashed\"}\n"));
+    let models = models(config(&server, Format::Ollama), RunnerConfig { attempts: 1, ..quick() });
+    let error = ask(&models, &hello()).await.expect_err("it crashed");
+    assert!(error.why.contains("the model crashed"), "{error:?}");
+}

@@ -52,6 +52,22 @@ async fn a_key_that_changes_in_its_file_is_used_at_once() {
 }
 
 #[tokio::test]
+async fn a_file_with_more_than_a_key_is_named() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    let file = scratch.path().join("key");
+    std::fs::write(&file, format!("{KEY}\nand a note\n")).expect("written");
+    let server = ProviderServer::start(Format::OpenAi).await;
+    let model = ModelConfig {
+        api_key_env: None,
+        api_key_file: Some(file),
+        ..config(&server, Format::OpenAi)
+    };
+    let error = ask(&without_environment(model), &hello()).await.expect_err("no key");
+    assert_eq!(error.kind, ModelErrorKind::NoKey);
+    assert!(error.why.ends_with("key holds more than one word"), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_missing_key_is_named_before_anybody_is_asked() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let empty = scratch.path().join("empty");

@@ -118,6 +118,18 @@ async fn a_call_that_a_model_made_can_be_told_to_it_again() {
 }
 
 #[tokio::test]
+async fn the_id_of_a_call_of_an_earlier_answer_is_not_used_again() {
+    let server = ProviderServer::start(Format::OpenAi).await;
+    server.plan(Turn::says(&[]).calls("call_0", "read", "{}"));
+    let models = models(config(&server, Format::OpenAi), quick());
+    let messages =
+        vec![user("Go."), assistant("", &[("call_0", "list", json!({}))]), result("call_0", "ok")];
+    let request = ModelRequest { messages, ..ModelRequest::default() };
+    let reply = ask(&models, &request).await.expect("an answer");
+    assert_ne!(reply.tool_calls[0].id, "call_0");
+}
+
+#[tokio::test]
 async fn the_thoughts_of_a_model_go_back_to_it_with_its_calls() {
     for format in [Format::OpenAi, Format::Anthropic, Format::Gemini] {
         let server = ProviderServer::start(format).await;

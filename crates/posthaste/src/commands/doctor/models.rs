@@ -91,6 +91,8 @@ fn advice(name: &str, kind: ModelErrorKind) -> String {
         ModelErrorKind::RateLimited => "wait, or ask the provider for a higher limit".to_owned(),
         ModelErrorKind::Broken => format!("look at {section}: provider and base_url"),
         ModelErrorKind::TooLong => "raise runner.answer_bytes".to_owned(),
+        ModelErrorKind::UsedUp => format!("raise {section}.max_tokens"),
+        ModelErrorKind::Withheld => "ask the provider why its filter stops it".to_owned(),
         ModelErrorKind::NoKey => format!(
             "set {section}.api_key_env or {section}.api_key_file; a running hub sees a new \
              variable after a restart"
