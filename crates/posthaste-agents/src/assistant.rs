@@ -85,7 +85,7 @@ const SPEC: &str = "assistant.json";
 impl Spec {
     /// Reads the spec of the assistant in this folder; `None` if it has none.
     pub(crate) fn read(folder: &Folder) -> Option<Self> {
-        folder::read(&folder.path().join(SPEC))
+        folder::read_whole(&folder.path().join(SPEC))
     }
 
     pub(crate) fn write(&self, folder: &Folder) -> io::Result<()> {

@@ -29,7 +29,7 @@
 //! (`ticket.rs`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -373,6 +373,11 @@ fn json<T: Serialize>(what: &T) -> Vec<u8> {
 
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&note(path).ok()?).ok()
+}
+
+/// Reads a file of any length, which the hub has written itself.
+pub(crate) fn read_whole<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_reader(BufReader::new(open(path).ok()?)).ok()
 }
 
 /// Writes a file that every reader finds complete.

@@ -250,11 +250,28 @@ fn last_words(worker: &Instance, outcome: Outcome, most: usize) -> Ending {
     Ending { status, acked, answer, why, code, obituary, by_operator }
 }
 
-/// Cuts a text to at most so many bytes, at a character.
+/// Cuts a text to at most so many bytes, at a character, with a note of what is missing.
 pub(super) fn clip(mut text: String, most: usize) -> String {
     if text.len() > most {
-        let end = text.floor_char_boundary(most);
+        let note = |left: usize| format!("\n[posthaste] clipped: {left} more bytes");
+        let end = text.floor_char_boundary(most.saturating_sub(note(text.len()).len()));
+        let note = note(text.len() - end);
         text.truncate(end);
+        text.push_str(&note);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_cut_says_how_much_is_missing() {
+        assert_eq!(clip("short".to_owned(), 5), "short");
+        let cut = clip("ä".repeat(100), 100);
+        assert!(cut.len() <= 100, "{cut}");
+        let (kept, note) = cut.split_once('\n').expect("a note");
+        assert_eq!(note, format!("[posthaste] clipped: {} more bytes", 200 - kept.len()));
+    }
 }
