@@ -6,10 +6,12 @@
 
 use posthaste_core::address::Address;
 use posthaste_core::messaging::message::{Kind, Principal, Seq};
+use posthaste_core::messaging::send::SendError;
 use posthaste_core::orchestration::{SAID_NOTHING, Utterance};
 use posthaste_core::ports::TranscriptKind;
 use posthaste_runner::protocol::{self, Finish, Finished};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::calls::{Fault, Served, value};
 use super::dialogue::listed;
@@ -59,11 +61,13 @@ impl Assistant {
                     self.show_partial(state, key, &result).await?;
                 }
                 self.keep_mail(state, batch).await.map_err(|error| Fault::disk(&error))?;
+            }
+            // An earlier hub may have been killed when it had stored the mail.
+            if !state.dialogue.not_given(key).is_empty() {
                 let given = Record::Given { call: key.to_owned() };
                 state.keep(vec![given]).map_err(|error| Fault::disk(&error))?;
                 return refused(state, key);
             }
-            drop(batch);
             if let Some(text) = self.reminder(state) {
                 let record = Record::Notice { call: key.to_owned(), text: text.clone() };
                 state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
@@ -206,8 +210,14 @@ impl Assistant {
             metadata: metadata.to_string(),
             key: format!("runner:{}:{key}", self.who),
         };
-        let sent = self.hub.utter(self.who, said).await;
-        sent.map(drop).map_err(|error| Fault::new(protocol::MODEL_FAILED, error.to_string()))
+        loop {
+            match self.hub.utter(self.who, said.clone()).await {
+                Ok(_) => return Ok(()),
+                // What the model has said is not lost because it talks a lot.
+                Err(SendError::TooOften { retry_after, .. }) => sleep(retry_after).await,
+                Err(error) => return Err(Fault::new(protocol::MODEL_FAILED, error.to_string())),
+            }
+        }
     }
 
     /// Ends a turn that failed. The human is told why, and what is left unanswered.

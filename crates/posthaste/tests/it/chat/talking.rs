@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use posthaste_api::chat::ChatQuery;
 use posthaste_api::client::{ClientError, Following, Heard};
 use posthaste_api::events::EventsQuery;
 use posthaste_api::{ApiError, ErrorCode};
@@ -88,16 +89,15 @@ def call(id, method, **params):
     while True:
         line = read()
         if line.get("id") == id: return line
-        if line.get("method") == "inbox": mail.append(line)
-mail = []
 start = read()
 thread = start["params"]["thread_id"]
 write(id=start["id"], result={})
 while not os.path.exists(sys.argv[1]): time.sleep(0.05)
 call(1, "on_finish", result="Mended.")
-while not mail: mail.append(read())
-call(2, "on_inbox_drain")
-call(3, "on_finish", result="Painted.")
+for id in range(2, 2000):
+    if call(id, "on_inbox_drain")["result"]["messages"]: break
+    time.sleep(0.05)
+call(3000, "on_finish", result="Painted.")
 read()
 "#;
 
@@ -110,16 +110,17 @@ async fn last_words_that_a_killed_hub_may_have_sent_are_sent_once() {
     let command = json!([python, place.join("runner.py"), place.join("go")]);
     stage.profile("mend", &format!("config: {{model: play}}\ncommand: {command}")).await;
     let who = stage.starts_agent("mend", Some("Mend the door.")).await;
-    until(async || stage.look(&who).await.working).await;
+    let conversation = stage.world.file("agents").join(&who).join("conversation");
+    until(async || std::fs::read_to_string(&conversation).is_ok_and(|it| it.contains("the door")))
+        .await;
     let door = stage.look(&who).await.entries[0].seq.expect("a message");
     // The hub is killed when it has written down what it is about to send.
     let saying = json!({
         "kind": "saying", "text": "Mended.", "in_reply_to": door,
         "metadata": { "final": true, "answers": [door] },
     });
-    let conversation = stage.world.file("agents").join(&who).join("conversation");
     stage.kill_and_start_again_after(|| {
-        let file = std::fs::OpenOptions::new().append(true).open(conversation);
+        let file = std::fs::OpenOptions::new().append(true).open(&conversation);
         writeln!(file.expect("a conversation"), "{saying}").expect("written");
     });
     // Mail that has come since does not make a partial answer of it.
@@ -171,6 +172,62 @@ async fn a_model_that_says_nothing_leaves_no_message_without_an_answer() {
     assert_eq!(entry.kind, "answer");
     stage.until_idle(&who).await;
     assert_eq!(stage.look(&who).await.open, Vec::<u64>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_that_talks_more_than_the_limits_allow_is_slowed_and_nothing_is_lost() {
+    let mut stage = Stage::set().await;
+    let who = stage.starts(Some("Count.")).await;
+    let turn = stage.turn().await;
+    // `limits.pair_per_minute` is 60.
+    let said: Vec<_> =
+        (1..=61).map(|n| ("respondToUser", json!({ "message": format!("number {n}") }))).collect();
+    turn.call_all(&said);
+    stage.turn().await.say("That is all.");
+    stage.hears(&who, "That is all.").await;
+    stage.until_idle(&who).await;
+    let all = ChatQuery { last_n: Some(200), ..ChatQuery::default() };
+    let view = stage.operator.chat(&who, &all).await.expect("a view");
+    let shown = view.entries.iter().filter(|entry| entry.kind == "partial").count();
+    assert_eq!((shown, view.status.as_str()), (61, "running"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_task_reaches_the_model_whole() {
+    let mut stage = Stage::set().await;
+    let task = format!("{} the end", "long ".repeat(20_000));
+    stage.world.say(&["assign", "helper", &task]);
+    let turn = stage.turn().await;
+    assert_eq!(of_user(&turn), [task]);
+    turn.say("Read.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mail_that_a_killed_hub_had_stored_at_the_last_look_is_read() {
+    let mut stage = Stage::set().await;
+    let Some(python) = python() else { return };
+    let place = stage.world.scratch().to_path_buf();
+    std::fs::write(place.join("runner.py"), TWO_ANSWERS).expect("written");
+    let command = json!([python, place.join("runner.py"), place.join("go")]);
+    stage.profile("mend", &format!("config: {{model: play}}\ncommand: {command}")).await;
+    let who = stage.starts_agent("mend", Some("Mend the door.")).await;
+    let conversation = stage.world.file("agents").join(&who).join("conversation");
+    until(async || std::fs::read_to_string(&conversation).is_ok_and(|it| it.contains("the door")))
+        .await;
+    // The hub is killed when it has stored the mail that came before `on_finish`.
+    let mail = json!({ "kind": "mail", "seq": 1000, "from": "human", "type": "text",
+        "text": "Paint the wall.", "human": true });
+    stage.kill_and_start_again_after(|| {
+        let file = std::fs::OpenOptions::new().append(true).open(&conversation);
+        writeln!(file.expect("a conversation"), "{mail}").expect("written");
+    });
+    std::fs::write(place.join("go"), "").expect("written");
+    // The runner is told of it instead of being at its end.
+    until(async || {
+        let records = std::fs::read_to_string(&conversation).expect("a conversation");
+        records.lines().any(|line| line.contains(r#""kind":"given""#))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
