@@ -51,6 +51,9 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// The time after which a worker fails whose keeper cannot be reached.
 const UNREACHABLE: Duration = Duration::from_secs(30);
 
+/// Number of lines for a worker that may wait until it reads them.
+const UNREAD: usize = 1000;
+
 /// The reason why a worker fails that did not get its token from an earlier hub.
 const NO_TOKEN: &str = "the hub was killed while the worker started; assign the task again";
 
@@ -352,6 +355,10 @@ impl Session {
             Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
         };
         self.kept.unsent.push(Piece::plain(text));
+        // All of it is written down again with each step.
+        if self.kept.unsent.len() > UNREAD {
+            self.stop.fail(&format!("its program has not read the last {UNREAD} lines for it"));
+        }
     }
 
     /// Hears the output that no hub had confirmed when the worker ended, and says what the
