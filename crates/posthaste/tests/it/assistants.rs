@@ -11,8 +11,8 @@ mod flows;
 mod gaps;
 mod kills;
 mod odd;
+mod providers;
 mod stage;
-mod thoughts;
 
 use stage::{Runner, Stage};
 
