@@ -32,7 +32,7 @@ fn an_empty_file_becomes_one_that_holds_ours_alone() {
     assert!(text.ends_with("}\n"), "{text}");
     assert_eq!(put_json("{}"), text.trim_end());
     let text = put(Form::Toml, "", &table()).expect("TOML");
-    assert_eq!(text, "[mcp_servers.posthaste]\nargs = [\"mcp\"]\ncommand = \"/bin/p\"\n");
+    assert_eq!(text, "[mcp_servers.posthaste]\ncommand = \"/bin/p\"\nargs = [\"mcp\"]\n");
 }
 
 #[test]

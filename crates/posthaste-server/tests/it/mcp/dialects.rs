@@ -70,7 +70,7 @@ async fn cao_sends_and_checks_as_ever() {
     let (worker, _) = house.agent("worker").await;
     let (supervisor, at_work) =
         (speaks(&house, &boss.token, "cao").await, speaks(&house, &worker.token, "cao").await);
-    assert_eq!(parameters(&at_work, "send_message").await, ["message", "receiver_id"]);
+    assert_eq!(parameters(&at_work, "send_message").await, ["receiver_id", "message"]);
     assert!(parameters(&supervisor, "check_inbox").await.contains(&"timeout".to_owned()));
 
     let sent = at_work
@@ -203,7 +203,7 @@ async fn the_herd_sends_by_address_and_hears_beside_its_answers() {
     let (mason, _) = house.agent("mason").await;
     let (steve, as_steve) = house.agent("steve").await;
     let me = speaks(&house, &mason.token, "herd").await;
-    assert_eq!(parameters(&me, "herd_send").await, ["message", "priority", "to", "type"]);
+    assert_eq!(parameters(&me, "herd_send").await, ["to", "message", "priority", "type"]);
     let urgent = json!({ "to": "steve@main", "message": "the wall", "priority": "urgent" });
     assert!(!me.call("herd_send", urgent).await.is_error);
     let mail = crate::house::read(&as_steve).await;
@@ -219,8 +219,8 @@ async fn the_chat_asks_and_responds_in_plain_words() {
     let house = House::new().await;
     let (bob, _) = house.agent("bob").await;
     let me = speaks(&house, &bob.token, "chat").await;
-    assert_eq!(parameters(&me, "respondToUser").await, ["inReplyTo", "message"]);
-    assert_eq!(parameters(&me, "askUser").await, ["blocking", "question"]);
+    assert_eq!(parameters(&me, "respondToUser").await, ["message", "inReplyTo"]);
+    assert_eq!(parameters(&me, "askUser").await, ["question", "blocking"]);
     let operator = house.operator();
     let asked = send(&operator, &bob.instance, "what is the weather?").await;
 

@@ -94,7 +94,7 @@ async fn an_assistant_is_spawned_polled_and_read() {
     let spawned = me.call("builtin_assistant__spawn_assistant", task).await.json();
     assert_eq!(spawned["status"], "starting");
     let keys: Vec<&String> = spawned.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["process_id", "status", "thread_id"]);
+    assert_eq!(keys, ["process_id", "thread_id", "status"]);
     let process = spawned["process_id"].as_str().expect("a process").to_owned();
     staff.works(&process).await;
     until("it runs", async || house.instance(&process).await.status == "running").await;
