@@ -1,6 +1,7 @@
 //! Conversations with an assistant, through the calls that a window of the operator makes.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use posthaste_api::chat::ChatQuery;
 use posthaste_api::client::{ClientError, Following, Heard};
@@ -101,18 +102,24 @@ call(3000, "on_finish", result="Painted.")
 read()
 "#;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn last_words_that_a_killed_hub_may_have_sent_are_sent_once() {
-    let mut stage = Stage::set().await;
-    let Some(python) = python() else { return };
-    let place = stage.world.scratch().to_path_buf();
+/// Starts that runner with a first message, which it has; gives its id and the file of its
+/// conversation. It goes on when there is a file `go`.
+async fn two_answers(stage: &Stage, python: &Path) -> (String, PathBuf) {
+    let place = stage.world.scratch();
     std::fs::write(place.join("runner.py"), TWO_ANSWERS).expect("written");
     let command = json!([python, place.join("runner.py"), place.join("go")]);
     stage.profile("mend", &format!("config: {{model: play}}\ncommand: {command}")).await;
     let who = stage.starts_agent("mend", Some("Mend the door.")).await;
-    let conversation = stage.world.file("agents").join(&who).join("conversation");
-    until(async || std::fs::read_to_string(&conversation).is_ok_and(|it| it.contains("the door")))
-        .await;
+    let file = stage.world.file("agents").join(&who).join("conversation");
+    until(async || std::fs::read_to_string(&file).is_ok_and(|it| it.contains("the door"))).await;
+    (who, file)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_words_that_a_killed_hub_may_have_sent_are_sent_once() {
+    let mut stage = Stage::set().await;
+    let Some(python) = python() else { return };
+    let (who, conversation) = two_answers(&stage, &python).await;
     let door = stage.look(&who).await.entries[0].seq.expect("a message");
     // The hub is killed when it has written down what it is about to send.
     let saying = json!({
@@ -125,7 +132,7 @@ async fn last_words_that_a_killed_hub_may_have_sent_are_sent_once() {
     });
     // Mail that has come since does not make a partial answer of it.
     let wall = stage.sends(&who, "Paint the wall.").await;
-    std::fs::write(place.join("go"), "").expect("written");
+    std::fs::write(stage.world.scratch().join("go"), "").expect("written");
     stage.until_state(&who, wall, "answered").await;
     stage.until_idle(&who).await;
     let view = stage.look(&who).await;
@@ -206,14 +213,7 @@ async fn a_long_task_reaches_the_model_whole() {
 async fn mail_that_a_killed_hub_had_stored_at_the_last_look_is_read() {
     let mut stage = Stage::set().await;
     let Some(python) = python() else { return };
-    let place = stage.world.scratch().to_path_buf();
-    std::fs::write(place.join("runner.py"), TWO_ANSWERS).expect("written");
-    let command = json!([python, place.join("runner.py"), place.join("go")]);
-    stage.profile("mend", &format!("config: {{model: play}}\ncommand: {command}")).await;
-    let who = stage.starts_agent("mend", Some("Mend the door.")).await;
-    let conversation = stage.world.file("agents").join(&who).join("conversation");
-    until(async || std::fs::read_to_string(&conversation).is_ok_and(|it| it.contains("the door")))
-        .await;
+    let (who, conversation) = two_answers(&stage, &python).await;
     // The hub is killed when it has stored the mail that came before `on_finish`.
     let mail = json!({ "kind": "mail", "seq": 1000, "from": "human", "type": "text",
         "text": "Paint the wall.", "human": true });
@@ -221,7 +221,7 @@ async fn mail_that_a_killed_hub_had_stored_at_the_last_look_is_read() {
         let file = std::fs::OpenOptions::new().append(true).open(&conversation);
         writeln!(file.expect("a conversation"), "{mail}").expect("written");
     });
-    std::fs::write(place.join("go"), "").expect("written");
+    std::fs::write(stage.world.scratch().join("go"), "").expect("written");
     // The runner is told of it instead of being at its end.
     until(async || {
         let records = std::fs::read_to_string(&conversation).expect("a conversation");
