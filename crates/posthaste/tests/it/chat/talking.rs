@@ -213,7 +213,7 @@ async fn a_long_task_reaches_the_model_whole() {
 async fn mail_that_a_killed_hub_had_stored_at_the_last_look_is_read() {
     let mut stage = Stage::set().await;
     let Some(python) = python() else { return };
-    let (who, conversation) = two_answers(&stage, &python).await;
+    let (_, conversation) = two_answers(&stage, &python).await;
     // The hub is killed when it has stored the mail that came before `on_finish`.
     let mail = json!({ "kind": "mail", "seq": 1000, "from": "human", "type": "text",
         "text": "Paint the wall.", "human": true });
