@@ -16,6 +16,7 @@ mod thoughts;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -114,6 +115,11 @@ impl Models {
         self.all.values().filter_map(|model| model.key_variable()).collect()
     }
 
+    /// Returns the files that hold keys: no tool of a confined service gets them.
+    pub fn key_files(&self) -> Vec<PathBuf> {
+        self.all.values().filter_map(|model| model.api_key_file.clone()).collect()
+    }
+
     /// Checks whether a profile's model is configured and its key is there. Asks nobody.
     pub fn check(&self, name: Option<&str>) -> Result<(), LaunchError> {
         let (name, model) = self.find(name)?;
@@ -146,7 +152,13 @@ impl Models {
 
     /// Returns the key of a model.
     fn key(&self, name: &str, model: &ModelConfig) -> Result<String, ModelError> {
-        let no_key = |why| ModelError { kind: ModelErrorKind::NoKey, why };
+        let no_key = |why| ModelError::new(ModelErrorKind::NoKey, why);
+        let one_word = |key: &str, place: String| match key.bytes().all(|b| b.is_ascii_graphic()) {
+            true => Ok(key.to_owned()),
+            false => Err(no_key(format!(
+                "the model {name} has no key: {place} holds more than one word"
+            ))),
+        };
         if let Some(file) = &model.api_key_file {
             let text = std::fs::read_to_string(file).map_err(|error| {
                 no_key(format!("the model {name} has no key: {}: {error}", file.display()))
@@ -155,18 +167,12 @@ impl Models {
                 "" => {
                     Err(no_key(format!("the model {name} has no key: {} is empty", file.display())))
                 }
-                key => match key.bytes().all(|byte| byte.is_ascii_graphic()) {
-                    true => Ok(key.to_owned()),
-                    false => Err(no_key(format!(
-                        "the model {name} has no key: {} holds more than one word",
-                        file.display()
-                    ))),
-                },
+                key => one_word(key, file.display().to_string()),
             };
         }
         let Some(variable) = model.key_variable() else { return Ok(String::new()) };
         match self.keys.get(variable).map(|key| key.trim()).filter(|key| !key.is_empty()) {
-            Some(key) => Ok(key.to_owned()),
+            Some(key) => one_word(key, format!("the variable {variable}")),
             None if model.provider.needs_key() || model.api_key_env.is_some() => {
                 Err(no_key(format!(
                     "the model {name} has no key: the variable {variable} is not set where the \
@@ -184,14 +190,13 @@ impl Models {
         request: &ModelRequest,
         progress: &(dyn Fn(Progress<'_>) + Send + Sync),
     ) -> Result<ModelReply, ModelError> {
-        let (name, model) = self
-            .find(name)
-            .map_err(|error| ModelError { kind: ModelErrorKind::Refused, why: error.why })?;
+        let (name, model) =
+            self.find(name).map_err(|error| ModelError::new(ModelErrorKind::Refused, error.why))?;
         if model.provider == Provider::Script {
             return script::Script::read(name, model)?.play(name, request).await;
         }
         let mut tries = 0;
-        // The provider wants to be paid for an empty answer as well.
+        // The provider wants to be paid for an answer of no use as well.
         let mut spent = ModelUsage::default();
         loop {
             tries += 1;
@@ -199,19 +204,21 @@ impl Models {
             let last = tries >= self.limits.attempts.max(1);
             // What was written in this try does not go on in the next one.
             progress(Progress::Writing(""));
+            spent = spent.and(match &tried {
+                Ok(reply) => &reply.usage,
+                Err((error, _)) => &error.spent,
+            });
             match tried {
                 // A model that says nothing is asked once more.
                 Ok(reply) if tries > 1 || !reply.is_empty() || last => {
-                    return Ok(ModelReply { usage: spent.and(reply.usage), ..reply });
+                    return Ok(ModelReply { usage: spent, ..reply });
                 }
-                Ok(reply) => {
-                    spent = spent.and(reply.usage);
-                    progress(Progress::Retrying(&format!("the model {name} said nothing")));
-                }
+                Ok(_) => progress(Progress::Retrying(&format!("the model {name} said nothing"))),
                 Err((error, _)) if last || !error.kind.may_pass() => {
                     let times =
                         if tries == 1 { String::new() } else { format!(" ({tries} tries)") };
-                    return Err(ModelError { why: format!("{}{times}", error.why), ..error });
+                    let why = format!("{}{times}", error.why);
+                    return Err(ModelError { why, spent, ..error });
                 }
                 Err((error, wait)) => {
                     progress(Progress::Retrying(&format!("{}; trying again", error.why)));
@@ -240,7 +247,7 @@ impl Models {
 }
 
 impl ModelUsage {
-    fn and(self, other: Self) -> Self {
+    fn and(self, other: &Self) -> Self {
         let cost_usd = match (self.cost_usd, other.cost_usd) {
             (Some(one), Some(two)) => Some(one + two),
             (one, two) => one.or(two),

@@ -109,6 +109,7 @@ impl Dialogue {
             | Record::Finish { call, .. } => call == key,
             Record::Start
             | Record::Mail(_)
+            | Record::Paid { .. }
             | Record::Said { .. }
             | Record::Asked { .. }
             | Record::Answered { .. }
@@ -143,6 +144,7 @@ impl Dialogue {
                 let message = !matches!(
                     record,
                     Record::Given { .. }
+                        | Record::Paid { .. }
                         | Record::Said { .. }
                         | Record::Asked { .. }
                         | Record::Answered { .. }
@@ -168,11 +170,12 @@ impl Dialogue {
                     all.push(ChatMessage::Tool { tool_call_id, content: text.clone() });
                 }
                 Record::Notice { text, .. } => all.push(notice(text)),
+                Record::Asked { .. } => unanswered.answer = Some(ANSWER_COMES.to_owned()),
+                Record::Answered { text, .. } => unanswered.answer = Some(text.clone()),
                 Record::Start
                 | Record::Given { .. }
+                | Record::Paid { .. }
                 | Record::Said { .. }
-                | Record::Asked { .. }
-                | Record::Answered { .. }
                 | Record::Saying(_)
                 | Record::Finish { .. } => {}
             }
@@ -282,12 +285,14 @@ fn close(all: &mut Vec<ChatMessage>, unanswered: &mut Vec<String>) {
 fn spent(records: &[Record]) -> Spent {
     let mut all = Spent::default();
     for record in records {
-        if let Record::Model { usage, cost_usd, .. } = record {
-            all.calls += 1;
-            all.usage.input_tokens += usage.input_tokens;
-            all.usage.output_tokens += usage.output_tokens;
-            all.cost_usd += cost_usd;
-        }
+        let (Record::Model { usage, cost_usd, .. } | Record::Paid { usage, cost_usd }) = record
+        else {
+            continue;
+        };
+        all.calls += 1;
+        all.usage.input_tokens += usage.input_tokens;
+        all.usage.output_tokens += usage.output_tokens;
+        all.cost_usd += cost_usd;
     }
     all
 }

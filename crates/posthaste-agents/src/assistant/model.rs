@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::calls::{Fault, value};
 use super::record::Record;
 use super::{Assistant, State};
-use crate::models::{ModelRequest, Progress};
+use crate::models::{ModelRequest, ModelUsage, Progress};
 
 impl Assistant {
     pub(super) async fn ask_model(
@@ -41,10 +41,14 @@ impl Assistant {
             }
         };
         self.writing.send_replace(String::new());
-        let answered = answered.map_err(|error| {
-            self.tell(TranscriptKind::Note, &error.why);
-            Fault::new(protocol::MODEL_FAILED, error.why)
-        })?;
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.tell(TranscriptKind::Note, &error.why);
+                self.pay(error.spent).await?;
+                return Err(Fault::new(protocol::MODEL_FAILED, error.why));
+            }
+        };
         if let Some(text) = answered.content.as_deref().filter(|text| !text.trim().is_empty()) {
             self.tell(TranscriptKind::Text, text);
         }
@@ -53,10 +57,7 @@ impl Assistant {
             content: answered.content,
             tool_calls: answered.tool_calls,
             thoughts: answered.thoughts,
-            usage: TokenUsage {
-                input_tokens: answered.usage.input_tokens,
-                output_tokens: answered.usage.output_tokens,
-            },
+            usage: tokens(&answered.usage),
             cost_usd: answered.usage.cost_usd.unwrap_or_default(),
         };
         let mut state = self.state.lock().await;
@@ -64,6 +65,19 @@ impl Assistant {
         state.keep(vec![record]).map_err(|error| Fault::disk(&error))?;
         self.usages.set(self.who, state.dialogue.spent());
         answer
+    }
+
+    /// Counts what the model used for no answer.
+    async fn pay(&self, spent: ModelUsage) -> Result<(), Fault> {
+        if spent.input_tokens + spent.output_tokens == 0 {
+            return Ok(());
+        }
+        let paid =
+            Record::Paid { usage: tokens(&spent), cost_usd: spent.cost_usd.unwrap_or_default() };
+        let mut state = self.state.lock().await;
+        state.keep(vec![paid]).map_err(|error| Fault::disk(&error))?;
+        self.usages.set(self.who, state.dialogue.spent());
+        Ok(())
     }
 
     /// Returns the tools that the model is offered.
@@ -98,6 +112,10 @@ impl Assistant {
         self.tell(TranscriptKind::Note, &format!("a budget is reached: {why}"));
         Err(Fault::new(protocol::BUDGET_REACHED, format!("a budget is reached: {why}")))
     }
+}
+
+fn tokens(usage: &ModelUsage) -> TokenUsage {
+    TokenUsage { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens }
 }
 
 fn reply(record: &Record) -> Result<Value, Fault> {

@@ -35,6 +35,8 @@ pub(crate) enum Record {
         #[serde(default)]
         cost_usd: f64,
     },
+    /// What the model used for no answer.
+    Paid { usage: TokenUsage, cost_usd: f64 },
     /// A tool answered.
     Tool {
         call: String,

@@ -13,7 +13,8 @@ use tracing::subscriber::NoSubscriber;
 
 use super::frames::Frames;
 use super::{
-    ModelConfig, ModelError, ModelReply, ModelRequest, Models, Progress, Provider, convert, error,
+    ModelConfig, ModelError, ModelReply, ModelRequest, ModelUsage, Models, Progress, Provider,
+    convert, error,
 };
 
 /// A try that failed, and the time after which the provider wants to be asked again.
@@ -72,8 +73,12 @@ impl Models {
         };
         // genai logs the texts of providers, which are data and may repeat the key.
         let work = work.with_subscriber(NoSubscriber::new());
-        let failed = |error: ModelError| (error, None);
         let worked = timeout(model.timeout, work).await;
+        let spent = match &worked {
+            Ok(Ok(Some(end))) => convert::usage(end, model),
+            _ => ModelUsage::default(),
+        };
+        let failed = |error: ModelError| (ModelError { spent: spent.clone(), ..error }, None);
         if let Some(reason) = frames.blocked() {
             return Err(failed(ModelError::withheld(name, &reason)));
         }

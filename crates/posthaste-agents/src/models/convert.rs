@@ -124,13 +124,8 @@ fn called(call: &ToolCall) -> Called {
     }
 }
 
-/// Makes our answer of genai's and of what was collected in its place.
-pub(super) fn reply(
-    end: StreamEnd,
-    frames: &Frames,
-    model: &ModelConfig,
-    known: &HashSet<&str>,
-) -> Result<ModelReply, String> {
+/// Returns what an answer used.
+pub(super) fn usage(end: &StreamEnd, model: &ModelConfig) -> ModelUsage {
     let usage = end.captured_usage.clone().unwrap_or_default();
     let tokens = |count: Option<i32>| u64::try_from(count.unwrap_or_default()).unwrap_or_default();
     let (input, output) = (tokens(usage.prompt_tokens), tokens(usage.completion_tokens));
@@ -143,6 +138,17 @@ pub(super) fn reply(
             + output as f64 * price.output)
             / MILLION
     });
+    ModelUsage { input_tokens: input, output_tokens: output, cost_usd }
+}
+
+/// Makes our answer of genai's and of what was collected in its place.
+pub(super) fn reply(
+    end: StreamEnd,
+    frames: &Frames,
+    model: &ModelConfig,
+    known: &HashSet<&str>,
+) -> Result<ModelReply, String> {
+    let usage = usage(&end, model);
     let parts = end.captured_content.map(MessageContent::into_parts).unwrap_or_default();
     let (mut text, mut tool_calls) = (String::new(), Vec::new());
     let (mut thoughts, mut signatures) = (Thoughts::new(&model.model), Vec::new());
@@ -188,7 +194,6 @@ pub(super) fn reply(
     }
     let thoughts = thoughts.some().filter(|_| !tool_calls.is_empty());
     let content = Some(text).filter(|text| !text.is_empty());
-    let usage = ModelUsage { input_tokens: input, output_tokens: output, cost_usd };
     Ok(ModelReply { content, tool_calls, thoughts, usage })
 }
 

@@ -5,16 +5,19 @@ use std::time::Duration;
 
 use humantime_serde::re::humantime::format_duration;
 
+use super::ModelUsage;
 use crate::conversation::one_line;
 
 /// Number of characters of a provider's own words that are quoted.
 const QUOTED: usize = 200;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ModelError {
     pub kind: ModelErrorKind,
     /// One sentence for the operator.
     pub why: String,
+    /// What the provider counted all the same.
+    pub spent: ModelUsage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,10 @@ impl ModelErrorKind {
 }
 
 impl ModelError {
+    pub(super) fn new(kind: ModelErrorKind, why: String) -> Self {
+        Self { kind, why, spent: ModelUsage::default() }
+    }
+
     /// Makes the error of a failed request; `key` does not appear in it.
     pub(super) fn of(name: &str, error: &genai::Error, key: &str) -> Self {
         if let genai::Error::StreamParse { .. } = error {
@@ -72,13 +79,13 @@ impl ModelError {
                 }
             },
         };
-        Self { kind, why: format!("the provider of the model {name} {why}") }
+        Self::new(kind, format!("the provider of the model {name} {why}"))
     }
 
     pub(super) fn broken(name: &str, why: &str, key: &str) -> Self {
         let why = quoted(why, key);
         let why = format!("the answer of the model {name} cannot be read: {why}");
-        Self { kind: ModelErrorKind::Broken, why }
+        Self::new(ModelErrorKind::Broken, why)
     }
 
     /// Makes the error of an answer that has nothing of the provider's format.
@@ -90,14 +97,14 @@ impl ModelError {
     pub(super) fn slow(name: &str, limit: Duration) -> Self {
         let limit = format_duration(limit);
         let why = format!("the model {name} took longer than {limit} (models.{name}.timeout)");
-        Self { kind: ModelErrorKind::Slow, why }
+        Self::new(ModelErrorKind::Slow, why)
     }
 
     /// Makes the error of an answer that a filter of the provider has kept back.
     pub(super) fn withheld(name: &str, reason: &str) -> Self {
         let reason = one_line(reason, QUOTED);
         let why = format!("the provider of the model {name} withholds the answer: {reason}");
-        Self { kind: ModelErrorKind::Withheld, why }
+        Self::new(ModelErrorKind::Withheld, why)
     }
 
     /// Makes the error of a model that used all its tokens before it said anything.
@@ -106,19 +113,19 @@ impl ModelError {
             "the model {name} reached its longest answer before it said anything \
              (models.{name}.max_tokens)"
         );
-        Self { kind: ModelErrorKind::UsedUp, why }
+        Self::new(ModelErrorKind::UsedUp, why)
     }
 
     /// Makes the error of a stream that ended with an error of the provider.
     pub(super) fn broke_off(name: &str, why: &str, key: &str) -> Self {
         let why = format!("the provider of the model {name} broke off: {}", quoted(why, key));
-        Self { kind: ModelErrorKind::Broken, why }
+        Self::new(ModelErrorKind::Broken, why)
     }
 
     pub(super) fn too_long(name: &str, most: usize) -> Self {
         let why =
             format!("the answer of the model {name} is over {most} bytes (runner.answer_bytes)");
-        Self { kind: ModelErrorKind::TooLong, why }
+        Self::new(ModelErrorKind::TooLong, why)
     }
 }
 

@@ -53,7 +53,7 @@ struct Call {
 
 impl Script {
     pub(super) fn read(name: &str, model: &ModelConfig) -> Result<Self, ModelError> {
-        let wrong = |why: String| ModelError { kind: ModelErrorKind::Script, why };
+        let wrong = |why: String| ModelError::new(ModelErrorKind::Script, why);
         let file = model.file.as_ref().ok_or_else(|| wrong(format!("{name} has no file")))?;
         let text = std::fs::read(file).map_err(|error| {
             wrong(format!("the script of the model {name}: {}: {error}", file.display()))
@@ -76,7 +76,7 @@ impl Script {
         name: &str,
         request: &ModelRequest,
     ) -> Result<ModelReply, ModelError> {
-        let wrong = |why: String| ModelError { kind: ModelErrorKind::Script, why };
+        let wrong = |why: String| ModelError::new(ModelErrorKind::Script, why);
         let answered = |message: &&ChatMessage| match message {
             ChatMessage::Assistant { tool_calls, .. } => {
                 tool_calls.first().is_none_or(|call| !call.id.starts_with(MAIL))

@@ -87,6 +87,25 @@ async fn each_budget_ends_the_turn_with_a_sentence_that_names_its_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_model_used_for_no_answer_counts_against_the_budget() {
+    let stage = Stage::set("session_cost_usd = 0.02").await;
+    let _hub = stage.hub();
+    stage.world.say(&["join", "alice"]);
+    stage.model.plan(Turn::says(&[]).finished("length").used(10, 0, 5));
+    let (id, message) = stage.work();
+    assert!(text(&message).contains("reached its longest answer"), "{message}");
+    let usage = &stage.look(&id)["usage"];
+    let cost = usage["cost_usd"].as_f64().expect("a number");
+    assert!((cost - 0.02).abs() < 1e-9, "{usage}");
+    assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&10.into(), &5.into()));
+
+    let (_, message) = stage.work();
+    let told = "its session has cost 0.0200 USD (runner.session_cost_usd)";
+    assert!(text(&message).contains(told), "{message}");
+    assert_eq!(stage.model.heard().len(), 1, "the second one has not asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_an_assistant_has_used_is_told_while_it_works_and_after_its_end() {
     let stage = Stage::set("").await;
     let hub = stage.hub();

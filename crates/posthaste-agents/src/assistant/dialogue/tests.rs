@@ -260,6 +260,20 @@ fn only_the_same_call_with_the_same_result_is_a_repetition() {
 }
 
 #[test]
+fn what_was_paid_for_no_answer_counts_and_is_no_answer() {
+    let usage = TokenUsage { input_tokens: 10, output_tokens: 5 };
+    let dialogue = Dialogue::of(vec![
+        Record::Mail(mail(1, "one")),
+        Record::Paid { usage, cost_usd: 0.5 },
+        Record::Start,
+    ]);
+    assert_eq!((dialogue.spent().cost_usd, dialogue.spent().usage.output_tokens), (0.5, 5));
+    let one = ChatMessage::User { content: "one".to_owned() };
+    assert_eq!(dialogue.messages(), [one]);
+    assert!(dialogue.open_and_seen().is_empty(), "no model has seen the message");
+}
+
+#[test]
 fn a_reference_is_a_number_or_a_quote_that_fits_one_message() {
     let (login, weather) = (mail(12, "Fix the login bug"), mail(15, "What is the weather?"));
     let open = [&login, &weather];

@@ -68,6 +68,21 @@ async fn a_file_with_more_than_a_key_is_named() {
 }
 
 #[tokio::test]
+async fn a_variable_with_more_than_a_key_is_named_and_its_value_is_not() {
+    for value in [format!("{KEY}\nmore"), format!("{KEY}\u{7}"), format!("{KEY} {KEY}")] {
+        let server = ProviderServer::start(Format::OpenAi).await;
+        let environment = [(OsString::from("A_KEY"), OsString::from(value))];
+        let all = ModelsConfig::from([("large".to_owned(), config(&server, Format::OpenAi))]);
+        let models = Models::new(all, quick(), &environment);
+        let error = ask(&models, &hello()).await.expect_err("no key");
+        let why = "the model large has no key: the variable A_KEY holds more than one word";
+        assert_eq!((error.kind, error.why.as_str()), (ModelErrorKind::NoKey, why));
+        assert_eq!(models.check(None).expect_err("no key").why, why);
+        assert_eq!(server.heard(), []);
+    }
+}
+
+#[tokio::test]
 async fn a_missing_key_is_named_before_anybody_is_asked() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
     let empty = scratch.path().join("empty");

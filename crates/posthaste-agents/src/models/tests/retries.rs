@@ -100,3 +100,60 @@ async fn the_time_for_which_a_provider_asks_is_read_from_its_answer() {
         }
     }
 }
+
+/// Each try of these tests uses 1000 tokens in and 100 out: 0.003 USD.
+fn used(turn: Turn) -> Turn {
+    turn.used(1000, 0, 100)
+}
+
+#[track_caller]
+fn is_paid(spent: &ModelUsage, times: u64, format: Format) {
+    let tokens = (spent.input_tokens, spent.output_tokens);
+    assert_eq!(tokens, (1000 * times, 100 * times), "{format:?}");
+    let cost = spent.cost_usd.expect("it has a price");
+    assert!((cost - 0.003 * times as f64).abs() < 1e-9, "{format:?}: {cost}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_paid_all_the_same() {
+    for (format, reason, kind) in [
+        (Format::OpenAi, "length", ModelErrorKind::UsedUp),
+        (Format::Anthropic, "max_tokens", ModelErrorKind::UsedUp),
+        (Format::Gemini, "MAX_TOKENS", ModelErrorKind::UsedUp),
+        (Format::Ollama, "length", ModelErrorKind::UsedUp),
+        (Format::OpenAi, "content_filter", ModelErrorKind::Withheld),
+        (Format::Anthropic, "refusal", ModelErrorKind::Withheld),
+        (Format::Gemini, "SAFETY", ModelErrorKind::Withheld),
+    ] {
+        let server = ProviderServer::start(format).await;
+        server.plan(used(Turn::says(&[])).finished(reason));
+        let models = models(config(&server, format), quick());
+        let error = ask(&models, &hello()).await.expect_err("no answer");
+        assert_eq!(error.kind, kind, "{format:?}");
+        is_paid(&error.spent, 1, format);
+    }
+}
+
+#[tokio::test]
+async fn every_try_is_paid_whatever_becomes_of_the_request() {
+    let format = Format::OpenAi;
+    let nameless = || used(Turn::says(&[])).calls("a", "", "{}");
+    let silent = || used(Turn::says(&[]));
+    let server = ProviderServer::start(format).await;
+    let models = models(config(&server, format), RunnerConfig { attempts: 3, ..quick() });
+
+    server.plan(nameless());
+    server.plan(nameless());
+    server.plan(used(Turn::says(&["at last"])));
+    let reply = ask(&models, &hello()).await.expect("an answer");
+    is_paid(&reply.usage, 3, format);
+
+    (0..3).for_each(|_| server.plan(nameless()));
+    let error = ask(&models, &hello()).await.expect_err("tools without names");
+    is_paid(&error.spent, 3, format);
+
+    server.plan(silent());
+    server.plan(Reply::error(401, "no more"));
+    let error = ask(&models, &hello()).await.expect_err("refused");
+    is_paid(&error.spent, 1, format);
+}

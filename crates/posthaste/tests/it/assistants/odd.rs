@@ -152,7 +152,7 @@ seen = [dict(os.environ), read()["result"]["content"][0]["text"]]
     let commands = seen[1].as_str().expect("a text");
     assert!(commands.contains("PATH="), "{commands}");
     for text in [seen[0].to_string(), commands.to_owned()] {
-        for secret in ["TOKEN", KEY, "the key of the model", "SECRET"] {
+        for secret in ["TOKEN", KEY, "the-key-of-the-model", "SECRET"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
     }

@@ -224,7 +224,7 @@ fn command(world: &World, listen: &str) -> Command {
     let config = world.scratch().join("config.toml");
     let config = config.to_str().expect("a plain path");
     let mut command = world.command(&["up", "--json", "--listen", listen, "--config", config]);
-    command.env("PATH", search_path()).env(KEY, "the key of the model");
+    command.env("PATH", search_path()).env(KEY, "the-key-of-the-model");
     command
 }
 
