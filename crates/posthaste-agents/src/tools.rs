@@ -7,8 +7,11 @@
 
 #[cfg(test)]
 mod fuzz;
+mod hub_files;
 pub(crate) mod servers;
 mod shell;
+#[cfg(test)]
+mod tests;
 mod trees;
 mod workspace;
 
@@ -16,9 +19,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use humantime_serde::re::humantime::format_duration;
 use posthaste_runner::protocol::{ToolReply, ToolSpec};
 use serde_json::{Map, Value};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::hub_files::HubFiles;
 use self::servers::{McpServers, ServerLimits, ServerPlace, ServersOfOne};
 use self::shell::Shell;
 use self::trees::Trees;
@@ -41,6 +48,8 @@ pub(crate) struct Tools {
     timeout: Duration,
     /// Number of bytes that one result shows, with room for an error beside it.
     shown: usize,
+    /// The permissions that new files do not get.
+    umask: u32,
     trees: Arc<Trees>,
     servers: McpServers,
 }
@@ -55,11 +64,15 @@ pub(crate) struct ToolboxSpec {
     /// The environment of its commands, without tokens and keys.
     pub(crate) environment: Environment,
     pub(crate) user: Option<WorkerUser>,
+    /// What `workspace` leaves alone.
+    pub(crate) hub: HubFiles,
 }
 
 /// The tools of one assistant.
 pub(crate) struct Toolbox {
     services: Vec<String>,
+    /// The longest time of a call.
+    timeout: Duration,
     workspace: Arc<Workspace>,
     shell: Shell,
     servers: ServersOfOne,
@@ -78,19 +91,21 @@ impl Tools {
             shown,
         };
         let servers = McpServers::new(Arc::clone(&trees), of_servers, hub.to_owned());
-        Self { timeout: limits.tool_timeout, shown, trees, servers }
+        Self { timeout: limits.tool_timeout, shown, umask: manners.umask, trees, servers }
     }
 
     pub(crate) fn toolbox(&self, of: ToolboxSpec) -> Toolbox {
-        let ToolboxSpec { services, servers, directory, environment, user } = of;
+        let ToolboxSpec { services, servers, directory, environment, user, hub } = of;
         let place =
             ServerPlace { directory: &directory, environment: &environment, user: user.as_ref() };
         let servers = self.servers.of(&servers, &place);
         servers.begin();
         let trees = Arc::clone(&self.trees);
+        let workspace = Workspace::new(directory.clone(), hub, self.umask, self.shown);
         Toolbox {
             services,
-            workspace: Arc::new(Workspace::new(directory.clone(), self.shown)),
+            timeout: self.timeout,
+            workspace: Arc::new(workspace),
             has_user: user.is_some(),
             shell: Shell::new(trees, directory, environment, user, self.timeout, self.shown),
             servers,
@@ -153,12 +168,7 @@ impl Toolbox {
                  cannot act as that user: use the shell service"
                     .to_owned())
             }
-            Some((workspace::NAME, tool)) => {
-                let (workspace, tool) = (Arc::clone(&self.workspace), tool.to_owned());
-                let work = move || workspace.call(&tool, arguments);
-                let done = tokio::task::spawn_blocking(work).await;
-                done.unwrap_or_else(|error| Err(error.to_string()))
-            }
+            Some((workspace::NAME, tool)) => self.call_workspace(tool, arguments).await,
             Some((shell::NAME, tool)) => self.shell.call(tool, arguments).await,
             _ => match self.servers.call(name, arguments).await {
                 Some(done) => done,
@@ -168,6 +178,27 @@ impl Toolbox {
         match done {
             Ok(text) => ToolReply::of(text, false),
             Err(why) => ToolReply::of(why, true),
+        }
+    }
+
+    async fn call_workspace(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Result<String, String> {
+        let (workspace, tool) = (Arc::clone(&self.workspace), tool.to_owned());
+        let stop = CancellationToken::new();
+        let _stop = stop.clone().drop_guard();
+        let work = move || workspace.call(&tool, arguments, &stop);
+        match timeout(self.timeout, tokio::task::spawn_blocking(work)).await {
+            Ok(done) => done.unwrap_or_else(|error| Err(error.to_string())),
+            Err(_) => {
+                let limit = format_duration(self.timeout);
+                Err(format!(
+                    "the call took longer than {limit} (runner.tool_timeout). Whether it had an \
+                     effect is unknown: look before you repeat it"
+                ))
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use crate::environment::Environment;
 use crate::folder::Folder;
 use crate::models::Models;
 use crate::runner_config::RunnerConfig;
-use crate::tools::{ToolboxSpec, Tools};
+use crate::tools::{HubFiles, ToolboxSpec, Tools};
 use crate::transcript::Transcript;
 use crate::user::WorkerUser;
 
@@ -26,6 +26,7 @@ pub(super) struct Workshop {
     /// The environment that the hub was started with.
     environment: Vec<(OsString, OsString)>,
     user: Option<WorkerUser>,
+    hub_files: HubFiles,
     assistants: Mutex<HashMap<InstanceId, Arc<Assistant>>>,
     pub(super) usages: Arc<Usages>,
 }
@@ -39,8 +40,11 @@ impl Workshop {
         user: Option<WorkerUser>,
         agents: PathBuf,
     ) -> Self {
+        let data = agents.parent().unwrap_or(&agents).to_owned();
+        let hub_files = HubFiles { data, agents: agents.clone(), keys: models.key_files() };
         let (models, usages) = (Arc::new(models), Arc::new(Usages::new(agents)));
-        Self { models, tools, limits, environment, user, assistants: Mutex::default(), usages }
+        let assistants = Mutex::default();
+        Self { models, tools, limits, environment, user, hub_files, assistants, usages }
     }
 
     /// Opens the assistant of this folder.
@@ -58,6 +62,7 @@ impl Workshop {
             directory: spec.directory.clone(),
             environment: self.environment_of(&spec),
             user: self.user.clone(),
+            hub: self.hub_files.clone(),
         });
         let around = Surroundings {
             hub: Arc::clone(hub),

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use posthaste_testkit::fuzz;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
+use super::HubFiles;
 use super::workspace::Workspace;
 
 /// Returns all files below a folder with what they hold.
@@ -29,7 +31,8 @@ fn no_arguments_break_the_workspace_or_leave_it() {
     std::os::unix::fs::symlink("../secret", desk.join("link")).expect("linked");
     std::fs::write(desk.join("file"), "one\ntwo\n").expect("written");
     let before = files(scratch.path());
-    let workspace = Workspace::new(desk, 1_000);
+    let workspace = Workspace::new(desk, HubFiles::default(), 0o022, 1_000);
+    let stop = CancellationToken::new();
     let calls = [
         ("read_file", json!({ "path": "file", "offset": 1, "limit": 2 })),
         ("read_file", json!({ "path": "../secret" })),
@@ -41,7 +44,7 @@ fn no_arguments_break_the_workspace_or_leave_it() {
     for mut case in fuzz::cases::<&str>(1_000, &[]) {
         for (tool, arguments) in &calls {
             let Value::Object(arguments) = case.odd_json(arguments) else { continue };
-            match workspace.call(tool, arguments) {
+            match workspace.call(tool, arguments, &stop) {
                 Ok(text) => assert!(!text.contains("a secret"), "{tool}"),
                 Err(why) => assert!(!why.is_empty(), "{tool}"),
             }

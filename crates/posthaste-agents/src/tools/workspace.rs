@@ -1,7 +1,8 @@
 //! The service `workspace`: files inside the working directory of an assistant.
 //!
 //! Every path is resolved by the kernel below the directory (`inside.rs`), so neither `..`
-//! nor a symbolic link leads out of it, also if it is put there at the very moment.
+//! nor a symbolic link leads out of it, also if it is put there at the very moment. What
+//! belongs to the hub is closed also where it lies in the directory (`hub_files.rs`).
 
 mod inside;
 
@@ -15,7 +16,9 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
+use super::hub_files::{HubFiles, real};
 use super::{read, spec};
 
 pub(super) const NAME: &str = "workspace";
@@ -33,6 +36,9 @@ const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
 pub(super) struct Workspace {
     root: PathBuf,
+    hub: HubFiles,
+    /// The permissions that new files do not get. The hub's own are stricter.
+    umask: u32,
     /// Number of bytes of a file that one result shows.
     shown: usize,
 }
@@ -121,11 +127,17 @@ struct Search {
 }
 
 impl Workspace {
-    pub(super) fn new(root: PathBuf, shown: usize) -> Self {
-        Self { root, shown }
+    pub(super) fn new(root: PathBuf, hub: HubFiles, umask: u32, shown: usize) -> Self {
+        Self { root, hub, umask, shown }
     }
 
-    pub(super) fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<String, String> {
+    /// Calls a tool. A listing or a search ends early when nobody waits for it any more.
+    pub(super) fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        stop: &CancellationToken,
+    ) -> Result<String, String> {
         match tool {
             "read_file" => self.read_file(&read(arguments)?),
             "write_file" => {
@@ -134,8 +146,8 @@ impl Workspace {
                 Ok(format!("{} bytes written to {path}", content.len()))
             }
             "edit_file" => self.edit(&read(arguments)?),
-            "list_files" => self.list(read(arguments)?),
-            "search" => self.search(read(arguments)?),
+            "list_files" => self.list(read(arguments)?, stop),
+            "search" => self.search(read(arguments)?, stop),
             other => Err(format!("the service workspace has no tool {other}")),
         }
     }
@@ -172,8 +184,22 @@ impl Workspace {
         Ok(inside)
     }
 
+    /// Refuses a path of the hub's, also one that leads there through links.
+    fn not_the_hubs(&self, path: &Path) -> Result<(), String> {
+        let whole = real(&self.root.join(path));
+        let closed = self.hub.closed_to(&self.root);
+        match closed.iter().any(|closed| whole.starts_with(closed)) {
+            true if path.as_os_str().is_empty() => {
+                Err("the working directory belongs to the hub".to_owned())
+            }
+            true => Err(format!("{} belongs to the hub", path.display())),
+            false => Ok(()),
+        }
+    }
+
     /// Opens a path below the root.
     fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, String> {
+        self.not_the_hubs(path)?;
         let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&self.root, directory, Mode::empty())
             .map_err(|error| format!("the working directory cannot be opened: {error}"))?;
@@ -259,6 +285,7 @@ impl Workspace {
     fn write(&self, path: &Path, content: &str) -> Result<(), String> {
         let wrong = |error: Errno| format!("{}: {error}", path.display());
         let name = path.file_name().ok_or_else(|| "the path names no file".to_owned())?;
+        self.not_the_hubs(path)?;
         let parent = path.parent().unwrap_or(Path::new(""));
         let folder = self.folder(parent)?;
         let kind = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
@@ -266,14 +293,18 @@ impl Workspace {
             Ok(known) if FileType::from_raw_mode(known.st_mode) != FileType::RegularFile => {
                 return Err(format!("{}: it is no regular file", path.display()));
             }
-            Ok(known) => Mode::from_raw_mode(known.st_mode),
-            Err(_) => Mode::from_raw_mode(0o644),
+            Ok(known) => Mode::from_raw_mode(known.st_mode & 0o777),
+            Err(_) => Mode::from_raw_mode(0o666 & !self.umask),
         };
         let temporary = format!(".{:016x}.tmp", rand::random::<u64>());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, &temporary, flags, mode).map_err(wrong)?;
+        let private = Mode::RUSR | Mode::WUSR;
+        let file = rustix::fs::openat(&folder, &temporary, flags, private).map_err(wrong)?;
         let mut file = File::from(file);
-        let written = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
+        let written = file
+            .write_all(content.as_bytes())
+            .and_then(|()| Ok(rustix::fs::fchmod(&file, mode)?))
+            .and_then(|()| file.sync_all());
         let moved = written
             .map_err(|error| format!("{}: {error}", path.display()))
             .and_then(|()| rustix::fs::renameat(&folder, &temporary, &folder, name).map_err(wrong));
@@ -289,25 +320,34 @@ impl Workspace {
         let mut upto = PathBuf::new();
         for part in path.components() {
             upto.push(part);
-            match rustix::fs::mkdirat(&open, part.as_os_str(), Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(format!("{}: {error}", upto.display())),
-            }
+            let wrong = |error: Errno| format!("{}: {error}", upto.display());
+            let made = match rustix::fs::mkdirat(&open, part.as_os_str(), Mode::RWXU) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(error) => return Err(wrong(error)),
+            };
             open = self.open(&upto, OFlags::DIRECTORY)?;
+            if made {
+                self.open_up(&open).map_err(wrong)?;
+            }
         }
         Ok(open)
     }
 
-    fn list(&self, args: ListFiles) -> Result<String, String> {
+    /// Gives a new folder the permissions of one that its user makes. The group that it
+    /// hands down stays.
+    fn open_up(&self, folder: &OwnedFd) -> rustix::io::Result<()> {
+        let special = rustix::fs::fstat(folder)?.st_mode & 0o7000;
+        rustix::fs::fchmod(folder, Mode::from_raw_mode(special | (0o777 & !self.umask)))
+    }
+
+    fn list(&self, args: ListFiles, stop: &CancellationToken) -> Result<String, String> {
         let start = self.inside(args.path.as_deref().unwrap_or(""))?;
         let mut lines = Vec::new();
         let depth = args.depth.unwrap_or(3).max(1);
-        let cut = self.walk(&start, &mut |path, is_folder| {
-            let below = path.strip_prefix(&start).unwrap_or(path).components().count();
-            if below <= depth {
-                let slash = if is_folder { "/" } else { "" };
-                lines.push(format!("{}{slash}", path.display()));
-            }
+        let cut = self.walk(&start, depth, stop, &mut |path, is_folder| {
+            let slash = if is_folder { "/" } else { "" };
+            lines.push(format!("{}{slash}", path.display()));
             Ok(lines.len() < MOST_LINES)
         })?;
         lines.sort();
@@ -317,7 +357,7 @@ impl Workspace {
         Ok(if lines.is_empty() { "(nothing)".to_owned() } else { lines.join("\n") })
     }
 
-    fn search(&self, args: Search) -> Result<String, String> {
+    fn search(&self, args: Search, stop: &CancellationToken) -> Result<String, String> {
         let pattern = if args.regex { args.query.clone() } else { regex::escape(&args.query) };
         let pattern = regex::RegexBuilder::new(&pattern)
             .size_limit(1 << 20)
@@ -343,7 +383,7 @@ impl Workspace {
         let is_file = self.content(&start, 0).is_ok();
         let cut = match is_file {
             true => look(&start, false).map(|goes_on: bool| !goes_on)?,
-            false => self.walk(&start, &mut look)?,
+            false => self.walk(&start, usize::MAX, stop, &mut look)?,
         };
         if cut {
             found.push("[there is more]".to_owned());
@@ -351,15 +391,18 @@ impl Workspace {
         Ok(if found.is_empty() { "(nothing found)".to_owned() } else { found.join("\n") })
     }
 
-    /// Shows each file and folder below a folder, without following links, until `look` says
-    /// that it is enough. Returns whether something was left out.
+    /// Shows each file and folder below a folder, so many levels deep and without following
+    /// links, until `look` says that it is enough. Returns whether something was left out.
     fn walk(
         &self,
         start: &Path,
+        depth: usize,
+        stop: &CancellationToken,
         look: &mut dyn FnMut(&Path, bool) -> Result<bool, String>,
     ) -> Result<bool, String> {
-        let (mut folders, mut seen) = (vec![start.to_owned()], 0);
-        while let Some(folder) = folders.pop() {
+        let (place, closed) = (real(&self.root.join(start)), self.hub.closed_to(&self.root));
+        let (mut folders, mut seen) = (vec![(start.to_owned(), 1)], 0);
+        while let Some((folder, level)) = folders.pop() {
             let open = match self.open(&folder, OFlags::RDONLY | OFlags::DIRECTORY) {
                 Ok(open) => open,
                 Err(why) if folder == start => return Err(why),
@@ -371,14 +414,17 @@ impl Workspace {
                 if name == "." || name == ".." || SKIPPED.contains(&name.as_str()) {
                     continue;
                 }
-                seen += 1;
                 let path = folder.join(&name);
+                if closed.contains(&place.join(path.strip_prefix(start).unwrap_or(&path))) {
+                    continue;
+                }
+                seen += 1;
                 let is_folder = entry.file_type() == FileType::Directory;
-                if seen > MOST_FILES || !look(&path, is_folder)? {
+                if stop.is_cancelled() || seen > MOST_FILES || !look(&path, is_folder)? {
                     return Ok(true);
                 }
-                if is_folder {
-                    folders.push(path);
+                if is_folder && level < depth {
+                    folders.push((path, level + 1));
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! The tools of assistants with a real hub: MCP servers of profiles, and commands. The
-//! model is a script.
+//! The tools of assistants with a real hub: MCP servers of profiles, commands, and files.
+//! The model is a script.
 
 mod commands;
+mod files;
 mod servers;
 
 use std::path::{Path, PathBuf};

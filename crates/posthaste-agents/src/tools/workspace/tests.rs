@@ -16,20 +16,26 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
+        Self::of("desk", |_| HubFiles::default())
+    }
+
+    /// A workspace at this place of the scratch folder, beside these files of a hub.
+    fn of(place: &str, hub: impl Fn(&Path) -> HubFiles) -> Self {
         let scratch = tempfile::tempdir().expect("a folder");
-        fs::create_dir(scratch.path().join("desk")).expect("made");
+        fs::create_dir_all(scratch.path().join(place)).expect("made");
         fs::write(scratch.path().join("secret"), "a secret").expect("written");
-        let workspace = Workspace::new(scratch.path().join("desk"), 10_000);
+        let (root, hub) = (scratch.path().join(place), hub(scratch.path()));
+        let workspace = Workspace::new(root, hub, 0o027, 10_000);
         Self { scratch, workspace }
     }
 
     fn at(&self, path: &str) -> PathBuf {
-        self.scratch.path().join("desk").join(path)
+        self.workspace.root.join(path)
     }
 
     fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
         let Value::Object(arguments) = arguments else { panic!("an object") };
-        self.workspace.call(tool, arguments)
+        self.workspace.call(tool, arguments, &CancellationToken::new())
     }
 
     fn read(&self, path: &str) -> Result<String, String> {
@@ -38,6 +44,10 @@ impl Desk {
 
     fn write(&self, path: &str, content: &str) -> Result<String, String> {
         self.call("write_file", json!({ "path": path, "content": content }))
+    }
+
+    fn mode(&self, path: &str) -> u32 {
+        fs::metadata(self.at(path)).expect("there").permissions().mode() & 0o7777
     }
 
     fn text(&self, path: &str) -> String {
@@ -67,12 +77,112 @@ fn a_file_is_written_read_and_edited() {
 #[test]
 fn a_file_that_is_written_again_keeps_its_permissions() {
     let desk = Desk::new();
-    desk.write("run.sh", "one").expect("written");
-    fs::set_permissions(desk.at("run.sh"), fs::Permissions::from_mode(0o700)).expect("set");
-    desk.write("run.sh", "two").expect("written");
-    let mode = fs::metadata(desk.at("run.sh")).expect("there").permissions().mode();
-    assert_eq!((desk.text("run.sh"), mode & 0o777), ("two".to_owned(), 0o700));
+    // The last one has more than the umask of any process leaves.
+    for mode in [0o700, 0o644, 0o666] {
+        desk.write("run.sh", "one").expect("written");
+        fs::set_permissions(desk.at("run.sh"), fs::Permissions::from_mode(mode)).expect("set");
+        desk.write("run.sh", "two").expect("written");
+        assert_eq!((desk.text("run.sh"), desk.mode("run.sh")), ("two".to_owned(), mode));
+        desk.call("edit_file", json!({ "path": "run.sh", "old": "two", "new": "three" }))
+            .expect("edited");
+        assert_eq!(desk.mode("run.sh"), mode);
+    }
     assert_eq!(fs::read_dir(desk.at("")).expect("a folder").count(), 1, "nothing is left over");
+}
+
+#[test]
+fn new_files_and_folders_have_the_permissions_of_those_that_the_user_makes() {
+    let desk = Desk::new();
+    desk.write("a/b/file", "one").expect("written");
+    assert_eq!(["a", "a/b", "a/b/file"].map(|path| desk.mode(path)), [0o750, 0o750, 0o640]);
+    fs::set_permissions(desk.at("a"), fs::Permissions::from_mode(0o2700)).expect("set");
+    desk.write("a/c/file", "one").expect("written");
+    assert_eq!(desk.mode("a"), 0o2700, "a folder that is there stays as it is");
+    assert_eq!(desk.mode("a/c") & 0o777, 0o750);
+}
+
+/// The files of a hub whose data folder lies in the working directory, and its models' keys.
+fn hub_in(scratch: &Path) -> HubFiles {
+    let data = scratch.join("desk/.local/data");
+    let agents = data.join("agents");
+    fs::create_dir_all(agents.join("a3f7b2c1/work")).expect("made");
+    fs::write(data.join("operator.token"), "a secret").expect("written");
+    fs::write(scratch.join("desk/real.key"), "a secret").expect("written");
+    symlink("real.key", scratch.join("desk/linked.key")).expect("linked");
+    let keys = vec![scratch.join("desk/linked.key"), scratch.join("desk/not-yet.key")];
+    HubFiles { data, agents, keys }
+}
+
+#[test]
+fn what_belongs_to_the_hub_is_closed_within_the_working_directory_too() {
+    let desk = Desk::of("desk", hub_in);
+    symlink(".local/data", desk.at("data")).expect("linked");
+    symlink(".local", desk.at("up")).expect("linked");
+    symlink("real.key", desk.at("other.key")).expect("linked");
+    let of_hub = [
+        ".local/data/operator.token",
+        ".local/data/new/file",
+        ".local/../.local/data/agents/a3f7b2c1/work/file",
+        "data/operator.token",
+        "up/data/operator.token",
+        "real.key",
+        "linked.key",
+        "other.key",
+        "not-yet.key",
+    ];
+    for path in of_hub {
+        let calls = [
+            ("read_file", json!({ "path": path })),
+            ("write_file", json!({ "path": path, "content": "mine" })),
+            ("edit_file", json!({ "path": path, "old": "secret", "new": "mine" })),
+            ("list_files", json!({ "path": path })),
+            ("search", json!({ "path": path, "query": "secret" })),
+        ];
+        for (tool, arguments) in calls {
+            let why = desk.call(tool, arguments).expect_err(path);
+            assert!(why.contains("belongs to the hub"), "{tool} {path}: {why}");
+        }
+    }
+    for path in [".local/data", "data", "up/data", ".local/data/agents"] {
+        let why = desk.call("list_files", json!({ "path": path })).expect_err(path);
+        assert!(why.contains("belongs to the hub"), "{path}: {why}");
+    }
+    desk.write(".local/mine", "no secre").expect("beside the data folder");
+    let listed = desk.call("list_files", json!({ "depth": 9 })).expect("listed");
+    assert_eq!(listed, ".local/\n.local/mine\ndata\nlinked.key\nother.key\nup");
+    let found = desk.call("search", json!({ "query": "a secret" })).expect("searched");
+    assert_eq!(found, "(nothing found)");
+    assert_eq!(desk.text(".local/data/operator.token"), "a secret");
+    assert!(!desk.at(".local/data/new").exists() && !desk.at("not-yet.key").exists());
+}
+
+#[test]
+fn a_worker_may_use_its_own_directory_in_the_data_folder_and_no_other_part_of_it() {
+    let own = Desk::of("desk/.local/data/agents/a3f7b2c1/work", hub_in);
+    own.write("notes/today", "fine").expect("written");
+    assert_eq!(own.read("notes/today").expect("read"), "fine\n");
+    assert_eq!(own.call("list_files", json!({})).expect("listed"), "notes/\nnotes/today");
+    for place in [".local/data", ".local/data/agents", ".local/data/agents/a3f7b2c1"] {
+        let desk = Desk::of(&format!("desk/{place}"), hub_in);
+        let why = desk.call("list_files", json!({})).expect_err(place);
+        assert_eq!(why, "the working directory belongs to the hub", "{place}");
+        for tool in ["read_file", "list_files"] {
+            let why = desk.call(tool, json!({ "path": "operator.token" })).expect_err(place);
+            assert!(why.contains("belongs to the hub"), "{place}: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_listing_does_not_look_deeper_than_it_shows() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.at("a/b")).expect("made");
+    fs::write(desk.at("c"), "").expect("written");
+    for number in 0..=MOST_FILES {
+        fs::write(desk.at(&format!("a/b/{number}")), "").expect("written");
+    }
+    let listed = desk.call("list_files", json!({ "depth": 2 })).expect("listed");
+    assert_eq!(listed, "a/\na/b/\nc", "and nothing was left out");
 }
 
 #[test]
@@ -275,10 +385,10 @@ fn files_are_listed_and_searched_within_bounds() {
 #[test]
 fn a_file_that_cannot_be_read_or_written_is_named_with_the_reason() {
     // Nobody may make a file there, not even root.
-    let workspace = Workspace::new("/proc/self".into(), 1_000);
+    let workspace = Workspace::new("/proc/self".into(), HubFiles::default(), 0o022, 1_000);
     let call = |tool: &str, arguments: Value| {
         let Value::Object(arguments) = arguments else { panic!("an object") };
-        workspace.call(tool, arguments).expect_err(tool)
+        workspace.call(tool, arguments, &CancellationToken::new()).expect_err(tool)
     };
     let why = call("write_file", json!({ "path": "attr/mine", "content": "x" }));
     assert!(why.contains("attr/mine: "), "{why}");
