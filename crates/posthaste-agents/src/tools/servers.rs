@@ -9,6 +9,7 @@ mod definition;
 #[cfg(test)]
 mod fuzz;
 pub(crate) mod names;
+mod secrets;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use reqwest::Url;
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientConfig, Implementation, PaginatedRequestParams,
@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::secrets::Secrets;
 use super::{Common, Launch};
 use crate::conversation::one_line;
 use crate::keeper::{TreeEnd, TreeStdin};
@@ -104,6 +105,8 @@ pub(super) struct Connection {
     over: CancellationToken,
     stderr: Stderr,
     end: Mutex<Option<TreeEnd>>,
+    /// What its errors do not show.
+    pub(super) secrets: Secrets,
 }
 
 struct Uses {
@@ -146,7 +149,7 @@ impl Connection {
     ) -> Result<(Arc<Self>, Minded, Vec<Tool>), String> {
         let changed = Arc::new(Notify::new());
         let client = Client { changed: Arc::clone(&changed) };
-        let (service, tree) = match launch {
+        let (service, tree, secrets) = match launch {
             Launch::Stdio { command, args, environment, directory, user } => {
                 let path = environment.get("PATH");
                 let program = program::find(command, Some(directory), path)
@@ -163,7 +166,7 @@ impl Connection {
                 let ways = tree.stdout.take().zip(tree.stdin.take());
                 let ways = ways.ok_or_else(|| "has no stdin and stdout".to_owned())?;
                 match client.serve(ways).await {
-                    Ok(service) => (service, Some(tree)),
+                    Ok(service) => (service, Some(tree), Secrets::default()),
                     Err(_) => {
                         let stop = tree.stop();
                         let end = timeout(REASON, tree.end()).await.ok();
@@ -179,20 +182,23 @@ impl Connection {
                     Some((HeaderName::try_from(name).ok()?, value))
                 });
                 let headers: HashMap<_, _> = headers.collect();
+                let http = common.http.get_or_init(http).clone();
+                let request = http.post(url).headers(HeaderMap::from_iter(headers.clone())).build();
+                let request = request.map_err(|_| "has a `url` that is none".to_owned())?;
+                let secrets = Secrets::of(url, &request);
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                     .custom_headers(headers);
-                let http = common.http.get_or_init(http).clone();
                 let transport = StreamableHttpClientTransport::with_client(http, config);
-                let service = client.serve(transport).await.map_err(|error| {
-                    format!("cannot be reached: {}", one_line(&with_causes(&error), SHOWN))
-                })?;
-                (service, None)
+                let service = client.serve(transport).await;
+                let service = service
+                    .map_err(|error| format!("cannot be reached: {}", said(&error, &secrets)))?;
+                (service, None, secrets)
             }
         };
         let peer = service.peer().clone();
         let tools = tools_of(&peer)
             .await
-            .map_err(|error| format!("does not list its tools: {}", said(&error)))?;
+            .map_err(|error| format!("does not list its tools: {}", said(&error, &secrets)))?;
         let now = Instant::now();
         let connection = Self {
             peer,
@@ -204,6 +210,7 @@ impl Connection {
             over: CancellationToken::new(),
             stderr,
             end: Mutex::default(),
+            secrets,
         };
         Ok((Arc::new(connection), Minded { service, tree }, tools))
     }
@@ -233,21 +240,22 @@ impl Connection {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
+        let said = said(&error, &self.secrets);
         match error {
             ServiceError::TransportClosed => {}
             ServiceError::TransportSend(_) if self.is_process => {}
             // Each request over HTTP is sent by itself: the next one may arrive.
             ServiceError::TransportSend(_) => {
-                return Err(format!("did not take the call: {}. {UNKNOWN}", said(&error)));
+                return Err(format!("did not take the call: {said}. {UNKNOWN}"));
             }
-            _ => return Err(format!("refused the call: {}", said(&error))),
+            _ => return Err(format!("refused the call: {said}")),
         }
         self.broken.cancel();
         let _ = timeout(REASON, self.over.cancelled()).await;
         let end = self.end.lock().clone();
         let why = match end {
             Some(_) => ended(end.as_ref()) + &self.stderr.told(),
-            None => format!("cannot be reached: {}", said(&error)),
+            None => format!("cannot be reached: {said}"),
         };
         Err(format!("{why}. {UNKNOWN}"))
     }
@@ -341,8 +349,8 @@ fn ended(end: Option<&TreeEnd>) -> String {
     }
 }
 
-fn said(error: &ServiceError) -> String {
-    one_line(&with_causes(error), SHOWN)
+fn said(error: &dyn std::error::Error, secrets: &Secrets) -> String {
+    one_line(&secrets.hide(&with_causes(error)), SHOWN)
 }
 
 /// Returns an error with its causes that it does not name itself.

@@ -175,7 +175,7 @@ impl Server {
             })??;
             let text = text_of(&result, self.common.limits.shown);
             let is_error = result.is_error == Some(true);
-            return Ok(if is_error { Err(text) } else { Ok(text) });
+            return Ok(if is_error { Err(connection.secrets.hide(&text)) } else { Ok(text) });
         }
         Err("ended before it took the call: call again".to_owned())
     }

@@ -7,7 +7,7 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-NAMES = ["pid", "environment", "fail", "die", "child", "picture", "flood", "odd name/x", "more", "user", "refuse"]
+NAMES = ["pid", "environment", "fail", "die", "child", "picture", "flood", "odd name/x", "more", "user", "refuse", "echo"]
 listed = list(NAMES)
 
 
@@ -80,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_error(403)
         if request.get("params", {}).get("name") == "refuse":
             return self.send_error(500)
+        if request.get("params", {}).get("name") == "echo":
+            return self.echo(400)
         if "id" not in request:
             self.send_response(202)
             self.send_header("Content-Length", "0")
@@ -88,6 +90,14 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps(reply).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def echo(self, status):
+        body = f"you sent {self.path} with {dict(self.headers)}".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -78,6 +78,38 @@ fn an_assistant_calls_the_tools_of_a_server_over_http() {
 }
 
 #[test]
+fn no_secret_of_a_server_over_http_is_in_a_result_or_a_note() {
+    if !has_python() {
+        return;
+    }
+    let mut office = Office::new("");
+    let (_server, port) = office.serve();
+    let headers = json!({ "X-Key": "open sesame" });
+    let at = |port: &str| format!("http://alice:geheim-1@127.0.0.1:{port}/mcp?key=geheim-2");
+    let servers = json!({
+        "far": { "type": "http", "url": at(&port), "headers": headers },
+        // Nobody listens on a port that only root may take.
+        "gone": { "type": "http", "url": at("1"), "headers": headers },
+    });
+    let calls = [call("mcp__far__echo"), call("mcp__far__die"), call("mcp__gone__pid")];
+    office.assistant("asker", &profile(servers), &calls);
+    office.open();
+    let outcomes = office.work("asker");
+    let [echo, died, gone] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert!(echo.is_error && echo.text.contains("you sent /mcp?[hidden]"), "{echo:?}");
+    assert!(died.is_error && died.text.contains("far"), "{died:?}");
+    assert!(gone.is_error && gone.text.contains("cannot be reached"), "{gone:?}");
+    assert!(office.has_note(&["note", "the MCP server gone cannot be reached", "[hidden]"]));
+    let transcript = office.newest().with_file_name("transcript");
+    let transcript = std::fs::read_to_string(transcript).expect("a text");
+    let results: String = outcomes.iter().map(|outcome| outcome.text.as_str()).collect();
+    for secret in ["geheim", "open sesame", "YWxpY2U6Z2VoZWlt"] {
+        assert!(!results.contains(secret), "{secret}: {results}");
+        assert!(!transcript.contains(secret), "{secret}: {transcript}");
+    }
+}
+
+#[test]
 fn two_assistants_share_one_server_and_another_folder_has_its_own() {
     if !has_python() {
         return;
