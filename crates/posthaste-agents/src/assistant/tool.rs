@@ -1,10 +1,11 @@
 //! The tools of an assistant: the hub's own, those of the loop, services and servers.
 
+use std::fs;
 use std::sync::Arc;
 
 use posthaste_core::ports::{OwnAnswer, OwnCall, ToolSet, TranscriptEntry, TranscriptKind};
 use posthaste_runner::protocol::{self, ToolReply, ToolRequest, ToolSpec};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Assistant;
 use super::calls::{Fault, value};
@@ -14,6 +15,10 @@ use crate::conversation::one_line;
 /// The service of seed 001: the hub's tools under the names of that design.
 const ASSISTANT: &str = "assistant";
 const PREFIX: &str = "builtin_assistant__";
+/// The service with which an assistant is not confined to its folder.
+const SHELL: &str = "shell";
+/// The argument of tools that start workers.
+const PLACE: &str = "working_directory";
 /// Number of characters of a call that the transcript shows.
 const DETAIL: usize = 400;
 
@@ -135,7 +140,7 @@ impl Assistant {
         self: &Arc<Self>,
         key: &str,
         name: &str,
-        arguments: serde_json::Map<String, Value>,
+        arguments: Map<String, Value>,
         again: bool,
     ) -> Outcome {
         if let Some(tool) = super::loop_tools::named(name) {
@@ -157,6 +162,9 @@ impl Assistant {
             Some(rest) => (ToolSet::Assistant, rest),
             None => (ToolSet::Native, name),
         };
+        if let Err(why) = self.check_place(&arguments) {
+            return ToolReply::of(why, true).into();
+        }
         let own = self.hub.own_tools().await;
         if own.list(set).iter().any(|tool| tool.name == own_name) {
             let answer = own
@@ -180,6 +188,26 @@ impl Assistant {
         let reply = self.toolbox.call(name, arguments).await;
         self.tell_notes();
         reply.into()
+    }
+
+    /// Refuses to let a worker work where the assistant itself may not: a second assistant in
+    /// another folder would be a way out of the service `workspace`.
+    fn check_place(&self, arguments: &Map<String, Value>) -> Result<(), String> {
+        let Some(Value::String(place)) = arguments.get(PLACE) else { return Ok(()) };
+        if self.spec.services.iter().any(|service| service == SHELL) {
+            return Ok(());
+        }
+        let own = &self.spec.directory;
+        match (fs::canonicalize(place), fs::canonicalize(own)) {
+            (Ok(place), Ok(own)) if !place.starts_with(&own) => {}
+            // The hub says what is wrong with a folder that is none.
+            _ => return Ok(()),
+        }
+        Err(format!(
+            "{PLACE}: {place} is outside of {}, where you work; without the service `{SHELL}` you \
+             can let others work only there, or in a folder below it",
+            own.display()
+        ))
     }
 
     fn tell_tool(&self, name: &str, id: &str, detail: &str, state: &str) {

@@ -145,3 +145,27 @@ async fn an_assistant_that_would_end_before_its_workers_is_reminded_of_them_once
     assert_eq!(stage.hears()["message"], "One brick is laid.");
     stage.until_status(&helper, "finished");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_assistant_without_commands_lets_nobody_work_outside_of_its_folder() {
+    let mut stage = stage().await;
+    let folder = stage.world.scratch().join("profiles");
+    let profile = "---\nname: clerk\ndriver: runner\nconfig: {model: play}\n\
+                   allowed_builtin_service_aliases: [workspace]\n---\nYou file.\n";
+    std::fs::write(folder.join("clerk.md"), profile).expect("written");
+    stage.world.say(&["profiles", "load", folder.to_str().expect("a plain path")]);
+    let clerk = stage.assign_agent("clerk", "read what is elsewhere");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let place = |folder: &std::path::Path| json!({ "agent": "clerk", "message": "look", "working_directory": folder });
+    stage.turn().await.call("assign", place(elsewhere.path()));
+    let turn = stage.turn().await;
+    assert!(turn.last().contains("working_directory: "), "{}", turn.last());
+    assert!(turn.last().contains("is outside of"), "{}", turn.last());
+    // A folder below its own is.
+    turn.call("handoff", place(&folder));
+    stage.turn_of("You file.").await.say("Nothing.");
+    let turn = stage.turn().await;
+    assert!(turn.last().contains("Nothing."), "{}", turn.last());
+    turn.say("Done.");
+    stage.until_status(&clerk, "finished");
+}
