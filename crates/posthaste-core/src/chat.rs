@@ -101,8 +101,9 @@ impl ChatEntry {
 pub enum ChatKind {
     /// A message of the operator.
     User,
-    /// An answer while the work goes on.
+    /// What a worker says before the end of its turn.
     Partial,
+    /// The end of a worker's turn, or a message of an agent that comes by itself.
     Answer,
     Question,
     /// A request for permission that waits for the operator.
@@ -170,9 +171,10 @@ impl EntryState {
 /// it live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spoken {
+    /// See [`ChatKind::Partial`].
     PartialResponse,
     Question,
-    /// The last answer of a turn.
+    /// An answer: see [`ChatKind::Answer`].
     Response,
 }
 

@@ -23,7 +23,6 @@ const PAGES: usize = 50;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AnswerFacts {
-    partial: bool,
     #[serde(rename = "final")]
     is_final: bool,
     answers: Vec<u64>,
@@ -46,6 +45,15 @@ struct Page {
     /// Messages after the page, as far as they were looked at.
     later: Vec<Record>,
     next: Option<Seq>,
+}
+
+/// The agent of a conversation.
+#[derive(Clone, Copy)]
+struct Speaker {
+    who: InstanceId,
+    /// The hub runs it, and so knows where its turns end.
+    is_worker: bool,
+    at_work: bool,
 }
 
 /// What the agent's messages say about those of the operator.
@@ -74,14 +82,15 @@ impl Hub {
         let lives = !view.instance.status.has_ended();
         let busy =
             matches!(self.turn_activity(who), Some(TurnActivity::Busy | TurnActivity::Asking));
-        let at_work = lives && view.instance.work.is_some() && busy;
+        let is_worker = view.instance.work.is_some();
+        let at_work = lives && is_worker && busy;
         let answered = Answered::by(page.records.iter().chain(&page.later), who);
+        let of = Speaker { who, is_worker, at_work };
         let mut entries: Vec<ChatEntry> =
-            page.records.iter().map(|record| entry(record, who, &answered, at_work)).collect();
+            page.records.iter().map(|record| entry(record, of, &answered)).collect();
         let open: Vec<Seq> = entries.iter().filter(|e| is_open(e)).filter_map(|e| e.seq).collect();
         let is_queued = |e: &ChatEntry| e.state == Some(EntryState::Queued);
-        let working =
-            at_work || lives && view.instance.work.is_some() && entries.iter().any(is_queued);
+        let working = at_work || lives && is_worker && entries.iter().any(is_queued);
         for need in &needs {
             let asked = entries.iter_mut().find(|e| e.seq.is_some() && e.seq == need.message);
             match (asked, need.kind) {
@@ -157,11 +166,13 @@ impl Hub {
         if record.message.from.instance != Some(owner) || !is_for_human(record) {
             return None;
         }
-        Some(match () {
-            () if record.message.kind == Kind::QUESTION => Spoken::Question,
-            () if is_final(&record.message) => Spoken::Response,
-            () => Spoken::PartialResponse,
-        })
+        let is_worker = self.instance(owner)?.instance.work.is_some();
+        match kind_of(&record.message, is_worker) {
+            ChatKind::Question => Some(Spoken::Question),
+            ChatKind::Partial => Some(Spoken::PartialResponse),
+            ChatKind::Answer => Some(Spoken::Response),
+            ChatKind::User | ChatKind::Permission | ChatKind::Tool => None,
+        }
     }
 }
 
@@ -191,8 +202,24 @@ fn is_for_human(record: &Record) -> bool {
     record.deliveries.iter().any(|d| d.mailbox == Mailbox::Human)
 }
 
+/// Returns whether a message ends a turn: the report on a task, or words that the driver
+/// marks as the last ones.
 fn is_final(message: &Message) -> bool {
     message.is_report() || AnswerFacts::of(message).is_final
+}
+
+/// Returns what a message of an agent to the operator is, for those who follow the
+/// conversation and for those who read it later: so it depends on nothing that changes.
+///
+/// A worker that says something before the end of its turn goes on, through whichever tool
+/// or door it says it. The hub knows no turns of an agent that comes by itself, so each of
+/// its messages is an answer.
+fn kind_of(message: &Message, is_worker: bool) -> ChatKind {
+    match () {
+        () if message.kind == Kind::QUESTION => ChatKind::Question,
+        () if is_worker && !is_final(message) => ChatKind::Partial,
+        () => ChatKind::Answer,
+    }
 }
 
 impl Answered {
@@ -224,7 +251,7 @@ impl Answered {
     }
 }
 
-fn entry(record: &Record, who: InstanceId, answered: &Answered, at_work: bool) -> ChatEntry {
+fn entry(record: &Record, of: Speaker, answered: &Answered) -> ChatEntry {
     let message = &record.message;
     let new = |kind| ChatEntry {
         seq: Some(message.seq),
@@ -232,17 +259,18 @@ fn entry(record: &Record, who: InstanceId, answered: &Answered, at_work: bool) -
         ..ChatEntry::new(kind, message.body.as_str(), message.created_at)
     };
     if message.from.instance.is_none() {
-        let (state, reason) = state_of(record, who, answered, at_work);
+        let (state, reason) = state_of(record, of, answered);
         return ChatEntry { state: Some(state), reason, ..new(ChatKind::User) };
     }
-    if message.kind == Kind::QUESTION {
+    let kind = kind_of(message, of.is_worker);
+    if kind == ChatKind::Question {
         let QuestionFacts { blocking, options } = QuestionFacts::read(message.metadata.as_deref());
         // An open one has a need, which says so.
         let state = match answered.replied.contains(&message.seq) {
             true => EntryState::Answered,
             false => EntryState::Withdrawn,
         };
-        return ChatEntry { state: Some(state), blocking, options, ..new(ChatKind::Question) };
+        return ChatEntry { state: Some(state), blocking, options, ..new(kind) };
     }
     let facts = AnswerFacts::of(message);
     let state = match () {
@@ -250,7 +278,6 @@ fn entry(record: &Record, who: InstanceId, answered: &Answered, at_work: bool) -
         () if facts.cancelled => Some(EntryState::Cancelled),
         () => None,
     };
-    let kind = if facts.partial { ChatKind::Partial } else { ChatKind::Answer };
     let answers = facts.answers.into_iter().map(Seq).collect();
     ChatEntry { answers, quote: facts.quote, state, ..new(kind) }
 }
@@ -258,11 +285,10 @@ fn entry(record: &Record, who: InstanceId, answered: &Answered, at_work: bool) -
 /// Returns the state of a message of the operator, and why it is dead.
 fn state_of(
     record: &Record,
-    who: InstanceId,
+    of: Speaker,
     answered: &Answered,
-    at_work: bool,
 ) -> (EntryState, Option<&'static str>) {
-    let own = Mailbox::Instance(who);
+    let own = Mailbox::Instance(of.who);
     let delivery = record.deliveries.iter().find(|d| d.mailbox == own);
     let seq = record.message.seq;
     let state = match delivery.map(|d| (d.state, d.settled_at)) {
@@ -275,7 +301,7 @@ fn state_of(
         }
         Some((_, since)) if answered.has(seq, since) => EntryState::Answered,
         // A reply to a question is no request of its own.
-        Some(_) if at_work && record.message.in_reply_to.is_none() => EntryState::Working,
+        Some(_) if of.at_work && record.message.in_reply_to.is_none() => EntryState::Working,
         _ => EntryState::Read,
     };
     (state, None)
@@ -293,5 +319,44 @@ fn permission(need: &Need) -> ChatEntry {
         blocking: true,
         need: Some(need.id),
         ..ChatEntry::new(ChatKind::Permission, need.text.clone(), need.created_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messaging::message::{MessageId, Sender, Via};
+
+    fn kind(kind: Kind, metadata: Option<&str>, is_worker: bool) -> ChatKind {
+        let from = Sender {
+            address: "helper.0000002a@main".into(),
+            instance: Some(InstanceId(42)),
+            kind: SenderKind::Agent,
+        };
+        let plain =
+            Message::new(Seq(1), MessageId(1), from, "human", "red", Timestamp(0), Via::Mcp);
+        let metadata = metadata.map(Into::into);
+        kind_of(&Message { kind, metadata, ..plain }, is_worker)
+    }
+
+    #[test]
+    fn whatever_a_worker_says_before_the_end_of_its_turn_is_partial() {
+        let answer = || Kind::read("answer").expect("a type");
+        let said = [None, Some("{}"), Some(r#"{"partial":true}"#), Some(r#"{"final":false}"#)];
+        for metadata in said {
+            assert_eq!(kind(answer(), metadata, true), ChatKind::Partial, "{metadata:?}");
+        }
+        assert_eq!(kind(Kind::default(), None, true), ChatKind::Partial);
+        assert_eq!(kind(answer(), Some(r#"{"final":true}"#), true), ChatKind::Answer);
+        for report in [Kind::RESULT, Kind::AGENT_FAILED] {
+            assert_eq!(kind(report, None, true), ChatKind::Answer);
+        }
+        assert_eq!(kind(Kind::QUESTION, None, true), ChatKind::Question);
+    }
+
+    #[test]
+    fn each_message_of_an_agent_that_comes_by_itself_is_an_answer() {
+        assert_eq!(kind(Kind::default(), None, false), ChatKind::Answer);
+        assert_eq!(kind(Kind::QUESTION, None, false), ChatKind::Question);
     }
 }

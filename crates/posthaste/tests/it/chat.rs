@@ -4,5 +4,6 @@
 #[cfg(target_os = "linux")]
 mod command;
 mod hostile;
+mod others;
 mod stage;
 mod talking;

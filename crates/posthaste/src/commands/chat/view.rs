@@ -20,6 +20,8 @@ pub(super) struct Views<'a> {
     id: &'a str,
     session: &'a Session,
     last: u32,
+    /// The number of the last message of the last look: whatever came after it is news.
+    seen: Option<u64>,
     following: Option<Following>,
     /// The last look showed the agent at work.
     working: bool,
@@ -34,9 +36,9 @@ pub(super) enum Seen {
 }
 
 impl<'a> Views<'a> {
-    /// Looks at the last so many messages.
+    /// Looks at the last so many messages first, and then at all that came after them.
     pub(super) fn new(id: &'a str, session: &'a Session, last: u32) -> Self {
-        Self { id, session, last, following: None, working: false, away: false }
+        Self { id, session, last, seen: None, following: None, working: false, away: false }
     }
 
     /// Returns the conversation now, and then whenever something has happened. The future
@@ -46,6 +48,9 @@ impl<'a> Views<'a> {
             match self.look().await {
                 Ok(view) => {
                     (self.away, self.working) = (false, view.working);
+                    let newest = view.entries.iter().filter_map(|entry| entry.seq).max();
+                    // A conversation may have no message yet.
+                    self.seen = self.seen.max(newest).or(Some(0));
                     return Ok(Seen::View(view));
                 }
                 Err(Failure::Told(error)) if error.code == ErrorCode::Unavailable => {
@@ -81,9 +86,32 @@ impl<'a> Views<'a> {
             None => self.following = Some(follow(self.id, &self.session.client()?).await?),
         }
         let client = self.session.client()?;
-        let query = ChatQuery { last_n: Some(self.last), before: None };
-        Ok(Box::new(client.chat(self.id, &query).await?))
+        let mut view = self.page(&client, None).await?;
+        let is_news = |before: &u64| self.seen.is_some_and(|seen| *before > seen);
+        while let Some(before) = view.before.filter(is_news) {
+            let older = self.page(&client, Some(before)).await?;
+            view = joined(older, view);
+        }
+        Ok(Box::new(view))
     }
+
+    /// Returns the last messages before a number, or of all.
+    ///
+    /// Each page has the same size, so the one that reaches back to the last look shows no
+    /// message that is older than those of that look.
+    async fn page(&self, client: &Client, before: Option<u64>) -> Result<ChatView, Failure> {
+        let query = ChatQuery { last_n: Some(self.last), before };
+        Ok(client.chat(self.id, &query).await?)
+    }
+}
+
+/// Puts a page before a newer one, which tells how the agent is.
+fn joined(older: ChatView, newer: ChatView) -> ChatView {
+    let mut view = ChatView { before: older.before, ..newer };
+    view.working |= older.working;
+    view.open.splice(0..0, older.open);
+    view.entries.splice(0..0, older.entries);
+    view
 }
 
 async fn follow(id: &str, client: &Client) -> Result<Following, Failure> {

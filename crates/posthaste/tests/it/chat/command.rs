@@ -174,6 +174,46 @@ async fn a_conversation_goes_on_over_a_kill_of_the_hub() {
     stage.world.say(&["stop", &who]);
 }
 
+/// A person who reaches the hub at this address alone, and begins with one message.
+fn at_address(stage: &Stage, url: &str, who: &str) -> Started {
+    let words = ["chat", who, "--last", "1"];
+    let mut chat = stage.world.on_terminal(200, &words);
+    chat.stdin(Stdio::piped()).env("NO_COLOR", "1").env("POSTHASTE_HUB", url);
+    let token = std::fs::read_to_string(stage.world.file("operator.token")).expect("a token");
+    chat.env("POSTHASTE_TOKEN", token.trim());
+    Started::new(chat)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_said_between_two_looks_is_shown_whole_and_what_is_older_is_not() {
+    let mut stage = Stage::set().await;
+    let (full, empty) = (stage.world.joined("bob"), stage.world.joined("eve"));
+    for text in ["one", "two"] {
+        stage.sends(&full, text).await;
+    }
+    let url = stage.operator.url().to_owned();
+    let mut people = [at_address(&stage, &url, &full), at_address(&stage, &url, &empty)];
+    assert!(!people[0].until("] two (queued)").contains("] one"));
+    people[1].until("you talk to eve.");
+    // The hub is elsewhere meanwhile.
+    stage.kill_and_start_at("127.0.0.1:0");
+    let numbers: Vec<String> = (3..28).map(|number| format!("message {number}")).collect();
+    for (text, who) in numbers.iter().flat_map(|text| [(text, &full), (text, &empty)]) {
+        stage.sends(who, text).await;
+    }
+    stage.kill_and_start_at(url.trim_start_matches("http://").trim_end_matches('/'));
+    for mut person in people {
+        let shown = person.until("] message 27 (queued)");
+        let all: Vec<&str> =
+            shown.lines().filter_map(|line| Some(line.split_once("] ")?.1)).collect();
+        let expected: Vec<String> = numbers.iter().map(|text| format!("{text} (queued)")).collect();
+        assert_eq!(all, expected, "{shown}");
+        person.types("/quit\n");
+        let ran = person.end();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leaving_while_it_works_in_a_pipe_ends_nobody() {
     let mut stage = Stage::set().await;

@@ -28,8 +28,7 @@ impl Stage {
             model.url()
         ));
         let hub = world.hub_with(&["--config", &config]);
-        let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
-        let operator = Client::new(&hub.url).expect("a good address").with_token(token.trim());
+        let operator = operator_of(&world, &hub);
         Self { world, model, hub: Some(hub), operator, config }
     }
 
@@ -49,7 +48,12 @@ impl Stage {
 
     /// Makes another profile of assistants.
     pub(super) async fn profile(&self, name: &str, settings: &str) {
-        let text = format!("---\nname: {name}\ndriver: runner\n{settings}\n---\nYou {name}.\n");
+        self.profile_of(name, "runner", settings).await;
+    }
+
+    /// Makes a profile of agents with this driver.
+    pub(super) async fn profile_of(&self, name: &str, driver: &str, settings: &str) {
+        let text = format!("---\nname: {name}\ndriver: {driver}\n{settings}\n---\nYou {name}.\n");
         std::fs::write(self.world.file("profiles").join(format!("{name}.md")), text)
             .expect("written");
         until(async || self.world.say(&["profiles"]).contains(name)).await;
@@ -106,9 +110,26 @@ impl Stage {
         self.hub.take().expect("a hub").kill();
         meanwhile();
         let listen = self.operator.url().trim_start_matches("http://").trim_end_matches('/');
-        let args = ["--config", &self.config, "--listen", listen];
-        self.hub = Some(self.world.hub_with(&args));
+        let listen = listen.to_owned();
+        self.start_at(&listen);
     }
+
+    /// The plug is pulled, and the hub comes back at this address.
+    pub(super) fn kill_and_start_at(&mut self, listen: &str) {
+        self.hub.take().expect("a hub").kill();
+        self.start_at(listen);
+    }
+
+    fn start_at(&mut self, listen: &str) {
+        let hub = self.world.hub_with(&["--config", &self.config, "--listen", listen]);
+        self.operator = operator_of(&self.world, &hub);
+        self.hub = Some(hub);
+    }
+}
+
+fn operator_of(world: &World, hub: &Hub) -> Client {
+    let token = std::fs::read_to_string(world.file("operator.token")).expect("a token");
+    Client::new(&hub.url).expect("a good address").with_token(token.trim())
 }
 
 /// The user's messages that the model was given, in order.
