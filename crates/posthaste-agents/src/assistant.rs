@@ -18,13 +18,14 @@ mod usages;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use posthaste_core::Hub;
 use posthaste_core::address::InstanceId;
 use posthaste_core::messaging::message::Seq;
 use posthaste_core::messaging::receive::Batch;
-use posthaste_core::ports::{TranscriptEntry, TranscriptKind};
+use posthaste_core::ports::{Task, TranscriptEntry, TranscriptKind};
 use posthaste_runner::protocol;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -79,6 +80,12 @@ pub(crate) struct SpecTask {
     pub(crate) text: String,
 }
 
+impl From<SpecTask> for Task {
+    fn from(task: SpecTask) -> Self {
+        Self { id: Seq(task.seq), text: task.text }
+    }
+}
+
 /// The file of an assistant's spec, in the worker's folder.
 const SPEC: &str = "assistant.json";
 
@@ -106,6 +113,8 @@ pub(crate) struct Assistant {
     /// The answer that the model is writing.
     writing: watch::Sender<String>,
     state: Mutex<State>,
+    /// What the conversation in the state says of that, for those who do not wait.
+    waits_for_answer: AtomicBool,
     /// Cancels the calls of the running turn. Outside of the state, because a call may hold
     /// that for as long as the disk takes.
     cancel: parking_lot::Mutex<CancellationToken>,
@@ -113,6 +122,15 @@ pub(crate) struct Assistant {
     usages: Arc<Usages>,
     /// Sums what the whole session of the assistant has spent.
     session_cost: Box<dyn Fn() -> f64 + Send + Sync>,
+}
+
+/// What an assistant has left that ended with its hub.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// A conversation to go on with.
+    Work,
+    /// The end of its only turn: its answer, or the reason why it has none.
+    Done(Result<String, String>),
 }
 
 struct State {
@@ -151,11 +169,36 @@ impl Assistant {
             limits,
             transcript,
             writing: watch::Sender::new(String::new()),
+            waits_for_answer: dialogue.waits_for_answer().into(),
             state: Mutex::new(State { file, dialogue, began: Instant::now() }),
             cancel: parking_lot::Mutex::default(),
             usages,
             session_cost,
         })
+    }
+
+    /// Returns what an assistant has left in this folder that ended with its hub; `None` if
+    /// the folder is no assistant's, or its conversation cannot be read.
+    pub(crate) fn left(folder: &Folder) -> Option<Left> {
+        let spec = Spec::read(folder)?;
+        let conversation = folder.path().join(CONVERSATION);
+        let (_, records) =
+            conversation.exists().then(|| ConversationFile::open(&conversation))?.ok()?;
+        let dialogue = Dialogue::of(records);
+        Some(match dialogue.end() {
+            Some(end) if !spec.stay => Left::Done(end.map(str::to_owned).map_err(str::to_owned)),
+            _ => Left::Work,
+        })
+    }
+
+    /// Returns whether the assistant, whose runner was started again, waits for the human's
+    /// answer to a question of an earlier runner.
+    pub(crate) fn waits_for_answer(&self) -> bool {
+        self.waits_for_answer.load(Ordering::Relaxed)
+    }
+
+    fn note_waits(&self, state: &State) {
+        self.waits_for_answer.store(state.dialogue.waits_for_answer(), Ordering::Relaxed);
     }
 
     /// Returns the number of calls that the runner may have open.
@@ -214,6 +257,7 @@ impl Assistant {
         }
         // If the disk is full, the batch is dropped here, and its mail goes back.
         state.keep(new.into_iter().map(Record::Mail).collect())?;
+        self.note_waits(state);
         batch.handed.names_nothing();
         batch.handed.written();
         self.stored(&seqs).await;

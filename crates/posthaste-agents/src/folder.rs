@@ -16,6 +16,7 @@
 //!   pane        the pane of tmux in which the keeper runs, if it does
 //!   terminal    the text of that pane at the worker's end, bounded
 //!   started     written before the worker runs, and again when its process is known
+//!   paused      the hub stops and ends an assistant, which the next hub starts again
 //!   exit.json   how the worker ended; complete or absent
 //!   lock        held by the keeper for as long as it lives
 //!   work/       the default working directory
@@ -39,6 +40,9 @@ use serde::{Deserialize, Serialize};
 
 /// Room for the exit note, and a little more.
 const ROOM: [u8; 4096] = [b' '; 4096];
+
+/// The note of an assistant that the next hub starts again.
+const PAUSED: &str = "paused";
 
 /// The first letters of the other name of a worker's folder.
 const ALIAS: &str = "of-";
@@ -225,6 +229,25 @@ impl Folder {
         fs::symlink_metadata(self.prepared_file()).is_ok_and(|note| note.is_file())
     }
 
+    /// Records that the worker is ended only because the hub stops.
+    pub(crate) fn note_paused(&self) -> io::Result<()> {
+        create(&self.0.join(PAUSED)).map(drop)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        fs::symlink_metadata(self.0.join(PAUSED)).is_ok_and(|note| note.is_file())
+    }
+
+    /// Returns whether the worker ended with its hub, or with its keeper, as when the machine
+    /// stops: the next hub starts it again.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        match self.exit() {
+            // Without a request it ended by itself, if at the same moment.
+            Some(exit) => self.is_paused() && exit.asked,
+            None => self.is_paused() || self.started().is_some(),
+        }
+    }
+
     fn started_file(&self) -> PathBuf {
         self.0.join("started")
     }
@@ -287,7 +310,8 @@ impl Folder {
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
-        for note in ["started", "exit.json", "rest", "session", "pane", "ticket", "terminal"] {
+        let notes = ["started", "exit.json", "rest", "session", "pane", "ticket", "terminal"];
+        for note in notes.into_iter().chain([PAUSED]) {
             remove_file(&self.0.join(note))?;
         }
         Ok(Some(lock))

@@ -159,10 +159,10 @@ impl Launcher for Supervisor {
         Box::pin(self.shared.prepare(worker, job))
     }
 
-    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()> {
+    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let folder = self.shared.folder(worker.id);
-            drop(worktree::settle(&self.shared.git, &folder).await);
+            worktree::settle(&self.shared.git, &folder).await
         })
     }
 
@@ -171,7 +171,7 @@ impl Launcher for Supervisor {
         hub: &'a Arc<Hub>,
         start: Start,
     ) -> BoxFuture<'a, Result<(), LaunchError>> {
-        Box::pin(async move { self.start_worker(hub, &start).await })
+        Box::pin(async move { self.start_worker(hub, start).await })
     }
 
     fn find<'a>(&'a self, hub: &'a Arc<Hub>, worker: &'a Instance) -> BoxFuture<'a, Found> {

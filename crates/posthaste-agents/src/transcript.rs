@@ -12,7 +12,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use posthaste_core::ports::{TranscriptEntry, TranscriptPage};
+use posthaste_core::ports::{TranscriptEntry, TranscriptKind, TranscriptPage};
+use posthaste_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -76,6 +77,20 @@ impl Files {
     }
 }
 
+/// Keeps all entries of a worker that is about to be started again: the number of bytes
+/// that the hub has heard of it begins at 0 then.
+pub(crate) fn keep_for_next_run(folder: &Path) -> io::Result<()> {
+    let files = Files::of(folder);
+    for path in [&files.old, &files.young] {
+        let lines = lines(path).into_iter().map(|line| json(&Line { heard: 0, ..line }));
+        let all: Vec<Vec<u8>> = lines.collect();
+        if !all.is_empty() {
+            folder::replace(path, &all.concat())?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the whole lines of a file. A line that cannot be read is left out.
 fn lines(path: &Path) -> Vec<Line> {
     let Ok(file) = folder::open(path) else { return Vec::new() };
@@ -110,6 +125,25 @@ impl Transcript {
             state.recent.pop_front();
         }
         self.news.send_replace(state.last);
+    }
+
+    /// Ends the calls of tools that an earlier run of the worker has begun. Returns whether
+    /// there was one.
+    pub(crate) fn end_earlier(&self, at: Timestamp) -> bool {
+        let (had_run, mut begun) = (self.state.lock().last > 0, Vec::new());
+        for entry in &self.state.lock().recent {
+            if entry.kind == TranscriptKind::Tool {
+                begun.retain(|begun: &TranscriptEntry| begun.id != entry.id);
+                if entry.state.as_deref() == Some("began") {
+                    begun.push(entry.clone());
+                }
+            }
+        }
+        for call in begun {
+            let (text, state) = ("interrupted".to_owned(), Some("failed".to_owned()));
+            self.add(0, TranscriptEntry { at, text, state, ..call });
+        }
+        had_run
     }
 
     pub(crate) fn news(&self) -> watch::Receiver<u64> {
@@ -321,6 +355,21 @@ mod tests {
 
     fn texts(page: &TranscriptPage) -> Vec<&str> {
         page.entries.iter().map(|entry| entry.text.as_str()).collect()
+    }
+
+    #[test]
+    fn a_worker_that_is_started_again_keeps_its_entries_and_their_numbers() {
+        let scratch = tempfile::tempdir().expect("a scratch folder");
+        let transcript = Transcript::open(scratch.path(), 1 << 20, 0);
+        transcript.add(0, entry("one"));
+        transcript.add(700, entry("two"));
+        drop(transcript);
+        keep_for_next_run(scratch.path()).expect("written");
+        let transcript = Transcript::open(scratch.path(), 1 << 20, 0);
+        transcript.add(3, entry("three"));
+        let page = transcript.recent(0, 9).expect("in memory");
+        assert_eq!(texts(&page), ["one", "two", "three"]);
+        assert_eq!(page.entries[2].no, 3);
     }
 
     #[test]

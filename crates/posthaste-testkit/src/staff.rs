@@ -208,8 +208,8 @@ impl Launcher for Staff {
         async move { Ok(Workplace { directory, branch }) }.boxed()
     }
 
-    fn discard<'a>(&'a self, _: &'a Instance) -> BoxFuture<'a, ()> {
-        async {}.boxed()
+    fn discard<'a>(&'a self, _: &'a Instance) -> BoxFuture<'a, Option<String>> {
+        async { None }.boxed()
     }
 
     fn start<'a>(

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use posthaste_core::messaging::message::Principal;
+use posthaste_core::orchestration::Assignment;
+use posthaste_core::ports::TranscriptKind;
 use posthaste_runner::protocol::{
-    self, Drained, EventNotice, Finish, LlmRequest, ProfileView, RunnerLimits, ServiceContext,
-    ToolRequest,
+    self, ChatMessage, Drained, EventNotice, Finish, LlmRequest, ProfileView, RunnerLimits,
+    ServiceContext, ToolRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::dialogue::listed;
-use super::record::{Mail, Record};
-use super::{Assistant, SpecTask};
+use super::record::{Mail, Record, notice};
+use super::{Assistant, SpecTask, State};
 use crate::conversation::TurnEnd;
 
 /// The answer to a call, and what follows from it for the turn.
@@ -47,6 +49,9 @@ impl From<Result<Value, Fault>> for Served {
     }
 }
 
+/// The notice to a model whose last answer an earlier hub did not hand on.
+const REPEAT: &str = "You were interrupted before your last answer was sent. Give it again, whole.";
+
 /// The methods that a runner may call, with the hub's own first step.
 pub(crate) const START: &str = "start";
 pub(crate) const METHODS: [&str; 6] = [
@@ -70,7 +75,7 @@ impl Assistant {
     ) -> Served {
         let key = format!("{}:{id}", self.state.lock().await.dialogue.starts());
         match method.as_str() {
-            START => self.start().await.into(),
+            START => self.start().await.unwrap_or_else(|fault| Err(fault).into()),
             "on_llm_request" => match read::<LlmRequest>(params) {
                 Ok(request) => self.ask_model(key, request).await.into(),
                 Err(fault) => Err(fault).into(),
@@ -96,20 +101,31 @@ impl Assistant {
         }
     }
 
-    /// Makes the parameters of `start`, after the task is stored.
-    async fn start(&self) -> Result<Value, Fault> {
+    /// Makes the parameters of `start`, after the task is stored, and finds the end of a turn
+    /// that an earlier hub has not reported.
+    async fn start(&self) -> Result<Served, Fault> {
         let tools = self.tools().await;
         let mut state = self.state.lock().await;
+        self.end_said_turn(&mut state).await?;
+        let end = self.unreported(&state);
         let mut new = vec![Record::Start];
         let mut stored = Vec::new();
         if let Some(SpecTask { seq, text }) = &self.spec.task {
             stored.push(*seq);
             if !state.dialogue.has_mail(*seq) {
+                self.tell(TranscriptKind::Prompt, text);
                 new.insert(0, Record::Mail(self.task_mail(*seq, text)));
             }
         }
         state.keep(new).map_err(|error| Fault::disk(&error))?;
+        self.note_waits(&state);
         self.stored(&stored).await;
+        let turn_open = state.dialogue.is_turn_open();
+        let mut conversation = state.dialogue.messages();
+        if turn_open && matches!(conversation.last(), Some(ChatMessage::Assistant { .. })) {
+            // Its answer was not handed on, and not every model takes a request that ends so.
+            conversation.push(notice(REPEAT));
+        }
         let start = protocol::Start {
             thread_id: self.spec.thread.clone(),
             instance: self.who.to_string(),
@@ -119,13 +135,25 @@ impl Assistant {
                 system_prompt: self.spec.instructions.clone(),
                 model: self.spec.model.clone().unwrap_or_default(),
             },
-            conversation: state.dialogue.messages(),
-            turn_open: state.dialogue.is_turn_open(),
+            conversation,
+            turn_open,
             tools,
             limits: RunnerLimits { context_chars: self.limits.context_chars },
             stay: self.spec.stay,
         };
-        value(&start)
+        Ok(Served { reply: Ok(value(&start)?), end })
+    }
+
+    /// Returns how the last turn ended, if the giver of its task does not know that yet.
+    fn unreported(&self, state: &State) -> Option<TurnEnd> {
+        let is_owed =
+            |taken: &Assignment| taken.report.is_none() && state.dialogue.has_mail(taken.task.0);
+        self.hub.taken_on(self.who).iter().any(is_owed).then(|| state.dialogue.end())?.map(|end| {
+            match end {
+                Ok(answer) => TurnEnd::Answer(answer.to_owned()),
+                Err(why) => TurnEnd::Failed(why.to_owned()),
+            }
+        })
     }
 
     fn task_mail(&self, seq: u64, text: &str) -> Mail {
@@ -193,7 +221,7 @@ impl Assistant {
                 Ok(json!({}))
             }
             "note" => {
-                self.tell(posthaste_core::ports::TranscriptKind::Note, &event.message);
+                self.tell(TranscriptKind::Note, &event.message);
                 Ok(json!({}))
             }
             other => {

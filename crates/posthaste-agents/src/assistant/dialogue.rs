@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 
-use posthaste_runner::protocol::{ChatMessage, TokenUsage};
+use posthaste_runner::protocol::{ChatMessage, TokenUsage, ToolCall};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::loop_tools::{LoopTool, named};
 use super::record::{Mail, Record, Saying, notice};
 use crate::models::Thoughts;
 
@@ -27,6 +29,10 @@ const SMALL_TALK: [&str; 12] = [
     "cool",
     "bye",
 ];
+/// The result of a question whose runner ended before the answer came.
+const ANSWER_COMES: &str = "(the question was sent; the answer comes as a message)";
+/// The result of another call whose runner ended before it had one.
+const INTERRUPTED: &str = "(this call was interrupted, and its outcome is unknown)";
 /// Number of characters of a message that a list of open ones quotes.
 const QUOTED: usize = 80;
 
@@ -88,9 +94,42 @@ impl Dialogue {
         self.records.iter().filter(|record| matches!(record, Record::Finish { .. })).count()
     }
 
-    /// Returns whether there is something to do: mail after the end of the last turn.
+    /// Returns whether there is something to do: mail after the end of the last turn, and
+    /// more than the answer of the human to wait for.
     pub(crate) fn is_turn_open(&self) -> bool {
-        self.turn().iter().any(|record| !matches!(record, Record::Start | Record::Given { .. }))
+        let is_step = |record: &Record| !matches!(record, Record::Start | Record::Given { .. });
+        self.turn().iter().any(is_step) && !self.waits_for_answer()
+    }
+
+    /// Returns whether the last step is a question that blocks, and whose runner has ended:
+    /// the answer comes as a message to the next one.
+    pub(crate) fn waits_for_answer(&self) -> bool {
+        let asked = |record: &Record| matches!(record, Record::Asked { .. });
+        let Some(asked) = self.records.iter().rposition(asked) else { return false };
+        let (earlier, later) = self.records.split_at(asked);
+        let calls = earlier.iter().rev().find_map(|record| match record {
+            Record::Model { tool_calls, .. } => Some(tool_calls),
+            _ => None,
+        });
+        let blocks = |call: &ToolCall| {
+            named(&call.name) == Some(LoopTool::Ask)
+                && call.arguments.get("blocking") != Some(&Value::Bool(false))
+        };
+        calls.is_some_and(|calls| calls.iter().any(blocks))
+            && later.contains(&Record::Start)
+            && later[1..]
+                .iter()
+                .all(|record| matches!(record, Record::Start | Record::Given { .. }))
+    }
+
+    /// Returns how the last turn ended, if there is nothing after it: its answer, or the
+    /// reason why it has none.
+    pub(crate) fn end(&self) -> Option<Result<&str, &str>> {
+        match self.records.iter().rfind(|record| **record != Record::Start) {
+            Some(Record::Finish { failed: Some(why), .. }) => Some(Err(why)),
+            Some(Record::Finish { result, .. }) => Some(Ok(result.as_deref().unwrap_or_default())),
+            _ => None,
+        }
     }
 
     /// Returns the records since the last turn ended.
@@ -138,7 +177,7 @@ impl Dialogue {
     /// Returns the conversation as the model is to see it, without its system prompt.
     pub(crate) fn messages(&self) -> Vec<ChatMessage> {
         let mut all: Vec<ChatMessage> = Vec::new();
-        let mut unanswered: Vec<String> = Vec::new();
+        let mut unanswered = Unanswered::default();
         for record in &self.records {
             if !matches!(record, Record::Tool { .. }) {
                 let message = !matches!(
@@ -150,22 +189,24 @@ impl Dialogue {
                         | Record::Answered { .. }
                 );
                 if message {
-                    close(&mut all, &mut unanswered);
+                    unanswered.close(&mut all);
                 }
             }
             match record {
                 Record::Mail(mail) => all.extend(mail.messages()),
                 Record::Model { content, tool_calls, .. } => {
-                    unanswered = tool_calls.iter().map(|call| call.id.clone()).collect();
+                    unanswered.calls.clone_from(tool_calls);
                     let (content, tool_calls) = (content.clone(), tool_calls.clone());
                     all.push(ChatMessage::Assistant { content, tool_calls });
                 }
                 Record::Tool { tool_call_id, text, .. } => {
                     // The result of a call that the model did not make has no place.
-                    let Some(at) = unanswered.iter().position(|id| id == tool_call_id) else {
+                    let mut calls = unanswered.calls.iter();
+                    let Some(at) = calls.position(|call| call.id == *tool_call_id) else {
                         continue;
                     };
-                    unanswered.remove(at);
+                    unanswered.calls.remove(at);
+                    unanswered.answer = None;
                     let tool_call_id = tool_call_id.clone();
                     all.push(ChatMessage::Tool { tool_call_id, content: text.clone() });
                 }
@@ -180,7 +221,7 @@ impl Dialogue {
                 | Record::Finish { .. } => {}
             }
         }
-        close(&mut all, &mut unanswered);
+        unanswered.close(&mut all);
         if all.first().is_some_and(|first| !matches!(first, ChatMessage::User { .. })) {
             all.insert(0, notice("You have mail."));
         }
@@ -274,11 +315,27 @@ impl Dialogue {
     }
 }
 
-/// Answers the calls that have no result: a runner or a hub ended in the middle of them.
-fn close(all: &mut Vec<ChatMessage>, unanswered: &mut Vec<String>) {
-    for tool_call_id in unanswered.drain(..) {
-        let content = "(this call was interrupted, and its outcome is unknown)".to_owned();
-        all.push(ChatMessage::Tool { tool_call_id, content });
+/// The calls of the model's last answer that have no result: a runner or a hub ended in the
+/// middle of them.
+#[derive(Default)]
+struct Unanswered {
+    calls: Vec<ToolCall>,
+    /// What is known of the answer to a question that one of them asked.
+    answer: Option<String>,
+}
+
+impl Unanswered {
+    /// Answers the calls, as every provider wants.
+    fn close(&mut self, all: &mut Vec<ChatMessage>) {
+        let mut answer = self.answer.take();
+        for call in self.calls.drain(..) {
+            let known = match named(&call.name) {
+                Some(LoopTool::Ask) => answer.take(),
+                _ => None,
+            };
+            let content = known.unwrap_or_else(|| INTERRUPTED.to_owned());
+            all.push(ChatMessage::Tool { tool_call_id: call.id, content });
+        }
     }
 }
 

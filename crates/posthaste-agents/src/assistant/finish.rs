@@ -256,6 +256,28 @@ impl Assistant {
         left
     }
 
+    /// Ends a turn whose last words an earlier hub may have sent.
+    pub(super) async fn end_said_turn(&self, state: &mut State) -> Result<(), Fault> {
+        let Some(Saying { text, metadata, .. }) = state.dialogue.saying().cloned() else {
+            return Ok(());
+        };
+        self.answer_human(state, &text, json!({})).await?;
+        let call = format!("{}:said", state.dialogue.starts());
+        let has_failed = metadata["failed"] == true || metadata["cancelled"] == true;
+        let (result, failed) = if has_failed { (None, Some(text)) } else { (Some(text), None) };
+        let finish = Record::Finish { call, result, failed };
+        state.keep(vec![finish]).map_err(|error| Fault::disk(&error))
+    }
+
+    /// Ends a turn that waits for the answer to a question of an earlier runner.
+    pub(crate) async fn cancel_question(&self) -> Result<(), Fault> {
+        let mut state = self.state.lock().await;
+        let key = format!("{}:question", state.dialogue.starts());
+        self.cancelled(&mut state, &key).await?;
+        self.note_waits(&state);
+        Ok(())
+    }
+
     async fn cancelled(&self, state: &mut State, key: &str) -> Result<Served, Fault> {
         let end = accepted(TurnEnd::Interrupted);
         if state.dialogue.answer_to(key).is_some() {

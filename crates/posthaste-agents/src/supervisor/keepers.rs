@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use posthaste_core::address::InstanceId;
 use posthaste_core::ports::LaunchError;
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::environment::Environment;
 use crate::folder::Folder;
@@ -18,6 +19,11 @@ use crate::process;
 use crate::ticket::{Revoked, Ticket};
 use crate::tmux::{NewPane, Tmux};
 
+/// The time that a keeper may take beyond the grace, in which it ends the worker's
+/// strays.
+const MARGIN: Duration = Duration::from_secs(15);
+/// The time until a keeper that could not be reached is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// The time between two looks at a keeper that is not our child.
 const LOOK: Duration = Duration::from_millis(200);
 /// The time between two looks at a keeper that is about to start.
@@ -119,6 +125,24 @@ impl Keeper {
                     sleep(LOOK).await;
                 }
             }
+        }
+    }
+
+    /// Asks the keeper to end, and kills it if it does not end in time.
+    pub(super) async fn end(&mut self, worker: InstanceId, grace: Duration) {
+        let asked = async {
+            while !self.signal(Signal::TERM) {
+                tokio::select! {
+                    () = self.ended() => return,
+                    () = sleep(AGAIN) => {}
+                }
+            }
+            self.ended().await;
+        };
+        if timeout_at(Instant::now() + grace + MARGIN, asked).await.is_err() {
+            tracing::warn!(who = %worker, "a keeper does not end; it is killed");
+            self.signal(Signal::KILL);
+            self.ended().await;
         }
     }
 

@@ -65,6 +65,19 @@ pub(super) fn of_lost_session(outcome: &mut Outcome, folder: &Folder) {
     }
 }
 
+/// Returns the outcome of an assistant whose only turn had ended so before its hub did.
+pub(super) fn of_turn(end: Result<String, String>) -> Outcome {
+    match end {
+        Ok(answer) => Outcome {
+            end: Ended::Finished,
+            answer: Some(answer),
+            why: "its turn had ended".to_owned(),
+            ..Outcome::default()
+        },
+        Err(why) => Outcome { end: Ended::Failed, why, ..Outcome::default() },
+    }
+}
+
 /// Corrects the outcome of a worker with which the hub held a conversation: its answers
 /// were turns, and not its output.
 pub(super) fn of_session(

@@ -131,6 +131,9 @@ impl Session {
             ))
         })?;
         session.token = Some(start.token.clone());
+        if session.transcript.end_earlier(session.hub.now()) {
+            session.note("it goes on where its hub was stopped");
+        }
         let opens = session.talk.open();
         for heard in opens {
             match heard {
@@ -270,7 +273,7 @@ impl Session {
                 (call, served) = self.serving.next() => {
                     self.hand_back(&call, served).await;
                 }
-                () = self.stop.cancelled_turn() => self.cancel_turn(),
+                () = self.stop.cancelled_turn() => self.cancel_turn().await,
                 (request, verdict) = hearing::verdict(&mut self.verdicts) => {
                     self.verdicts.remove(&request);
                     self.answer(&request, &verdict);
@@ -361,6 +364,12 @@ impl Session {
         }
     }
 
+    /// Ends the calls of an assistant that the next hub starts again.
+    pub(super) async fn pause(mut self) {
+        (self.wait, self.urgent) = (None, None);
+        self.serving.end().await;
+    }
+
     /// Hears the output that no hub had confirmed when the worker ended, and says what the
     /// end means.
     pub(super) async fn finish(mut self) -> SessionEnd {
@@ -408,11 +417,16 @@ impl Session {
         (self.kept, self.talk) = (kept, talk);
     }
 
+    fn waits_for_answer(&self) -> bool {
+        self.assistant.as_ref().is_some_and(|assistant| assistant.waits_for_answer())
+    }
+
     fn note_activity(&self) {
         let activity = match (self.talk.activity(), self.kept.asked.is_empty()) {
             (_, false) => TurnActivity::Asking,
             (Activity::Starting, true) => TurnActivity::Starting,
             (Activity::Idle, true) if self.kept.task.is_some() => TurnActivity::Starting,
+            (Activity::Idle, true) if self.waits_for_answer() => TurnActivity::Asking,
             (Activity::Idle, true) => TurnActivity::Idle,
             (Activity::Busy | Activity::Ending, true) => TurnActivity::Busy,
         };

@@ -17,7 +17,7 @@ use super::keepers::Keeper;
 use super::session::{Place, Session};
 use super::watch::{Stop, Watch};
 use super::{Shared, Supervisor, SupervisorConfig, outcome, remains, window};
-use crate::assistant::{Spec, SpecTask};
+use crate::assistant::{Assistant, Left, Spec, SpecTask};
 use crate::drivers::{self, Brief, Launch};
 use crate::environment::{Environment, data_of};
 use crate::folder::{self, Folder};
@@ -26,7 +26,7 @@ use crate::settings::{Line, Settings, Stdin};
 use crate::ticket::{Revoked, Ticket};
 use crate::tmux::NewPane;
 use crate::user::WorkerUser;
-use crate::{letters, program, worktree};
+use crate::{letters, program, transcript, worktree};
 
 /// Characters that may stand around a word of the shell, and those that end a word
 /// without a space.
@@ -187,16 +187,26 @@ impl Supervisor {
     pub(super) async fn start_worker(
         &self,
         hub: &Arc<Hub>,
-        start: &Start,
+        mut start: Start,
     ) -> Result<(), LaunchError> {
         let shared = &self.shared;
         if shared.closing.is_cancelled() {
             return Err(LaunchError::new("the hub is stopping", None));
         }
+        let folder = shared.folder(start.worker.id);
+        let mut ago = Duration::ZERO;
+        if let Some(earlier) = Spec::read(&folder) {
+            // Its task stands in its conversation, and is not taken again.
+            start.task = start.task.or(earlier.task.map(Into::into));
+            let began = start.worker.work.as_deref().and_then(|work| work.started_at);
+            ago = began.map(|began| hub.now().since(began)).unwrap_or_default();
+            transcript::keep_for_next_run(folder.path())
+                .map_err(|e| no_folder(folder.path(), &e))?;
+        }
+        let start = &start;
         let profile = &start.job.profile;
         let base = shared.base();
         let settings = shared.settings(profile, &base)?;
-        let folder = shared.folder(start.worker.id);
         let home = shared.home(start.worker.id);
         let directory = &start.place.directory;
         let instructions = letters::instructions(start, drivers::of(profile)?.tools_of_hub());
@@ -243,7 +253,7 @@ impl Supervisor {
         let keep = Keep {
             output_bytes: agents.output_bytes,
             grace: agents.grace,
-            most: longest(agents.stale, start.worker.work.as_deref()),
+            most: longest(agents.stale, start.worker.work.as_deref(), launch.assistant, ago),
             manners: shared.config.manners,
             stdin: launch.stdin,
             owner: user.map(|user| Owner { uid: user.uid, gid: user.gid }),
@@ -316,7 +326,13 @@ impl Supervisor {
         // A keeper that an earlier hub started in a pane may be on its way. First the ticket
         // and then the lock: whoever took the ticket has the lock.
         let taken = Ticket::waits(&folder) && is_held_at_revoking(&folder);
-        if taken || folder.is_held() {
+        let mut is_held = taken || folder.is_held();
+        if is_held && folder.is_paused() {
+            // The earlier hub was killed while it stopped.
+            Keeper::adopt(folder.clone()).end(worker.id, self.shared.config.agents.grace).await;
+            is_held = false;
+        }
+        if is_held {
             let stop = Arc::new(Stop::default());
             self.shared.running.lock().insert(worker.id, Arc::clone(&stop));
             let place = self.shared.session_place(&folder, &stop);
@@ -327,11 +343,23 @@ impl Supervisor {
             self.watch(hub, worker, stop, Keeper::adopt(folder), session);
             return Found::Running;
         }
+        // A keeper that was about to start it again may have been killed.
+        let may_go_on = folder.is_interrupted() || folder.is_prepared();
+        let left = may_go_on.then(|| Assistant::left(&folder)).flatten();
         if folder.exit().is_none() {
             match folder.started() {
-                None if folder.is_prepared() => return Found::NeverRan,
+                None if folder.is_prepared() && left.is_none() => return Found::NeverRan,
                 started => remains::end(started.flatten(), &self.shared.home(worker.id)).await,
             }
+        }
+        match left {
+            Some(Left::Work) => return Found::Resumable,
+            Some(Left::Done(end)) => {
+                let mut outcome = outcome::of_turn(end);
+                outcome.kept_branch = worktree::settle(&self.shared.git, &folder).await;
+                return Found::Ended(outcome);
+            }
+            None => {}
         }
         let mut outcome = outcome::of(&self.shared, worker, &folder, None).await;
         let place = self.shared.session_place(&folder, &Arc::default());
@@ -387,9 +415,13 @@ fn spec_of(start: &Start, settings: &Settings, instructions: &str) -> Result<Spe
     })
 }
 
-/// Returns the longest time that a worker may run.
-fn longest(stale: Duration, work: Option<&Work>) -> Duration {
-    work.and_then(|work| work.timeout).map_or(stale, |timeout| timeout.min(stale))
+/// Returns the longest time that a worker may run that first started so long ago. An
+/// assistant to which the human talks waits for the next message however long that takes.
+fn longest(stale: Duration, work: Option<&Work>, is_assistant: bool, ago: Duration) -> Duration {
+    let is_talked_to = is_assistant && work.is_some_and(|work| work.record().is_some());
+    let stale = if is_talked_to { Duration::MAX } else { stale };
+    let timeout = work.and_then(|work| work.timeout);
+    timeout.map_or(stale, |timeout| timeout.saturating_sub(ago).min(stale))
 }
 
 /// Returns the words of a command, with the absolute path of its program.

@@ -1,13 +1,11 @@
 //! Waits for the end of one worker, or brings it about.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use posthaste_core::Hub;
 use posthaste_core::orchestration::AtShutdown;
 use posthaste_core::registry::Instance;
-use rustix::process::Signal;
-use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::keepers::Keeper;
@@ -15,12 +13,6 @@ use super::session::Session;
 use super::{Shared, outcome, remains};
 use crate::folder::Folder;
 use crate::worktree;
-
-/// The time that a keeper may take beyond the grace, in which it ends the worker's
-/// strays.
-const MARGIN: Duration = Duration::from_secs(15);
-/// The time until a keeper that could not be reached is tried again.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// The reason why the hub ends a worker and lets it fail.
 #[derive(Debug)]
@@ -94,6 +86,13 @@ pub(super) struct Watch {
     pub(super) session: Option<Session>,
 }
 
+/// Ends what a worker left, if its keeper could not.
+async fn end_remains(folder: &Folder, home: &Path) {
+    if folder.exit().is_none() {
+        remains::end(folder.started().flatten(), home).await;
+    }
+}
+
 async fn converse(session: &mut Option<Session>) {
     match session {
         Some(session) => session.run().await,
@@ -109,19 +108,25 @@ impl Watch {
         tokio::select! {
             () = self.keeper.ended() => {}
             () = converse(&mut session) => {}
-            () = stop.asked.cancelled() => self.end().await,
+            () = stop.asked.cancelled() => self.end_keeper().await,
             () = shared.closing.cancelled() => match shared.config.agents.shutdown {
+                AtShutdown::Stop if !stop.is_asked() && self.pauses(session.as_ref()) => {
+                    self.end_keeper().await;
+                    end_remains(&self.folder, &shared.home(self.worker.id)).await;
+                    if let Some(session) = session {
+                        session.pause().await;
+                    }
+                    return;
+                }
                 AtShutdown::Stop => {
                     stop.ask("the hub was stopped");
-                    self.end().await;
+                    self.end_keeper().await;
                 }
                 // The next start of the hub finds the worker again.
                 AtShutdown::Leave => return,
             },
         }
-        if self.folder.exit().is_none() {
-            remains::end(self.folder.started().flatten(), &shared.home(self.worker.id)).await;
-        }
+        end_remains(&self.folder, &shared.home(self.worker.id)).await;
         let mut outcome = outcome::of(&shared, &self.worker, &self.folder, stop.why()).await;
         match session {
             Some(session) => {
@@ -145,23 +150,22 @@ impl Watch {
         shared.workshop.forget(self.worker.id);
     }
 
-    /// Asks the keeper to end, and kills it if it does not end in time. [`Watch::run`]
-    /// then ends the worker's remaining processes, because there is no exit note.
-    async fn end(&mut self) {
-        let until = Instant::now() + self.shared.config.agents.grace + MARGIN;
-        let asked = async {
-            while !self.keeper.signal(Signal::TERM) {
-                tokio::select! {
-                    () = self.keeper.ended() => return,
-                    () = sleep(AGAIN) => {}
-                }
-            }
-            self.keeper.ended().await;
-        };
-        if timeout_at(until, asked).await.is_err() {
-            tracing::warn!(who = %self.worker.id, "a keeper does not end; it is killed");
-            self.keeper.signal(Signal::KILL);
-            self.keeper.ended().await;
+    /// Returns whether the worker is an assistant, whose conversation is kept: the next hub
+    /// starts its runner again. Records that first, for a hub that is killed meanwhile.
+    fn pauses(&self, session: Option<&Session>) -> bool {
+        if session.is_none_or(|session| session.assistant.is_none()) {
+            return false;
         }
+        let noted = self.folder.note_paused();
+        if let Err(error) = &noted {
+            tracing::warn!(who = %self.worker.id, %error, "an assistant is stopped for good: the note for the next hub cannot be written");
+        }
+        noted.is_ok()
+    }
+
+    /// Ends the keeper. If it has to be killed, [`Watch::run`] ends the worker's remaining
+    /// processes, because there is no exit note.
+    async fn end_keeper(&mut self) {
+        self.keeper.end(self.worker.id, self.shared.config.agents.grace).await;
     }
 }

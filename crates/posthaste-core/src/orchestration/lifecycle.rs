@@ -1,5 +1,6 @@
 //! The life of a worker, from its place in line to its end.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,16 @@ use crate::registry::{Instance, RegistryError, Status, TokenHash, Work};
 
 /// Time before a failed write of the store is tried again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+/// The reason for the end of a worker that would go on for nobody.
+const GIVER_ENDED: &str = "the hub was stopped, and the agent that it works for has ended";
+
+/// A worker's first start, or one after which it goes on where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Run {
+    First,
+    Again,
+}
 
 /// The reason why a worker does not run.
 enum NoStart {
@@ -44,12 +55,23 @@ impl From<StoreError> for NoStart {
 
 impl Hub {
     /// Starts a worker that has a place.
-    pub(super) async fn launch(self: Arc<Self>, worker: Instance) {
+    pub(super) async fn launch(self: Arc<Self>, worker: Instance, run: Run) {
         let Some(staff) = self.staff.get() else { return };
         let id = worker.id;
-        let started = self.try_launch(staff, worker.clone()).await;
+        let started = loop {
+            let stopping = || self.stopping.is_cancelled();
+            match (self.try_launch(staff, worker.clone(), run).await, run) {
+                (Err(NoStart::Failed(_)), _) if stopping() => break Err(NoStart::Later),
+                // It is not in line, where it would be tried again.
+                (Err(NoStart::Later), Run::Again) if !stopping() && !staff.is_stopped(id) => {
+                    tokio::time::sleep(RETRY).await;
+                }
+                (started, _) => break started,
+            }
+        };
+        let mut kept_branch = None;
         if matches!(started, Err(NoStart::Failed(_) | NoStart::Stopped(_))) {
-            staff.launcher.discard(&worker).await;
+            kept_branch = staff.launcher.discard(&worker).await;
         }
         let stopped = staff.starting.lock().remove(&id).flatten();
         match (started, stopped) {
@@ -61,17 +83,22 @@ impl Hub {
             (Err(NoStart::Failed(error)), _) => {
                 let hint = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
                 let why = format!("it could not be started: {}{hint}", error.why);
-                self.conclude(id, Outcome { why, ..Outcome::default() }).await;
+                self.conclude(id, Outcome { why, kept_branch, ..Outcome::default() }).await;
             }
             (Err(NoStart::Stopped(why)), _) | (Err(NoStart::Later), Some(why)) => {
                 let end = Ended::Stopped;
-                self.conclude(id, Outcome { end, why, ..Outcome::default() }).await;
+                self.conclude(id, Outcome { end, why, kept_branch, ..Outcome::default() }).await;
             }
             (Err(NoStart::Later), None) => {}
         }
     }
 
-    async fn try_launch(self: &Arc<Self>, staff: &Staff, worker: Instance) -> Result<(), NoStart> {
+    async fn try_launch(
+        self: &Arc<Self>,
+        staff: &Staff,
+        worker: Instance,
+        run: Run,
+    ) -> Result<(), NoStart> {
         let launcher = &staff.launcher;
         let Some(job) = self.job_of(&worker).await? else {
             let gone = format!("the profile {} has been removed", worker.agent);
@@ -79,7 +106,12 @@ impl Hub {
         };
         let known = worker.work.as_deref().cloned().unwrap_or_default();
         let place = launcher.prepare(&worker, &job).await?;
-        let (task, handed) = self.take_task(&worker).await?.unzip();
+        let taken = match run {
+            Run::First => self.take_task(&worker).await?,
+            // The launcher has kept its task.
+            Run::Again => None,
+        };
+        let (task, handed) = taken.unzip();
         let (token, hash) = new_token();
         let Workplace { directory, branch } = place.clone();
         let directory = Some(directory.to_string_lossy().into_owned());
@@ -174,6 +206,7 @@ impl Hub {
     /// After a hub start: finds running workers again, or reports their ends.
     pub(super) async fn find_workers(self: &Arc<Self>) {
         let Some(staff) = self.staff.get() else { return };
+        let (mut resumable, mut ended) = (Vec::new(), HashSet::new());
         for worker in self.engine.ledger(|l| l.at_work()) {
             if worker.status == Status::Starting {
                 continue;
@@ -186,15 +219,53 @@ impl Hub {
                     self.tasks.spawn(hub.goes_on_with(worker));
                 }
                 Found::Ended(outcome) => {
+                    ended.insert(worker.id);
                     self.tasks.spawn(async move { hub.conclude(worker.id, outcome).await });
                 }
                 Found::NeverRan => {
                     staff.starting.lock().insert(worker.id, None);
-                    self.tasks.spawn(hub.launch(worker));
+                    self.tasks.spawn(hub.launch(worker, Run::First));
                 }
+                Found::Resumable => resumable.push(worker),
             }
         }
+        self.resume(staff, resumable, ended);
         staff.all_found.cancel();
+    }
+
+    /// Starts workers again, but ends those whose giver is among the `ended` or has ended
+    /// before, and those for whom such a one is the giver.
+    fn resume(
+        self: &Arc<Self>,
+        staff: &Staff,
+        mut workers: Vec<Instance>,
+        mut ended: HashSet<InstanceId>,
+    ) {
+        let is_gone = |giver: InstanceId, ended: &HashSet<InstanceId>| {
+            let view = self.engine.ledger(|l| l.instance(giver));
+            ended.contains(&giver) || view.is_some_and(|view| view.instance.status.has_ended())
+        };
+        let mut go_on = true;
+        while go_on {
+            let of_nobody = |w: &mut Instance| w.parent.is_some_and(|giver| is_gone(giver, &ended));
+            let orphans: Vec<Instance> = workers.extract_if(.., of_nobody).collect();
+            go_on = !orphans.is_empty();
+            ended.extend(orphans.iter().map(|worker| worker.id));
+            for worker in orphans {
+                self.tasks.spawn(Arc::clone(self).end_orphan(worker));
+            }
+        }
+        for worker in workers {
+            staff.starting.lock().insert(worker.id, None);
+            self.tasks.spawn(Arc::clone(self).launch(worker, Run::Again));
+        }
+    }
+
+    async fn end_orphan(self: Arc<Self>, worker: Instance) {
+        let Some(staff) = self.staff.get() else { return };
+        let kept_branch = staff.launcher.discard(&worker).await;
+        let (end, why) = (Ended::Stopped, GIVER_ENDED.to_owned());
+        self.conclude(worker.id, Outcome { end, why, kept_branch, ..Outcome::default() }).await;
     }
 
     /// Leases the task again for a worker that was found again.

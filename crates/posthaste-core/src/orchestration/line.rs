@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::config::AgentsConfig;
+use super::lifecycle::Run;
 use super::turns::TurnActivity;
 use crate::address::InstanceId;
 use crate::messaging::message::Principal;
@@ -50,6 +51,11 @@ impl Staff {
     /// Notifies the line: a place may be free, or a new worker waits for one.
     pub(crate) fn line_moves(&self) {
         self.due.notify_one();
+    }
+
+    /// Returns whether a worker that is being started was stopped meanwhile.
+    pub(super) fn is_stopped(&self, who: InstanceId) -> bool {
+        matches!(self.starting.lock().get(&who), Some(Some(_)))
     }
 }
 
@@ -135,7 +141,7 @@ impl Hub {
             if let Entry::Vacant(new) = staff.starting.lock().entry(worker.id) {
                 new.insert(None);
                 places.taken += 1;
-                self.tasks.spawn(Arc::clone(self).launch(worker));
+                self.tasks.spawn(Arc::clone(self).launch(worker, Run::First));
             }
         }
     }

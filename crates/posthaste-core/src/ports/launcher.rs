@@ -137,6 +137,9 @@ pub enum Found {
     Ended(Outcome),
     /// The worker was never started.
     NeverRan,
+    /// The worker ended with its hub or its machine, and the launcher can start it again
+    /// where it was.
+    Resumable,
 }
 
 /// A part of a worker's output.
@@ -203,8 +206,8 @@ pub trait Launcher: Send + Sync {
     ) -> BoxFuture<'a, Result<Workplace, LaunchError>>;
 
     /// Removes what was prepared for a worker that will not run, as far as nothing is
-    /// lost by that.
-    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, ()>;
+    /// lost by that. Returns the branch of its worktree, if there is work on it.
+    fn discard<'a>(&'a self, worker: &'a Instance) -> BoxFuture<'a, Option<String>>;
 
     /// Starts a worker. The launcher owns it until it is reaped, and tells the hub of its
     /// end once, and not before this returned.

@@ -13,6 +13,7 @@ mod kills;
 mod odd;
 mod providers;
 mod stage;
+mod stops;
 
 use stage::{Runner, Stage};
 
@@ -53,6 +54,11 @@ play! {
         kills::a_hub_killed_during_a_blocking_question_still_gets_the_answer
         kills::mail_that_was_stored_with_a_result_before_a_kill_comes_once
         kills::a_runner_killed_in_mid_request_fails_its_assignment_with_a_reason
+        stops::an_assistant_goes_on_after_its_hub_was_stopped_and_repeats_nothing
+        stops::a_tool_that_a_stopping_hub_cuts_is_told_to_the_model_and_not_used_again
+        stops::the_answer_to_a_question_of_before_the_stop_comes_as_a_message
+        stops::an_answer_that_a_stopping_hub_had_stored_reaches_the_model
+        stops::a_turn_that_ended_as_its_hub_was_stopped_is_reported_once
         endings::a_broken_call_and_an_unknown_tool_are_told_to_the_model
         endings::a_model_that_refuses_ends_the_turn_with_one_sentence
         endings::a_loop_of_the_same_call_is_advised_to_wait_and_bounded

@@ -105,6 +105,31 @@ fn each_message_of_the_human_is_open_until_an_answer_names_it_or_the_turn_ends()
 }
 
 #[test]
+fn a_question_of_an_earlier_runner_waits_for_its_answer_as_a_message() {
+    let asks = ToolCall { id: "q".into(), name: "askUser".into(), arguments: Map::new() };
+    let asking = Record::Model {
+        call: "1:2".into(),
+        content: None,
+        tool_calls: vec![asks],
+        thoughts: None,
+        usage: TokenUsage::default(),
+        cost_usd: 0.0,
+    };
+    let asked = Record::Asked { question: 7, call: "1:3".into() };
+    let mut dialogue =
+        Dialogue::of(vec![Record::Start, Record::Mail(mail(1, "set up auth")), asking, asked]);
+    assert!(dialogue.is_turn_open(), "its runner waits");
+    dialogue.extend([Record::Start]);
+    assert!(!dialogue.is_turn_open(), "there is nothing to do before the answer");
+    dialogue.extend([Record::Mail(Mail { in_reply_to: Some(7), ..mail(8, "JWT") })]);
+    assert!(dialogue.is_turn_open());
+    let outline = outline(&dialogue);
+    assert!(outline[2].contains("the answer comes as a message"), "{outline:?}");
+    assert_eq!(outline[3], "user: JWT");
+    assert_eq!(open(&dialogue), [1], "the answer is no request of its own");
+}
+
+#[test]
 fn an_answer_is_for_the_messages_that_the_model_had_seen() {
     let seen = |dialogue: &Dialogue| -> Vec<u64> {
         dialogue.open_and_seen().iter().map(|mail| mail.seq).collect()
@@ -243,6 +268,20 @@ fn a_turn_counts_its_own_costs_and_the_assistant_all_of_them() {
 }
 
 #[test]
+fn what_was_paid_for_no_answer_counts_and_is_no_answer() {
+    let usage = TokenUsage { input_tokens: 10, output_tokens: 5 };
+    let dialogue = Dialogue::of(vec![
+        Record::Mail(mail(1, "one")),
+        Record::Paid { usage, cost_usd: 0.5 },
+        Record::Start,
+    ]);
+    assert_eq!((dialogue.spent().cost_usd, dialogue.spent().usage.output_tokens), (0.5, 5));
+    let one = ChatMessage::User { content: "one".to_owned() };
+    assert_eq!(dialogue.messages(), [one]);
+    assert!(dialogue.open_and_seen().is_empty(), "no model has seen the message");
+}
+
+#[test]
 fn only_the_same_call_with_the_same_result_is_a_repetition() {
     let mut dialogue = Dialogue::of(vec![
         Record::Mail(mail(1, "poll")),
@@ -257,20 +296,6 @@ fn only_the_same_call_with_the_same_result_is_a_repetition() {
     assert_eq!(dialogue.repeats("look", &with, "same"), 0);
     dialogue.extend([finish("1:4")]);
     assert_eq!(dialogue.repeats("look", &Map::new(), "same"), 0, "each turn begins anew");
-}
-
-#[test]
-fn what_was_paid_for_no_answer_counts_and_is_no_answer() {
-    let usage = TokenUsage { input_tokens: 10, output_tokens: 5 };
-    let dialogue = Dialogue::of(vec![
-        Record::Mail(mail(1, "one")),
-        Record::Paid { usage, cost_usd: 0.5 },
-        Record::Start,
-    ]);
-    assert_eq!((dialogue.spent().cost_usd, dialogue.spent().usage.output_tokens), (0.5, 5));
-    let one = ChatMessage::User { content: "one".to_owned() };
-    assert_eq!(dialogue.messages(), [one]);
-    assert!(dialogue.open_and_seen().is_empty(), "no model has seen the message");
 }
 
 #[test]

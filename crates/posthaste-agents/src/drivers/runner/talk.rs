@@ -156,7 +156,9 @@ impl Conversation for Talk {
             self.stays = params["stay"] == true;
             self.turn_open = params["turn_open"] == true;
             let start = json!({ "jsonrpc": "2.0", "id": START, "method": START, "params": params });
-            return vec![Heard::line(&start)];
+            let mut heard = vec![Heard::line(&start)];
+            heard.extend(end.map(Heard::TurnEnded));
+            return heard;
         }
         let id: Value = serde_json::from_str(call).unwrap_or(Value::Null);
         let answer = match reply {

@@ -187,7 +187,7 @@ impl Session {
         self.holds.remove(&no);
     }
 
-    async fn turn_ended(&mut self, end: TurnEnd) {
+    pub(super) async fn turn_ended(&mut self, end: TurnEnd) {
         let prompts = std::mem::take(&mut self.kept.prompts);
         let unproven: Vec<_> = prompts.into_iter().filter(|prompt| !prompt.began).collect();
         let end = match end {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{AGAIN, Session};
 use crate::assistant::Served;
-use crate::conversation::{Activity, HubCall};
+use crate::conversation::{Activity, HubCall, TurnEnd};
 
 /// The calls that are being answered. Each is a task of its own, so that it goes on while
 /// the session waits for something else; it ends with the session.
@@ -121,8 +121,19 @@ impl Session {
     }
 
     /// Cancels the running turn of an assistant.
-    pub(super) fn cancel_turn(&mut self) {
+    pub(super) async fn cancel_turn(&mut self) {
         let Some(assistant) = self.assistant.clone() else { return };
+        if assistant.waits_for_answer() {
+            self.note("its turn was cancelled");
+            if let Err(fault) = assistant.cancel_question().await {
+                self.note(&fault.message);
+                return;
+            }
+            (self.kept.cut, self.dirty) = (true, true);
+            self.turn_ended(TurnEnd::Interrupted).await;
+            self.note_activity();
+            return;
+        }
         let Some(bytes) = self.talk.interrupt() else { return };
         self.kept.cut = true;
         self.note("its turn was cancelled");

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use posthaste_api::Client;
 use posthaste_testkit::model_server::{Asked, ModelServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -152,6 +153,12 @@ impl Stage {
         }
     }
 
+    /// The operator over REST.
+    pub(super) fn operator(&self) -> Client {
+        let token = std::fs::read_to_string(self.world.file("operator.token")).expect("a token");
+        Client::new(&self.url).expect("a good address").with_token(token.trim())
+    }
+
     /// Whether the model is not being asked.
     pub(super) fn is_quiet(&mut self) -> bool {
         self.model.is_idle()
@@ -202,6 +209,18 @@ impl Stage {
 
     pub(super) fn kill_the_hub_and_start_it_again_after(&mut self, meanwhile: impl FnOnce()) {
         self.hub.take().expect("a hub").kill();
+        meanwhile();
+        let listen = self.url.trim_start_matches("http://").to_owned();
+        self.hub = Some(self.world.hub_of(command(&self.world, &listen)));
+    }
+
+    /// The hub is stopped as `posthaste down` does it, and comes back at the same address.
+    pub(super) fn stop_the_hub_and_start_it_again(&mut self) {
+        self.stop_the_hub_and_start_it_again_after(|| ());
+    }
+
+    pub(super) fn stop_the_hub_and_start_it_again_after(&mut self, meanwhile: impl FnOnce()) {
+        assert_eq!(self.hub.take().expect("a hub").stop().code, Some(0));
         meanwhile();
         let listen = self.url.trim_start_matches("http://").to_owned();
         self.hub = Some(self.world.hub_of(command(&self.world, &listen)));
